@@ -1,0 +1,216 @@
+//! The catalog snapshot: everything a router must know of the herd to plan a statement.
+//!
+//! A snapshot is immutable and replaced as a whole. It does not know how it was loaded (`load.rs`), what a
+//! statement is, or how to reach a node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use key::{Bound, Strategy};
+
+/// Number of a node, as in `herd.node.id`. Home has a row like every other node.
+pub type NodeId = i32;
+/// Object id of a type, function or relation **on home**. Ids of user objects differ from node to node.
+pub type Oid = u32;
+
+/// How to reach a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub id: NodeId,
+    pub name: String,
+    pub host: String,
+    pub port: u16,
+    pub database: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Raised by every change of the catalog and every DDL statement.
+    pub epoch: i64,
+    /// Random 64-bit number made when the herd was, in hexadecimal; part of every prepared transaction's gid.
+    pub herd_id: String,
+    /// PostgreSQL's `server_version_num` of home.
+    pub server_version: i32,
+    /// The database's collation orders by bytes (`C`, `POSIX`, or `C.UTF-8` of the builtin provider).
+    pub collation_is_bytes: bool,
+    pub home: NodeId,
+    pub nodes: Vec<Node>,
+    /// All user tables, views and foreign tables outside `pg_catalog`, `information_schema`, `herd`, `herd_shards`.
+    pub relations: HashMap<(String, String), Arc<Relation>>,
+    pub groups: HashMap<i32, Arc<Colocation>>,
+    /// Functions by name (schema-less): every overload whose facts differ.
+    pub functions: HashMap<String, Vec<Function>>,
+    /// User types (domains, enums, composites) by oid on home.
+    pub types: HashMap<Oid, UserType>,
+}
+
+/// A table, view, materialized view, foreign table or sequence.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    pub oid: Oid,
+    pub schema: String,
+    pub name: String,
+    pub kind: RelationKind,
+    pub placement: Placement,
+    pub columns: Vec<Column>,
+    /// `pg_get_viewdef` of a view.
+    pub view: Option<String>,
+    /// Column positions (index into `columns`) of each unique index, the primary key first.
+    pub unique: Vec<UniqueIndex>,
+    pub row_security: bool,
+    /// Statement-level triggers, transition tables or rules: statements must name the parent.
+    pub statement_triggers: bool,
+    /// Any user trigger at all (foreign keys' internal triggers not counted).
+    pub triggers: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqueIndex {
+    pub name: String,
+    pub columns: Vec<usize>,
+    pub primary: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelationKind {
+    Table,
+    View,
+    MaterializedView,
+    ForeignTable,
+    Sequence,
+}
+
+/// Where a relation's rows are.
+#[derive(Clone, Debug)]
+pub enum Placement {
+    /// Whole, on home. Also views, whose placement follows from what they read.
+    Local,
+    /// A full copy on every node.
+    Reference,
+    /// Split by its key over the shards of a colocation group.
+    Distributed(Distribution),
+}
+
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    /// Positions (index into `Relation::columns`) of the key columns, in key order.
+    pub key: Vec<usize>,
+    pub group: Arc<Colocation>,
+    /// Shard `n`'s partition is `herd_shards.<prefix>_<n>`.
+    pub prefix: String,
+}
+
+/// Tables that share key type, bounds and placement.
+#[derive(Clone, Debug)]
+pub struct Colocation {
+    pub id: i32,
+    pub strategy: Strategy,
+    /// Types of the key columns (built-in types only, so the oids hold on every node).
+    pub key_types: Vec<Oid>,
+    /// Ordered by `number`.
+    pub shards: Vec<Shard>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Shard {
+    pub number: i32,
+    pub node: NodeId,
+    pub bound: Bound,
+}
+
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub type_oid: Oid,
+    pub typmod: i32,
+    /// `format_type(atttypid, atttypmod)`, schema-qualified where it must be.
+    pub type_name: String,
+    pub not_null: bool,
+    /// `pg_get_expr` of the default (None for generated columns and none).
+    pub default: Option<String>,
+    /// The sequence, quoted and schema-qualified, that a serial or identity column takes its values from.
+    pub sequence: Option<String>,
+    /// 'a' always, 'd' by default, '\0' no identity.
+    pub identity: u8,
+    /// Stored or virtual generated column.
+    pub generated: bool,
+    /// The column's collation orders by bytes, or the type has no collation.
+    pub collation_is_bytes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionKind {
+    Function,
+    Aggregate,
+    Window,
+    Procedure,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Volatility {
+    Immutable,
+    Stable,
+    Volatile,
+}
+
+#[derive(Clone, Debug)]
+pub struct Function {
+    pub schema: String,
+    pub kind: FunctionKind,
+    pub volatility: Volatility,
+    pub returns_set: bool,
+    /// False for pg_catalog's and extensions' functions.
+    pub user_defined: bool,
+    /// The body names a distributed or reference table: its answer depends on the node it runs on.
+    pub reads_herd_tables: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct UserType {
+    pub schema: String,
+    pub name: String,
+    /// 'e' enum, 'd' domain, 'c' composite, 'b' base, 'r' range, 'm' multirange.
+    pub kind: u8,
+    /// The type under a domain.
+    pub base: Oid,
+}
+
+impl Relation {
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+
+    pub fn distribution(&self) -> Option<&Distribution> {
+        match &self.placement {
+            Placement::Distributed(d) => Some(d),
+            _ => None,
+        }
+    }
+
+    pub fn is_reference(&self) -> bool {
+        matches!(self.placement, Placement::Reference)
+    }
+}
+
+impl Distribution {
+    /// The partition of shard `number`, quoted and schema-qualified.
+    pub fn partition(&self, number: i32) -> String {
+        format!("herd_shards.{}", crate::quote_ident(&format!("{}_{}", self.prefix, number)))
+    }
+}
+
+impl Snapshot {
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// Finds a relation as PostgreSQL would: by its schema, or along the search path.
+    pub fn resolve(&self, schema: Option<&str>, name: &str, search_path: &[String]) -> Option<&Arc<Relation>> {
+        match schema {
+            Some(s) => self.relations.get(&(s.to_string(), name.to_string())),
+            None => search_path
+                .iter()
+                .find_map(|s| self.relations.get(&(s.clone(), name.to_string()))),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `herd.toml`: what a router is told when it starts.
+//!
+//! Reads, checks and types the file, so that everything after it can rely on the values. It does not know
+//! what a router does with them, and does not open a socket or a certificate.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+pub use crate::conninfo::{NodeConfig, SslMode};
+
+/// Why a configuration file cannot be used. Every message names the file or the setting.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path} is not a valid herd.toml: {source}")]
+    Parse { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{path}: {setting} {reason}")]
+    Value { path: PathBuf, setting: &'static str, reason: String },
+}
+
+/// A router's configuration, checked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Addresses clients connect to. At least one.
+    pub listen: Vec<SocketAddr>,
+    /// Address of the metrics page (HTTP); none when absent.
+    pub metrics: Option<SocketAddr>,
+    /// The node that holds the catalog and the local tables.
+    pub home: NodeConfig,
+    /// Further nodes, registered when the herd is first made; afterwards the catalog decides.
+    #[serde(default)]
+    pub nodes: Vec<NodeConfig>,
+    /// Shards of a distributed table, unless `create_distributed_table` is told otherwise.
+    #[serde(default = "default_shards")]
+    pub shards: u32,
+    /// How clients prove who they are.
+    #[serde(default)]
+    pub auth: Auth,
+    /// Log filter: a level (`info`) or a list of `target=level`.
+    #[serde(default = "default_log")]
+    pub log: String,
+    #[serde(default)]
+    pub log_format: LogFormat,
+    #[serde(default)]
+    pub pool: PoolConfig,
+    /// Absent: clients cannot use TLS.
+    pub tls: Option<TlsConfig>,
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// How clients prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// Anyone who reaches the router is who they say. For loopback only.
+    #[default]
+    Trust,
+    /// SCRAM-SHA-256 against the verifiers of home.
+    Scram,
+}
+
+/// The shape of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Connections to nodes; each (node, user) has its own pool.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolConfig {
+    /// Connections of one (node, user) at most.
+    pub size: u32,
+    /// How long a statement waits for a free connection, in milliseconds.
+    pub wait_timeout_ms: u64,
+    /// After how many seconds an unused connection is closed.
+    pub idle_timeout_s: u64,
+    /// Prepared statements kept on one connection at most.
+    pub max_prepared: u32,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        PoolConfig { size: 20, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500 }
+    }
+}
+
+/// TLS between clients and the router. Paths are relative to the configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// PEM file: the certificate, then its chain.
+    pub certificate: PathBuf,
+    /// PEM file: the private key.
+    pub key: PathBuf,
+    /// Refuse clients that do not use TLS.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// What one router takes on at most.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Client connections.
+    pub connections: u32,
+    /// Seconds from connecting to a completed login.
+    pub login_timeout_s: u64,
+    /// Bytes of one protocol message.
+    pub message_bytes_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { connections: 10_000, login_timeout_s: 15, message_bytes_max: 1 << 30 }
+    }
+}
+
+fn default_shards() -> u32 {
+    32
+}
+
+fn default_log() -> String {
+    "info".to_owned()
+}
+
+/// The most shards a table can have: the partitions PostgreSQL still plans in reasonable time.
+pub const SHARDS_MAX: u32 = 8192;
+
+impl Config {
+    /// Reads and checks `path`. Relative paths in it are resolved against its folder.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Config::parse(&text, path)
+    }
+
+    /// Checks the text of a configuration file; `path` is for messages and relative paths.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let mut config: Config = toml::from_str(text)
+            .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })?;
+        config.check().map_err(|(setting, reason)| ConfigError::Value {
+            path: path.to_owned(),
+            setting,
+            reason,
+        })?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        if let Some(tls) = &mut config.tls {
+            tls.certificate = folder.join(&tls.certificate);
+            tls.key = folder.join(&tls.key);
+        }
+        for node in std::iter::once(&mut config.home).chain(&mut config.nodes) {
+            node.sslrootcert = node.sslrootcert.take().map(|file| folder.join(file));
+        }
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let at_least_one = |setting, value: u64| match value {
+            0 => Err((setting, "must be at least 1".to_owned())),
+            _ => Ok(()),
+        };
+        at_least_one("listen", self.listen.len() as u64)?;
+        at_least_one("pool.size", self.pool.size.into())?;
+        at_least_one("pool.wait_timeout_ms", self.pool.wait_timeout_ms)?;
+        at_least_one("pool.max_prepared", self.pool.max_prepared.into())?;
+        at_least_one("limits.connections", self.limits.connections.into())?;
+        at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;
+        if !(1..=SHARDS_MAX).contains(&self.shards) {
+            return Err(("shards", format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards)));
+        }
+        // PostgreSQL's own bounds: a StartupMessage fits 10 000 bytes, no message exceeds 1 GiB.
+        if !(10_000..=1 << 30).contains(&self.limits.message_bytes_max) {
+            return Err(("limits.message_bytes_max", "must be from 10000 to 1073741824".to_owned()));
+        }
+        let mut seen = std::collections::HashSet::new();
+        for node in std::iter::once(&self.home).chain(&self.nodes) {
+            if !seen.insert((&node.host, node.port)) {
+                return Err(("nodes", format!("has {}:{} twice", node.host, node.port)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = NodeConfig;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\"")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NodeConfig, E> {
+                NodeConfig::from_str(text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "listen = [\"127.0.0.1:6500\"]\nhome = \"host=127.0.0.1 port=6501\"\n";
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("/etc/pgherd/herd.toml")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_small_file_gets_the_documented_defaults() {
+        let config = parse(SMALL).unwrap();
+        assert_eq!(config.listen, ["127.0.0.1:6500".parse().unwrap()]);
+        assert_eq!((config.shards, config.auth, config.metrics), (32, Auth::Trust, None));
+        assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Text));
+        assert_eq!((config.pool.size, config.pool.wait_timeout_ms), (20, 30_000));
+        assert_eq!((config.pool.idle_timeout_s, config.pool.max_prepared), (600, 500));
+        assert_eq!((config.limits.connections, config.limits.login_timeout_s), (10_000, 15));
+        assert_eq!(config.limits.message_bytes_max, 1_073_741_824);
+        assert!(config.tls.is_none() && config.nodes.is_empty());
+    }
+
+    #[test]
+    fn every_setting_is_read_and_paths_start_at_the_file() {
+        let config = parse(
+            "listen = [\"0.0.0.0:5432\", \"[::]:5432\"]\nmetrics = \"127.0.0.1:9090\"\nshards = 64\n\
+             home = \"host=a user=u password='p w' sslmode=verify-full sslrootcert=ca.pem\"\n\
+             nodes = [\"host=b\", \"host=b port=5433\"]\nauth = \"scram\"\nlog = \"debug\"\nlog_format = \"json\"\n\
+             [pool]\nsize = 5\n[tls]\ncertificate = \"c.pem\"\nkey = \"/k.pem\"\nrequired = true\n\
+             [limits]\nmessage_bytes_max = 1000000\n",
+        )
+        .unwrap();
+        assert_eq!((config.shards, config.auth, config.log_format), (64, Auth::Scram, LogFormat::Json));
+        assert_eq!(config.nodes.len(), 2);
+        assert_eq!(config.home.password.as_deref(), Some("p w"));
+        assert_eq!(config.home.sslrootcert.as_deref(), Some(Path::new("/etc/pgherd/ca.pem")));
+        let tls = config.tls.unwrap();
+        assert_eq!(tls.certificate, Path::new("/etc/pgherd/c.pem"));
+        assert_eq!(tls.key, Path::new("/k.pem"));
+        assert_eq!((config.pool.size, config.pool.max_prepared), (5, 500));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, expected) in [
+            ("listen = []\nhome = \"host=a\"", "listen must be at least 1"),
+            (&format!("{SMALL}shards = 0"), "shards must be from 1 to 8192, and is 0"),
+            (&format!("{SMALL}shard = 5"), "unknown field `shard`"),
+            (&format!("{SMALL}[pool]\nsise = 5"), "unknown field `sise`"),
+            (&format!("{SMALL}[pool]\nsize = 0"), "pool.size must be at least 1"),
+            (&format!("{SMALL}nodes = [\"host=127.0.0.1 port=6501\"]"), "nodes has 127.0.0.1:6501 twice"),
+            (&format!("{SMALL}[limits]\nmessage_bytes_max = 10"), "limits.message_bytes_max must be from"),
+            (&format!("{SMALL}auth = \"md5\""), "unknown variant `md5`"),
+            ("listen = [\"nowhere\"]\nhome = \"host=a\"", "invalid socket address"),
+            ("listen = [\"127.0.0.1:1\"]\nhome = \"hots=a\"", "\"hots\" is not a keyword"),
+            ("listen = [\"127.0.0.1:1\"]", "missing field `home`"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}\n  gives {error}\n  not {expected}");
+            assert!(error.contains("/etc/pgherd/herd.toml"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Connection strings of nodes in libpq's keyword form: `host=10.0.0.5 port=5432 dbname=app user=app`.
+//!
+//! Only the keywords a router can honour are known; any other is an error, not ignored. URLs, service files and
+//! environment variables are deliberately not read: what a router connects to stands in its configuration.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How to reach one node.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NodeConfig {
+    pub host: String,
+    pub port: u16,
+    pub dbname: String,
+    pub user: String,
+    pub password: Option<String>,
+    pub sslmode: SslMode,
+    /// PEM file of the authorities trusted for this node; the usual public ones when absent.
+    pub sslrootcert: Option<PathBuf>,
+}
+
+/// libpq's `sslmode`, without `allow` (which would send the password in clear first).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SslMode {
+    Disable,
+    #[default]
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+/// What is wrong with a connection string.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConninfoError {
+    #[error("\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert are")]
+    Keyword(String),
+    #[error("missing \"=\" after \"{0}\"")]
+    Equals(String),
+    #[error("the quoted value of \"{0}\" has no end")]
+    Quote(String),
+    #[error("{keyword} cannot be \"{value}\": {reason}")]
+    Value { keyword: &'static str, value: String, reason: &'static str },
+    #[error("host is missing")]
+    NoHost,
+}
+
+impl FromStr for SslMode {
+    type Err = ConninfoError;
+
+    fn from_str(text: &str) -> Result<Self, ConninfoError> {
+        Ok(match text {
+            "disable" => SslMode::Disable,
+            "prefer" => SslMode::Prefer,
+            "require" => SslMode::Require,
+            "verify-ca" => SslMode::VerifyCa,
+            "verify-full" => SslMode::VerifyFull,
+            _ => {
+                return Err(ConninfoError::Value {
+                    keyword: "sslmode",
+                    value: text.to_owned(),
+                    reason: "use disable, prefer, require, verify-ca or verify-full",
+                });
+            }
+        })
+    }
+}
+
+impl FromStr for NodeConfig {
+    type Err = ConninfoError;
+
+    fn from_str(text: &str) -> Result<Self, ConninfoError> {
+        let mut node = NodeConfig {
+            host: String::new(),
+            port: 5432,
+            dbname: String::new(),
+            user: "postgres".to_owned(),
+            password: None,
+            sslmode: SslMode::default(),
+            sslrootcert: None,
+        };
+        for (keyword, value) in pairs(text)? {
+            match keyword.as_str() {
+                "host" => node.host = value,
+                "port" => node.port = port(value)?,
+                "dbname" => node.dbname = value,
+                "user" => node.user = value,
+                "password" => node.password = Some(value),
+                "sslmode" => node.sslmode = value.parse()?,
+                "sslrootcert" => node.sslrootcert = Some(PathBuf::from(value)),
+                _ => return Err(ConninfoError::Keyword(keyword)),
+            }
+        }
+        if node.host.is_empty() {
+            return Err(ConninfoError::NoHost);
+        }
+        if node.dbname.is_empty() {
+            // libpq's rule: the database is named like the user.
+            node.dbname.clone_from(&node.user);
+        }
+        Ok(node)
+    }
+}
+
+/// Passwords never reach a log.
+impl fmt::Debug for NodeConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeConfig")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("dbname", &self.dbname)
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "…"))
+            .field("sslmode", &self.sslmode)
+            .field("sslrootcert", &self.sslrootcert)
+            .finish()
+    }
+}
+
+fn port(value: String) -> Result<u16, ConninfoError> {
+    match value.parse() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(ConninfoError::Value { keyword: "port", value, reason: "a port is from 1 to 65535" }),
+    }
+}
+
+/// Splits `k=v k = 'v w'`: blanks may surround `=`, a backslash quotes the next character, as in libpq
+/// (conninfo_parse in fe-connect.c).
+fn pairs(text: &str) -> Result<Vec<(String, String)>, ConninfoError> {
+    let mut pairs = Vec::new();
+    let mut chars = text.chars().peekable();
+    loop {
+        while chars.next_if(|c| c.is_whitespace()).is_some() {}
+        if chars.peek().is_none() {
+            return Ok(pairs);
+        }
+        let mut keyword = String::new();
+        while let Some(c) = chars.next_if(|c| *c != '=' && !c.is_whitespace()) {
+            keyword.push(c);
+        }
+        while chars.next_if(|c| c.is_whitespace()).is_some() {}
+        if chars.next_if_eq(&'=').is_none() {
+            return Err(ConninfoError::Equals(keyword));
+        }
+        while chars.next_if(|c| c.is_whitespace()).is_some() {}
+        let quoted = chars.next_if_eq(&'\'').is_some();
+        let mut value = String::new();
+        loop {
+            match chars.next() {
+                Some('\'') if quoted => break,
+                Some('\\') => value.extend(chars.next()),
+                Some(c) if !quoted && c.is_whitespace() => break,
+                Some(c) => value.push(c),
+                None if quoted => return Err(ConninfoError::Quote(keyword)),
+                None => break,
+            }
+        }
+        pairs.push((keyword, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(text: &str) -> NodeConfig {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn keywords_quotes_and_defaults() {
+        let n = node("host=127.0.0.1 port=6501 dbname=postgres user=postgres");
+        assert_eq!((n.host.as_str(), n.port, n.dbname.as_str()), ("127.0.0.1", 6501, "postgres"));
+        assert_eq!((n.user.as_str(), n.password, n.sslmode), ("postgres", None, SslMode::Prefer));
+        let n = node(r" host = db  password='it\'s a \\ ' user=u\ v sslmode=verify-full sslrootcert=/ca.pem ");
+        assert_eq!(n.password.as_deref(), Some("it's a \\ "));
+        assert_eq!((n.user.as_str(), n.dbname.as_str(), n.port), ("u v", "u v", 5432));
+        assert_eq!(n.sslmode, SslMode::VerifyFull);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text: &str| text.parse::<NodeConfig>().unwrap_err().to_string();
+        assert!(error("hots=a").contains("\"hots\" is not a keyword"));
+        assert!(error("host").contains("missing \"=\" after \"host\""));
+        assert!(error("host='a").contains("quoted value of \"host\" has no end"));
+        assert!(error("host=a port=0").contains("port cannot be \"0\""));
+        assert!(error("host=a port=70000").contains("from 1 to 65535"));
+        assert!(error("host=a sslmode=allow").contains("sslmode cannot be \"allow\""));
+        assert!(error("port=5").contains("host is missing"));
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        assert!(!format!("{:?}", node("host=a password=secret")).contains("secret"));
+    }
+}

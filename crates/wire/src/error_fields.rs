@@ -1,0 +1,104 @@
+//! The fields of ErrorResponse and NoticeResponse. It does not decide which SQLSTATE an error gets.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::error::Result;
+use crate::frame::Reader;
+use crate::put;
+
+/// An error or notice as PostgreSQL sends it. Fields keep their order and codes (`S`, `V`, `C`, `M`, `D`, `H`, `P`, …).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ErrorFields {
+    pub fields: Vec<(u8, String)>,
+}
+
+impl ErrorFields {
+    pub fn error(code: &str, message: impl Into<String>) -> Self {
+        Self::with_severity("ERROR", code, message)
+    }
+
+    pub fn fatal(code: &str, message: impl Into<String>) -> Self {
+        Self::with_severity("FATAL", code, message)
+    }
+
+    pub fn with_severity(severity: &str, code: &str, message: impl Into<String>) -> Self {
+        ErrorFields {
+            fields: vec![
+                (b'S', severity.into()),
+                (b'V', severity.into()),
+                (b'C', code.into()),
+                (b'M', message.into()),
+            ],
+        }
+    }
+
+    pub fn detail(self, text: impl Into<String>) -> Self {
+        self.with(b'D', text)
+    }
+
+    pub fn hint(self, text: impl Into<String>) -> Self {
+        self.with(b'H', text)
+    }
+
+    /// Position in the statement, in characters from 1.
+    pub fn position(self, at: usize) -> Self {
+        self.with(b'P', at.to_string())
+    }
+
+    pub fn with(mut self, field: u8, text: impl Into<String>) -> Self {
+        self.set(field, text);
+        self
+    }
+
+    pub fn set(&mut self, field: u8, text: impl Into<String>) {
+        let text = text.into();
+        match self.fields.iter_mut().find(|(f, _)| *f == field) {
+            Some((_, old)) => *old = text,
+            None => self.fields.push((field, text)),
+        }
+    }
+
+    pub fn get(&self, field: u8) -> Option<&str> {
+        self.fields.iter().find(|(f, _)| *f == field).map(|(_, t)| t.as_str())
+    }
+
+    pub fn code(&self) -> &str {
+        self.get(b'C').unwrap_or("XX000")
+    }
+
+    pub fn message(&self) -> &str {
+        self.get(b'M').unwrap_or("")
+    }
+
+    /// FATAL and PANIC end the connection they came on.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self.get(b'V').or(self.get(b'S')), Some("FATAL" | "PANIC"))
+    }
+
+    pub fn parse(body: &[u8]) -> Result<Self> {
+        let mut r = Reader::new(body);
+        let mut fields = Vec::with_capacity(8);
+        loop {
+            match r.u8()? {
+                0 => break,
+                code => {
+                    // Nodes may hold texts that are not UTF-8 only in SQL_ASCII databases, which are refused at start.
+                    fields.push((code, r.cstr()?.to_string()));
+                }
+            }
+        }
+        Ok(ErrorFields { fields })
+    }
+
+    /// Writes an ErrorResponse (`b'E'`) or NoticeResponse (`b'N'`).
+    pub fn put(&self, buf: &mut BytesMut, tag: u8) {
+        put::message(buf, tag, |b| {
+            for (code, text) in &self.fields {
+                b.put_u8(*code);
+                // A zero byte would end the field early.
+                put::cstr(b, &text.replace('\0', " "));
+            }
+            b.put_u8(0);
+        });
+    }
+}

@@ -1,0 +1,128 @@
+//! Frames: one type byte, a 32-bit length that counts itself, a body. It does not know what bodies mean.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::error::{Result, WireError};
+
+/// Bytes before a body: type and length.
+pub const HEADER_LEN: usize = 5;
+
+/// One whole message, header included, so that it can be forwarded as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub raw: Bytes,
+}
+
+impl Frame {
+    pub fn tag(&self) -> u8 {
+        self.raw[0]
+    }
+
+    pub fn body(&self) -> &[u8] {
+        &self.raw[HEADER_LEN..]
+    }
+}
+
+/// Looks at the first message in `buf`: its type and whole length in bytes, or `None` while the header is incomplete.
+/// The message itself need not have arrived.
+pub fn peek(buf: &[u8], max: usize) -> Result<Option<(u8, usize)>> {
+    if buf.len() < HEADER_LEN {
+        return Ok(None);
+    }
+    let len = i32::from_be_bytes([buf[1], buf[2], buf[3], buf[4]]);
+    if len < 4 {
+        return Err(WireError::Length(len));
+    }
+    let total = len as usize + 1;
+    if total > max {
+        return Err(WireError::TooLong { bytes: total, max });
+    }
+    Ok(Some((buf[0], total)))
+}
+
+/// Takes the first message out of `buf` once it is there whole.
+pub fn take(buf: &mut BytesMut, max: usize) -> Result<Option<Frame>> {
+    match peek(buf, max)? {
+        Some((_, total)) if buf.len() >= total => Ok(Some(Frame { raw: buf.split_to(total).freeze() })),
+        Some((_, total)) => {
+            // One reservation instead of many small ones for a long message, bounded so that a lying
+            // length can't make us allocate what never arrives.
+            buf.reserve((total - buf.len()).min(1 << 20));
+            Ok(None)
+        }
+        None => Ok(None),
+    }
+}
+
+/// Reads fields off a message body, checking every length.
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(body: &'a [u8]) -> Self {
+        Reader { rest: body }
+    }
+
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub fn u8(&mut self) -> Result<u8> {
+        self.need(1)?;
+        Ok(self.rest.get_u8())
+    }
+
+    pub fn i16(&mut self) -> Result<i16> {
+        self.need(2)?;
+        Ok(self.rest.get_i16())
+    }
+
+    pub fn i32(&mut self) -> Result<i32> {
+        self.need(4)?;
+        Ok(self.rest.get_i32())
+    }
+
+    pub fn u32(&mut self) -> Result<u32> {
+        self.need(4)?;
+        Ok(self.rest.get_u32())
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
+        self.need(len)?;
+        let (head, tail) = self.rest.split_at(len);
+        self.rest = tail;
+        Ok(head)
+    }
+
+    /// A value of a row or a parameter: a length, −1 for NULL, and that many bytes.
+    pub fn value(&mut self) -> Result<Option<&'a [u8]>> {
+        match self.i32()? {
+            -1 => Ok(None),
+            len if len < 0 => Err(WireError::Length(len)),
+            len => self.bytes(len as usize).map(Some),
+        }
+    }
+
+    /// A zero-terminated string.
+    pub fn cstr(&mut self) -> Result<&'a str> {
+        let end = self.rest.iter().position(|b| *b == 0).ok_or(WireError::String)?;
+        let text = std::str::from_utf8(&self.rest[..end]).map_err(|_| WireError::String)?;
+        self.rest = &self.rest[end + 1..];
+        Ok(text)
+    }
+
+    /// A count that must leave room for `each` bytes an element, so that a lying count allocates nothing.
+    pub fn count(&mut self, each: usize) -> Result<usize> {
+        let n = self.i16()? as u16 as usize;
+        if n * each > self.rest.len() { Err(WireError::Truncated) } else { Ok(n) }
+    }
+
+    pub fn end(&self) -> Result<()> {
+        if self.rest.is_empty() { Ok(()) } else { Err(WireError::Trailing) }
+    }
+
+    fn need(&self, n: usize) -> Result<()> {
+        if self.rest.len() < n { Err(WireError::Truncated) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages of a client, decoded from their bodies. They borrow from the body; nothing is copied.
+
+use crate::error::Result;
+use crate::frame::Reader;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parse<'a> {
+    pub name: &'a str,
+    pub sql: &'a str,
+    /// Type oids of the parameters; 0 or missing: to be inferred.
+    pub types: Vec<u32>,
+}
+
+/// A Bind message. Formats are as sent: none (all text), one (for all) or one each.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Bind<'a> {
+    pub portal: &'a str,
+    pub statement: &'a str,
+    pub formats: Vec<i16>,
+    pub values: Vec<Option<&'a [u8]>>,
+    pub result_formats: Vec<i16>,
+    /// Everything behind the two names, as it came, for forwarding under another name.
+    pub tail: &'a [u8],
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// `b'S'` statement or `b'P'` portal.
+    pub kind: u8,
+    pub name: &'a str,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Execute<'a> {
+    pub portal: &'a str,
+    /// 0: no limit.
+    pub rows_max: i32,
+}
+
+pub fn query(body: &[u8]) -> Result<&str> {
+    let mut r = Reader::new(body);
+    let sql = r.cstr()?;
+    r.end()?;
+    Ok(sql)
+}
+
+pub fn parse(body: &[u8]) -> Result<Parse<'_>> {
+    let mut r = Reader::new(body);
+    let (name, sql) = (r.cstr()?, r.cstr()?);
+    let n = r.count(4)?;
+    let types = (0..n).map(|_| r.u32()).collect::<Result<_>>()?;
+    r.end()?;
+    Ok(Parse { name, sql, types })
+}
+
+pub fn bind(body: &[u8]) -> Result<Bind<'_>> {
+    let mut r = Reader::new(body);
+    let (portal, statement) = (r.cstr()?, r.cstr()?);
+    let tail = &body[body.len() - r.remaining()..];
+    let n = r.count(2)?;
+    let formats = (0..n).map(|_| r.i16()).collect::<Result<_>>()?;
+    let n = r.count(4)?;
+    let values = (0..n).map(|_| r.value()).collect::<Result<_>>()?;
+    let n = r.count(2)?;
+    let result_formats = (0..n).map(|_| r.i16()).collect::<Result<_>>()?;
+    r.end()?;
+    Ok(Bind { portal, statement, formats, values, result_formats, tail })
+}
+
+/// Body of Describe and Close.
+pub fn named(body: &[u8]) -> Result<Named<'_>> {
+    let mut r = Reader::new(body);
+    let named = Named { kind: r.u8()?, name: r.cstr()? };
+    r.end()?;
+    Ok(named)
+}
+
+pub fn execute(body: &[u8]) -> Result<Execute<'_>> {
+    let mut r = Reader::new(body);
+    let execute = Execute { portal: r.cstr()?, rows_max: r.i32()? };
+    r.end()?;
+    Ok(execute)
+}
+
+impl Bind<'_> {
+    /// The format (0 text, 1 binary) of parameter `i`.
+    pub fn format(&self, i: usize) -> i16 {
+        format_of(&self.formats, i)
+    }
+}
+
+/// A format list as PostgreSQL reads it: empty is all text, one stands for all.
+pub fn format_of(formats: &[i16], i: usize) -> i16 {
+    match formats {
+        [] => 0,
+        [all] => *all,
+        each => each.get(i).copied().unwrap_or(0),
+    }
+}

@@ -1,0 +1,17 @@
+//! PostgreSQL's frontend/backend protocol, versions 3.0 to 3.2: frames, messages and SCRAM.
+//!
+//! Bytes in, values out. This crate does not know sockets, clocks, sessions or what a statement means; randomness
+//! (nonces, salts) is passed in.
+
+pub mod backend;
+pub mod error;
+pub mod error_fields;
+pub mod frame;
+pub mod frontend;
+pub mod put;
+pub mod scram;
+pub mod startup;
+
+pub use error::WireError;
+pub use error_fields::ErrorFields;
+pub use frame::Frame;

@@ -1,0 +1,89 @@
+"""Fixtures: one plain PostgreSQL and up to two herds for each pytest worker, stopped however the run ends."""
+
+import atexit
+import os
+
+import pytest
+
+from harness import binaries
+from harness.fake_herd import FakeHerd
+from harness.herd import Herd
+from harness.plain_postgres import PlainPostgres
+from harness.server import Server
+
+FAKE = os.environ.get("PGHERD_TEST_FAKE") == "1"
+
+
+def _until_the_end(thing):
+    """Stops `thing` at the end of the session, and at exit if pytest itself dies first."""
+    atexit.register(thing.stop)
+    yield thing
+    atexit.unregister(thing.stop)
+    thing.stop()
+
+
+@pytest.fixture(scope="session")
+def plain():
+    """The oracle's process."""
+    yield from _until_the_end(PlainPostgres("oracle"))
+
+
+@pytest.fixture(scope="session")
+def oracle(plain) -> Server:
+    """The plain PostgreSQL that answers are compared with."""
+    return plain.server
+
+
+@pytest.fixture(scope="session")
+def _fake():
+    yield from _until_the_end(FakeHerd("plain"))
+
+
+@pytest.fixture(scope="session")
+def herd_many(request):
+    """A herd of 2 nodes and 32 shards a table."""
+    if FAKE:
+        yield request.getfixturevalue("_fake")
+    else:
+        yield from _until_the_end(Herd(nodes=2, shards=32))
+
+
+@pytest.fixture(scope="session")
+def herd_one(request):
+    """A herd of 1 node and 1 shard a table."""
+    if FAKE:
+        yield request.getfixturevalue("_fake")
+    else:
+        yield from _until_the_end(Herd(nodes=1, shards=1))
+
+
+@pytest.fixture(scope="session")
+def herd(herd_many) -> Server:
+    """The router of the herd of 2 nodes: what most tests talk to."""
+    return herd_many.server
+
+
+@pytest.fixture(scope="session")
+def postgres_bin():
+    return binaries.postgres_bin()
+
+
+def pytest_collection_modifyitems(items):
+    if FAKE:
+        skip = pytest.mark.skip(reason="PGHERD_TEST_FAKE=1: needs a real herd")
+        for item in items:
+            if "real_herd" in item.keywords:
+                item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Sums up the differential suite, whose items each compare many statements."""
+    totals: dict[str, int] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for key, value in getattr(report, "user_properties", []):
+                if key.startswith("differential:"):
+                    totals[key.removeprefix("differential:")] = totals.get(key.removeprefix("differential:"), 0) + value
+    if totals:
+        terminalreporter.section("differential")
+        terminalreporter.write_line(", ".join(f"{value} {key}" for key, value in totals.items()))

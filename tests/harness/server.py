@@ -1,0 +1,38 @@
+"""A server a client can connect to, whatever stands behind it."""
+
+from dataclasses import dataclass
+
+import psycopg
+
+
+@dataclass
+class Server:
+    """An address that speaks PostgreSQL's protocol; `name` appears in reports."""
+
+    name: str
+    port: int
+    host: str = "127.0.0.1"
+    user: str = "postgres"
+    dbname: str = "postgres"
+
+    @property
+    def conninfo(self) -> str:
+        return (
+            f"host={self.host} port={self.port} user={self.user} dbname={self.dbname} "
+            "connect_timeout=10 sslmode=disable gssencmode=disable"
+        )
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{self.user}@{self.host}:{self.port}/{self.dbname}?sslmode=disable"
+
+    def connect(self, **options) -> psycopg.Connection:
+        """A psycopg connection, in autocommit unless told otherwise."""
+        options.setdefault("autocommit", True)
+        return psycopg.connect(self.conninfo, **options)
+
+    def run(self, *statements: str) -> None:
+        """Runs statements one by one, on one connection, in autocommit."""
+        with self.connect() as connection:
+            for statement in statements:
+                connection.execute(statement)
