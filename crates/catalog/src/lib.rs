@@ -1,25 +1,39 @@
 //! The herd's catalog: what a snapshot is, how it is loaded and how it is changed.
 //!
 //! This crate does not know the wire protocol or how to reach a node: whoever calls hands in a [`Query`].
+//! Changes are planned here as lists of SQL statements for each node; running them, and making them atomic
+//! across nodes, is up to the caller.
+//!
+//! - [`snapshot`]: what a router knows of the herd; [`load()`] reads it from home
+//! - [`schema`]: the tables, views and functions the herd keeps on its nodes
+//! - [`definition`]: one table's definition, read from home and printed as DDL
+//! - [`distribute`]: plans that turn tables into distributed, reference or local ones
 
+mod bound_text;
+mod cells;
+pub mod definition;
+pub mod distribute;
+pub mod error;
+pub mod ident;
+pub mod load;
+pub mod schema;
 pub mod snapshot;
 
+pub use definition::{Definition, read_definition};
+pub use distribute::*;
+pub use error::{CatalogError, Refusal, RefusalKind};
+pub use ident::{qualified, quote_ident, quote_literal};
+pub use load::{load, load_with};
+pub use schema::{bootstrap_home, bootstrap_home_sql, bootstrap_node_sql};
 pub use snapshot::*;
-
-/// Quotes an identifier when PostgreSQL would need it quoted (reserved words are always quoted to be safe).
-pub fn quote_ident(name: &str) -> String {
-    let plain = name.bytes().enumerate().all(|(i, b)| match b {
-        b'a'..=b'z' | b'_' => true,
-        b'0'..=b'9' => i > 0,
-        _ => false,
-    }) && !name.is_empty();
-    if plain { format!("{name}") } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
 
 /// A row of a text-format result; `None` is SQL NULL.
 pub type Row = Vec<Option<String>>;
 
 /// Runs SQL on one node and returns text rows. Implemented by whoever owns a connection.
+///
+/// All calls on one `Query` run in one session. A call may hold several statements separated by semicolons
+/// (the simple query protocol); what is returned then is not looked at.
 pub trait Query {
     type Error: std::error::Error + Send + Sync + 'static;
     fn query(&mut self, sql: &str) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;

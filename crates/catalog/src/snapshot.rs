@@ -3,7 +3,7 @@
 //! A snapshot is immutable and replaced as a whole. It does not know how it was loaded (`load.rs`), what a
 //! statement is, or how to reach a node.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use key::{Bound, Strategy};
@@ -38,7 +38,14 @@ pub struct Snapshot {
     /// All user tables, views and foreign tables outside `pg_catalog`, `information_schema`, `herd`, `herd_shards`.
     pub relations: HashMap<(String, String), Arc<Relation>>,
     pub groups: HashMap<i32, Arc<Colocation>>,
-    /// Functions by name (schema-less): every overload whose facts differ.
+    /// Bound of each range or list shard, by (group, shard number), as PostgreSQL writes it after `FOR VALUES`.
+    /// Bounds of hash shards follow from [`Shard::bound`].
+    pub bound_texts: HashMap<(i32, i32), String>,
+    /// Groups made with `colocate_with => 'none'`, which tables join only by naming one of their tables.
+    pub private_groups: HashSet<i32>,
+    /// pg_catalog's functions by name; the same table is shared by all snapshots of a server. See [`Snapshot::functions`].
+    pub builtin_functions: Arc<HashMap<String, Vec<Function>>>,
+    /// Functions outside pg_catalog by name (schema-less): every overload whose facts differ.
     pub functions: HashMap<String, Vec<Function>>,
     /// User types (domains, enums, composites) by oid on home.
     pub types: HashMap<Oid, UserType>,
@@ -153,7 +160,7 @@ pub enum Volatility {
     Volatile,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     pub schema: String,
     pub kind: FunctionKind,
@@ -169,9 +176,9 @@ pub struct Function {
 pub struct UserType {
     pub schema: String,
     pub name: String,
-    /// 'e' enum, 'd' domain, 'c' composite, 'b' base, 'r' range, 'm' multirange.
+    /// 'e' enum, 'd' domain, 'c' composite, 'b' base, 'r' range, 'm' multirange, 'a' array of another user type.
     pub kind: u8,
-    /// The type under a domain.
+    /// The type under a domain, the element type of an array, otherwise 0.
     pub base: Oid,
 }
 
@@ -202,6 +209,17 @@ impl Distribution {
 impl Snapshot {
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// Every overload of a function, built-in and user-defined, of any schema.
+    pub fn functions(&self, name: &str) -> impl Iterator<Item = &Function> {
+        let builtin = self.builtin_functions.get(name).into_iter().flatten();
+        builtin.chain(self.functions.get(name).into_iter().flatten())
+    }
+
+    /// The distributed tables of a colocation group.
+    pub fn tables_of(&self, group: i32) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values().filter(move |r| r.distribution().is_some_and(|d| d.group.id == group))
     }
 
     /// Finds a relation as PostgreSQL would: by its schema, or along the search path.

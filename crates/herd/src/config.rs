@@ -10,17 +10,29 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-pub use crate::conninfo::{NodeConfig, SslMode};
+pub mod conninfo;
+
+pub use conninfo::NodeConfig;
 
 /// Why a configuration file cannot be used. Every message names the file or the setting.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{path} is not a valid herd.toml: {source}")]
-    Parse { path: PathBuf, source: Box<toml::de::Error> },
+    Parse {
+        path: PathBuf,
+        source: Box<toml::de::Error>,
+    },
     #[error("{path}: {setting} {reason}")]
-    Value { path: PathBuf, setting: &'static str, reason: String },
+    Value {
+        path: PathBuf,
+        setting: &'static str,
+        reason: String,
+    },
 }
 
 /// A router's configuration, checked.
@@ -91,7 +103,12 @@ pub struct PoolConfig {
 
 impl Default for PoolConfig {
     fn default() -> Self {
-        PoolConfig { size: 20, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500 }
+        PoolConfig {
+            size: 20,
+            wait_timeout_ms: 30_000,
+            idle_timeout_s: 600,
+            max_prepared: 500,
+        }
     }
 }
 
@@ -122,7 +139,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 10_000, login_timeout_s: 15, message_bytes_max: 1 << 30 }
+        Limits {
+            connections: 10_000,
+            login_timeout_s: 15,
+            message_bytes_max: 1 << 30,
+        }
     }
 }
 
@@ -140,20 +161,26 @@ pub const SHARDS_MAX: u32 = 8192;
 impl Config {
     /// Reads and checks `path`. Relative paths in it are resolved against its folder.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         Config::parse(&text, path)
     }
 
     /// Checks the text of a configuration file; `path` is for messages and relative paths.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        let mut config: Config = toml::from_str(text)
-            .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })?;
-        config.check().map_err(|(setting, reason)| ConfigError::Value {
+        let mut config: Config = toml::from_str(text).map_err(|source| ConfigError::Parse {
             path: path.to_owned(),
-            setting,
-            reason,
+            source: Box::new(source),
         })?;
+        config
+            .check()
+            .map_err(|(setting, reason)| ConfigError::Value {
+                path: path.to_owned(),
+                setting,
+                reason,
+            })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if let Some(tls) = &mut config.tls {
             tls.certificate = folder.join(&tls.certificate);
@@ -177,11 +204,17 @@ impl Config {
         at_least_one("limits.connections", self.limits.connections.into())?;
         at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;
         if !(1..=SHARDS_MAX).contains(&self.shards) {
-            return Err(("shards", format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards)));
+            return Err((
+                "shards",
+                format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards),
+            ));
         }
         // PostgreSQL's own bounds: a StartupMessage fits 10 000 bytes, no message exceeds 1 GiB.
         if !(10_000..=1 << 30).contains(&self.limits.message_bytes_max) {
-            return Err(("limits.message_bytes_max", "must be from 10000 to 1073741824".to_owned()));
+            return Err((
+                "limits.message_bytes_max",
+                "must be from 10000 to 1073741824".to_owned(),
+            ));
         }
         let mut seen = std::collections::HashSet::new();
         for node in std::iter::once(&self.home).chain(&self.nodes) {
@@ -199,7 +232,9 @@ impl<'de> Deserialize<'de> for NodeConfig {
         impl serde::de::Visitor<'_> for Visitor {
             type Value = NodeConfig;
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\"")
+                f.write_str(
+                    "a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\"",
+                )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NodeConfig, E> {
                 NodeConfig::from_str(text).map_err(E::custom)
@@ -223,11 +258,26 @@ mod tests {
     fn a_small_file_gets_the_documented_defaults() {
         let config = parse(SMALL).unwrap();
         assert_eq!(config.listen, ["127.0.0.1:6500".parse().unwrap()]);
-        assert_eq!((config.shards, config.auth, config.metrics), (32, Auth::Trust, None));
-        assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Text));
-        assert_eq!((config.pool.size, config.pool.wait_timeout_ms), (20, 30_000));
-        assert_eq!((config.pool.idle_timeout_s, config.pool.max_prepared), (600, 500));
-        assert_eq!((config.limits.connections, config.limits.login_timeout_s), (10_000, 15));
+        assert_eq!(
+            (config.shards, config.auth, config.metrics),
+            (32, Auth::Trust, None)
+        );
+        assert_eq!(
+            (config.log.as_str(), config.log_format),
+            ("info", LogFormat::Text)
+        );
+        assert_eq!(
+            (config.pool.size, config.pool.wait_timeout_ms),
+            (20, 30_000)
+        );
+        assert_eq!(
+            (config.pool.idle_timeout_s, config.pool.max_prepared),
+            (600, 500)
+        );
+        assert_eq!(
+            (config.limits.connections, config.limits.login_timeout_s),
+            (10_000, 15)
+        );
         assert_eq!(config.limits.message_bytes_max, 1_073_741_824);
         assert!(config.tls.is_none() && config.nodes.is_empty());
     }
@@ -242,10 +292,16 @@ mod tests {
              [limits]\nmessage_bytes_max = 1000000\n",
         )
         .unwrap();
-        assert_eq!((config.shards, config.auth, config.log_format), (64, Auth::Scram, LogFormat::Json));
+        assert_eq!(
+            (config.shards, config.auth, config.log_format),
+            (64, Auth::Scram, LogFormat::Json)
+        );
         assert_eq!(config.nodes.len(), 2);
         assert_eq!(config.home.password.as_deref(), Some("p w"));
-        assert_eq!(config.home.sslrootcert.as_deref(), Some(Path::new("/etc/pgherd/ca.pem")));
+        assert_eq!(
+            config.home.sslrootcert.as_deref(),
+            Some(Path::new("/etc/pgherd/ca.pem"))
+        );
         let tls = config.tls.unwrap();
         assert_eq!(tls.certificate, Path::new("/etc/pgherd/c.pem"));
         assert_eq!(tls.key, Path::new("/k.pem"));
@@ -255,20 +311,44 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, expected) in [
-            ("listen = []\nhome = \"host=a\"", "listen must be at least 1"),
-            (&format!("{SMALL}shards = 0"), "shards must be from 1 to 8192, and is 0"),
+            (
+                "listen = []\nhome = \"host=a\"",
+                "listen must be at least 1",
+            ),
+            (
+                &format!("{SMALL}shards = 0"),
+                "shards must be from 1 to 8192, and is 0",
+            ),
             (&format!("{SMALL}shard = 5"), "unknown field `shard`"),
             (&format!("{SMALL}[pool]\nsise = 5"), "unknown field `sise`"),
-            (&format!("{SMALL}[pool]\nsize = 0"), "pool.size must be at least 1"),
-            (&format!("{SMALL}nodes = [\"host=127.0.0.1 port=6501\"]"), "nodes has 127.0.0.1:6501 twice"),
-            (&format!("{SMALL}[limits]\nmessage_bytes_max = 10"), "limits.message_bytes_max must be from"),
+            (
+                &format!("{SMALL}[pool]\nsize = 0"),
+                "pool.size must be at least 1",
+            ),
+            (
+                &format!("{SMALL}nodes = [\"host=127.0.0.1 port=6501\"]"),
+                "nodes has 127.0.0.1:6501 twice",
+            ),
+            (
+                &format!("{SMALL}[limits]\nmessage_bytes_max = 10"),
+                "limits.message_bytes_max must be from",
+            ),
             (&format!("{SMALL}auth = \"md5\""), "unknown variant `md5`"),
-            ("listen = [\"nowhere\"]\nhome = \"host=a\"", "invalid socket address"),
-            ("listen = [\"127.0.0.1:1\"]\nhome = \"hots=a\"", "\"hots\" is not a keyword"),
+            (
+                "listen = [\"nowhere\"]\nhome = \"host=a\"",
+                "invalid socket address",
+            ),
+            (
+                "listen = [\"127.0.0.1:1\"]\nhome = \"hots=a\"",
+                "\"hots\" is not a keyword",
+            ),
             ("listen = [\"127.0.0.1:1\"]", "missing field `home`"),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(expected), "{text:?}\n  gives {error}\n  not {expected}");
+            assert!(
+                error.contains(expected),
+                "{text:?}\n  gives {error}\n  not {expected}"
+            );
             assert!(error.contains("/etc/pgherd/herd.toml"), "{error}");
         }
     }

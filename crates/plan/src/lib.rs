@@ -1,1 +1,52 @@
-//! stub
+//! From a statement's tree and a catalog snapshot to a plan. Pure: no I/O, no clock, no randomness.
+//!
+//! The strategies, in the order they are tried: `route` (everything the statement can touch is on one node), then for
+//! reads `scatter` and a *finish*; what needs `shuffle` or `gather` is refused with 0A000 and a hint.
+//! This crate does not know connections, sessions or wire formats; it never looks at rows.
+
+pub mod aggregate;
+pub mod classes;
+pub mod compose;
+pub mod explain;
+pub mod insert;
+pub mod keys;
+pub mod levels;
+pub mod local;
+pub mod modify;
+pub mod pull;
+pub mod refuse;
+pub mod rewrite;
+pub mod scope;
+pub mod select;
+pub mod splice;
+pub mod types;
+pub mod views;
+
+pub use refuse::Refusal;
+pub use types::*;
+
+use catalog::Snapshot;
+use sql::NodeEnum;
+
+/// What planning may look at besides the statement.
+pub struct Context<'a> {
+    pub snapshot: &'a Snapshot,
+    /// Schemas unqualified names are looked up in, first to last.
+    pub search_path: &'a [String],
+    /// Names of the session's temporary tables: they hide others and live on home.
+    pub temporary: &'a [String],
+}
+
+pub type Result<T> = std::result::Result<T, Refusal>;
+
+/// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
+pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
+    let mut expanded = statement.clone();
+    let views = views::expand(&mut expanded, cx)?;
+    match &expanded {
+        NodeEnum::SelectStmt(s) => select::plan(s, text, cx, views),
+        NodeEnum::InsertStmt(s) => insert::plan(s, text, cx),
+        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(&expanded, text, cx, views),
+        _ => Ok(Plan::home()),
+    }
+}

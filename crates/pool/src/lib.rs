@@ -1,1 +1,33 @@
-//! stub
+//! Connections to nodes: login, TLS, framing, reset, health, and the pools that lend them.
+//!
+//! A [`Conn`] is one logged-in connection. [`Pools`] keeps some for each node and user, and lends them as
+//! [`PooledConn`]s, which go back when dropped, but only if nothing of their last user is left on them: no reply owed, no
+//! open transaction, no session state. Whatever is in doubt is closed.
+//!
+//! This crate does not know shards, plans or clients; it does not decide which node runs a statement, and does not
+//! look into statements.
+
+mod cancel;
+mod conn;
+mod error;
+mod ledger;
+mod login;
+mod node_pool;
+mod pooled;
+mod pools;
+mod settings;
+mod simple;
+mod statements;
+mod stream;
+mod target;
+mod tls;
+
+pub use cancel::{CancelKey, cancel};
+pub use conn::{Conn, Progress};
+pub use error::PoolError;
+pub use node_pool::PoolStats;
+pub use pooled::PooledConn;
+pub use pools::{PoolConfig, Pools};
+pub use settings::Settings;
+pub use statements::{StatementCache, StatementKey, StatementName};
+pub use target::{Login, NodeTarget, Secret, TlsMode};

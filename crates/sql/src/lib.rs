@@ -1,1 +1,16 @@
-//! stub
+//! SQL as text and as a tree: lexer, templates, and the only use of libpg_query in the workspace.
+//!
+//! This crate does not know the catalog: it can tell which names a statement uses, never what they are.
+
+pub mod build;
+pub mod lexer;
+pub mod names;
+pub mod parse;
+pub mod split;
+pub mod template;
+pub mod walk;
+
+pub use parse::{SyntaxError, deparse, deparse_expr, parse};
+pub use pg_query::NodeEnum;
+/// libpg_query's syntax tree.
+pub use pg_query::protobuf as ast;

@@ -168,23 +168,32 @@ pub fn parse_row_description(body: &[u8]) -> Result<Vec<Field>> {
 pub fn parse_parameter_description(body: &[u8]) -> Result<Vec<u32>> {
     let mut r = Reader::new(body);
     let n = r.count(4)?;
-    (0..n).map(|_| r.u32()).collect()
+    let types = (0..n).map(|_| r.u32()).collect::<Result<_>>()?;
+    r.end()?;
+    Ok(types)
 }
 
 /// The values of a DataRow, in order.
 pub fn parse_data_row(body: &[u8]) -> Result<Vec<Option<&[u8]>>> {
     let mut r = Reader::new(body);
     let n = r.count(4)?;
-    (0..n).map(|_| r.value()).collect()
+    let values = (0..n).map(|_| r.value()).collect::<Result<_>>()?;
+    r.end()?;
+    Ok(values)
 }
 
 pub fn parse_command_complete(body: &[u8]) -> Result<&str> {
-    Reader::new(body).cstr()
+    let mut r = Reader::new(body);
+    let tag = r.cstr()?;
+    r.end()?;
+    Ok(tag)
 }
 
 pub fn parse_parameter_status(body: &[u8]) -> Result<(&str, &str)> {
     let mut r = Reader::new(body);
-    Ok((r.cstr()?, r.cstr()?))
+    let pair = (r.cstr()?, r.cstr()?);
+    r.end()?;
+    Ok(pair)
 }
 
 pub fn parse_backend_key_data(body: &[u8]) -> Result<(i32, Vec<u8>)> {

@@ -82,11 +82,13 @@ impl ErrorFields {
             match r.u8()? {
                 0 => break,
                 code => {
-                    // Nodes may hold texts that are not UTF-8 only in SQL_ASCII databases, which are refused at start.
-                    fields.push((code, r.cstr()?.to_string()));
+                    // Errors before client_encoding takes effect (a refused login, say) come in the server's own
+                    // encoding; showing them imperfectly beats losing them.
+                    fields.push((code, String::from_utf8_lossy(r.cstr_bytes()?).into_owned()));
                 }
             }
         }
+        r.end()?;
         Ok(ErrorFields { fields })
     }
 

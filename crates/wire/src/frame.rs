@@ -106,8 +106,13 @@ impl<'a> Reader<'a> {
 
     /// A zero-terminated string.
     pub fn cstr(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.cstr_bytes()?).map_err(|_| WireError::String)
+    }
+
+    /// A zero-terminated string in an encoding we don't know.
+    pub fn cstr_bytes(&mut self) -> Result<&'a [u8]> {
         let end = self.rest.iter().position(|b| *b == 0).ok_or(WireError::String)?;
-        let text = std::str::from_utf8(&self.rest[..end]).map_err(|_| WireError::String)?;
+        let text = &self.rest[..end];
         self.rest = &self.rest[end + 1..];
         Ok(text)
     }

@@ -1,0 +1,255 @@
+//! Plans that change what a table is: lists of SQL statements for each node, and the rows to copy.
+//!
+//! A plan is made from a snapshot and a definition without asking anybody; it refuses before anything is changed. The caller
+//! runs it in **one transaction on each node, committed together**, at READ COMMITTED:
+//!
+//! 1. on home `BEGIN`, [`lock_statements`], [`crate::read_definition`] (and [`read_bounds`]), then the `plan_…` function
+//! 2. [`DistributionPlan::before`], home first
+//! 3. every [`CopyRows`]
+//! 4. [`DistributionPlan::after`], then commit
+//! 5. [`DistributionPlan::after_commit`], which cannot be part of a prepared transaction
+//!
+//! A plan made from a stale snapshot fails with SQLSTATE 40001 in its first statements: load the snapshot anew, plan again.
+//!
+//! Not known here: connections, transactions, how rows are split.
+
+mod bounds;
+mod colocate;
+mod foreign;
+mod node;
+mod reference;
+mod rename;
+mod table;
+mod undistribute;
+
+pub use bounds::{ShardBound, read_bounds, shard_bound_sql};
+pub use node::{plan_add_node, plan_remove_node};
+pub use reference::plan_reference;
+pub use rename::{plan_drop, plan_rename, plan_rename_schema};
+pub use table::plan_distribution;
+pub use undistribute::plan_undistribute;
+
+use std::sync::Arc;
+
+use key::Strategy;
+
+use crate::definition::Definition;
+use crate::schema::{CATALOG_LOCK, EPOCH_CHANNEL};
+use crate::{Colocation, NodeId, Refusal, RefusalKind, Snapshot, qualified, quote_ident, quote_literal};
+
+/// Most shards a colocation group may have.
+pub const SHARDS_MAX: i32 = 4096;
+
+/// The schema a table is moved to while its successor takes its name; gone at the end of the transaction.
+const ASIDE: &str = "herd_moving";
+
+/// `create_distributed_table(…)`.
+#[derive(Clone, Debug, Default)]
+pub struct DistributeRequest {
+    pub schema: String,
+    pub name: String,
+    /// The key, in order.
+    pub columns: Vec<String>,
+    /// None: that of the table to colocate with, or hash.
+    pub strategy: Option<Strategy>,
+    /// For hash. None: that of the table to colocate with, or the default.
+    pub shard_count: Option<i32>,
+    /// `default` (also when None), `none`, or a table's name, qualified or not.
+    pub colocate_with: Option<String>,
+    /// For range and list, when no group is shared: one for each shard.
+    pub bounds: Option<Vec<ShardBound>>,
+}
+
+/// Statements for one node, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSql {
+    pub node: NodeId,
+    pub statements: Vec<String>,
+}
+
+/// Rows on their way from an old table to a new one.
+#[derive(Clone, Debug)]
+pub struct CopyRows {
+    /// `COPY … TO STDOUT` for each node to read from.
+    pub sources: Vec<(NodeId, String)>,
+    /// The columns of each row, in order: all but generated ones.
+    pub columns: Vec<String>,
+    /// `COPY … FROM STDIN` into the new table, the same on every node.
+    pub into: String,
+    pub to: CopyTarget,
+}
+
+#[derive(Clone, Debug)]
+pub enum CopyTarget {
+    /// Each row to the node of its shard. `key`: positions of the key's columns in [`CopyRows::columns`].
+    ByKey { key: Vec<usize>, group: Arc<Colocation> },
+    /// Each row to all of these nodes.
+    Nodes(Vec<NodeId>),
+}
+
+/// What to run to change a table's kind, or the herd's nodes. See the module's head for the order.
+#[derive(Clone, Debug, Default)]
+pub struct DistributionPlan {
+    pub before: Vec<NodeSql>,
+    pub copies: Vec<CopyRows>,
+    pub after: Vec<NodeSql>,
+    /// On home, once all is committed.
+    pub after_commit: Vec<String>,
+}
+
+/// Locks a table on home, and the catalog against other changes, until the end of the transaction.
+pub fn lock_statements(schema: &str, name: &str) -> Vec<String> {
+    let table = qualified(schema, name);
+    vec![catalog_lock(), format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")]
+}
+
+fn catalog_lock() -> String {
+    format!("SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK})")
+}
+
+/// Builds a plan's parts node by node, home first.
+struct Builder<'a> {
+    snapshot: &'a Snapshot,
+    /// The epoch that this change makes.
+    epoch: i64,
+    plan: DistributionPlan,
+}
+
+impl<'a> Builder<'a> {
+    /// With, for every node, what any plan begins with.
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let mut builder = Builder { snapshot, epoch: snapshot.epoch + 1, plan: DistributionPlan::default() };
+        builder.before(snapshot.home, [catalog_lock(), unchanged_since(snapshot.epoch)]);
+        for node in builder.nodes() {
+            // Bounds and defaults are printed under these; and no policy may hide rows from a copy.
+            let settings = ["timezone = 'UTC'", "datestyle = 'ISO, MDY'", "intervalstyle = 'postgres'", "row_security = off"];
+            builder.before(node, settings.map(|setting| format!("SET LOCAL {setting}")));
+        }
+        builder
+    }
+
+    /// Ids of all nodes, home first.
+    fn nodes(&self) -> Vec<NodeId> {
+        let home = self.snapshot.home;
+        let others = self.snapshot.nodes.iter().map(|n| n.id).filter(|id| *id != home);
+        std::iter::once(home).chain(others).collect()
+    }
+
+    fn others(&self) -> Vec<NodeId> {
+        self.nodes().split_off(1)
+    }
+
+    fn before(&mut self, node: NodeId, statements: impl IntoIterator<Item = String>) {
+        push(&mut self.plan.before, node, statements);
+    }
+
+    fn after(&mut self, node: NodeId, statements: impl IntoIterator<Item = String>) {
+        push(&mut self.plan.after, node, statements);
+    }
+
+    /// Ends the plan: the new epoch on every node, and word of it to the routers.
+    fn finish(mut self) -> DistributionPlan {
+        for node in self.nodes() {
+            let bump = format!("SELECT herd.bump_epoch({})", self.epoch);
+            self.after(node, [bump]);
+        }
+        self.plan.after_commit.push(format!("NOTIFY {EPOCH_CHANNEL}, '{}'", self.epoch));
+        self.plan
+    }
+}
+
+fn push(parts: &mut Vec<NodeSql>, node: NodeId, statements: impl IntoIterator<Item = String>) {
+    match parts.iter_mut().find(|part| part.node == node) {
+        Some(part) => part.statements.extend(statements),
+        None => parts.push(NodeSql { node, statements: statements.into_iter().collect() }),
+    }
+}
+
+/// Fails when the catalog is not as the snapshot has it. The catalog lock must be held.
+fn unchanged_since(epoch: i64) -> String {
+    format!(
+        "DO $herd$ BEGIN IF (SELECT epoch FROM herd.epoch) <> {epoch} THEN \
+         RAISE EXCEPTION 'the catalog of the herd has changed meanwhile' USING ERRCODE = 'serialization_failure', HINT = 'Try again.'; \
+         END IF; END $herd$"
+    )
+}
+
+/// Makes schema and sequences of a table on a node that is not home. Identity columns make their own, which are then
+/// exhausted by [`exhaust_identities`].
+fn sequences_elsewhere(definition: &Definition, kind: crate::definition::TableKind<'_>) -> Vec<String> {
+    let mut schemas = vec![&definition.schema];
+    let mut sequences = Vec::new();
+    for sequence in definition.sequences.iter().filter(|s| !definition.is_identity(s, kind)) {
+        schemas.push(&sequence.schema);
+        sequences.extend(sequence.create());
+        sequences.extend(sequence.exhaust());
+    }
+    schemas.sort();
+    schemas.dedup();
+    let mut statements: Vec<String> =
+        schemas.iter().map(|schema| format!("CREATE SCHEMA IF NOT EXISTS {}", quote_ident(schema))).collect();
+    statements.extend(sequences);
+    statements
+}
+
+fn exhaust_identities(definition: &Definition, kind: crate::definition::TableKind<'_>) -> Vec<String> {
+    definition.sequences.iter().filter(|s| definition.is_identity(s, kind)).flat_map(|s| s.exhaust()).collect()
+}
+
+/// A router takes an identity column's values by nextval() in the client's name, which needs a privilege that INSERT does not.
+fn grant_identities(definition: &Definition) -> Vec<String> {
+    let of_table = definition.privileges.iter().flatten();
+    let all = of_table.chain(definition.columns.iter().flat_map(|c| &c.privileges));
+    let mut grantees: Vec<&str> = all.filter(|p| p.privilege == "INSERT").map(|p| p.grantee.as_str()).collect();
+    grantees.sort_unstable();
+    grantees.dedup();
+    let sequences = definition.sequences.iter().filter(|s| s.identity);
+    let grant = |name: String, grantee: &&str| format!("GRANT USAGE ON SEQUENCE {name} TO {grantee}");
+    sequences.flat_map(|s| grantees.iter().map(move |g| grant(s.qualified(), g))).collect()
+}
+
+/// Moves the table and what stays with it out of the way of its successor. Sequences that are not identity columns'
+/// stay where they are.
+fn put_aside(definition: &Definition) -> Vec<String> {
+    let table = definition.qualified();
+    let owned = definition.sequences.iter().filter(|s| s.owned_by.is_some() && !s.identity);
+    let mut statements: Vec<String> =
+        owned.map(|s| format!("ALTER SEQUENCE {} OWNED BY NONE", s.qualified())).collect();
+    let statistics = definition.statistics.iter();
+    statements.extend(statistics.map(|s| format!("DROP STATISTICS {}", qualified(&s.schema, &s.name))));
+    statements.push(format!("CREATE SCHEMA {ASIDE}"));
+    statements.push(format!("ALTER TABLE {table} SET SCHEMA {ASIDE}"));
+    statements
+}
+
+/// Carries the state of identity columns' sequences over from the table put aside.
+fn carry_identities(definition: &Definition) -> Vec<String> {
+    let carry = |s: &crate::definition::SequenceDefinition| {
+        let new = quote_literal(&s.qualified());
+        let old = qualified(ASIDE, &s.name);
+        format!("SELECT pg_catalog.setval({new}::pg_catalog.regclass, last_value, is_called) FROM {old}")
+    };
+    definition.sequences.iter().filter(|s| s.identity).map(carry).collect()
+}
+
+fn drop_aside(definition: &Definition) -> [String; 2] {
+    // Without CASCADE: what was not foreseen must be an error, not lost.
+    [format!("DROP TABLE {}", qualified(ASIDE, &definition.name)), format!("DROP SCHEMA {ASIDE}")]
+}
+
+fn copy_into(definition: &Definition) -> String {
+    let columns = crate::ident::ident_list(&definition.stored_columns());
+    format!("COPY {} ({columns}) FROM STDIN", definition.qualified())
+}
+
+/// `table` is quoted and qualified. A query, because COPY of a partitioned table itself is not possible before PostgreSQL 18.
+fn copy_out(definition: &Definition, table: &str) -> String {
+    let columns = crate::ident::ident_list(&definition.stored_columns());
+    format!("COPY (SELECT {columns} FROM {table}) TO STDOUT")
+}
+
+/// The definition is of the table in the request, and the snapshot knows it.
+fn known<'a>(snapshot: &'a Snapshot, schema: &str, name: &str) -> Result<&'a Arc<crate::Relation>, Refusal> {
+    let found = snapshot.relations.get(&(schema.to_string(), name.to_string()));
+    found.ok_or_else(|| Refusal::new(RefusalKind::UndefinedTable, format!("relation \"{schema}.{name}\" does not exist"), ""))
+}

@@ -1,0 +1,125 @@
+//! From a local table to a distributed one.
+
+use std::collections::HashSet;
+
+use key::Strategy;
+
+use super::colocate::{Chosen, choose};
+use super::foreign::{Becomes, check_foreign_keys};
+use super::{Builder, CopyRows, CopyTarget, DistributeRequest, DistributionPlan};
+use crate::definition::{Definition, TableKind};
+use crate::ident::{ident_list, truncate};
+use crate::{Placement, Refusal, RefusalKind, Snapshot, qualified, quote_ident, quote_literal};
+
+/// Plans `create_distributed_table`. `definition` is of the table as it is now on home; `shards_default` counts when the
+/// request does not say how many shards.
+pub fn plan_distribution(
+    snapshot: &Snapshot,
+    definition: &Definition,
+    request: &DistributeRequest,
+    shards_default: i32,
+) -> Result<DistributionPlan, Refusal> {
+    let relation = super::known(snapshot, &request.schema, &request.name)?;
+    if !matches!(relation.placement, Placement::Local) {
+        let message = format!("table \"{}\" is already distributed", request.name);
+        return Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, "Call undistribute_table() first."));
+    }
+    definition.check_plain_table()?;
+    let chosen = choose(snapshot, definition, request, shards_default)?;
+    let key = &request.columns;
+    definition.check_unique(key)?;
+    definition.check_triggers()?;
+    let group = (!chosen.new).then_some(chosen.group.id);
+    check_foreign_keys(snapshot, definition, Becomes::Distributed { group, key })?;
+    definition.check_replaceable()?;
+    Ok(build(snapshot, definition, key, &chosen))
+}
+
+fn build(snapshot: &Snapshot, definition: &Definition, key: &[String], chosen: &Chosen) -> DistributionPlan {
+    let prefix = free_prefix(snapshot, definition);
+    let strategy = chosen.group.strategy;
+    let mut builder = Builder::new(snapshot);
+    let home = snapshot.home;
+    builder.before(home, [format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", definition.qualified())]);
+    builder.before(home, super::put_aside(definition));
+    for node in builder.nodes() {
+        let shards = chosen.shards_on(node);
+        let kind = TableKind::Distributed { strategy, key, prefix: &prefix, shards: &shards };
+        if node == home {
+            if chosen.new && strategy != Strategy::Hash {
+                builder.before(home, try_bounds(definition, key, chosen));
+            }
+            // What was an identity column's sequence and is a plain one now.
+            let plain = definition.sequences.iter().filter(|s| s.identity && !definition.is_identity(s, kind));
+            builder.before(home, plain.flat_map(|s| s.create()));
+            builder.before(home, definition.create_table(kind));
+            builder.before(home, super::carry_identities(definition));
+        } else {
+            builder.before(node, super::sequences_elsewhere(definition, kind));
+            builder.before(node, definition.create_table(kind));
+            builder.before(node, super::exhaust_identities(definition, kind));
+        }
+        builder.after(node, definition.finish(kind));
+    }
+
+    let columns = definition.stored_columns();
+    let position = |name: &String| columns.iter().position(|c| c == name);
+    builder.plan.copies.push(CopyRows {
+        sources: vec![(home, super::copy_out(definition, &qualified(super::ASIDE, &definition.name)))],
+        // A key column is never generated, so it is among them.
+        to: CopyTarget::ByKey { key: key.iter().filter_map(position).collect(), group: chosen.group.clone() },
+        into: super::copy_into(definition),
+        columns,
+    });
+
+    builder.after(home, super::grant_identities(definition));
+    builder.after(home, chosen.insert());
+    builder.after(home, [format!(
+        "INSERT INTO herd.relation (schema, name, kind, colocation, prefix) VALUES ({}, {}, 'd', {}, {})",
+        quote_literal(&definition.schema),
+        quote_literal(&definition.name),
+        chosen.group.id,
+        quote_literal(&prefix)
+    )]);
+    builder.after(home, super::drop_aside(definition));
+    builder.finish()
+}
+
+
+/// Makes all shards of a new group once on home, for nothing but the server's own check of the bounds against each other:
+/// each node will see only its own.
+fn try_bounds(definition: &Definition, key: &[String], chosen: &Chosen) -> Vec<String> {
+    let strategy = if chosen.group.strategy == Strategy::Range { "RANGE" } else { "LIST" };
+    let columns = key.iter().filter_map(|name| definition.column(name)).map(|column| {
+        let collation = column.collation.as_ref().map_or(String::new(), |c| format!(" COLLATE {c}"));
+        format!("{} {}{collation}", quote_ident(&column.name), column.type_name)
+    });
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let mut statements = vec![
+        "CREATE SCHEMA herd_bounds".to_string(),
+        format!("CREATE TABLE herd_bounds.parent ({columns}) PARTITION BY {strategy} ({})", ident_list(key)),
+    ];
+    let bounds = chosen.group.shards.iter().zip(&chosen.bounds);
+    statements.extend(bounds.map(|(shard, bound)| {
+        format!("CREATE TABLE herd_bounds.shard_{} PARTITION OF herd_bounds.parent {bound}", shard.number)
+    }));
+    statements.push("DROP TABLE herd_bounds.parent".to_string());
+    statements.push("DROP SCHEMA herd_bounds".to_string());
+    statements
+}
+
+/// What partitions are named after: the table's name, made unique, with room for `_` and a shard's number within
+/// PostgreSQL's 63 bytes. Stays when the table is renamed.
+fn free_prefix(snapshot: &Snapshot, definition: &Definition) -> String {
+    const LENGTH_MAX: usize = 52;
+    let taken: HashSet<&str> =
+        snapshot.relations.values().filter_map(|r| Some(r.distribution()?.prefix.as_str())).collect();
+    let plain = truncate(&definition.name, LENGTH_MAX).to_string();
+    let with_schema = truncate(&format!("{}_{}", definition.schema, definition.name), LENGTH_MAX).to_string();
+    let numbered = (2..).map(|n| {
+        let suffix = format!("_{n}x");
+        format!("{}{suffix}", truncate(&definition.name, LENGTH_MAX - suffix.len()))
+    });
+    let mut candidates = [plain, with_schema].into_iter().chain(numbered);
+    candidates.find(|candidate| !taken.contains(candidate.as_str())).unwrap_or_default()
+}

@@ -1,0 +1,73 @@
+//! From a distributed or reference table back to a local one.
+
+use super::foreign::{Becomes, check_foreign_keys};
+use super::rename::forget;
+use super::{Builder, CopyRows, CopyTarget, DistributionPlan};
+use crate::definition::{Definition, TableKind};
+use crate::{Placement, Refusal, RefusalKind, Snapshot, qualified};
+
+/// Plans `undistribute_table`.
+pub fn plan_undistribute(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+    let relation = super::known(snapshot, &definition.schema, &definition.name)?;
+    check_foreign_keys(snapshot, definition, Becomes::Local)?;
+    match relation.placement {
+        Placement::Local => {
+            let message = format!("table \"{}\" is not distributed", definition.name);
+            Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, ""))
+        }
+        Placement::Reference => from_reference(snapshot, definition),
+        Placement::Distributed(_) => from_distributed(snapshot, definition),
+    }
+}
+
+fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+    for key in &definition.blockers.referenced_by {
+        let relation = super::known(snapshot, &key.schema, &key.table)?;
+        if !matches!(relation.placement, Placement::Local) {
+            let message = format!(
+                "table \"{}\" is referenced by foreign key \"{}\" of \"{}\", which is on every node",
+                definition.name, key.constraint, key.table
+            );
+            return Err(Refusal::new(RefusalKind::DependentObjects, message, "Drop the constraint first."));
+        }
+    }
+    let mut builder = Builder::new(snapshot);
+    let home = snapshot.home;
+    builder.before(home, [format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", definition.qualified())]);
+    builder.after(home, forget(snapshot, &definition.schema, &definition.name));
+    for node in builder.others() {
+        builder.after(node, [format!("DROP TABLE {}", definition.qualified())]);
+    }
+    Ok(builder.finish())
+}
+
+fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+    definition.check_replaceable()?;
+    let mut builder = Builder::new(snapshot);
+    let home = snapshot.home;
+    let table = definition.qualified();
+    for node in builder.nodes() {
+        builder.before(node, [format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")]);
+    }
+    builder.before(home, super::put_aside(definition));
+    builder.before(home, definition.create_table(TableKind::Local));
+    builder.before(home, super::carry_identities(definition));
+
+    let mut sources = vec![(home, super::copy_out(definition, &qualified(super::ASIDE, &definition.name)))];
+    sources.extend(builder.others().into_iter().map(|node| (node, super::copy_out(definition, &table))));
+    builder.plan.copies.push(CopyRows {
+        sources,
+        columns: definition.stored_columns(),
+        into: super::copy_into(definition),
+        to: CopyTarget::Nodes(vec![home]),
+    });
+
+    builder.after(home, definition.finish(TableKind::Local));
+    builder.after(home, super::grant_identities(definition));
+    builder.after(home, forget(snapshot, &definition.schema, &definition.name));
+    builder.after(home, super::drop_aside(definition));
+    for node in builder.others() {
+        builder.after(node, [format!("DROP TABLE {table}")]);
+    }
+    Ok(builder.finish())
+}

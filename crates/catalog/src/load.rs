@@ -1,0 +1,102 @@
+//! Loading a snapshot from home.
+//!
+//! A fixed number of queries, whatever the size of the catalog, in one read-only transaction, so that they all see
+//! the same state. Does not know how to reach home, nor when a snapshot is stale.
+//!
+//! 1. the server and the herd itself ([`facts`])
+//! 2. nodes; colocation groups with their shards and bounds ([`bounds`])
+//! 3. relations, their columns and unique indexes ([`relations`])
+//! 4. functions, and which of them read distributed tables ([`functions`]); types
+
+mod bounds;
+mod facts;
+mod functions;
+mod relations;
+
+pub(crate) use bounds::binary_bounds;
+
+use std::sync::Arc;
+
+use crate::cells::Cells;
+use crate::{CatalogError, Query, Row, Snapshot, quote_literal};
+
+/// Loads a snapshot from home. The session must not be inside a transaction.
+pub async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q::Error>> {
+    load_with(q, None).await
+}
+
+/// As [`load()`], but takes what a server never changes (its built-in functions) from a snapshot that is at hand.
+pub async fn load_with<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
+    rows(q, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let loaded = load_all(q, previous).await;
+    // After an error the transaction is of no use; after success there is nothing to commit.
+    let ended = rows(q, "ROLLBACK").await;
+    let snapshot = loaded?;
+    ended?;
+    Ok(snapshot)
+}
+
+async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
+    settle(q).await?;
+    let mut snapshot = facts::load(q).await?;
+    snapshot.builtin_functions = match previous {
+        Some(p) if p.server_version == snapshot.server_version && !p.builtin_functions.is_empty() => {
+            p.builtin_functions.clone()
+        }
+        _ => Arc::new(functions::load_builtin(q).await?),
+    };
+    bounds::load(q, &mut snapshot).await?;
+    relations::load(q, &mut snapshot).await?;
+    functions::load_user(q, &mut snapshot).await?;
+    facts::load_types(q, &mut snapshot).await?;
+    Ok(snapshot)
+}
+
+/// Settings under which the server prints definitions that mean the same in any session: names qualified, as pg_dump
+/// does it, and dates and bounds without regard to the session's own settings.
+pub(crate) const SETTINGS: &[(&str, &str)] = &[
+    ("search_path", "pg_catalog"),
+    ("timezone", "UTC"),
+    ("datestyle", "ISO, MDY"),
+    ("intervalstyle", "postgres"),
+    ("quote_all_identifiers", "off"),
+];
+
+/// Applies [`SETTINGS`] to the current transaction.
+pub(crate) async fn settle<Q: Query>(q: &mut Q) -> Result<(), CatalogError<Q::Error>> {
+    let calls = SETTINGS.iter().map(|(name, value)| format!("set_config('{name}', '{value}', true)"));
+    rows(q, &format!("SELECT {}", calls.collect::<Vec<_>>().join(", "))).await?;
+    Ok(())
+}
+
+/// Applies [`SETTINGS`] to the session, which may or may not be inside a transaction, and returns what they were.
+pub(crate) async fn pin_settings<Q: Query>(q: &mut Q) -> Result<Vec<String>, CatalogError<Q::Error>> {
+    // SET LOCAL has no effect outside of a transaction, so settings are put back by hand.
+    let current = SETTINGS.iter().map(|(name, _)| format!("current_setting('{name}')")).collect::<Vec<_>>();
+    let before = rows(q, &format!("SELECT {}", current.join(", "))).await?.into_iter().next().unwrap_or_default();
+    set(q, SETTINGS.iter().map(|(_, value)| *value)).await?;
+    Ok(before.into_iter().flatten().collect())
+}
+
+/// Undoes [`pin_settings`].
+pub(crate) async fn restore_settings<Q: Query>(q: &mut Q, before: Vec<String>) -> Result<(), CatalogError<Q::Error>> {
+    set(q, before.iter().map(String::as_str)).await
+}
+
+async fn set<'a, Q: Query>(q: &mut Q, values: impl Iterator<Item = &'a str>) -> Result<(), CatalogError<Q::Error>> {
+    let calls = SETTINGS.iter().zip(values);
+    let calls = calls.map(|((name, _), value)| format!("set_config('{name}', {}, false)", quote_literal(value)));
+    let sql = format!("SELECT {}", calls.collect::<Vec<_>>().join(", "));
+    rows(q, &sql).await.map(drop)
+}
+
+pub(crate) async fn rows<Q: Query>(q: &mut Q, sql: &str) -> Result<Vec<Row>, CatalogError<Q::Error>> {
+    q.query(sql).await.map_err(CatalogError::Query)
+}
+
+pub(crate) async fn cells<Q: Query>(
+    q: &mut Q,
+    sql: &str,
+) -> Result<impl Iterator<Item = Cells> + use<Q>, CatalogError<Q::Error>> {
+    Ok(rows(q, sql).await?.into_iter().map(Cells::of))
+}

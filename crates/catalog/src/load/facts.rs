@@ -1,0 +1,66 @@
+//! The server and the herd as such: version, collation, epoch, nodes, types.
+
+use crate::load::{cells, rows};
+use crate::{CatalogError, Node, Query, Snapshot, UserType};
+
+/// Schemas whose relations and types are not the user's.
+pub(super) const NOT_SYSTEM: &str =
+    "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'herd', 'herd_shards')";
+
+pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q::Error>> {
+    // The herd's tables may be missing, so they are not read in the same query.
+    let sql = "SELECT current_setting('server_version_num'), \
+               datlocprovider = 'b' OR datlocprovider = 'c' AND datcollate IN ('C', 'POSIX'), \
+               to_regclass('herd.relation') IS NOT NULL \
+               FROM pg_database WHERE datname = current_database()";
+    let Some(mut row) = cells(q, sql).await?.next() else {
+        return Err(CatalogError::Corrupt("pg_database does not list the current database".into()));
+    };
+    let mut snapshot =
+        Snapshot { server_version: row.number()?, collation_is_bytes: row.boolean(), ..Snapshot::default() };
+    if !row.boolean() {
+        return Err(CatalogError::NotHome);
+    }
+
+    let Some(mut row) = cells(q, "SELECT h.id, e.epoch FROM herd.herd h, herd.epoch e").await?.next() else {
+        return Err(CatalogError::Corrupt("herd.herd or herd.epoch has no row".into()));
+    };
+    snapshot.herd_id = row.text();
+    snapshot.epoch = row.number()?;
+
+    for row in rows(q, "SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id").await? {
+        let mut row = crate::cells::Cells::of(row);
+        let node = Node {
+            id: row.number()?,
+            name: row.text(),
+            host: row.text(),
+            port: row.number()?,
+            database: row.text(),
+        };
+        if row.boolean() {
+            snapshot.home = node.id;
+        }
+        snapshot.nodes.push(node);
+    }
+    if snapshot.node(snapshot.home).is_none() {
+        return Err(CatalogError::Corrupt("herd.node has no home".into()));
+    }
+    Ok(snapshot)
+}
+
+pub(super) async fn load_types<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
+    // An array type is recognised by its element pointing back at it.
+    let sql = format!(
+        "SELECT t.oid, n.nspname, t.typname, CASE WHEN e.oid IS NOT NULL THEN 'a' ELSE t.typtype END, \
+                CASE WHEN e.oid IS NOT NULL THEN e.oid ELSE t.typbasetype END \
+         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
+         LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
+         WHERE t.typtype <> 'p' AND {NOT_SYSTEM}"
+    );
+    for mut row in cells(q, &sql).await? {
+        let oid = row.number()?;
+        let user_type = UserType { schema: row.text(), name: row.text(), kind: row.char(), base: row.number()? };
+        snapshot.types.insert(oid, user_type);
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Tables, views, foreign tables and sequences, with columns, unique indexes and placement.
+//!
+//! Does not judge what can be done with them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::facts::NOT_SYSTEM;
+use crate::load::cells;
+use crate::{
+    CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex,
+};
+
+/// A relation on its way into the snapshot: its attribute numbers are needed until all parts are together.
+struct Draft {
+    relation: Relation,
+    attnums: Vec<i32>,
+    key: Vec<i32>,
+}
+
+pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
+    let mut drafts = load_relations(q, snapshot).await?;
+    load_columns(q, &mut drafts, snapshot.collation_is_bytes).await?;
+    load_unique_indexes(q, &mut drafts).await?;
+    for mut draft in drafts.into_values() {
+        if let Placement::Distributed(distribution) = &mut draft.relation.placement {
+            let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
+            let key: Option<Vec<usize>> = draft.key.iter().map(position).collect();
+            distribution.key = key.filter(|k| k.len() == distribution.group.key_types.len()).ok_or_else(|| {
+                let table = crate::qualified(&draft.relation.schema, &draft.relation.name);
+                CatalogError::Corrupt(format!("{table} is not partitioned by the key of its colocation group"))
+            })?;
+        }
+        let relation = draft.relation;
+        snapshot.relations.insert((relation.schema.clone(), relation.name.clone()), Arc::new(relation));
+    }
+    Ok(())
+}
+
+async fn load_relations<Q: Query>(
+    q: &mut Q,
+    snapshot: &Snapshot,
+) -> Result<HashMap<Oid, Draft>, CatalogError<Q::Error>> {
+    // tgtype & 1: FOR EACH ROW (TRIGGER_TYPE_ROW in catalog/pg_trigger.h).
+    // A row of herd.relation counts only while the relation is still what it says.
+    let sql = format!(
+        "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, p.partattrs, \
+                CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, c.relrowsecurity, \
+                EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
+                OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+                           AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
+                EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) \
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+         LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
+         LEFT JOIN herd.relation h ON h.schema = n.nspname AND h.name = c.relname \
+              AND c.relkind = CASE h.kind WHEN 'd' THEN 'p' ELSE 'r' END \
+         WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND c.relpersistence <> 't' AND {NOT_SYSTEM}"
+    );
+    let mut drafts = HashMap::new();
+    for mut row in cells(q, &sql).await? {
+        let (oid, schema, name) = (row.number()?, row.text(), row.text());
+        let kind = match row.char() {
+            b'v' => RelationKind::View,
+            b'm' => RelationKind::MaterializedView,
+            b'f' => RelationKind::ForeignTable,
+            b'S' => RelationKind::Sequence,
+            _ => RelationKind::Table,
+        };
+        let (herd_kind, group, prefix): (u8, Option<i32>, String) = (row.char(), row.opt_number()?, row.text());
+        let placement = match (herd_kind, group) {
+            (b'r', _) => Placement::Reference,
+            (b'd', Some(group)) => {
+                let Some(group) = snapshot.groups.get(&group) else {
+                    return Err(CatalogError::Corrupt(format!("herd.relation names colocation group {group}, which does not exist")));
+                };
+                Placement::Distributed(Distribution { key: Vec::new(), group: group.clone(), prefix })
+            }
+            _ => Placement::Local,
+        };
+        let key = row.numbers()?;
+        let relation = Relation {
+            oid,
+            schema,
+            name,
+            kind,
+            placement,
+            columns: Vec::new(),
+            view: row.opt(),
+            unique: Vec::new(),
+            row_security: row.boolean(),
+            statement_triggers: row.boolean(),
+            triggers: row.boolean(),
+        };
+        drafts.insert(oid, Draft { relation, attnums: Vec::new(), key });
+    }
+    Ok(drafts)
+}
+
+async fn load_columns<Q: Query>(
+    q: &mut Q,
+    drafts: &mut HashMap<Oid, Draft>,
+    database_is_bytes: bool,
+) -> Result<(), CatalogError<Q::Error>> {
+    // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
+    // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
+    let sql = format!(
+        "SELECT c.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
+                CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END, \
+                (SELECT sn.nspname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid JOIN pg_namespace sn ON sn.oid = s.relnamespace \
+                  WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
+                    AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
+                (SELECT s.relname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid \
+                  WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
+                    AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
+                a.attidentity, a.attgenerated <> '', \
+                CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
+                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END \
+         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+         LEFT JOIN pg_collation co ON co.oid = a.attcollation \
+         WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND c.relpersistence <> 't' AND {NOT_SYSTEM} \
+           AND a.attnum > 0 AND NOT a.attisdropped \
+         ORDER BY c.oid, a.attnum"
+    );
+    for mut row in cells(q, &sql).await? {
+        let oid = row.number()?;
+        let Some(draft) = drafts.get_mut(&oid) else { continue };
+        draft.attnums.push(row.number()?);
+        let mut column = Column {
+            name: row.text(),
+            type_oid: row.number()?,
+            typmod: row.number()?,
+            type_name: row.text(),
+            not_null: row.boolean(),
+            default: row.opt(),
+            sequence: None,
+            identity: 0,
+            generated: false,
+            collation_is_bytes: false,
+        };
+        let identity_sequence = row.opt().zip(row.opt());
+        column.sequence = match &identity_sequence {
+            Some((schema, name)) => Some(crate::qualified(schema, name)),
+            None => column.default.as_deref().and_then(sequence_of_default),
+        };
+        column.identity = row.char();
+        column.generated = row.boolean();
+        column.collation_is_bytes = match row.char() {
+            b'd' => database_is_bytes,
+            answer => answer == b'y',
+        };
+        draft.relation.columns.push(column);
+    }
+    Ok(())
+}
+
+/// The sequence of a default that is nothing but `nextval('…'::regclass)`; quoted and qualified, as `regclass` prints it.
+fn sequence_of_default(default: &str) -> Option<String> {
+    let literal = default.strip_prefix("nextval('")?.strip_suffix("'::regclass)")?;
+    let name = literal.replace("''", "'");
+    // More than one literal: an expression of several calls.
+    (name.matches('\'').count() * 2 == literal.matches('\'').count()).then_some(name)
+}
+
+async fn load_unique_indexes<Q: Query>(
+    q: &mut Q,
+    drafts: &mut HashMap<Oid, Draft>,
+) -> Result<(), CatalogError<Q::Error>> {
+    let sql = format!(
+        "SELECT i.indrelid, x.relname, i.indnkeyatts, i.indkey, i.indisprimary \
+         FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = x.relnamespace \
+         WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND {NOT_SYSTEM} \
+         ORDER BY i.indrelid, i.indisprimary DESC, x.relname"
+    );
+    for mut row in cells(q, &sql).await? {
+        let oid = row.number()?;
+        let Some(draft) = drafts.get_mut(&oid) else { continue };
+        let name = row.text();
+        let key_columns: usize = row.number()?;
+        // indkey lists the INCLUDE columns, too; those are not unique.
+        let attnums: Vec<i32> = row.numbers()?;
+        let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
+        let Some(columns) = attnums.iter().take(key_columns).map(position).collect() else { continue };
+        draft.relation.unique.push(UniqueIndex { name, columns, primary: row.boolean() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sequence_of_default;
+
+    #[test]
+    fn sequences_of_defaults() {
+        for (default, want) in [
+            ("nextval('public.t_id_seq'::regclass)", Some("public.t_id_seq")),
+            ("nextval('public.\"it''s\"'::regclass)", Some("public.\"it's\"")),
+            ("nextval('public.a'::regclass) + nextval('public.b'::regclass)", None),
+            ("(nextval('public.a'::regclass) * 2)", None),
+            ("0", None),
+        ] {
+            assert_eq!(sequence_of_default(default).as_deref(), want);
+        }
+    }
+}

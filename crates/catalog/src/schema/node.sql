@@ -1,0 +1,182 @@
+-- What a herd keeps on every one of its nodes. Runs inside one transaction; safe to run again.
+-- PUBLIC may read all of it: any client's role runs through a router.
+
+CREATE SCHEMA IF NOT EXISTS herd;
+COMMENT ON SCHEMA herd IS 'pgherd: catalog of the herd';
+GRANT USAGE ON SCHEMA herd TO PUBLIC;
+
+-- Shards are partitions in this schema, out of the way of \dt. Privileges on each are mirrored from its parent.
+CREATE SCHEMA IF NOT EXISTS herd_shards;
+COMMENT ON SCHEMA herd_shards IS 'pgherd: the shards of distributed tables';
+GRANT USAGE ON SCHEMA herd_shards TO PUBLIC;
+
+-- Which herd this server belongs to: 64 random bits in hexadecimal.
+CREATE TABLE IF NOT EXISTS herd.herd (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    id  text NOT NULL CHECK (id ~ '^[0-9a-f]{16}$')
+);
+
+-- Raised by every change of the catalog, in the transaction that makes the change: a router whose snapshot has
+-- another epoch is stale.
+CREATE TABLE IF NOT EXISTS herd.epoch (
+    one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+    epoch bigint NOT NULL
+);
+INSERT INTO herd.epoch (epoch) VALUES (1) ON CONFLICT DO NOTHING;
+
+-- Commit decisions of transactions across nodes. The client's own role inserts the row.
+CREATE TABLE IF NOT EXISTS herd.decision (
+    gid        text PRIMARY KEY,
+    decided_at timestamptz NOT NULL DEFAULT now()
+);
+
+GRANT SELECT ON herd.herd, herd.epoch TO PUBLIC;
+GRANT SELECT, INSERT ON herd.decision TO PUBLIC;
+
+-- Raises the epoch by one, or to `target` where home's new epoch is already known: nodes that took part in the same
+-- changes have the same epoch. SECURITY DEFINER, because any role that may run DDL must be able to raise it.
+CREATE OR REPLACE FUNCTION herd.bump_epoch(target bigint DEFAULT NULL) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS
+$$ UPDATE herd.epoch SET epoch = CASE WHEN target IS NULL THEN epoch + 1 ELSE greatest(epoch, target) END RETURNING epoch $$;
+COMMENT ON FUNCTION herd.bump_epoch(bigint) IS 'raises the epoch, so that routers load the catalog anew';
+
+-- Takes away every privilege on a table that is not its owner's, those of ALTER DEFAULT PRIVILEGES included.
+CREATE OR REPLACE FUNCTION herd.revoke_all(target regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog AS
+$body$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
+          FROM pg_class c, aclexplode(c.relacl) a
+         WHERE c.oid = target AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('REVOKE ALL ON TABLE %s FROM %s CASCADE', target, item.role);
+    END LOOP;
+    FOR item IN
+        SELECT DISTINCT attname, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
+          FROM pg_attribute, aclexplode(attacl) a
+         WHERE attrelid = target AND attnum > 0 AND NOT attisdropped
+    LOOP
+        EXECUTE format('REVOKE ALL (%I) ON TABLE %s FROM %s CASCADE', item.attname, target, item.role);
+    END LOOP;
+END
+$body$;
+
+-- A partition is addressed directly, so it needs what PostgreSQL only looks for on the parent: owner, privileges,
+-- replica identity, column statistics settings. With row-level security on the parent nothing is granted on the partitions,
+-- because policies are not applied to a partition that is addressed directly.
+CREATE OR REPLACE FUNCTION herd.mirror_partitions(parent regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog AS
+$body$
+DECLARE
+    part record;
+    item record;
+    has_rls boolean;
+    owner_of_parent oid;
+    identity_of_parent "char";
+BEGIN
+    SELECT relrowsecurity, relowner, relreplident INTO has_rls, owner_of_parent, identity_of_parent
+      FROM pg_class WHERE oid = parent;
+    FOR part IN
+        SELECT c.oid, c.oid::regclass::text AS name, c.relowner, c.relacl, c.relreplident
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = parent ORDER BY c.oid
+    LOOP
+        IF part.relowner <> owner_of_parent THEN
+            EXECUTE format('ALTER TABLE %s OWNER TO %s', part.name, owner_of_parent::regrole);
+        END IF;
+
+        PERFORM herd.revoke_all(part.oid);
+        IF (SELECT relacl IS NOT NULL FROM pg_class WHERE oid = parent) THEN
+            EXECUTE format('REVOKE ALL ON TABLE %s FROM %s', part.name, owner_of_parent::regrole);
+            FOR item IN
+                SELECT a.privilege_type AS privilege, a.is_grantable,
+                       CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
+                  FROM pg_class c, aclexplode(c.relacl) a
+                 WHERE c.oid = parent AND (a.grantee = c.relowner OR NOT has_rls)
+            LOOP
+                EXECUTE format('GRANT %s ON TABLE %s TO %s%s', item.privilege, part.name, item.role,
+                               CASE WHEN item.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+            END LOOP;
+        END IF;
+        FOR item IN
+            SELECT t.attname, a.privilege_type AS privilege, a.is_grantable,
+                   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
+              FROM pg_attribute t, aclexplode(t.attacl) a
+             WHERE t.attrelid = parent AND t.attnum > 0 AND NOT t.attisdropped AND NOT has_rls
+        LOOP
+            EXECUTE format('GRANT %s (%I) ON TABLE %s TO %s%s', item.privilege, item.attname, part.name, item.role,
+                           CASE WHEN item.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+        END LOOP;
+
+        -- ALTER TABLE … REPLICA IDENTITY and SET (n_distinct …) stay on the table they name; SET STATISTICS does not
+        -- reach partitions made later.
+        IF identity_of_parent = 'i' THEN
+            EXECUTE (
+                SELECT format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', part.name, ic.relname)
+                  FROM pg_index pi
+                  JOIN pg_inherits ii ON ii.inhparent = pi.indexrelid
+                  JOIN pg_index ci ON ci.indexrelid = ii.inhrelid AND ci.indrelid = part.oid
+                  JOIN pg_class ic ON ic.oid = ci.indexrelid
+                 WHERE pi.indrelid = parent AND pi.indisreplident);
+        ELSIF identity_of_parent <> part.relreplident THEN
+            EXECUTE format('ALTER TABLE %s REPLICA IDENTITY %s', part.name,
+                           CASE identity_of_parent WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+        END IF;
+        FOR item IN
+            SELECT p.attname, coalesce(p.attstattarget, -1) AS target, array_to_string(p.attoptions, ', ') AS options,
+                   coalesce(p.attstattarget, -1) <> coalesce(c.attstattarget, -1) AS target_differs,
+                   p.attoptions IS DISTINCT FROM c.attoptions AS options_differ
+              FROM pg_attribute p JOIN pg_attribute c ON c.attrelid = part.oid AND c.attname = p.attname
+             WHERE p.attrelid = parent AND p.attnum > 0 AND NOT p.attisdropped
+        LOOP
+            IF item.target_differs THEN
+                EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', part.name, item.attname, item.target);
+            END IF;
+            IF item.options_differ THEN
+                EXECUTE format('ALTER TABLE %s ALTER COLUMN %I RESET (n_distinct, n_distinct_inherited)', part.name, item.attname);
+                IF item.options IS NOT NULL THEN
+                    EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', part.name, item.attname, item.options);
+                END IF;
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION herd.mirror_partitions(regclass) IS 'gives the partitions of a distributed table the owner, privileges and settings of their parent';
+
+-- Admin functions under the names Citus users know. A router answers calls by itself and never sends them here; these
+-- are what \df shows, and an error with meaning for a client that is connected to a node.
+CREATE OR REPLACE FUNCTION herd.refuse_admin_call(name text) RETURNS void
+LANGUAGE plpgsql AS
+$$ BEGIN
+    RAISE EXCEPTION '%() can only be called through a router', name
+        USING ERRCODE = 'feature_not_supported',
+              HINT = 'Connect to a pgherd router; this connection goes straight to one node of the herd.';
+END $$;
+
+CREATE OR REPLACE FUNCTION public.create_distributed_table(
+    table_name regclass, distribution_column text, distribution_type text DEFAULT 'hash',
+    colocate_with text DEFAULT 'default', shard_count integer DEFAULT NULL,
+    strategy text DEFAULT NULL, bounds text[] DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('create_distributed_table') $$;
+COMMENT ON FUNCTION public.create_distributed_table(regclass, text, text, text, integer, text, text[])
+    IS 'splits a table over the nodes of the herd by its key (through a router)';
+
+CREATE OR REPLACE FUNCTION public.create_reference_table(table_name regclass) RETURNS void
+LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('create_reference_table') $$;
+COMMENT ON FUNCTION public.create_reference_table(regclass) IS 'keeps a full copy of a table on every node of the herd (through a router)';
+
+CREATE OR REPLACE FUNCTION public.undistribute_table(table_name regclass) RETURNS void
+LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('undistribute_table') $$;
+COMMENT ON FUNCTION public.undistribute_table(regclass) IS 'makes a distributed or reference table local again (through a router)';
+
+CREATE OR REPLACE FUNCTION public.citus_add_node(nodename text, nodeport integer) RETURNS integer
+LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('citus_add_node'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION public.citus_add_node(text, integer) IS 'adds a server to the herd (through a router)';
+
+CREATE OR REPLACE FUNCTION public.citus_remove_node(nodename text, nodeport integer) RETURNS void
+LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('citus_remove_node') $$;
+COMMENT ON FUNCTION public.citus_remove_node(text, integer) IS 'removes a server from the herd (through a router)';

@@ -1,0 +1,294 @@
+//! The command line of `herd`. Its commands and options are a contract that scripts rely on.
+//!
+//! It turns arguments into calls and does none of the work.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, SHARDS_MAX};
+use crate::local::{self, NODES_MAX, Target, UpOptions, literal};
+
+/// Many PostgreSQL servers, one database.
+#[derive(Debug, Parser)]
+#[command(name = "herd", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start (or make, or repair) a local herd in the background; print its URL when it is ready
+    Up {
+        #[command(flatten)]
+        dir: Dir,
+        /// PostgreSQL servers of a new herd [default: 2]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+        nodes: Option<u16>,
+        /// The router's port; nodes listen on the ports after it [default: 6500]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
+        /// Shards of a table, unless it is told otherwise [default: 32]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
+        shards: Option<u32>,
+        /// A setting of the PostgreSQL servers, such as synchronous_commit=off (repeatable)
+        #[arg(long = "set", value_name = "NAME=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Stop a local herd; its data stays
+    Down {
+        #[command(flatten)]
+        dir: Dir,
+    },
+    /// Show what of a local herd is up; exit code 0 when all of it is
+    Status {
+        #[command(flatten)]
+        dir: Dir,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Open psql on a local herd
+    Psql {
+        #[command(flatten)]
+        dir: Dir,
+        /// Arguments of psql, such as -c 'select 1'
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Run a router for servers that exist already, in the foreground
+    Router {
+        /// The configuration file
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Add, remove and list nodes
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// List tables
+    #[command(subcommand)]
+    Table(TableCommand),
+    /// List shards
+    #[command(subcommand)]
+    Shard(ShardCommand),
+}
+
+#[derive(Debug, Args)]
+struct Dir {
+    /// The herd's directory
+    #[arg(long, default_value = ".herd")]
+    dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Where {
+    /// The local herd's directory
+    #[arg(long, default_value = ".herd")]
+    dir: PathBuf,
+    /// Any router, instead of a local herd
+    #[arg(long, conflicts_with = "dir")]
+    url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Address {
+    host: String,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    /// Let a PostgreSQL server join the herd
+    Add {
+        #[command(flatten)]
+        address: Address,
+        #[command(flatten)]
+        to: Where,
+    },
+    /// Let a node that holds no shards leave the herd
+    Remove {
+        #[command(flatten)]
+        address: Address,
+        #[command(flatten)]
+        to: Where,
+    },
+    /// List the nodes
+    List {
+        #[command(flatten)]
+        to: Where,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum TableCommand {
+    /// List the tables, their kinds and keys
+    List {
+        #[command(flatten)]
+        to: Where,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ShardCommand {
+    /// List the shards and where they are
+    List {
+        #[command(flatten)]
+        to: Where,
+    },
+}
+
+impl From<Where> for Target {
+    fn from(place: Where) -> Target {
+        place.url.map_or(Target::Dir(place.dir), Target::Url)
+    }
+}
+
+/// What the arguments ask for.
+pub enum Action {
+    /// It is done.
+    Done(ExitCode),
+    /// Run a router in this process.
+    Router(Box<Config>),
+}
+
+impl Cli {
+    /// Does what was asked, short of running a router.
+    pub fn run(self) -> Result<Action, local::Error> {
+        let done = |()| Action::Done(ExitCode::SUCCESS);
+        match self.command {
+            Command::Up {
+                dir,
+                nodes,
+                port,
+                shards,
+                settings,
+            } => {
+                let url = local::up(&UpOptions {
+                    dir: dir.dir.clone(),
+                    nodes,
+                    port,
+                    shards,
+                    settings,
+                })?;
+                // The URL alone on standard output, for scripts.
+                println!("{url}");
+                let option = if dir.dir.as_os_str() == ".herd" {
+                    String::new()
+                } else {
+                    format!(" --dir {}", dir.dir.display())
+                };
+                eprintln!(
+                    "Connect with `herd psql{option}`, or give the URL to any PostgreSQL client."
+                );
+                Ok(Action::Done(ExitCode::SUCCESS))
+            }
+            Command::Down { dir } => local::down(&dir.dir).map(done),
+            Command::Status { dir, json } => {
+                let status = local::status(&dir.dir)?;
+                if json {
+                    println!(
+                        "{}",
+                        serde_json::to_string_pretty(&status)
+                            .unwrap_or_else(|e| unreachable!("plain data: {e}"))
+                    );
+                } else {
+                    print!("{status}");
+                }
+                Ok(Action::Done(ExitCode::from(u8::from(!status.up))))
+            }
+            Command::Psql { dir, arguments } => local::psql(&dir.dir, &arguments).map(done),
+            Command::Router { config } => Ok(Action::Router(Box::new(Config::load(&config)?))),
+            Command::Node(command) => {
+                let (sql, to) = node_sql(command);
+                local::run_sql(&to.into(), &sql).map(done)
+            }
+            Command::Table(TableCommand::List { to }) => {
+                local::run_sql(&to.into(), "select * from herd.tables").map(done)
+            }
+            Command::Shard(ShardCommand::List { to }) => {
+                local::run_sql(&to.into(), "select * from herd.shards").map(done)
+            }
+        }
+    }
+}
+
+fn node_sql(command: NodeCommand) -> (String, Where) {
+    let call = |function: &str, address: &Address| {
+        format!(
+            "select {function}({}, {})",
+            literal(&address.host),
+            address.port
+        )
+    };
+    match command {
+        NodeCommand::Add { address, to } => (call("citus_add_node", &address), to),
+        NodeCommand::Remove { address, to } => (call("citus_remove_node", &address), to),
+        NodeCommand::List { to } => ("select * from herd.nodes".to_owned(), to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Command {
+        Cli::try_parse_from(line.split(' '))
+            .unwrap_or_else(|error| panic!("{line}: {error}"))
+            .command
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn psql_gets_its_arguments_as_they_are() {
+        let Command::Psql { dir, arguments } = parse("herd psql --dir /x -c select --dir y") else {
+            panic!()
+        };
+        assert_eq!(dir.dir, PathBuf::from("/x"));
+        assert_eq!(arguments, ["-c", "select", "--dir", "y"]);
+        let Command::Psql { dir, arguments } = parse("herd psql -At") else {
+            panic!()
+        };
+        assert_eq!(
+            (dir.dir, arguments),
+            (PathBuf::from(".herd"), vec![OsString::from("-At")])
+        );
+    }
+
+    #[test]
+    fn node_commands_are_sql() {
+        let sql = |line: &str| match parse(line) {
+            Command::Node(command) => node_sql(command).0,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            sql("herd node add 10.0.0.5 5432"),
+            "select citus_add_node('10.0.0.5', 5432)"
+        );
+        assert_eq!(
+            sql("herd node remove o'neil 5432 --url u"),
+            "select citus_remove_node('o''neil', 5432)"
+        );
+        assert_eq!(sql("herd node list --dir x"), "select * from herd.nodes");
+    }
+
+    #[test]
+    fn impossible_numbers_are_refused() {
+        for line in [
+            "herd up --nodes 0",
+            "herd up --nodes 65",
+            "herd up --port 0",
+            "herd up --shards 0",
+            "herd node add h 0",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `herd down`: ends the router, then the nodes. The data stays.
+
+use std::path::Path;
+
+use super::error::{Error, Result};
+use super::files::Files;
+use super::node::Node;
+use super::state::State;
+use super::up::in_parallel;
+use super::{account, binaries, reach, router_process};
+
+/// Stops what runs; that nothing runs is not an error.
+pub fn down(dir: &Path) -> Result<()> {
+    let files = Files::new(dir)?;
+    let no_herd = || Error::NoHerd {
+        path: files.dir().to_owned(),
+    };
+    if !files.state().exists() {
+        return Err(no_herd());
+    }
+    let _lock = files.lock()?;
+    let state = State::load(&files.state())?.ok_or_else(no_herd)?;
+
+    let router = router_process::pid(&files);
+    if let Some(pid) = router {
+        router_process::stop(&files, pid)?;
+        eprintln!("router: stopped");
+    }
+    let nodes = state
+        .numbers()
+        .map(|number| Node::of(&files, &state, number));
+    let running: Vec<Node> = nodes.filter(|node| node.pid().is_some()).collect();
+    if let Some(first) = running.first() {
+        let owner = account::owner_of(&first.data)?;
+        let binaries = reach::binaries(owner.as_ref(), binaries::find(Some(first.major()?))?)?;
+        in_parallel(&running, |node| {
+            node.stop(&binaries)?;
+            eprintln!("{}: stopped", node.name);
+            Ok(())
+        })?;
+    }
+    if router.is_none() && running.is_empty() {
+        eprintln!("nothing of this herd is running");
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! The local herd: `herd up`, `down`, `status` and `psql`, on PostgreSQL servers of this machine.
+//!
+//! ```text
+//! up.rs ─→ state.rs           what was made                     herd.json
+//!       ─→ binaries.rs        which PostgreSQL                  reach.rs, account.rs: run by whom, reachable or not
+//!       ─→ node_make.rs       initdb, settings, marker          node1/, node2/ …
+//!       ─→ node.rs            start, stop, crashed or not
+//!       ─→ router_process.rs  the router in the background      herd.toml, router.pid
+//! ```
+//! All of it is plain blocking code. It knows servers and files, and nothing of SQL, tables or shards.
+
+mod account;
+mod binaries;
+mod down;
+mod error;
+mod files;
+mod node;
+mod node_make;
+mod probe;
+mod process;
+mod psql;
+mod reach;
+mod router_process;
+mod state;
+mod status;
+mod up;
+
+pub use down::down;
+pub use error::Error;
+pub use psql::{Target, literal, psql, run_sql};
+pub use state::NODES_MAX;
+pub use status::status;
+pub use up::{Options as UpOptions, up};

@@ -1,0 +1,339 @@
+//! `herd up`: makes, repairs and starts a local herd.
+//!
+//! ```text
+//! 1. shape     what herd.json says, or what was asked for; a contradiction ends here
+//! 2. look      which nodes are complete, half made, running; is the router running
+//! 3. ports     those of what does not run must be free, before anything is made
+//! 4. make      missing nodes, in parallel                                       (node_make.rs)
+//! 5. start     nodes that do not run, in parallel, then the router
+//! ```
+//! Run again, it does what is left to do. It never removes a data directory that may hold data.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::account::{self, Account};
+use super::binaries::{self, Binaries};
+use super::error::{Error, Result};
+use super::files::Files;
+use super::node::{self, Condition, MARKER, Node};
+use super::node_make::{self, Marker};
+use super::state::{NODES_MAX, State, parse_setting};
+use super::{process, reach, router_process};
+
+const NODES: u16 = 2;
+const PORT: u16 = 6500;
+const SHARDS: u32 = 32;
+
+/// What `herd up` was asked for; `None` is "as it is", or the default for a new herd.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub dir: PathBuf,
+    pub nodes: Option<u16>,
+    pub port: Option<u16>,
+    pub shards: Option<u32>,
+    /// `name=value`
+    pub settings: Vec<String>,
+}
+
+/// Makes, repairs and starts; returns the URL when the herd serves.
+pub fn up(options: &Options) -> Result<String> {
+    let given = options
+        .settings
+        .iter()
+        .map(|text| parse_setting(text))
+        .collect::<Result<BTreeMap<_, _>>>()?;
+    let files = Files::new(&options.dir)?;
+    files.create()?;
+    let files = Files::new(files.dir())?;
+    let _lock = files.lock()?;
+
+    let mut state = shape(&files, options)?;
+    state.settings.extend(given);
+    let nodes: Vec<Node> = state
+        .numbers()
+        .map(|number| Node::of(&files, &state, number))
+        .collect();
+    let missing = check_conditions(&state, &nodes)?;
+
+    let router = router_process::pid(&files);
+    check_ports(&files, &state, &nodes, router.is_some())?;
+    let binaries = find_binaries(&nodes, &missing)?;
+    state.save(&files.state())?;
+    if !state.made {
+        router_process::write_config(&files, &state)?;
+    }
+    make_nodes(&missing, &files, &binaries, &state)?;
+    if !state.made {
+        state.made = true;
+        state.save(&files.state())?;
+    }
+
+    // Made ones have a real path by now.
+    let nodes: Vec<Node> = state
+        .numbers()
+        .map(|number| Node::of(&files, &state, number))
+        .collect();
+    let started = start_nodes(&nodes, &binaries, &state)?;
+    let started = start_router(&files, &state, router)? || started;
+    if !started {
+        eprintln!("this herd is running already");
+    }
+    Ok(state.url())
+}
+
+/// The shape the herd has, or will have.
+fn shape(files: &Files, options: &Options) -> Result<State> {
+    let numbers = node::numbers_in(files.dir());
+    let has_complete = numbers
+        .iter()
+        .any(|number| files.node(*number).join(MARKER).exists());
+    let state = match State::load(&files.state())? {
+        Some(state) if state.made || has_complete => state,
+        None if has_complete => from_markers(files, &numbers, options)?,
+        // Nothing was made yet: what an interrupted `herd up` was asked for binds nobody.
+        _ => return new_shape(options),
+    };
+    let check = |setting, is: u64, wanted: Option<u64>, hint| match wanted {
+        Some(wanted) if wanted != is => Err(Error::Shape {
+            path: files.dir().to_owned(),
+            setting,
+            is,
+            wanted,
+            hint,
+        }),
+        _ => Ok(()),
+    };
+    check(
+        "nodes",
+        state.nodes.into(),
+        options.nodes.map(u64::from),
+        " (`herd node add` adds a node)",
+    )?;
+    check("port", state.port.into(), options.port.map(u64::from), "")?;
+    check(
+        "shards",
+        state.shards.into(),
+        options.shards.map(u64::from),
+        " (each table can have its own number)",
+    )?;
+    Ok(state)
+}
+
+fn new_shape(options: &Options) -> Result<State> {
+    let state = State {
+        pgherd: env!("CARGO_PKG_VERSION").to_owned(),
+        nodes: options.nodes.unwrap_or(NODES),
+        port: options.port.unwrap_or(PORT),
+        shards: options.shards.unwrap_or(SHARDS),
+        made: false,
+        settings: BTreeMap::new(),
+    };
+    // The command line's own limits; the sum is checked here.
+    let (port, nodes) = (state.port, state.nodes.min(NODES_MAX));
+    match port.checked_add(nodes) {
+        Some(_) => Ok(state),
+        None => Err(Error::PortRange {
+            port,
+            nodes,
+            max: u16::MAX - nodes,
+        }),
+    }
+}
+
+/// A lost herd.json, from what the nodes themselves tell.
+fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<State> {
+    let problem = || {
+        Error::Damaged {
+        path: files.state(),
+        problem: "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir".into(),
+    }
+    };
+    let markers: Vec<Marker> = numbers
+        .iter()
+        .filter_map(|number| Marker::read(&files.node(*number)))
+        .collect();
+    let complete =
+        markers.len() == numbers.len() && numbers.iter().copied().eq(1..=numbers.len() as u16);
+    let first = markers.first().filter(|_| complete).ok_or_else(problem)?;
+    eprintln!("herd.json is missing: writing it anew, as the nodes tell");
+    Ok(State {
+        pgherd: env!("CARGO_PKG_VERSION").to_owned(),
+        nodes: markers.len() as u16,
+        port: first.port - first.number,
+        shards: options.shards.unwrap_or(SHARDS),
+        made: true,
+        settings: BTreeMap::new(),
+    })
+}
+
+/// The nodes to be made; an error for whatever cannot be started and must not be touched.
+fn check_conditions(state: &State, nodes: &[Node]) -> Result<Vec<Node>> {
+    let mut missing = Vec::new();
+    for node in nodes {
+        let path = node.data.clone();
+        match node.condition()? {
+            Condition::Complete => {}
+            Condition::Absent | Condition::HalfMade if state.made => {
+                return Err(Error::NodeGone { path });
+            }
+            Condition::Absent | Condition::HalfMade => missing.push(node.clone()),
+            Condition::Unmarked => {
+                return Err(Error::Unmarked {
+                    path,
+                    marker: MARKER,
+                });
+            }
+            Condition::Foreign => return Err(Error::NotANode { path }),
+        }
+    }
+    Ok(missing)
+}
+
+fn check_ports(files: &Files, state: &State, nodes: &[Node], router_runs: bool) -> Result<()> {
+    let router = (!router_runs).then(|| ("the router".to_owned(), state.port));
+    let stopped = nodes
+        .iter()
+        .filter(|node| node.pid().is_none())
+        .map(|node| (node.name.clone(), node.port));
+    for (user, port) in router.into_iter().chain(stopped) {
+        if !process::port_is_free(port) {
+            let remedy = match state.made {
+                true => "stop that process; a herd keeps its ports".to_owned(),
+                false => format!(
+                    "choose others with --port (the herd uses that port and the {} after it)",
+                    state.nodes
+                ),
+            };
+            return Err(Error::PortInUse {
+                port,
+                owner: process::port_owner(port),
+                user,
+                remedy,
+            });
+        }
+    }
+    if state.made && !router_runs && files.config().exists() {
+        let metrics = router_process::read_config(files, state)?
+            .metrics
+            .map(|address| address.port());
+        if let Some(port) = metrics.filter(|port| *port != 0 && !process::port_is_free(*port)) {
+            let remedy = format!(
+                "stop that process, or change `metrics` in {}",
+                files.config().display()
+            );
+            let owner = process::port_owner(port);
+            return Err(Error::PortInUse {
+                port,
+                owner,
+                user: "the metrics page".to_owned(),
+                remedy,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The PostgreSQL for this herd, where the user who runs it can reach it.
+fn find_binaries(nodes: &[Node], missing: &[Node]) -> Result<Binaries> {
+    let made = nodes
+        .iter()
+        .find(|node| missing.iter().all(|other| other.number != node.number));
+    let major = made.map(Node::major).transpose()?;
+    let account: Option<Account> = match made {
+        Some(node) => account::owner_of(&node.data)?,
+        None => account::for_new_data()?,
+    };
+    reach::binaries(account.as_ref(), binaries::find(major)?)
+}
+
+fn make_nodes(missing: &[Node], files: &Files, binaries: &Binaries, state: &State) -> Result<()> {
+    if let Some(first) = missing.first() {
+        let last = &missing[missing.len() - 1].name;
+        let names = if missing.len() == 1 {
+            first.name.clone()
+        } else {
+            format!("{} to {last}", first.name)
+        };
+        eprintln!(
+            "{names}: making PostgreSQL {} data directories in {}",
+            binaries.version,
+            files.dir().display()
+        );
+    }
+    in_parallel(missing, |node| {
+        node_make::make(node, files, binaries, &state.settings).map(drop)
+    })
+}
+
+/// True: at least one was started.
+fn start_nodes(nodes: &[Node], binaries: &Binaries, state: &State) -> Result<bool> {
+    let stopped: Vec<Node> = nodes
+        .iter()
+        .filter(|node| node.pid().is_none())
+        .cloned()
+        .collect();
+    for node in nodes {
+        let changed = node_make::write_settings(node, &state.settings)?;
+        if changed && node.pid().is_some() {
+            node.reload(binaries)?;
+            eprintln!(
+                "{}: settings reloaded; some take effect only after `herd down` and `herd up`",
+                node.name
+            );
+        }
+    }
+    in_parallel(&stopped, |node| {
+        if node.has_crashed() {
+            eprintln!(
+                "{}: was not stopped properly; starting it, PostgreSQL recovers from its log",
+                node.name
+            );
+        }
+        node.start(binaries)?;
+        eprintln!("{}: ready on port {}", node.name, node.port);
+        Ok(())
+    })?;
+    Ok(!stopped.is_empty())
+}
+
+/// True: it was started.
+fn start_router(files: &Files, state: &State, running: Option<u32>) -> Result<bool> {
+    if let Some(pid) = running {
+        if !router_process::is_hung(state.port) {
+            return Ok(false);
+        }
+        eprintln!("router: process {pid} does not answer, starting it anew");
+        router_process::stop(files, pid)?;
+    } else if files.router_pid().exists() {
+        eprintln!("router: router.pid is stale, the router was not stopped properly; starting it");
+    }
+    if !files.config().exists() {
+        eprintln!("router: herd.toml is missing, writing it anew");
+        router_process::write_config(files, state)?;
+    }
+    router_process::read_config(files, state)?;
+    router_process::start(files, state)?;
+    eprintln!("router: ready on port {}", state.port);
+    Ok(true)
+}
+
+/// Does the same for several nodes at once; the first error, in the nodes' order, when all are done.
+pub(super) fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<()> + Sync) -> Result<()> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = nodes
+            .iter()
+            .map(|node| scope.spawn(|| work(node)))
+            .collect();
+        let mut results = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let first = results
+            .by_ref()
+            .find(|result| result.is_err())
+            .unwrap_or(Ok(()));
+        results.for_each(drop);
+        first
+    })
+}

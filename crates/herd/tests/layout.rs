@@ -1,0 +1,148 @@
+//! The rules of the source tree, as a test: which crate may use which, and what every file looks like.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates in the order data flows. A crate depends only on crates before it.
+const ORDER: [&str; 11] = [
+    "wire", "key", "catalog", "sql", "plan", "pool", "txn", "exec", "column", "session", "herd",
+];
+
+/// Dependencies that only one crate may have, so that what it wraps stays replaceable.
+const RESERVED: [(&str, &str); 1] = [("pg_query", "sql")];
+
+/// Lines of a file at most. A file that grows past it is two files.
+const LINES_MAX: usize = 600;
+
+fn crates_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+fn crate_names() -> Vec<String> {
+    let entries = fs::read_dir(crates_folder()).unwrap().flatten();
+    let folders = entries.filter(|entry| entry.path().join("Cargo.toml").exists());
+    folders
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect()
+}
+
+fn manifest(name: &str) -> toml::Table {
+    let path = crates_folder().join(name).join("Cargo.toml");
+    fs::read_to_string(&path)
+        .unwrap()
+        .parse()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a crate is built from; test-only dependencies may point anywhere.
+fn dependencies(manifest: &toml::Table) -> Vec<String> {
+    let sections = ["dependencies", "build-dependencies"].map(|section| manifest.get(section));
+    let tables = sections
+        .into_iter()
+        .flatten()
+        .filter_map(toml::Value::as_table);
+    tables.flat_map(|table| table.keys().cloned()).collect()
+}
+
+/// The rules that the dependencies of one crate break.
+fn wrong_edges(name: &str, dependencies: &[String]) -> Vec<String> {
+    let place = |name: &str| ORDER.iter().position(|other| *other == name);
+    let Some(own) = place(name) else {
+        return vec![format!("{name} has no place in ORDER")];
+    };
+    let mut wrong = Vec::new();
+    for dependency in dependencies {
+        if place(dependency).is_some_and(|other| other >= own) {
+            wrong.push(format!(
+                "{name} depends on {dependency}, which comes after it"
+            ));
+        }
+        if RESERVED
+            .iter()
+            .any(|(library, owner)| library == dependency && *owner != name)
+        {
+            wrong.push(format!(
+                "{name} depends on {dependency}, which is reserved for another crate"
+            ));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let names = crate_names();
+    assert!(names.len() >= 10, "{names:?}");
+    let wrong: Vec<String> = names
+        .iter()
+        .flat_map(|name| wrong_edges(name, &dependencies(&manifest(name))))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_back_edge_would_be_found() {
+    let edges = |name, dependency: &str| wrong_edges(name, &[dependency.to_owned()]).len();
+    assert_eq!([edges("plan", "sql"), edges("plan", "serde")], [0, 0]);
+    assert_eq!(
+        [
+            edges("sql", "plan"),
+            edges("sql", "sql"),
+            edges("plan", "pg_query"),
+            edges("new", "sql")
+        ],
+        [1; 4]
+    );
+}
+
+#[test]
+fn every_crate_follows_the_workspaces_lints() {
+    for name in crate_names() {
+        let lints = manifest(&name)
+            .get("lints")
+            .and_then(|lints| lints.get("workspace")?.as_bool());
+        assert_eq!(
+            lints,
+            Some(true),
+            "crates/{name}/Cargo.toml lacks `[lints] workspace = true`"
+        );
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for_and_is_short() {
+    let mut wrong = Vec::new();
+    for file in rust_files(&crates_folder()) {
+        let text = fs::read_to_string(&file).unwrap();
+        if !text.starts_with("//!") {
+            wrong.push(format!(
+                "{} does not begin with a //! header",
+                file.display()
+            ));
+        }
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            wrong.push(format!(
+                "{} has {lines} lines; split it at {LINES_MAX}",
+                file.display()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() && entry.file_name() != "target" {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}

@@ -1,0 +1,330 @@
+//! Splits aggregates: each node aggregates its rows, the finish aggregates the partial results.
+//!
+//! Only where the result is the same by construction. Everything else is left to `pull.rs`.
+
+use std::rc::Rc;
+
+use sql::ast::{self, Node};
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, build, names};
+
+use catalog::FunctionKind;
+
+use crate::Result;
+use crate::compose::{Composer, part_column};
+use crate::levels::Analysis;
+use crate::pull;
+use crate::scope::Scope;
+use crate::types::Combine;
+
+/// The finish of an aggregate query, or `None` if it does not split.
+pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<Option<ast::SelectStmt>> {
+    let l = &c.a.levels[level];
+    if !(l.aggregates || l.grouped) || l.grouping_sets || !l.windows.is_empty() || l.locking || l.volatile {
+        return Ok(None);
+    }
+    let scope = pull::scope_of(c, level)?;
+    let Ok(mut finish) = pull::upper(s, &scope) else { return Ok(None) };
+    let Ok(group) = finish.group_clause.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>() else {
+        return Ok(None);
+    };
+    let mut splitter = Splitter { a: c.a, part: c.parts.len(), scope: scope.clone(), group, partials: vec![], texts: vec![], failed: false };
+    let originals: Vec<Node> = finish.group_clause.clone();
+    let combine = combinable(&finish, c.a, &scope);
+    pull::each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut Top { s: &mut splitter }));
+    if splitter.failed {
+        return Ok(None);
+    }
+    finish.group_clause = (0..originals.len()).map(part_column).collect();
+    let mut part = build::select();
+    part.with_clause = s.with_clause.clone();
+    part.from_clause = s.from_clause.clone();
+    part.where_clause = s.where_clause.clone();
+    part.group_clause = originals.clone();
+    part.target_list = originals.into_iter().chain(splitter.partials).map(|n| build::target(n, None)).collect();
+    if part.target_list.is_empty() {
+        return Ok(None);
+    }
+    let first = c.parts.is_empty();
+    let from = c.add_part(part, c.a.deep_uses(level))?;
+    finish.from_clause = vec![from];
+    if first && level == 0 {
+        c.combine = combine;
+    }
+    Ok(Some(finish))
+}
+
+/// All targets are count, sum, min or max, and nothing else is asked: the router may add up integers itself.
+fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<Combine>> {
+    let plain = s.group_clause.is_empty() && s.having_clause.is_none() && s.sort_clause.is_empty() && s.distinct_clause.is_empty();
+    if !plain || s.limit_count.is_some() || s.limit_offset.is_some() {
+        return None;
+    }
+    let mut texts = Vec::new();
+    let all = s
+        .target_list
+        .iter()
+        .map(|t| {
+            let value = crate::rewrite::target_value(t)?;
+            let NodeEnum::FuncCall(f) = value.node.as_ref()? else { return None };
+            // Equal targets share one partial column: left to SQL.
+            let text = text(value, scope).ok()?;
+            if texts.contains(&text) || f.agg_distinct || !f.agg_order.is_empty() || f.over.is_some() {
+                return None;
+            }
+            texts.push(text);
+            match names::last(&f.funcname) {
+                "count" => Some(Combine::Sum),
+                "sum" => Some(Combine::Sum),
+                "min" => Some(Combine::Min),
+                "max" => Some(Combine::Max),
+                _ => None,
+            }
+        })
+        .collect::<Option<Vec<_>>>()?;
+    a.levels[0].sublinks.is_empty().then_some(all)
+}
+
+/// The text of an expression with each column spelled one way.
+fn text(node: &Node, scope: &Scope) -> std::result::Result<String, sql::SyntaxError> {
+    struct Spell<'s, 'a>(&'s Scope<'a>);
+    impl VisitMut for Spell<'_, '_> {
+        fn node(&mut self, n: &mut NodeEnum) -> bool {
+            if let NodeEnum::ColumnRef(c) = n
+                && !names::has_star(c)
+            {
+                let spelled = pull::canonical(c, self.0);
+                c.fields = vec![build::string(&spelled)];
+            }
+            true
+        }
+    }
+    let mut node = node.clone();
+    walk::walk_mut(&mut node, &mut Spell(scope));
+    sql::deparse_expr(&node)
+}
+
+struct Splitter<'p, 'a> {
+    a: &'p Analysis<'a>,
+    /// Number of the part these partial results will be in.
+    part: usize,
+    scope: Rc<Scope<'a>>,
+    group: Vec<String>,
+    partials: Vec<Node>,
+    texts: Vec<String>,
+    failed: bool,
+}
+
+struct Top<'s, 'p, 'a> {
+    s: &'s mut Splitter<'p, 'a>,
+}
+
+impl VisitMut for Top<'_, '_, '_> {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        if matches!(n, NodeEnum::ResTarget(_) | NodeEnum::SortBy(_)) {
+            return true;
+        }
+        self.s.visit(n)
+    }
+
+    fn select(&mut self, _: &mut ast::SelectStmt) -> bool {
+        self.s.failed = true;
+        false
+    }
+}
+
+impl Splitter<'_, '_> {
+    /// Rewrites a node; `false` when it is done and nothing below is to be visited.
+    fn visit(&mut self, n: &mut NodeEnum) -> bool {
+        if self.failed {
+            return false;
+        }
+        let constant = matches!(n, NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::String(_) | NodeEnum::TypeName(_));
+        if constant {
+            return !matches!(n, NodeEnum::AConst(_));
+        }
+        if !self.group.is_empty()
+            && is_expression(n)
+            && let Ok(spelled) = text(&build::node(n.clone()), &self.scope)
+            && let Some(i) = self.group.iter().position(|g| *g == spelled)
+        {
+            self.replace(n, part_column(i));
+            return false;
+        }
+        match n {
+            NodeEnum::FuncCall(f) if self.is_aggregate(f) => {
+                match self.aggregate(&f.clone()) {
+                    Some(new) => self.replace(n, new),
+                    None => self.failed = true,
+                }
+                false
+            }
+            NodeEnum::ColumnRef(_) | NodeEnum::GroupingFunc(_) | NodeEnum::SubLink(_) => {
+                self.failed = true;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn replace(&self, n: &mut NodeEnum, new: Node) {
+        if let Some(new) = new.node {
+            *n = new;
+        }
+    }
+
+    fn is_aggregate(&self, f: &ast::FuncCall) -> bool {
+        f.agg_star || f.agg_within_group || self.a.cx.snapshot.functions(names::last(&f.funcname)).any(|x| x.kind == FunctionKind::Aggregate)
+    }
+
+    fn aggregate(&mut self, f: &ast::FuncCall) -> Option<Node> {
+        if !f.agg_order.is_empty() || f.agg_within_group || f.func_variadic || f.over.is_some() {
+            return None;
+        }
+        let qualified = names::strings(&f.funcname);
+        if qualified.len() > 1 && qualified[0] != "pg_catalog" {
+            return None;
+        }
+        let name = *qualified.last()?;
+        if self.a.cx.snapshot.functions(name).any(|x| x.user_defined) {
+            return None;
+        }
+        // The smallest of the distinct is the smallest of all.
+        if f.agg_distinct && !matches!(name, "min" | "max" | "bool_and" | "bool_or" | "every") {
+            return None;
+        }
+        match name {
+            "count" => {
+                let c = self.partial(build::node(NodeEnum::FuncCall(Box::new(f.clone()))));
+                Some(build::cast(build::call("sum", vec![c]), "int8"))
+            }
+            "sum" | "min" | "max" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or" | "bit_xor" => {
+                let column = self.next();
+                let p = self.partial(build::node(NodeEnum::FuncCall(Box::new(f.clone()))));
+                let column = position(&p).unwrap_or(column);
+                let again = build::call(name, vec![p]);
+                // sum(int4) is a bigint, but the sum of those a numeric: the partial's own type is the result's.
+                Some(if name == "sum" { self.typed(again, column) } else { again })
+            }
+            "avg" => self.average(f),
+            _ => None,
+        }
+    }
+
+    /// avg is the sum of the sums by the sum of the counts; how they are divided depends on the argument's type.
+    fn average(&mut self, f: &ast::FuncCall) -> Option<Node> {
+        let [arg] = &f.args[..] else { return None };
+        let (arg, float) = match self.type_of(arg)? {
+            20 | 21 | 23 | 1700 => (arg.clone(), false),
+            700 | 701 => (build::cast(arg.clone(), "float8"), true),
+            _ => return None,
+        };
+        let call = |name: &str| {
+            let mut g = f.clone();
+            g.funcname = vec![build::string(name)];
+            g.args = vec![arg.clone()];
+            build::node(NodeEnum::FuncCall(Box::new(g)))
+        };
+        let sum = self.partial(call("sum"));
+        let count = self.partial(call("count"));
+        let total = build::call("sum", vec![sum]);
+        let number = build::call("nullif", vec![build::call("sum", vec![count]), build::integer(0)]);
+        let number = nullif(number);
+        Some(if float {
+            build::operator("/", total, build::cast(number, "float8"))
+        } else {
+            build::operator("/", build::cast(total, "numeric"), number)
+        })
+    }
+
+    fn next(&self) -> usize {
+        self.group.len() + self.partials.len()
+    }
+
+    /// The part's column for a partial aggregate; equal ones share it.
+    fn partial(&mut self, node: Node) -> Node {
+        let spelled = text(&node, &self.scope).unwrap_or_default();
+        if let Some(i) = self.texts.iter().position(|t| *t == spelled && !t.is_empty()) {
+            return part_column(self.group.len() + i);
+        }
+        let column = part_column(self.next());
+        self.partials.push(node);
+        self.texts.push(spelled);
+        column
+    }
+
+    /// A cast to the type of a part's column, known when the part has been described: `"%t0_3"`.
+    fn typed(&self, value: Node, column: usize) -> Node {
+        let mut cast = build::cast(value, "");
+        if let Some(NodeEnum::TypeCast(c)) = &mut cast.node
+            && let Some(t) = &mut c.type_name
+        {
+            t.names = vec![build::string(&format!("%t{}_{column}", self.part))];
+        }
+        cast
+    }
+
+    fn type_of(&self, node: &Node) -> Option<u32> {
+        match node.node.as_ref()? {
+            NodeEnum::ColumnRef(c) => self.a.types[self.scope.resolve(&names::strings(&c.fields))?].map(|(t, _)| t),
+            NodeEnum::TypeCast(t) => match names::plain_type(t.type_name.as_ref()?)? {
+                "int2" => Some(21),
+                "int4" => Some(23),
+                "int8" => Some(20),
+                "numeric" => Some(1700),
+                "float4" => Some(700),
+                "float8" => Some(701),
+                _ => None,
+            },
+            NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(_)), .. }) => Some(23),
+            NodeEnum::AExpr(e) if e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "+" | "-" | "*") => {
+                let (l, r) = (self.type_of(e.lexpr.as_deref()?)?, self.type_of(e.rexpr.as_deref()?)?);
+                if l == r {
+                    Some(l)
+                } else if crate::levels::is_integer(l) && crate::levels::is_integer(r) {
+                    Some(20)
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+fn nullif(call: Node) -> Node {
+    let Some(NodeEnum::FuncCall(f)) = call.node else { return call };
+    let mut args = f.args.into_iter();
+    build::node(NodeEnum::AExpr(Box::new(ast::AExpr {
+        kind: ast::AExprKind::AexprNullif as i32,
+        name: vec![build::string("=")],
+        lexpr: args.next().map(Box::new),
+        rexpr: args.next().map(Box::new),
+        location: -1,
+        ..Default::default()
+    })))
+}
+
+fn position(column: &Node) -> Option<usize> {
+    names::column(column)?.last()?.strip_prefix('c')?.parse().ok()
+}
+
+fn is_expression(n: &NodeEnum) -> bool {
+    matches!(
+        n,
+        NodeEnum::ColumnRef(_)
+            | NodeEnum::AExpr(_)
+            | NodeEnum::FuncCall(_)
+            | NodeEnum::TypeCast(_)
+            | NodeEnum::CaseExpr(_)
+            | NodeEnum::CoalesceExpr(_)
+            | NodeEnum::BoolExpr(_)
+            | NodeEnum::NullTest(_)
+            | NodeEnum::BooleanTest(_)
+            | NodeEnum::MinMaxExpr(_)
+            | NodeEnum::AIndirection(_)
+            | NodeEnum::CollateClause(_)
+            | NodeEnum::AArrayExpr(_)
+            | NodeEnum::RowExpr(_)
+    )
+}

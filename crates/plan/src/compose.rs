@@ -1,0 +1,339 @@
+//! Composes the finish: an outer query for PostgreSQL over the rows of parts, named `"%r0"`, `"%r1"`, ….
+//!
+//! Recursive over the levels of the query. Each level that the nodes can answer alone becomes a part; aggregates
+//! become partial aggregates where they split (`aggregate.rs`), otherwise the needed columns travel (`pull.rs`).
+
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, build, names};
+
+use crate::levels::{Analysis, From};
+use crate::refuse::Refusal;
+use crate::types::{Combine, Part};
+use crate::{Result, aggregate, pull, rewrite, select};
+
+pub struct Composer<'p, 'a> {
+    pub a: &'p Analysis<'a>,
+    pub parts: Vec<Part>,
+    /// The finish itself reads local tables.
+    pub uses_home: bool,
+    /// Set when the whole finish is one row of combinable aggregates.
+    pub combine: Option<Vec<Combine>>,
+    /// WITH clauses above the level being composed.
+    pub withs: Vec<&'p ast::WithClause>,
+}
+
+impl<'p, 'a> Composer<'p, 'a> {
+    pub fn new(a: &'p Analysis<'a>) -> Self {
+        Composer { a, parts: vec![], uses_home: false, combine: None, withs: vec![] }
+    }
+
+    /// The finish of a level: a query over parts that gives the level's rows.
+    pub fn query(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
+        if self.a.is_free(level) {
+            // No distributed table: it runs in the finish as it is.
+            if self.a.deep_home(level).is_some() {
+                self.uses_home = true;
+            }
+            return Ok(s.clone());
+        }
+        if let Some(refusal) = &self.a.levels[level].refusal {
+            return Err(refusal.clone());
+        }
+        if self.a.pushable(level, true).is_ok() {
+            return self.pushed(s, level);
+        }
+        if let Some((_, _, left, right)) = self.a.levels[level].arms {
+            return self.set_operation(s, left, right);
+        }
+        match self.a.colocated(level) {
+            Ok(_) => match aggregate::split(self, s, level)? {
+                Some(finish) => Ok(finish),
+                None => pull::pull(self, s, level),
+            },
+            Err(refusal) => self.mixed(s, level, refusal),
+        }
+    }
+
+    /// A level the nodes answer alone: its rows are a part, sorted and cut again in the finish.
+    pub fn pushed(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
+        let Some(columns) = self.a.levels[level].columns.clone() else {
+            return Err(Refusal::new("this use of * is not supported over several nodes", "Name the columns."));
+        };
+        let mut part = s.clone();
+        select::push_limit(&mut part);
+        let mut finish = build::select();
+        let width = columns.len();
+        if s.larg.is_none() {
+            for (i, item) in s.sort_clause.iter().enumerate() {
+                let Some(NodeEnum::SortBy(sort)) = &item.node else { continue };
+                let Some(value) = sort.node.as_deref() else { continue };
+                let mut sort = sort.clone();
+                let visible = self.visible_position(value, s, &columns);
+                let column = match visible {
+                    Some(i) => i,
+                    None if s.distinct_clause.is_empty() => {
+                        part.target_list.push(build::target(value.clone(), None));
+                        width + part_extra(&part, s) - 1
+                    }
+                    None => return Err(Refusal::bare(format!("ORDER BY item {} of SELECT DISTINCT is not supported over several nodes", i + 1))),
+                };
+                sort.node = Some(Box::new(part_column(column)));
+                finish.sort_clause.push(build::node(NodeEnum::SortBy(sort)));
+            }
+        } else {
+            finish.sort_clause = s.sort_clause.clone();
+            if !s.sort_clause.is_empty() {
+                finish.sort_clause = set_sort(&s.sort_clause, &columns)?;
+            }
+        }
+        finish.target_list = columns.iter().enumerate().map(|(i, (n, _))| build::target(part_column(i), Some(n))).collect();
+        finish.limit_count = s.limit_count.clone();
+        finish.limit_offset = s.limit_offset.clone();
+        finish.limit_option = s.limit_option;
+        if !s.distinct_clause.is_empty() && !matches!(s.distinct_clause[..], [Node { node: None }]) {
+            // DISTINCT ON (key): each group is on one node, so it was done there.
+        }
+        let part = self.add_part(part, self.a.deep_uses(level))?;
+        finish.from_clause = vec![part];
+        Ok(finish)
+    }
+
+    /// The output column an ORDER BY item names by position or name.
+    fn visible_position(&self, value: &Node, s: &ast::SelectStmt, columns: &[(String, Option<usize>)]) -> Option<usize> {
+        match value.node.as_ref()? {
+            NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(i)), .. }) => usize::try_from(i.ival).ok()?.checked_sub(1),
+            NodeEnum::ColumnRef(c) if c.fields.len() == 1 => {
+                let name = names::strings(&c.fields).first()?.to_string();
+                columns.iter().position(|(n, _)| *n == name)
+            }
+            _ => {
+                // The same expression as a target.
+                let text = sql::deparse_expr(value).ok()?;
+                if s.target_list.iter().any(rewrite::is_star) {
+                    return None;
+                }
+                s.target_list.iter().position(|t| rewrite::target_value(t).is_some_and(|v| sql::deparse_expr(v).is_ok_and(|x| x == text)))
+            }
+        }
+    }
+
+    /// Registers a part and returns the FROM item that stands for its rows.
+    pub fn add_part(&mut self, mut part: ast::SelectStmt, tables: Vec<usize>) -> Result<Node> {
+        self.attach_ctes(&mut part);
+        let mut statement = NodeEnum::SelectStmt(Box::new(part));
+        rewrite::replace_now(&mut statement);
+        let name = format!("%r{}", self.parts.len());
+        self.parts.push(Part { sql: sql::deparse(&statement)?, tables });
+        Ok(build::range_var("", &name, Some("p")))
+    }
+
+    /// A part may use CTEs of the levels above it: it takes them along.
+    fn attach_ctes(&self, part: &mut ast::SelectStmt) {
+        struct Names(Vec<String>);
+        impl<'v> Visit<'v> for Names {
+            fn range_var(&mut self, rv: &'v ast::RangeVar) {
+                if rv.schemaname.is_empty() {
+                    self.0.push(rv.relname.clone());
+                }
+            }
+        }
+        let mut used = Names(vec![]);
+        walk::select_stmt(part, &mut used);
+        let defined = |w: &ast::WithClause, n: &String| w.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == *n));
+        for with in self.withs.iter().rev() {
+            if used.0.iter().any(|n| defined(with, n)) {
+                let mut all = (*with).clone();
+                if let Some(own) = part.with_clause.take() {
+                    all.recursive |= own.recursive;
+                    all.ctes.extend(own.ctes);
+                }
+                part.with_clause = Some(all);
+            }
+        }
+    }
+
+    fn set_operation(&mut self, s: &'p ast::SelectStmt, left: usize, right: usize) -> Result<ast::SelectStmt> {
+        let (Some(l), Some(r)) = (s.larg.as_deref(), s.rarg.as_deref()) else {
+            return Err(Refusal::bare("set operation without sides"));
+        };
+        let with = self.enter_with(s)?;
+        let mut finish = s.clone();
+        finish.with_clause = with;
+        finish.larg = Some(Box::new(self.query(l, left)?));
+        finish.rarg = Some(Box::new(self.query(r, right)?));
+        self.leave_with(s);
+        Ok(finish)
+    }
+
+    /// WITH queries are finished by themselves and keep their names.
+    fn enter_with(&mut self, s: &'p ast::SelectStmt) -> Result<Option<ast::WithClause>> {
+        let Some(with) = &s.with_clause else { return Ok(None) };
+        let mut out = with.clone();
+        for (cte, finished) in with.ctes.iter().zip(&mut out.ctes) {
+            let Some(NodeEnum::CommonTableExpr(c)) = &cte.node else { continue };
+            let Some(NodeEnum::SelectStmt(body)) = c.ctequery.as_deref().and_then(|q| q.node.as_ref()) else { continue };
+            let Some(level) = self.a.by_node.get(&(body.as_ref() as *const _)).copied() else { continue };
+            let body = self.query(body, level)?;
+            if let Some(NodeEnum::CommonTableExpr(f)) = &mut finished.node {
+                f.ctequery = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(body)))));
+            }
+        }
+        self.withs.push(with);
+        Ok(Some(out))
+    }
+
+    fn leave_with(&mut self, s: &ast::SelectStmt) {
+        if s.with_clause.is_some() {
+            self.withs.pop();
+        }
+    }
+
+    /// FROM items that are not split alike: each subquery is finished by itself, and the outer query joins them.
+    fn mixed(&mut self, s: &'p ast::SelectStmt, level: usize, refusal: Refusal) -> Result<ast::SelectStmt> {
+        let l = &self.a.levels[level];
+        let mut direct = l.from.iter().flat_map(direct_uses);
+        if direct.next().is_some() {
+            return Err(refusal);
+        }
+        if self.a.levels[level].locking {
+            return Err(refusal);
+        }
+        let with = self.enter_with(s)?;
+        let mut finish = s.clone();
+        finish.with_clause = with;
+        for (item, out) in s.from_clause.iter().zip(&mut finish.from_clause) {
+            self.from(item, out, &refusal)?;
+        }
+        self.sublinks(s, &mut finish, &refusal)?;
+        if self.a.deep_home(level).is_some() {
+            self.uses_home = true;
+        }
+        self.leave_with(s);
+        Ok(finish)
+    }
+
+    fn from(&mut self, item: &'p Node, out: &mut Node, refusal: &Refusal) -> Result<()> {
+        match (&item.node, &mut out.node) {
+            (Some(NodeEnum::RangeSubselect(sub)), Some(NodeEnum::RangeSubselect(finished))) => {
+                let Some(NodeEnum::SelectStmt(body)) = sub.subquery.as_deref().and_then(|q| q.node.as_ref()) else {
+                    return Err(refusal.clone());
+                };
+                let level = self.level_of(body, refusal)?;
+                if self.a.is_free(level) {
+                    return Ok(());
+                }
+                if sub.lateral {
+                    return Err(refusal.clone());
+                }
+                let body = self.query(body, level)?;
+                finished.subquery = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(body)))));
+                Ok(())
+            }
+            (Some(NodeEnum::JoinExpr(join)), Some(NodeEnum::JoinExpr(finished))) => {
+                for (side, out) in [(&join.larg, &mut finished.larg), (&join.rarg, &mut finished.rarg)] {
+                    if let (Some(side), Some(out)) = (side.as_deref(), out.as_deref_mut()) {
+                        self.from(side, out, refusal)?;
+                    }
+                }
+                match join.quals.as_deref() {
+                    Some(q) if has_sublink(q) => Err(refusal.clone()),
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Uncorrelated subqueries in expressions are finished in place.
+    fn sublinks(&mut self, s: &'p ast::SelectStmt, finish: &mut ast::SelectStmt, refusal: &Refusal) -> Result<()> {
+        let mut found = Sublinks(vec![]);
+        let all = |s: &'p ast::SelectStmt| {
+            s.target_list.iter().chain(s.where_clause.as_deref()).chain(s.having_clause.as_deref()).chain(&s.sort_clause).chain(&s.group_clause)
+        };
+        all(s).for_each(|n| walk::walk(n, &mut found));
+        let mut bodies = Vec::new();
+        for body in found.0 {
+            let level = self.level_of(body, refusal)?;
+            if self.a.is_free(level) {
+                bodies.push(None);
+                continue;
+            }
+            // A correlated one would need the outer row on every node.
+            let scope = self.a.scopes.get(&level);
+            if scope.is_none_or(|sc| pull::refers_outside(body, sc)) {
+                return Err(refusal.clone());
+            }
+            bodies.push(Some(self.query(body, level)?));
+        }
+        let mut put = PutSublinks { bodies: bodies.into_iter() };
+        let lists = finish.target_list.iter_mut().chain(finish.where_clause.as_deref_mut()).chain(finish.having_clause.as_deref_mut());
+        lists.chain(&mut finish.sort_clause).chain(&mut finish.group_clause).for_each(|n| walk::walk_mut(n, &mut put));
+        Ok(())
+    }
+
+    fn level_of(&self, body: &ast::SelectStmt, refusal: &Refusal) -> Result<usize> {
+        self.a.by_node.get(&(body as *const _)).copied().ok_or_else(|| refusal.clone())
+    }
+}
+
+/// Column `i` of a part, as the finish names it.
+pub fn part_column(i: usize) -> Node {
+    build::column(&["p", &format!("c{i}")])
+}
+
+fn part_extra(part: &ast::SelectStmt, s: &ast::SelectStmt) -> usize {
+    part.target_list.len() - s.target_list.len()
+}
+
+/// ORDER BY of a set operation can only name output columns.
+fn set_sort(sort: &[Node], columns: &[(String, Option<usize>)]) -> Result<Vec<Node>> {
+    sort.iter()
+        .map(|item| {
+            let Some(NodeEnum::SortBy(s)) = &item.node else { return Ok(item.clone()) };
+            let mut s = s.clone();
+            if let Some(name) = s.node.as_deref().and_then(names::column)
+                && let Some(i) = columns.iter().position(|(n, _)| Some(&n.as_str()) == name.first())
+            {
+                s.node = Some(Box::new(part_column(i)));
+            }
+            Ok(build::node(NodeEnum::SortBy(s)))
+        })
+        .collect()
+}
+
+fn direct_uses(from: &From) -> Vec<usize> {
+    match from {
+        From::Use(u) => vec![*u],
+        From::Join { left, right, .. } => [direct_uses(left), direct_uses(right)].concat(),
+        _ => vec![],
+    }
+}
+
+pub fn has_sublink(node: &Node) -> bool {
+    let mut found = Sublinks(vec![]);
+    walk::walk(node, &mut found);
+    !found.0.is_empty()
+}
+
+struct Sublinks<'a>(Vec<&'a ast::SelectStmt>);
+
+impl<'a> Visit<'a> for Sublinks<'a> {
+    fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
+        self.0.push(s);
+        false
+    }
+}
+
+struct PutSublinks<I: Iterator<Item = Option<ast::SelectStmt>>> {
+    bodies: I,
+}
+
+impl<I: Iterator<Item = Option<ast::SelectStmt>>> walk::VisitMut for PutSublinks<I> {
+    fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
+        if let Some(Some(body)) = self.bodies.next() {
+            *s = body;
+        }
+        false
+    }
+}

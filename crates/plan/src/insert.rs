@@ -1,0 +1,489 @@
+//! Plans INSERT: each row to its shard, a reference table's rows to every node, a SELECT's rows through the router.
+//!
+//! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use catalog::{Column, Placement, Relation};
+use sql::ast::{self, Node};
+use sql::{NodeEnum, build, names};
+
+use crate::keys;
+use crate::levels::Analysis;
+use crate::refuse::Refusal;
+use crate::rewrite;
+use crate::scope::Scope;
+use crate::splice;
+use crate::types::*;
+use crate::{Context, Result, select};
+
+pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> {
+    let Some(rv) = &insert.relation else { return Err(Refusal::bare("INSERT without a table")) };
+    let (schema, name) = names::table(rv);
+    let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
+    let relation = if temporary { None } else { cx.snapshot.resolve(schema, name, cx.search_path).cloned() };
+    let source = match insert.select_stmt.as_deref().and_then(|s| s.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(s)) => Some(s.as_ref()),
+        _ => None,
+    };
+    let values = source.is_none_or(|s| !s.values_lists.is_empty() && s.with_clause.is_none() && s.sort_clause.is_empty() && s.limit_count.is_none() && s.limit_offset.is_none());
+    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    let mut a = Analysis::new(cx);
+    let level = crate::modify::analyse(&mut a, &statement, None)?.level;
+    a.finish_pending()?;
+    let Some(relation) = relation.filter(|r| !crate::modify::is_local(r)) else {
+        return local(insert, &a, source, values, name, cx);
+    };
+    let columns = target_columns(insert, &relation)?;
+    if relation.is_reference() {
+        return reference(insert, &a, source, &relation, &columns, values, cx);
+    }
+    if insert.on_conflict_clause.as_deref().is_some_and(|c| sets_key(c, &relation)) {
+        return Err(Refusal::new("ON CONFLICT DO UPDATE can't change the distribution key", "DELETE the row and INSERT it with its new key."));
+    }
+    if values {
+        rows(insert, text, &a, source, relation, columns, cx)
+    } else {
+        from_select(insert, text, a, level, source, relation, columns, cx)
+    }
+}
+
+/// Into a local table: on home, with the rows of a distributed query streamed there.
+fn local(insert: &ast::InsertStmt, a: &Analysis, source: Option<&ast::SelectStmt>, values: bool, name: &str, cx: &Context) -> Result<Plan> {
+    if a.uses.is_empty() {
+        return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
+    }
+    let (schema, _) = insert.relation.as_ref().map(names::table).unwrap_or((None, ""));
+    let relation = cx.snapshot.resolve(schema, name, cx.search_path).cloned();
+    let (Some(source), Some(relation), false) = (source, relation, values) else {
+        return Err(Refusal::new("distributed tables in an INSERT into this table are not supported", "Select the rows first."));
+    };
+    let columns = target_columns(insert, &relation)?;
+    through_router(insert, a, source, relation, columns, cx)
+}
+
+/// Positions of the columns the source gives values for, in its order.
+fn target_columns(insert: &ast::InsertStmt, relation: &Relation) -> Result<Vec<usize>> {
+    if insert.cols.is_empty() {
+        return Ok((0..relation.columns.len()).collect());
+    }
+    insert
+        .cols
+        .iter()
+        .map(|c| {
+            let Some(NodeEnum::ResTarget(t)) = &c.node else { return Err(Refusal::bare("unknown column list")) };
+            relation.column(&t.name).ok_or_else(|| Refusal {
+                sqlstate: "42703",
+                message: format!("column \"{}\" of relation \"{}\" does not exist", t.name, relation.name),
+                hint: None,
+            })
+        })
+        .collect()
+}
+
+fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
+    let Some(d) = relation.distribution() else { return false };
+    c.target_list.iter().any(|t| match &t.node {
+        Some(NodeEnum::ResTarget(t)) => d.key.iter().any(|k| relation.columns[*k].name == t.name),
+        _ => false,
+    })
+}
+
+/// The rewriting of a VALUES list: columns and values that PostgreSQL would fill in differently on each node.
+struct Rows<'r> {
+    relation: &'r Relation,
+    evaluate: Vec<Evaluation>,
+    changed: bool,
+    overriding: bool,
+}
+
+fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast::SelectStmt>, relation: Arc<Relation>, columns: Vec<usize>, _cx: &Context) -> Result<Plan> {
+    let Some(d) = relation.distribution().cloned() else { return Err(Refusal::bare("internal: not distributed")) };
+    let mut new = insert.clone();
+    let mut lists: Vec<Vec<Node>> = match source {
+        Some(s) => s.values_lists.iter().map(list_items).collect(),
+        None => vec![vec![]],
+    };
+    let several = lists.len() > 1;
+    let mut columns = columns;
+    // INSERT INTO t VALUES (1): the columns without values come last and get their defaults.
+    let width = lists.iter().map(Vec::len).max().unwrap_or(0);
+    if width > columns.len() || lists.iter().any(|l| l.len() != width) {
+        return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
+    }
+    columns.truncate(width);
+    let mut r = Rows { relation: &relation, evaluate: vec![], changed: source.is_none(), overriding: false };
+    for (i, column) in relation.columns.iter().enumerate() {
+        if !columns.contains(&i) && r.must_fill(i, column, &d.key, several) {
+            columns.push(i);
+            lists.iter_mut().for_each(|l| l.push(default_marker()));
+            r.changed = true;
+        }
+    }
+    let mut row_keys = Vec::with_capacity(lists.len());
+    for list in &mut lists {
+        let mut keys = vec![KeyExpr::Null; d.key.len()];
+        for (value, column) in list.iter_mut().zip(&columns) {
+            let position = d.key.iter().position(|k| k == column);
+            if let Some(key) = r.value(value, *column, position.is_some(), several)?
+                && let Some(p) = position
+            {
+                keys[p] = key;
+            }
+        }
+        row_keys.push(keys);
+    }
+    if rows_read_tables(a) {
+        return Err(Refusal::new("subqueries over distributed tables in INSERT … VALUES are not supported", "Use INSERT … SELECT."));
+    }
+    let mut sql_text = text.to_string();
+    if r.changed {
+        new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
+        if r.overriding && new.r#override == ast::OverridingKind::OverridingNotSet as i32 {
+            new.r#override = ast::OverridingKind::OverridingSystemValue as i32;
+        }
+        let mut values = build::select();
+        values.values_lists = lists.into_iter().map(|items| build::node(NodeEnum::List(ast::List { items }))).collect();
+        new.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(values)))));
+        let mut statement = NodeEnum::InsertStmt(Box::new(new));
+        rewrite::replace_now(&mut statement);
+        sql_text = sql::deparse(&statement)?;
+    }
+    let evaluate = r.evaluate;
+    let single = row_keys.len() == 1 && !r.changed;
+    let rows = if single { vec![] } else { value_ranges(&sql_text)? };
+    if !single && rows.len() != row_keys.len() {
+        return Err(Refusal::bare("internal: the rows of VALUES could not be told apart"));
+    }
+    let tables = vec![TableKeys {
+        relation: relation.clone(),
+        columns: if single { row_keys[0].iter().map(|k| vec![k.clone()]).collect() } else { vec![] },
+    }];
+    let named_constraint = insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
+    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    let splices = if single && !named_constraint { splice::splices(&statement, text, a, true) } else { None };
+    let split = SplitInsert { relation, sql: sql_text, rows, keys: row_keys, returning: insert.returning_clause.is_some() };
+    Ok(Plan {
+        tables,
+        needs_home: false,
+        reads_reference: a.reads_reference,
+        writes: true,
+        splices,
+        template: single,
+        multi: if single { Multi::None } else { Multi::Insert(Box::new(split)) },
+        evaluate,
+        kind: StatementKind::Insert,
+    })
+}
+
+fn rows_read_tables(a: &Analysis) -> bool {
+    // The target itself is the only use there may be.
+    a.uses.len() > 1 || a.deep_home(0).is_some()
+}
+
+impl Rows<'_> {
+    /// A column left out whose default each node would compute by itself.
+    fn must_fill(&self, i: usize, column: &Column, key: &[usize], several: bool) -> bool {
+        column.sequence.is_some() || (column.default.is_some() && (key.contains(&i) || (several && reads_clock(column))))
+    }
+
+    /// One value: replaced where it must be evaluated once. The key expression of a key column is returned.
+    fn value(&mut self, value: &mut Node, column: usize, is_key: bool, several: bool) -> Result<Option<KeyExpr>> {
+        let c = &self.relation.columns[column];
+        if matches!(value.node, Some(NodeEnum::SetToDefault(_))) {
+            if let Some(sequence) = &c.sequence {
+                self.overriding |= c.identity == b'a';
+                return self.evaluated(value, format!("nextval('{}'::pg_catalog.regclass)", sequence.replace('\'', "''")), is_key);
+            }
+            match &c.default {
+                Some(default) if is_key => return self.evaluated(value, default.clone(), true),
+                Some(default) if several && reads_clock(c) => {
+                    if let Some(expression) = parse_expression(default) {
+                        *value = expression;
+                        self.changed = true;
+                    }
+                    return Ok(None);
+                }
+                _ => return Ok(is_key.then_some(KeyExpr::Null)),
+            }
+        }
+        if calls_sequence(value) {
+            let text = sql::deparse_expr(value)?;
+            return self.evaluated(value, text, is_key);
+        }
+        if several && !is_key && reads_now(value) {
+            self.changed = true;
+        }
+        if !is_key {
+            return Ok(None);
+        }
+        match keys::constant(value) {
+            Some(key) => Ok(Some(key)),
+            None => {
+                let text = sql::deparse_expr(value)?;
+                if text.contains('$') && has_param(value) {
+                    return Err(Refusal::new(
+                        format!("an expression with parameters for the distribution key \"{}\" is not supported", c.name),
+                        "Compute the key in the client and pass it as a parameter.",
+                    ));
+                }
+                self.evaluated(value, format!("({text})::{}", c.type_name), true)
+            }
+        }
+    }
+
+    fn evaluated(&mut self, value: &mut Node, sql: String, is_key: bool) -> Result<Option<KeyExpr>> {
+        let n = self.evaluate.len();
+        self.evaluate.push(Evaluation { sql });
+        *value = build::text(&format!("%e{n}%"));
+        self.changed = true;
+        Ok(is_key.then_some(KeyExpr::Evaluated(n)))
+    }
+}
+
+fn list_items(node: &Node) -> Vec<Node> {
+    match &node.node {
+        Some(NodeEnum::List(l)) => l.items.clone(),
+        _ => vec![],
+    }
+}
+
+fn default_marker() -> Node {
+    build::node(NodeEnum::SetToDefault(Box::new(ast::SetToDefault { location: -1, ..Default::default() })))
+}
+
+fn column_target(name: &str) -> Node {
+    build::node(NodeEnum::ResTarget(Box::new(ast::ResTarget { name: name.to_string(), location: -1, ..Default::default() })))
+}
+
+fn parse_expression(text: &str) -> Option<Node> {
+    let NodeEnum::SelectStmt(s) = sql::parse(&format!("SELECT {text}"), true).ok()?.pop()? else { return None };
+    rewrite::target_value(s.target_list.first()?).cloned()
+}
+
+fn reads_clock(column: &Column) -> bool {
+    column.default.as_deref().and_then(parse_expression).is_some_and(|n| reads_now(&n))
+}
+
+fn reads_now(node: &Node) -> bool {
+    let mut copy = NodeEnum::List(ast::List { items: vec![node.clone()] });
+    rewrite::replace_now(&mut copy)
+}
+
+fn calls_sequence(node: &Node) -> bool {
+    struct Find(bool);
+    impl<'a> sql::walk::Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            if let NodeEnum::FuncCall(f) = n {
+                self.0 |= matches!(names::last(&f.funcname), "nextval" | "currval" | "lastval");
+            }
+            true
+        }
+    }
+    let mut f = Find(false);
+    sql::walk::walk(node, &mut f);
+    f.0
+}
+
+fn has_param(node: &Node) -> bool {
+    struct Find(bool);
+    impl<'a> sql::walk::Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            self.0 |= matches!(n, NodeEnum::ParamRef(_));
+            true
+        }
+    }
+    let mut f = Find(false);
+    sql::walk::walk(node, &mut f);
+    f.0
+}
+
+/// Byte ranges of the rows behind the statement's own VALUES.
+fn value_ranges(text: &str) -> Result<Vec<(usize, usize)>> {
+    let failed = |_| Refusal::bare("internal: the rows of VALUES could not be read");
+    let mut depth = 0usize;
+    for token in sql::lexer::Lexer::new(text, true) {
+        let token = token.map_err(failed)?;
+        match token.kind {
+            sql::lexer::TokenKind::Punct(b'(') => depth += 1,
+            sql::lexer::TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
+            sql::lexer::TokenKind::Ident if depth == 0 && text[token.start..token.end].eq_ignore_ascii_case("values") => {
+                let rows = sql::split::values_rows(text, true, token.start).map_err(failed)?;
+                return Ok(rows.into_iter().map(|r| (r.start, r.end)).collect());
+            }
+            _ => {}
+        }
+    }
+    Ok(vec![])
+}
+
+fn reference(insert: &ast::InsertStmt, a: &Analysis, source: Option<&ast::SelectStmt>, relation: &Arc<Relation>, columns: &[usize], values: bool, cx: &Context) -> Result<Plan> {
+    if !a.uses.is_empty() {
+        let Some(source) = source.filter(|_| !values) else {
+            return Err(Refusal::new("subqueries over distributed tables in INSERT … VALUES are not supported", "Use INSERT … SELECT."));
+        };
+        return through_router(insert, a, source, relation.clone(), columns.to_vec(), cx);
+    }
+    let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
+    let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
+    let computed = relation.columns.iter().enumerate().any(|(i, c)| (c.sequence.is_some() || c.default.is_some()) && !given.contains(&i));
+    let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    let marks_default = marks_default(source);
+    rewrite::replace_now(&mut statement);
+    let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
+    let ordered_cut = a.levels.iter().any(|l| l.limit);
+    let everywhere = if computed || volatile || marks_default || ordered_cut {
+        Err(Refusal::new(
+            "this INSERT into a reference table computes values that could differ from node to node",
+            "Give the values, or leave out ON CONFLICT.",
+        ))
+    } else {
+        Ok(sql::deparse(&statement)?)
+    };
+    let by_rows = match (&everywhere, &insert.on_conflict_clause) {
+        (Err(_), None) => {
+            let mut all = insert.clone();
+            all.returning_clause = None;
+            Some(sql::deparse(&NodeEnum::InsertStmt(Box::new(all)))?)
+        }
+        _ => None,
+    };
+    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returning: insert.returning_clause.is_some() };
+    Ok(Plan { multi: Multi::Reference(Box::new(write)), needs_home: true, kind: StatementKind::Insert, ..Plan::home() })
+}
+
+fn marks_default(source: Option<&ast::SelectStmt>) -> bool {
+    source.is_some_and(|s| s.values_lists.iter().any(|l| list_items(l).iter().any(|v| matches!(v.node, Some(NodeEnum::SetToDefault(_))))))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn from_select(insert: &ast::InsertStmt, text: &str, mut a: Analysis, _level: usize, source: Option<&ast::SelectStmt>, relation: Arc<Relation>, columns: Vec<usize>, cx: &Context) -> Result<Plan> {
+    let Some(source) = source else { return Err(Refusal::bare("INSERT without a source")) };
+    let d = relation.distribution().cloned();
+    let sequences_given = relation.columns.iter().enumerate().all(|(i, c)| c.sequence.is_none() || columns.contains(&i));
+    // Every row stays on its node when the source's key is what goes into the target's.
+    let mut colocated = None;
+    let mut same = false;
+    if let (Some(d), true) = (&d, sequences_given) {
+        let top = a.by_node_of(insert);
+        if let Some(top) = top {
+            let out = a.levels[top].columns.clone().unwrap_or_default();
+            let pairs: Option<Vec<_>> = d
+                .key
+                .iter()
+                .enumerate()
+                .map(|(i, k)| columns.iter().position(|c| c == k).and_then(|p| out.get(p).and_then(|o| o.1)).map(|v| (i, v)))
+                .collect();
+            if let Some(pairs) = pairs {
+                let target = a.uses[0].key.clone();
+                let classes = a.levels[top].classes;
+                let anchor = a.pushable(top, false);
+                same = anchor.as_ref().is_ok_and(|u| {
+                    let other = &a.uses[*u];
+                    other.relation.distribution().is_some_and(|o| o.group.id == d.group.id)
+                        && pairs.iter().all(|(i, v)| a.classes[classes].same(other.key[*i], *v))
+                });
+                if same {
+                    for (i, v) in pairs {
+                        a.classes[classes].union(v, target[i]);
+                    }
+                    a.uses[0].classes = classes;
+                    let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+                    rewrite::replace_now(&mut statement);
+                    colocated = Some(sql::deparse(&statement)?);
+                }
+            }
+        }
+    }
+    if !same {
+        return through_router(insert, &a, source, relation, columns, cx);
+    }
+    let mut plan = through_router(insert, &a, source, relation, columns, cx)?;
+    if let Multi::InsertSelect(i) = &mut plan.multi {
+        i.colocated = colocated;
+    }
+    plan.tables = a.table_keys();
+    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    plan.splices = splice::splices(&statement, text, &a, true);
+    plan.needs_home = a.needs_home.is_some();
+    Ok(plan)
+}
+
+/// The source is a query of its own; its rows go where they belong.
+fn through_router(insert: &ast::InsertStmt, a: &Analysis, source: &ast::SelectStmt, relation: Arc<Relation>, mut columns: Vec<usize>, cx: &Context) -> Result<Plan> {
+    let mut source = source.clone();
+    if let Some(with) = &insert.with_clause {
+        let mut with = with.clone();
+        if let Some(own) = source.with_clause.take() {
+            with.recursive |= own.recursive;
+            with.ctes.extend(own.ctes);
+        }
+        source.with_clause = Some(with);
+    }
+    let statement = NodeEnum::SelectStmt(Box::new(source.clone()));
+    let source_sql = sql::deparse(&statement)?;
+    let inner = select::plan(&source, &source_sql, cx, true)?;
+    if insert.cols.is_empty()
+        && let Some(width) = output_width(&source, cx)
+    {
+        columns.truncate(width);
+    }
+    let returning = insert.returning_clause.is_some();
+    let mut shell = insert.clone();
+    shell.with_clause = None;
+    shell.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
+    let mut marker = build::select();
+    marker.target_list = vec![build::target(build::column(&["%source%"]), None)];
+    shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(marker)))));
+    let mut statement = NodeEnum::InsertStmt(Box::new(shell));
+    rewrite::replace_now(&mut statement);
+    let shell = sql::deparse(&statement)?;
+    let (head, tail) = shell.split_once("SELECT \"%source%\"").ok_or_else(|| Refusal::bare("internal: INSERT could not be taken apart"))?;
+    let _ = a;
+    Ok(Plan {
+        tables: vec![],
+        needs_home: true,
+        reads_reference: false,
+        writes: true,
+        splices: None,
+        template: false,
+        multi: Multi::InsertSelect(Box::new(InsertSelect {
+            relation,
+            colocated: None,
+            source: Box::new(inner),
+            source_sql,
+            columns,
+            head: head.trim().to_string(),
+            tail: tail.trim().to_string(),
+            returning,
+        })),
+        evaluate: vec![],
+        kind: StatementKind::Insert,
+    })
+}
+
+fn output_width(source: &ast::SelectStmt, cx: &Context) -> Option<usize> {
+    let mut a = Analysis::new(cx);
+    let level = a.query(source).ok()?;
+    a.levels[level].columns.as_ref().map(Vec::len)
+}
+
+impl Analysis<'_> {
+    /// The level of an INSERT's source.
+    fn by_node_of(&self, insert: &ast::InsertStmt) -> Option<usize> {
+        // The analysed statement is a clone: the source is the first level below the top that is no CTE.
+        let _ = insert;
+        self.levels[0].sublinks.iter().map(|(l, _)| *l).next()
+    }
+}
+
+/// Scope of nothing, for expressions that stand alone.
+pub fn empty_scope<'a>() -> Rc<Scope<'a>> {
+    Rc::new(Scope::default())
+}
+
+/// True if rows of this relation are on more than home.
+pub fn is_spread(relation: &Relation) -> bool {
+    !matches!(relation.placement, Placement::Local)
+}

@@ -1,0 +1,65 @@
+//! Constants of a statement as key expressions. It does not evaluate them.
+
+use sql::ast::{self, Node, a_const::Val};
+use sql::{NodeEnum, names};
+
+use crate::types::{KeyExpr, LiteralKind};
+
+/// The constant an expression is, if it is a literal or a parameter, perhaps under a cast that keeps its value.
+pub fn constant(node: &Node) -> Option<KeyExpr> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(c) => literal(c),
+        NodeEnum::ParamRef(p) if p.number > 0 => Some(KeyExpr::Param(p.number as usize)),
+        NodeEnum::TypeCast(t) => {
+            let inner = constant(t.arg.as_deref()?)?;
+            let name = names::plain_type(t.type_name.as_ref()?)?;
+            keeps_value(name, &inner, !t.type_name.as_ref()?.typmods.is_empty()).then_some(inner)
+        }
+        _ => None,
+    }
+}
+
+/// Casts under which the text of a literal still means the same key value, whatever the key's type.
+fn keeps_value(type_name: &str, inner: &KeyExpr, has_typmod: bool) -> bool {
+    let integer = matches!(type_name, "int2" | "int4" | "int8" | "smallint" | "int" | "integer" | "bigint");
+    match inner {
+        KeyExpr::Literal { kind: LiteralKind::Number, .. } => integer,
+        KeyExpr::Literal { kind: LiteralKind::String, text, .. } => {
+            (integer && text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-'))
+                || (!has_typmod && matches!(type_name, "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea"))
+        }
+        // A cast parameter has the cast's type: `$1::text` binds as text.
+        KeyExpr::Param(_) => !has_typmod && (integer || matches!(type_name, "text" | "varchar" | "uuid")),
+        KeyExpr::Null => true,
+        _ => false,
+    }
+}
+
+fn literal(c: &ast::AConst) -> Option<KeyExpr> {
+    if c.isnull {
+        return Some(KeyExpr::Null);
+    }
+    let (text, kind) = match c.val.as_ref()? {
+        Val::Ival(i) => (i.ival.to_string(), LiteralKind::Number),
+        Val::Fval(f) => (f.fval.clone(), LiteralKind::Number),
+        Val::Sval(s) => (s.sval.clone(), LiteralKind::String),
+        Val::Boolval(_) | Val::Bsval(_) => return None,
+    };
+    Some(KeyExpr::Literal { location: usize::try_from(c.location).ok()?, text, kind })
+}
+
+/// The values of an `IN (…)` list or an array constant; `None` if one of them is not a constant.
+pub fn list(node: &Node) -> Option<Vec<KeyExpr>> {
+    match node.node.as_ref()? {
+        NodeEnum::List(l) => l.items.iter().map(constant).collect(),
+        NodeEnum::AArrayExpr(a) => a.elements.iter().map(constant).collect(),
+        NodeEnum::ParamRef(p) if p.number > 0 => Some(vec![KeyExpr::ParamArray(p.number as usize)]),
+        NodeEnum::TypeCast(t) => {
+            let t_name = t.type_name.as_ref()?;
+            let element = names::last(&t_name.names);
+            let same = matches!(element, "int2" | "int4" | "int8" | "text" | "varchar" | "uuid") && t_name.typmods.is_empty();
+            if t_name.array_bounds.is_empty() || !same { None } else { list(t.arg.as_deref()?) }
+        }
+        _ => None,
+    }
+}

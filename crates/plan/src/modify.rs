@@ -1,0 +1,183 @@
+//! Plans UPDATE, DELETE and MERGE: on one node, or the same statement on every node that may hold such rows.
+//!
+//! It does not know transactions; that a change on several nodes is atomic is the work of `txn`.
+
+use std::rc::Rc;
+
+use catalog::{Placement, Relation};
+use sql::ast::{self, Node};
+use sql::{NodeEnum, names};
+
+use crate::levels::{Analysis, From};
+use crate::refuse::Refusal;
+use crate::rewrite;
+use crate::scope::Scope;
+use crate::splice;
+use crate::types::*;
+use crate::{Context, Result};
+
+/// What a data-modifying statement writes, and the level that finds its rows.
+pub struct Target {
+    pub level: usize,
+    pub relation: Option<std::sync::Arc<Relation>>,
+}
+
+/// Collects the facts of a data-modifying statement: also of one inside WITH.
+pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option<Rc<Scope<'a>>>) -> Result<Target> {
+    let none: &'a [Node] = &[];
+    let (relation, with, from, condition, uppers): (_, _, &'a [Node], Option<&'a Node>, Vec<&'a Node>) = match statement {
+        NodeEnum::UpdateStmt(u) => {
+            (&u.relation, &u.with_clause, &u.from_clause[..], u.where_clause.as_deref(), returning(&u.returning_clause).chain(&u.target_list).collect())
+        }
+        NodeEnum::DeleteStmt(d) => (&d.relation, &d.with_clause, &d.using_clause[..], d.where_clause.as_deref(), returning(&d.returning_clause).collect()),
+        NodeEnum::MergeStmt(m) => {
+            let source = m.source_relation.as_deref().map(std::slice::from_ref).unwrap_or(none);
+            (&m.relation, &m.with_clause, source, m.join_condition.as_deref(), returning(&m.returning_clause).chain(&m.merge_when_clauses).collect())
+        }
+        NodeEnum::InsertStmt(i) => {
+            let select = i.select_stmt.as_deref().map(std::slice::from_ref).unwrap_or(none);
+            (&i.relation, &i.with_clause, none, None, select.iter().chain(returning(&i.returning_clause)).collect())
+        }
+        NodeEnum::SelectStmt(s) => {
+            let level = a.select(s, parent, 0, false)?;
+            return Ok(Target { level, relation: None });
+        }
+        _ => return Err(Refusal::bare("this statement is not supported in WITH")),
+    };
+    let Some(rv) = relation else { return Err(Refusal::bare("a write without a table")) };
+    a.writes = true;
+    a.statement(rv, with.as_ref(), from, condition, &uppers, parent)
+}
+
+fn returning(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
+    clause.iter().flat_map(|r| &r.exprs)
+}
+
+impl<'a> Analysis<'a> {
+    /// The level of a data-modifying statement: its target and what it is joined with.
+    fn statement(
+        &mut self,
+        rv: &'a ast::RangeVar,
+        with: Option<&'a ast::WithClause>,
+        from: &'a [Node],
+        condition: Option<&'a Node>,
+        uppers: &[&'a Node],
+        parent: Option<Rc<Scope<'a>>>,
+    ) -> Result<Target> {
+        let level = self.new_statement_level();
+        let mut scope = Scope { parent, ..Default::default() };
+        if let Some(with) = with {
+            self.statement_with(with, level, &mut scope)?;
+        }
+        let shown = rv.alias.as_ref().map(|x| x.aliasname.clone()).unwrap_or_else(|| rv.relname.clone());
+        let (target, item) = self.relation(rv, level, &shown)?;
+        let relation = match &target {
+            From::Home(_) => None,
+            _ => {
+                let (schema, name) = names::table(rv);
+                self.cx.snapshot.resolve(schema, name, self.cx.search_path).cloned()
+            }
+        };
+        scope.items.push(item);
+        self.levels[level].from.push(target);
+        let scope = self.statement_from(from, level, scope, condition)?;
+        self.expressions(uppers.iter().copied(), level, &scope, true)?;
+        Ok(Target { level, relation })
+    }
+}
+
+pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Result<Plan> {
+    let mut a = Analysis::new(cx);
+    let target = analyse(&mut a, statement, None)?;
+    a.finish_pending()?;
+    let (kind, returning) = match statement {
+        NodeEnum::UpdateStmt(u) => (StatementKind::Update, u.returning_clause.is_some()),
+        NodeEnum::DeleteStmt(d) => (StatementKind::Delete, d.returning_clause.is_some()),
+        NodeEnum::MergeStmt(m) => (StatementKind::Merge, m.returning_clause.is_some()),
+        _ => return Err(Refusal::bare("not an UPDATE, DELETE or MERGE")),
+    };
+    let multi = match &target.relation {
+        Some(r) if r.is_reference() => Multi::Reference(Box::new(reference(&a, statement, r, target.level, returning)?)),
+        Some(r) if r.distribution().is_some() => {
+            if let NodeEnum::UpdateStmt(u) = statement {
+                moves_rows(u, r)?;
+            }
+            match distributed(&a, statement, target.level, returning, kind) {
+                Ok(m) => m,
+                Err(refusal) => Multi::Refuse(refusal),
+            }
+        }
+        _ if a.uses.is_empty() => Multi::None,
+        _ => Multi::Refuse(Refusal::new(
+            "changing a local table from distributed tables is not supported",
+            "Copy the rows into a temporary or local table first, with INSERT … SELECT.",
+        )),
+    };
+    Ok(Plan {
+        tables: a.table_keys(),
+        needs_home: a.needs_home.is_some(),
+        reads_reference: a.reads_reference,
+        writes: true,
+        splices: if views { None } else { splice::splices(statement, text, &a, true) },
+        template: true,
+        multi,
+        evaluate: vec![],
+        kind,
+    })
+}
+
+fn distributed(a: &Analysis, statement: &NodeEnum, level: usize, returning: bool, kind: StatementKind) -> Result<Multi> {
+    if kind == StatementKind::Merge {
+        return Err(Refusal::new(
+            "MERGE over several nodes is not supported yet",
+            "Add a condition on one key value, or use INSERT … ON CONFLICT and DELETE.",
+        ));
+    }
+    if let Some(refusal) = &a.levels[level].refusal {
+        return Err(refusal.clone());
+    }
+    a.colocated(level)?;
+    let mut statement = statement.clone();
+    rewrite::replace_now(&mut statement);
+    Ok(Multi::Modify { sql: sql::deparse(&statement)?, returning })
+}
+
+/// An UPDATE that may change the key would have to move rows between nodes.
+fn moves_rows(u: &ast::UpdateStmt, relation: &Relation) -> Result<()> {
+    let Some(d) = relation.distribution() else { return Ok(()) };
+    for target in &u.target_list {
+        let Some(NodeEnum::ResTarget(t)) = &target.node else { continue };
+        let key = d.key.iter().any(|k| relation.columns[*k].name == t.name);
+        let same = t.val.as_deref().and_then(names::column).is_some_and(|c| c.last() == Some(&t.name.as_str()));
+        if key && !same {
+            return Err(Refusal::new(
+                format!("changing the distribution key \"{}\" is not supported yet", t.name),
+                "DELETE the row and INSERT it with its new key, in one transaction.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A change of a reference table happens on every node, so it must mean the same on every node.
+fn reference(a: &Analysis, statement: &NodeEnum, relation: &std::sync::Arc<Relation>, level: usize, returning: bool) -> Result<ReferenceWrite> {
+    let mut statement = statement.clone();
+    rewrite::replace_now(&mut statement);
+    let everywhere = if !a.uses.is_empty() {
+        Err(Refusal::new("changing a reference table from distributed tables is not supported", "Use INSERT … SELECT into it."))
+    } else if let Some(home) = a.deep_home(level) {
+        Err(Refusal::new(format!("changing a reference table from local table {home} is not supported"), "Make it a reference table with create_reference_table()."))
+    } else if a.levels.iter().any(|l| l.volatile) {
+        Err(Refusal::new("volatile functions in a change of a reference table are not supported", "Compute the value first and pass it as a parameter."))
+    } else if a.levels.iter().any(|l| l.limit) {
+        Err(Refusal::new("LIMIT in a change of a reference table is not supported", "Different nodes could pick different rows."))
+    } else {
+        Ok(sql::deparse(&statement)?)
+    };
+    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returning })
+}
+
+/// True if the table is stored whole on home.
+pub fn is_local(relation: &Relation) -> bool {
+    matches!(relation.placement, Placement::Local)
+}

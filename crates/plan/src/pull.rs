@@ -1,0 +1,204 @@
+//! The fallback of the finish: the needed columns of the filtered rows travel, and PostgreSQL does everything above
+//! FROM and WHERE (window functions, GROUPING SETS, aggregates that don't split) over them.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit, VisitMut};
+use sql::{NodeEnum, build, names};
+
+use crate::Result;
+use crate::compose::{Composer, part_column};
+use crate::levels::star_columns;
+use crate::refuse::Refusal;
+use crate::rewrite;
+use crate::scope::Scope;
+
+pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
+    let scope = scope_of(c, level)?;
+    let mut finish = upper(s, &scope)?;
+    if c.a.levels[level].locking {
+        return Err(Refusal::bare("FOR UPDATE is not allowed with this query over several nodes"));
+    }
+    let mut columns = Columns::new(&scope);
+    each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut columns));
+    if let Some(refusal) = columns.refusal {
+        return Err(refusal);
+    }
+    let mut part = build::select();
+    part.with_clause = s.with_clause.clone();
+    part.from_clause = s.from_clause.clone();
+    part.where_clause = s.where_clause.clone();
+    part.target_list = columns.originals.into_iter().map(|n| build::target(n, None)).collect();
+    if part.target_list.is_empty() {
+        part.target_list.push(build::target(build::integer(1), None));
+    }
+    let from = c.add_part(part, c.a.deep_uses(level))?;
+    finish.from_clause = vec![from];
+    Ok(finish)
+}
+
+pub fn scope_of<'a>(c: &Composer<'_, 'a>, level: usize) -> Result<Rc<Scope<'a>>> {
+    c.a.scopes.get(&level).cloned().ok_or_else(|| Refusal::bare("internal: a level without scope"))
+}
+
+/// The statement without FROM, WHERE and WITH, with `*` expanded, positions and output names resolved, and every
+/// output column named as PostgreSQL would name it.
+pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
+    let mut out = s.clone();
+    out.from_clause = vec![];
+    out.where_clause = None;
+    out.with_clause = None;
+    out.target_list = vec![];
+    for t in &s.target_list {
+        let Some(value) = rewrite::target_value(t) else { continue };
+        match &value.node {
+            Some(NodeEnum::ColumnRef(c)) if names::has_star(c) => {
+                let columns = star_columns(c, scope).ok_or_else(|| Refusal::new("this use of * is not supported over several nodes", "Name the columns."))?;
+                out.target_list.extend(columns.into_iter().map(|(n, _, node)| build::target(node, Some(&n))));
+            }
+            _ => {
+                let Some(NodeEnum::ResTarget(t)) = &t.node else { continue };
+                let name = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
+                out.target_list.push(build::target(value.clone(), Some(&name)));
+            }
+        }
+    }
+    let flat = out.clone();
+    let is_column = |n: &Node| names::column(n).is_some_and(|c| scope.resolve(&c).is_some());
+    for g in &mut out.group_clause {
+        resolve_group(g, &flat, &is_column);
+    }
+    for d in &mut out.distinct_clause {
+        if let Some(v) = rewrite::output_item(d, &flat, false) {
+            *d = v.clone();
+        }
+    }
+    for item in &mut out.sort_clause {
+        if let Some(NodeEnum::SortBy(s)) = &mut item.node
+            && let Some(value) = s.node.as_deref_mut()
+            && let Some(v) = rewrite::output_item(&value.clone(), &flat, false)
+        {
+            *value = v.clone();
+        }
+    }
+    Ok(out)
+}
+
+fn resolve_group(g: &mut Node, flat: &ast::SelectStmt, is_column: &impl Fn(&Node) -> bool) {
+    if is_column(g) {
+        // In GROUP BY an input column's name comes before an output name.
+        return;
+    }
+    match &mut g.node {
+        Some(NodeEnum::GroupingSet(set)) => set.content.iter_mut().for_each(|n| resolve_group(n, flat, is_column)),
+        Some(NodeEnum::RowExpr(r)) => r.args.iter_mut().for_each(|n| resolve_group(n, flat, is_column)),
+        _ => {
+            if let Some(v) = rewrite::output_item(&g.clone(), flat, false) {
+                *g = v.clone();
+            }
+        }
+    }
+}
+
+/// Everything above FROM and WHERE.
+pub fn each_upper(s: &mut ast::SelectStmt, f: &mut dyn FnMut(&mut Node)) {
+    let lists = s.target_list.iter_mut().chain(&mut s.group_clause).chain(&mut s.sort_clause).chain(&mut s.distinct_clause);
+    lists.chain(&mut s.window_clause).chain(s.having_clause.as_deref_mut()).for_each(|n| {
+        if n.node.is_some() {
+            f(n)
+        }
+    });
+}
+
+/// Replaces column references by columns of the part, remembering what the part must select.
+struct Columns<'s, 'a> {
+    scope: &'s Scope<'a>,
+    index: HashMap<String, usize>,
+    originals: Vec<Node>,
+    refusal: Option<Refusal>,
+}
+
+impl<'s, 'a> Columns<'s, 'a> {
+    fn new(scope: &'s Scope<'a>) -> Self {
+        Columns { scope, index: HashMap::new(), originals: vec![], refusal: None }
+    }
+}
+
+impl VisitMut for Columns<'_, '_> {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        if let NodeEnum::ColumnRef(c) = n {
+            let key = canonical(c, self.scope);
+            if names::has_star(c) {
+                self.refusal = Some(Refusal::new("whole-row references are not supported over several nodes", "Name the columns."));
+                return false;
+            }
+            let next = self.originals.len();
+            let i = *self.index.entry(key).or_insert(next);
+            if i == next {
+                self.originals.push(build::node(n.clone()));
+            }
+            if let Some(new) = part_column(i).node {
+                *n = new;
+            }
+            return false;
+        }
+        true
+    }
+
+    fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
+        if refers_outside(s, self.scope) || reads_tables(s) {
+            self.refusal = Some(Refusal::new("a subquery above an aggregate or window function is not supported over several nodes", "Put it into a WITH query or join it."));
+        }
+        false
+    }
+}
+
+fn reads_tables(s: &ast::SelectStmt) -> bool {
+    struct Tables(bool);
+    impl<'v> Visit<'v> for Tables {
+        fn range_var(&mut self, _: &'v ast::RangeVar) {
+            self.0 = true;
+        }
+    }
+    let mut t = Tables(false);
+    walk::select_stmt(s, &mut t);
+    t.0
+}
+
+/// One spelling for each column, whether qualified or not.
+pub fn canonical(c: &ast::ColumnRef, scope: &Scope) -> String {
+    let parts = names::strings(&c.fields);
+    match scope.resolve(&parts) {
+        Some(v) => format!("%v{v}"),
+        None => parts.join("."),
+    }
+}
+
+/// The subquery refers to a column of a level above it (or to something unknown, which could be one).
+pub fn refers_outside(s: &ast::SelectStmt, scope: &Scope) -> bool {
+    struct Refs<'s, 'a> {
+        inner: &'s Scope<'a>,
+        outside: bool,
+    }
+    impl<'v> Visit<'v> for Refs<'_, '_> {
+        fn node(&mut self, n: &'v NodeEnum) -> bool {
+            if let NodeEnum::ColumnRef(c) = n
+                && !names::has_star(c)
+            {
+                let parts = names::strings(&c.fields);
+                let here = self.inner.items.iter().any(|i| match &parts[..] {
+                    [column] => i.opaque || i.columns.iter().any(|(n, _)| n == column),
+                    [table, _] => i.alias == *table,
+                    _ => false,
+                });
+                self.outside |= !here;
+            }
+            true
+        }
+    }
+    let mut refs = Refs { inner: scope, outside: false };
+    walk::select_stmt(s, &mut refs);
+    refs.outside
+}

@@ -1,0 +1,34 @@
+//! Why a statement can't be run over several nodes, in words for the user.
+
+/// A refusal: SQLSTATE 0A000 (`feature_not_supported`) unless said otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    pub sqlstate: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Refusal { sqlstate: "0A000", message: message.into(), hint: Some(hint.into()) }
+    }
+
+    pub fn bare(message: impl Into<String>) -> Self {
+        Refusal { sqlstate: "0A000", message: message.into(), hint: None }
+    }
+
+    /// A join or subquery whose sides are split differently: shuffle or gather would be needed.
+    pub fn not_colocated(what: &str) -> Self {
+        Refusal::new(
+            format!("{what} over distributed tables that are not joined on their distribution keys is not supported yet"),
+            "Join on the distribution keys of colocated tables, filter every table to one key value, or make the smaller table a reference table with create_reference_table().",
+        )
+    }
+}
+
+impl From<sql::SyntaxError> for Refusal {
+    fn from(e: sql::SyntaxError) -> Self {
+        Refusal { sqlstate: "XX000", message: format!("could not rewrite the statement: {}", e.message), hint: None }
+    }
+}

@@ -1,0 +1,107 @@
+//! Changes to a tree that several planners need: output positions and aliases, `now()`, constant counts.
+
+use sql::NodeEnum;
+use sql::ast::{self, Node, a_const::Val};
+use sql::walk::{self, VisitMut};
+use sql::{build, names};
+
+use crate::types::Count;
+
+/// The placeholder for the statement's one timestamp, in ISO form with offset.
+pub const NOW: &str = "%now%";
+
+/// What an item of ORDER BY or GROUP BY stands for when it is a position or an output name.
+///
+/// `columns_first`: in GROUP BY a name means an input column first, so only positions are looked up here when the
+/// name is also a column reference of the same spelling.
+pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, columns_first: bool) -> Option<&'a Node> {
+    match item.node.as_ref()? {
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. }) => {
+            let before = s.target_list.iter().take(i.ival.max(0) as usize);
+            if before.clone().any(is_star) {
+                return None;
+            }
+            target_value(s.target_list.get(usize::try_from(i.ival).ok()?.checked_sub(1)?)?)
+        }
+        NodeEnum::ColumnRef(c) if c.fields.len() == 1 => {
+            let name = *names::strings(&c.fields).first()?;
+            let mut matching = s.target_list.iter().filter_map(|t| match &t.node {
+                Some(NodeEnum::ResTarget(t)) if t.name == name => t.val.as_deref(),
+                _ => None,
+            });
+            let found = matching.next()?;
+            // An input column of that name wins in GROUP BY; we can't see types here, but `x AS x` is the common
+            // case and the same thing.
+            if columns_first && names::column(found).is_some_and(|c| c.last() == Some(&name)) { None } else { Some(found) }
+        }
+        _ => None,
+    }
+}
+
+pub fn is_star(target: &Node) -> bool {
+    matches!(target_value(target), Some(Node { node: Some(NodeEnum::ColumnRef(c)) }) if names::has_star(c))
+}
+
+pub fn target_value(target: &Node) -> Option<&Node> {
+    match target.node.as_ref()? {
+        NodeEnum::ResTarget(t) => t.val.as_deref(),
+        _ => None,
+    }
+}
+
+/// LIMIT or OFFSET as a constant or parameter. `Ok(None)`: none or NULL (`ALL`); `Err`: an expression.
+pub fn count(node: Option<&Node>) -> Result<Option<Count>, ()> {
+    match node.and_then(|n| n.node.as_ref()) {
+        None => Ok(None),
+        Some(NodeEnum::AConst(c)) if c.isnull => Ok(None),
+        Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. })) => {
+            u64::try_from(i.ival).map(|n| Some(Count::Constant(n))).map_err(|_| ())
+        }
+        Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Fval(f)), .. })) => {
+            f.fval.parse().map(|n| Some(Count::Constant(n))).map_err(|_| ())
+        }
+        Some(NodeEnum::ParamRef(p)) => Ok(Some(Count::Param(p.number.max(0) as usize))),
+        _ => Err(()),
+    }
+}
+
+/// Replaces `now()` and its kin by the statement's one timestamp. True if there were any.
+pub fn replace_now(node: &mut NodeEnum) -> bool {
+    let mut v = ReplaceNow { found: false };
+    walk::below_mut(node, &mut v);
+    v.found
+}
+
+struct ReplaceNow {
+    found: bool,
+}
+
+impl VisitMut for ReplaceNow {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        let now = || build::cast(build::text(NOW), "timestamptz");
+        let replacement = match n {
+            NodeEnum::FuncCall(f) if f.args.is_empty() => match names::last(&f.funcname) {
+                "now" | "transaction_timestamp" | "statement_timestamp" => Some(now()),
+                _ => None,
+            },
+            NodeEnum::SqlvalueFunction(f) => {
+                use ast::SqlValueFunctionOp::*;
+                match ast::SqlValueFunctionOp::try_from(f.op) {
+                    Ok(SvfopCurrentTimestamp) => Some(now()),
+                    Ok(SvfopCurrentDate) => Some(build::cast(now(), "date")),
+                    Ok(SvfopLocaltimestamp) => Some(build::cast(now(), "timestamp")),
+                    Ok(SvfopLocaltime) => Some(build::cast(now(), "time")),
+                    Ok(SvfopCurrentTime) => Some(build::cast(now(), "timetz")),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        if let Some(Node { node: Some(new) }) = replacement {
+            *n = new;
+            self.found = true;
+            return false;
+        }
+        true
+    }
+}

@@ -1,0 +1,176 @@
+//! Plans a SELECT: what it reads, whether one node has it all, and otherwise how the nodes' parts are finished.
+//!
+//! It does not know how rows travel. The order of tries: rows streamed as they are, one row of integers a node
+//! combined by the router, everything else finished by PostgreSQL.
+
+use sql::ast::{self, Node};
+use sql::{NodeEnum, build};
+
+use crate::compose::Composer;
+use crate::levels::Analysis;
+use crate::refuse::Refusal;
+use crate::rewrite;
+use crate::splice;
+use crate::types::*;
+use crate::{Context, Result};
+
+pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> Result<Plan> {
+    let mut a = Analysis::new(cx);
+    let level = a.query(select)?;
+    let statement = NodeEnum::SelectStmt(Box::new(select.clone()));
+    let writes = a.writes || has_locking(&a);
+    let multi = if a.uses.is_empty() {
+        Multi::None
+    } else {
+        match multi(&a, select, level) {
+            Ok(m) => Multi::Select(Box::new(m)),
+            Err(refusal) => Multi::Refuse(refusal),
+        }
+    };
+    Ok(Plan {
+        tables: a.table_keys(),
+        needs_home: a.needs_home.is_some() || (a.uses.is_empty() && !a.reads_reference),
+        reads_reference: a.reads_reference,
+        writes,
+        // The offsets of an expanded view are not those of the text.
+        splices: if views { None } else { splice::splices(&statement, text, &a, false) },
+        template: true,
+        multi,
+        evaluate: vec![],
+        kind: StatementKind::Select,
+    })
+}
+
+fn has_locking(a: &Analysis) -> bool {
+    a.levels.iter().any(|l| l.locking)
+}
+
+/// The plan for more than one node.
+pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<MultiSelect> {
+    if a.writes {
+        return Err(Refusal::new(
+            "functions with side effects over several nodes are not supported",
+            "Filter every distributed table to one key value, or call the function in a statement of its own.",
+        ));
+    }
+    let pushable = a.pushable(level, true);
+    if let Ok(anchor) = pushable
+        && let Some(m) = stream(a, select, level, anchor)?
+    {
+        return Ok(m);
+    }
+    if a.levels[level].locking {
+        return Err(Refusal::new("FOR UPDATE and FOR SHARE are not supported with this query over several nodes", "Lock the rows in a query of their own."));
+    }
+    let mut composer = Composer::new(a);
+    let mut finish = composer.query(select, level)?;
+    let on_home = composer.uses_home;
+    let mut statement = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut finish)));
+    rewrite::replace_now(&mut statement);
+    let sql = sql::deparse(&statement)?;
+    let finish = match composer.combine.take() {
+        Some(functions) if composer.parts.len() == 1 => Finish::Combine { functions, sql },
+        _ => Finish::Sql(sql),
+    };
+    Ok(MultiSelect { parts: composer.parts, finish, on_home })
+}
+
+/// Rows pass through as they are, in any order or merged by hidden sort columns.
+fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -> Result<Option<MultiSelect>> {
+    let (Ok(limit), Ok(offset)) = (rewrite::count(select.limit_count.as_deref()), rewrite::count(select.limit_offset.as_deref())) else {
+        return Ok(None);
+    };
+    let with_ties = select.limit_option == ast::LimitOption::WithTies as i32;
+    if with_ties || (!select.sort_clause.is_empty() && select.larg.is_some()) {
+        return Ok(None);
+    }
+    let mut part = select.clone();
+    push_limit(&mut part);
+    let mut sort = Vec::new();
+    let distinct = !select.distinct_clause.is_empty();
+    for item in &select.sort_clause {
+        let Some(NodeEnum::SortBy(s)) = &item.node else { return Ok(None) };
+        let Some(value) = s.node.as_deref() else { return Ok(None) };
+        if s.sortby_dir == ast::SortByDir::SortbyUsing as i32 {
+            return Ok(None);
+        }
+        let value = match rewrite::output_item(value, select, false) {
+            Some(v) => v,
+            // A position behind a star: left to PostgreSQL's finish.
+            None if matches!(value.node, Some(NodeEnum::AConst(_))) => return Ok(None),
+            None => value,
+        };
+        let descending = s.sortby_dir == ast::SortByDir::SortbyDesc as i32;
+        let nulls_first = match ast::SortByNulls::try_from(s.sortby_nulls) {
+            Ok(ast::SortByNulls::SortbyNullsFirst) => true,
+            Ok(ast::SortByNulls::SortbyNullsLast) => false,
+            _ => descending,
+        };
+        sort.push(SortKey { descending, nulls_first });
+        part.target_list.push(build::target(value.clone(), None));
+    }
+    if distinct && !sort.is_empty() {
+        // A hidden column would change what is distinct.
+        return Ok(None);
+    }
+    let tables = a.deep_uses(level);
+    debug_assert!(tables.contains(&anchor));
+    let sql = if sort.is_empty() {
+        None
+    } else {
+        let mut composer = Composer::new(a);
+        match composer.pushed(select, level) {
+            Ok(finish) => {
+                let mut statement = NodeEnum::SelectStmt(Box::new(finish));
+                rewrite::replace_now(&mut statement);
+                Some(sql::deparse(&statement)?)
+            }
+            Err(_) => None,
+        }
+    };
+    let mut statement = NodeEnum::SelectStmt(Box::new(part));
+    rewrite::replace_now(&mut statement);
+    let finish = Finish::Stream(Stream { sort, limit, offset, sql, bytewise: bytewise(a, select) });
+    Ok(Some(MultiSelect { parts: vec![Part { sql: sql::deparse(&statement)?, tables }], finish, on_home: false }))
+}
+
+/// Strings in this statement compare by bytes: the database's collation does, and nothing says otherwise.
+fn bytewise(a: &Analysis, select: &ast::SelectStmt) -> bool {
+    struct Collate(bool);
+    impl<'a> sql::walk::Visit<'a> for Collate {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            self.0 |= matches!(n, NodeEnum::CollateClause(_));
+            true
+        }
+    }
+    let mut v = Collate(false);
+    sql::walk::select_stmt(select, &mut v);
+    a.cx.snapshot.collation_is_bytes && !v.0 && a.types.iter().flatten().all(|(_, bytes)| *bytes)
+}
+
+/// Each node needs at most `limit + offset` rows.
+pub fn push_limit(part: &mut ast::SelectStmt) {
+    let Some(offset) = part.limit_offset.take() else { return };
+    if let Some(limit) = part.limit_count.take() {
+        let constant = |n: &Node| rewrite::count(Some(n));
+        part.limit_count = match (constant(&limit), constant(&offset)) {
+            (Ok(Some(Count::Constant(l))), Ok(Some(Count::Constant(o)))) => {
+                i32::try_from(l.saturating_add(o)).ok().map(|n| Box::new(build::integer(n)))
+            }
+            (Ok(None), _) => None,
+            (_, Ok(None)) => Some(limit),
+            _ => {
+                let bigint = |n: Node| build::cast(n, "int8");
+                let zero = |n: Node| coalesce(bigint(n), build::integer(0));
+                Some(Box::new(build::operator("+", bigint(*limit), zero(*offset))))
+            }
+        };
+        if part.limit_count.is_none() {
+            part.limit_option = ast::LimitOption::Default as i32;
+        }
+    }
+}
+
+fn coalesce(a: Node, b: Node) -> Node {
+    build::node(NodeEnum::CoalesceExpr(Box::new(ast::CoalesceExpr { args: vec![a, b], location: -1, ..Default::default() })))
+}

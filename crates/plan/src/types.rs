@@ -1,0 +1,233 @@
+//! What a plan is. Plans hold texts and key expressions, never values: one plan serves every execution of a template.
+
+use std::sync::Arc;
+
+use catalog::{NodeId, Relation};
+
+use crate::refuse::Refusal;
+
+/// Where a key value comes from at execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyExpr {
+    /// A literal of the statement, at its byte offset; `text` is its value in this very statement.
+    Literal { location: usize, text: String, kind: LiteralKind },
+    /// `$n`, from 1.
+    Param(usize),
+    /// `= ANY($n)`: every element of an array parameter.
+    ParamArray(usize),
+    Null,
+    /// The n-th value evaluated beforehand (see [`Evaluation`]).
+    Evaluated(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiteralKind {
+    /// A number; `text` has its sign.
+    Number,
+    String,
+}
+
+/// The values the key of one use of a table can have: any of the alternatives.
+#[derive(Clone, Debug)]
+pub struct TableKeys {
+    pub relation: Arc<Relation>,
+    /// One list of alternatives for each key column; an empty list: not restricted.
+    pub columns: Vec<Vec<KeyExpr>>,
+}
+
+/// Where a partition's name is put in place of its table's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splice {
+    /// Byte range of the table's name in the statement.
+    pub start: usize,
+    pub end: usize,
+    /// Index into [`Plan::tables`].
+    pub table: usize,
+    /// The alias to add so that the rest of the statement still finds the table by its name.
+    pub alias: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Every use of a distributed table, with what is known of its key.
+    pub tables: Vec<TableKeys>,
+    /// Something in it is only on home: local tables, system catalogs, sequences.
+    pub needs_home: bool,
+    /// It reads reference tables (any node will do).
+    pub reads_reference: bool,
+    /// It may change data (so it can't be retried, and its node takes part in the commit).
+    pub writes: bool,
+    /// Name partitions instead of parents when all of it is on one shard. `None`: the parent must be named.
+    pub splices: Option<Vec<Splice>>,
+    /// The plan does not depend on the values of literals other than those in `tables`.
+    pub template: bool,
+    /// What to do when more than one node is concerned.
+    pub multi: Multi,
+    /// Set-off work before: expressions that PostgreSQL must evaluate once (volatile functions, sequences).
+    pub evaluate: Vec<Evaluation>,
+    /// Columns of the target, in order, for statements that write rows (see [`Multi::Insert`]).
+    pub kind: StatementKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementKind {
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Merge,
+}
+
+/// An expression evaluated once on home before the statement; its text value replaces `%eN%` in texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    pub sql: String,
+}
+
+#[derive(Clone, Debug)]
+pub enum Multi {
+    /// Never needed: no distributed table is used.
+    None,
+    Refuse(Refusal),
+    Select(Box<MultiSelect>),
+    /// The same UPDATE or DELETE on every node; counts are added up, RETURNING rows concatenated.
+    Modify { sql: String, returning: bool },
+    Insert(Box<SplitInsert>),
+    InsertSelect(Box<InsertSelect>),
+    /// A write to a reference table: on every node.
+    Reference(Box<ReferenceWrite>),
+}
+
+/// A query each node answers in part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub sql: String,
+    /// Uses (indexes into [`Plan::tables`]) whose shards say which nodes are asked.
+    pub tables: Vec<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiSelect {
+    pub parts: Vec<Part>,
+    pub finish: Finish,
+    /// The finish must run on home (it uses local tables).
+    pub on_home: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Rows of the one part, node after node or merged by hidden sort columns behind the visible ones.
+    Stream(Stream),
+    /// One row a node of counts, sums, minima and maxima, combined by the router where all are integers.
+    Combine { functions: Vec<Combine>, sql: String },
+    /// PostgreSQL finishes: `sql` over the parts' rows, named `"%r0"`, `"%r1"`, …
+    Sql(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    Sum,
+    Min,
+    Max,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Sort keys: the hidden columns behind the visible ones, in order.
+    pub sort: Vec<SortKey>,
+    /// LIMIT and OFFSET as expressions to evaluate: constants, or `$n`.
+    pub limit: Option<Count>,
+    pub offset: Option<Count>,
+    /// The same by SQL, where the router can't compare the sort columns' type.
+    pub sql: Option<String>,
+    /// Strings may be compared by bytes.
+    pub bytewise: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    Constant(u64),
+    Param(usize),
+}
+
+/// `INSERT … VALUES` whose rows go to their shards.
+#[derive(Clone, Debug)]
+pub struct SplitInsert {
+    pub relation: Arc<Relation>,
+    /// The statement, perhaps rewritten, with `%eN%` placeholders.
+    pub sql: String,
+    /// Byte ranges of the rows in `sql`.
+    pub rows: Vec<(usize, usize)>,
+    /// The key of each row.
+    pub keys: Vec<Vec<KeyExpr>>,
+    pub returning: bool,
+}
+
+/// `INSERT … SELECT` whose rows pass through the router.
+#[derive(Clone, Debug)]
+pub struct InsertSelect {
+    pub relation: Arc<Relation>,
+    /// Same shards on both sides: the statement as it is on every node.
+    pub colocated: Option<String>,
+    pub source: Box<Plan>,
+    pub source_sql: String,
+    /// Target columns (index into the relation's columns), in the order the source gives them.
+    pub columns: Vec<usize>,
+    /// `INSERT INTO t (…)`, what follows the source (`ON CONFLICT … RETURNING …`), empty if nothing.
+    pub head: String,
+    pub tail: String,
+    pub returning: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct ReferenceWrite {
+    pub relation: Arc<Relation>,
+    /// The statement is deterministic: run it on every node. Otherwise `Err` says why not.
+    pub everywhere: Result<String, Refusal>,
+    /// INSERT only: run on home with `RETURNING *`, then copy those rows to the others.
+    pub by_rows: Option<String>,
+    pub returning: bool,
+}
+
+impl Plan {
+    /// All of it on home.
+    pub fn home() -> Self {
+        Plan {
+            tables: Vec::new(),
+            needs_home: true,
+            reads_reference: false,
+            writes: true,
+            splices: None,
+            template: true,
+            multi: Multi::None,
+            evaluate: Vec::new(),
+            kind: StatementKind::Select,
+        }
+    }
+
+    /// The strategy's name where the statement needs several nodes.
+    pub fn multi_strategy(&self) -> &'static str {
+        match &self.multi {
+            Multi::None => "route",
+            Multi::Refuse(_) => "refused",
+            Multi::Reference(_) => "reference",
+            _ => "scatter",
+        }
+    }
+
+    /// The home node alone is concerned, whatever the values.
+    pub fn only_home(&self) -> bool {
+        self.tables.is_empty() && matches!(self.multi, Multi::None)
+    }
+
+    pub fn node_of(&self, table: usize, shard: i32) -> Option<NodeId> {
+        let d = self.tables[table].relation.distribution()?;
+        d.group.shards.iter().find(|s| s.number == shard).map(|s| s.node)
+    }
+}

@@ -1,0 +1,81 @@
+//! What can go wrong between the router and a node, which SQLSTATE it is, and whether trying again can help.
+
+use std::io;
+use std::time::Duration;
+
+use wire::{ErrorFields, WireError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The node answered a statement with an error. The connection is fine, unless the error is FATAL.
+    #[error("{}", .0.message())]
+    Server(Box<ErrorFields>),
+    #[error("could not connect to node {node}: {source}")]
+    Connect { node: String, source: io::Error },
+    /// The connection broke. What was sent may or may not have been done.
+    #[error("connection to node {node} was lost: {reason}")]
+    Closed { node: String, reason: String },
+    #[error("node broke the protocol: {0}")]
+    Wire(#[from] WireError),
+    #[error("TLS with node {node} failed: {reason}")]
+    Tls { node: String, reason: String },
+    /// The node refused the login, or asked for a secret we have not.
+    #[error("could not log in to node {node}: {}", .error.message())]
+    Auth { node: String, error: Box<ErrorFields> },
+    #[error("no free connection to node {node} for user \"{user}\" within {waited_ms} ms: all {max} are in use and {waiting} more statements wait", waited_ms = .waited.as_millis())]
+    Exhausted { node: String, user: String, max: usize, waiting: usize, waited: Duration },
+    #[error("node {node} did not answer in time while {doing}")]
+    Timeout { node: String, doing: &'static str },
+}
+
+impl PoolError {
+    /// The SQLSTATE a client should see.
+    pub fn sqlstate(&self) -> &str {
+        match self {
+            PoolError::Server(error) | PoolError::Auth { error, .. } => error.code(),
+            PoolError::Connect { .. } | PoolError::Tls { .. } => "08001",
+            PoolError::Closed { .. } | PoolError::Timeout { .. } => "08006",
+            PoolError::Wire(_) => "08P01",
+            PoolError::Exhausted { .. } => "53300",
+        }
+    }
+
+    /// As an ErrorResponse. A node's own error stays as it is.
+    pub fn to_fields(&self) -> ErrorFields {
+        let error = match self {
+            PoolError::Server(error) => return (**error).clone(),
+            _ => ErrorFields::error(self.sqlstate(), self.to_string()),
+        };
+        match self {
+            PoolError::Connect { .. } => error.hint("Check that the node runs and that its host and port are right."),
+            PoolError::Closed { .. } => error.hint("If the statement changed data, check whether it was done."),
+            PoolError::Exhausted { .. } => error.hint(
+                "Raise the pool's size (and max_connections on the node), or shorten transactions that keep connections.",
+            ),
+            PoolError::Auth { error: theirs, .. } => match theirs.get(b'H') {
+                Some(hint) => error.hint(hint),
+                None => error,
+            },
+            _ => error,
+        }
+    }
+
+    /// Whether no statement has reached the node, so that the same may be tried again, there or elsewhere.
+    pub fn is_before_statement(&self) -> bool {
+        matches!(
+            self,
+            PoolError::Connect { .. } | PoolError::Tls { .. } | PoolError::Auth { .. } | PoolError::Exhausted { .. }
+        )
+    }
+
+    /// Whether the node, not the statement, is the trouble: down, starting, stopping, out of connections.
+    pub fn is_node_trouble(&self) -> bool {
+        match self {
+            PoolError::Server(e) | PoolError::Auth { error: e, .. } => {
+                matches!(e.code(), "57P01" | "57P02" | "57P03" | "53300") || e.code().starts_with("08")
+            }
+            PoolError::Connect { .. } | PoolError::Closed { .. } | PoolError::Timeout { .. } => true,
+            PoolError::Wire(_) | PoolError::Tls { .. } | PoolError::Exhausted { .. } => false,
+        }
+    }
+}

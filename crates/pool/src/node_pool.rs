@@ -1,0 +1,263 @@
+//! The connections of one user to one node: who has one, who waits for one. It does not know what they are used for.
+//!
+//! Invariants, under one lock: `open` counts idle connections, lent ones and those being opened, and is at most the
+//! size; nobody waits while a connection is idle or may be opened.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::cancel::cancel;
+use crate::conn::Conn;
+use crate::error::PoolError;
+use crate::pooled::PooledConn;
+use crate::pools::PoolConfig;
+use crate::statements::StatementCache;
+use crate::target::{Login, NodeTarget};
+
+/// What every pooled connection starts with; sessions' own settings are applied later.
+const STARTUP: &[(&str, &str)] = &[("client_encoding", "UTF8"), ("application_name", "pgherd")];
+
+pub(crate) struct NodePool {
+    pub target: Arc<NodeTarget>,
+    pub user: String,
+    pub config: Arc<PoolConfig>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Most recently used last.
+    idle: Vec<Box<Conn>>,
+    open: usize,
+    waiters: VecDeque<oneshot::Sender<Grant>>,
+    /// Waiters that gave up are swept out when the queue is this long.
+    sweep_at: usize,
+}
+
+/// What a waiter gets. If he is gone by then, dropping it passes it on.
+pub(crate) enum Grant {
+    Conn(PooledConn),
+    Slot(Slot),
+}
+
+/// The right to have one connection open.
+pub(crate) struct Slot {
+    pool: Option<Arc<NodePool>>,
+}
+
+/// A pool's figures at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    pub target: NodeTarget,
+    pub user: String,
+    /// Idle, lent and being opened.
+    pub open: usize,
+    pub idle: usize,
+    pub waiting: usize,
+    pub max: usize,
+}
+
+enum Turn {
+    Conn(PooledConn),
+    Slot(Slot),
+    Wait(oneshot::Receiver<Grant>),
+}
+
+impl NodePool {
+    pub fn new(target: NodeTarget, user: &str, config: Arc<PoolConfig>) -> Self {
+        let state = State { idle: Vec::new(), open: 0, waiters: VecDeque::new(), sweep_at: 64 };
+        NodePool { target: Arc::new(target), user: user.into(), config, state: Mutex::new(state) }
+    }
+
+    /// A connection: an idle one, else a new one, else the first that comes back.
+    pub async fn get(self: &Arc<Self>, login: &Login) -> Result<PooledConn, PoolError> {
+        let turn = self.state.lock().turn(self);
+        let grant = match turn {
+            Turn::Conn(conn) => Grant::Conn(conn),
+            Turn::Slot(slot) => Grant::Slot(slot),
+            Turn::Wait(turn) => match tokio::time::timeout(self.config.wait_timeout, turn).await {
+                Ok(Ok(grant)) => grant,
+                _ => return Err(self.exhausted()),
+            },
+        };
+        let slot = match grant {
+            Grant::Conn(mut conn) if conn.is_alive() => return Ok(conn),
+            Grant::Conn(conn) => conn.into_slot(),
+            Grant::Slot(slot) => slot,
+        };
+        let mut conn = Conn::connect_to(self.target.clone(), login, STARTUP, self.config.connect_timeout).await?;
+        conn.statements = StatementCache::new(self.config.max_prepared);
+        Ok(slot.fill(Box::new(conn)))
+    }
+
+    /// An idle connection, if there is one.
+    pub fn try_get(self: &Arc<Self>) -> Option<PooledConn> {
+        loop {
+            let conn = self.state.lock().idle.pop()?;
+            let mut conn = PooledConn::new(conn, self.clone());
+            if conn.is_alive() {
+                return Some(conn);
+            }
+            drop(conn.into_slot());
+        }
+    }
+
+    /// Takes back a connection that is fit for anybody.
+    pub fn give_back(self: &Arc<Self>, mut conn: Box<Conn>) {
+        let mut state = self.state.lock();
+        if !state.waiters.is_empty() {
+            let mut grant = Grant::Conn(PooledConn::new(conn, self.clone()));
+            loop {
+                let Some(waiter) = state.waiters.pop_front() else { break };
+                match waiter.send(grant) {
+                    Ok(()) => return,
+                    Err(back) => grant = back,
+                }
+            }
+            let Grant::Conn(back) = grant else { return };
+            conn = back.into_inner();
+        }
+        conn.idle_since = Instant::now();
+        state.idle.push(conn);
+    }
+
+    /// Closes a connection that is fit for nobody. If something still runs on it, that is cancelled first: nobody is
+    /// left who could want its result, and a node does not notice a closed connection before it writes.
+    pub fn discard(self: &Arc<Self>, conn: Box<Conn>) {
+        let slot = Slot::of(self.clone());
+        if conn.is_undeclared() {
+            tracing::warn!(node = %self.target, "a connection came back with a Sync its user did not declare");
+        }
+        let runs = conn.outstanding() > 0 && !conn.is_broken();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if runs => {
+                let limit = self.config.connect_timeout;
+                runtime.spawn(async move {
+                    if let Err(error) = cancel(&conn.cancel_key(), limit).await {
+                        tracing::debug!(%error, "could not cancel what ran on a connection to be closed");
+                    }
+                    drop(conn);
+                    drop(slot);
+                });
+            }
+            _ => {
+                // In this order: whoever gets the slot must find room on the node.
+                drop(conn);
+                drop(slot);
+            }
+        }
+    }
+
+    /// Resets a connection in the background, then takes it back.
+    pub fn reset(self: &Arc<Self>, conn: Box<Conn>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return self.discard(conn);
+        };
+        let mut conn = PooledConn::new(conn, self.clone());
+        let limit = self.config.connect_timeout;
+        runtime.spawn(async move {
+            let done = tokio::time::timeout(limit, conn.reset()).await;
+            if !matches!(done, Ok(Ok(()))) {
+                conn.mark_broken();
+            }
+        });
+    }
+
+    /// Closes connections that were idle for too long, and those that turn out to be dead.
+    pub fn reap(self: &Arc<Self>) {
+        let (limit, now) = (self.config.idle_timeout, Instant::now());
+        let mut gone = Vec::new();
+        {
+            let mut state = self.state.lock();
+            for mut conn in std::mem::take(&mut state.idle) {
+                match now.saturating_duration_since(conn.idle_since) < limit && conn.is_alive() {
+                    true => state.idle.push(conn),
+                    false => gone.push((conn, Slot::of(self.clone()))),
+                }
+            }
+        }
+        // Each connection is closed, then its slot given up, outside the lock.
+        drop(gone);
+    }
+
+    pub fn stats(&self) -> PoolStats {
+        let state = self.state.lock();
+        PoolStats {
+            target: (*self.target).clone(),
+            user: self.user.clone(),
+            open: state.open,
+            idle: state.idle.len(),
+            waiting: state.waiters.iter().filter(|w| !w.is_closed()).count(),
+            max: self.config.size,
+        }
+    }
+
+    fn exhausted(&self) -> PoolError {
+        let stats = self.stats();
+        PoolError::Exhausted {
+            node: self.target.to_string(),
+            user: self.user.clone(),
+            max: stats.max,
+            waiting: stats.waiting,
+            waited: self.config.wait_timeout,
+        }
+    }
+
+    /// Gives a slot to who waits first.
+    fn release(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        let mut grant = Grant::Slot(Slot::of(self.clone()));
+        while let Some(waiter) = state.waiters.pop_front() {
+            match waiter.send(grant) {
+                Ok(()) => return,
+                Err(back) => grant = back,
+            }
+        }
+        if let Grant::Slot(mut slot) = grant {
+            slot.pool = None;
+        }
+        state.open -= 1;
+    }
+}
+
+impl State {
+    fn turn(&mut self, pool: &Arc<NodePool>) -> Turn {
+        if let Some(conn) = self.idle.pop() {
+            return Turn::Conn(PooledConn::new(conn, pool.clone()));
+        }
+        if self.open < pool.config.size {
+            self.open += 1;
+            return Turn::Slot(Slot::of(pool.clone()));
+        }
+        if self.waiters.len() >= self.sweep_at {
+            self.waiters.retain(|w| !w.is_closed());
+            self.sweep_at = 64.max(self.waiters.len() * 2);
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.waiters.push_back(sender);
+        Turn::Wait(receiver)
+    }
+}
+
+impl Slot {
+    /// For a connection that `open` counts already.
+    pub fn of(pool: Arc<NodePool>) -> Self {
+        Slot { pool: Some(pool) }
+    }
+
+    fn fill(mut self, conn: Box<Conn>) -> PooledConn {
+        let pool = self.pool.take().expect("a slot has its pool until it is filled");
+        PooledConn::new(conn, pool)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            pool.release();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Session settings: what a connection has applied, what a session wants, and the SQL that leads from one to the other.
+//! It does not know which settings a session may have, nor when to apply them.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::fmt::Write;
+use std::hash::BuildHasher;
+use std::sync::OnceLock;
+
+/// Settings by lower-case name, with values as `SHOW` prints them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<String, String>,
+    fingerprint: u64,
+}
+
+/// One random key for the whole process, so that fingerprints of two `Settings` compare, and nobody outside can
+/// construct two that collide.
+fn hash(name: &str, value: &str) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one((name, value))
+}
+
+impl Settings {
+    /// Equal settings have equal fingerprints; different ones practically never. No settings: 0.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(&*lower(name)).map(String::as_str)
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        let name = lower(name).into_owned();
+        self.fingerprint ^= hash(&name, value);
+        if let Some(old) = self.values.insert(name.clone(), value.into()) {
+            self.fingerprint ^= hash(&name, &old);
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        let name = lower(name);
+        if let Some(old) = self.values.remove(&*name) {
+            self.fingerprint ^= hash(&name, &old);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = Settings::default();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+    }
+
+    /// SQL that makes a connection with these settings one with `wanted`; `None` if they are the same. Roles are given
+    /// up first and taken last, as other settings may need the privileges of who logged in.
+    pub fn sql_to(&self, wanted: &Settings) -> Option<String> {
+        if self.fingerprint == wanted.fingerprint {
+            return None;
+        }
+        let mut gone: Vec<&str> = self.iter().map(|(n, _)| n).filter(|n| wanted.get(n).is_none()).collect();
+        gone.sort_by_key(|n| std::cmp::Reverse(rank(n)));
+        let mut new: Vec<(&str, &str)> = wanted.iter().filter(|(n, v)| self.get(n) != Some(v)).collect();
+        new.sort_by_key(|(n, _)| rank(n));
+        let mut sql = String::new();
+        for name in gone {
+            let parts: Vec<String> = name.split('.').map(catalog::quote_ident).collect();
+            let _ = write!(sql, "RESET {};", parts.join("."));
+        }
+        for (i, (name, value)) in new.iter().enumerate() {
+            // Unlike SET, set_config takes a list (search_path) as it is shown.
+            let before = if i == 0 { "SELECT " } else { "," };
+            let _ = write!(sql, "{before}pg_catalog.set_config({},{},false)", literal(name), literal(value));
+        }
+        Some(sql)
+    }
+}
+
+fn rank(name: &str) -> u8 {
+    match name {
+        "role" => 2,
+        "session_authorization" => 1,
+        _ => 0,
+    }
+}
+
+fn lower(name: &str) -> std::borrow::Cow<'_, str> {
+    match name.bytes().any(|b| b.is_ascii_uppercase()) {
+        true => name.to_ascii_lowercase().into(),
+        false => name.into(),
+    }
+}
+
+/// A string literal that means the same whatever `standard_conforming_strings` is.
+fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    match quoted.contains('\\') {
+        true => format!(" E'{}'", quoted.replace('\\', "\\\\")),
+        false => format!("'{quoted}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        pairs.iter().for_each(|(n, v)| settings.set(n, v));
+        settings
+    }
+
+    #[test]
+    fn fingerprints_follow_the_values() {
+        let a = settings(&[("TimeZone", "UTC"), ("search_path", "a, b")]);
+        let mut b = settings(&[("search_path", "x"), ("timezone", "UTC")]);
+        assert_ne!(a.fingerprint(), b.fingerprint());
+        b.set("SEARCH_PATH", "a, b");
+        assert_eq!((a.fingerprint(), &a), (b.fingerprint(), &b));
+        b.remove("search_path");
+        b.remove("search_path");
+        b.remove("timezone");
+        assert_eq!((b.fingerprint(), b.is_empty()), (0, true));
+        assert_ne!(settings(&[("a", "b"), ("b", "a")]).fingerprint(), settings(&[("a", "a"), ("b", "b")]).fingerprint());
+    }
+
+    #[test]
+    fn only_what_differs_is_changed_and_roles_come_last() {
+        let have = settings(&[("role", "r"), ("datestyle", "ISO"), ("work_mem", "4MB"), ("my.var", "1")]);
+        let want = settings(&[("work_mem", "8MB"), ("datestyle", "ISO"), ("role", "o'x"), ("zero", "a\\b")]);
+        assert_eq!(have.sql_to(&have), None);
+        assert_eq!(
+            have.sql_to(&want).unwrap(),
+            "RESET my.var;SELECT pg_catalog.set_config('work_mem','8MB',false),\
+             pg_catalog.set_config('zero', E'a\\\\b',false),pg_catalog.set_config('role','o''x',false)"
+        );
+        let none = Settings::default();
+        assert_eq!(have.sql_to(&none).unwrap(), "RESET role;RESET datestyle;RESET my.var;RESET work_mem;");
+    }
+}

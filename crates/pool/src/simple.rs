@@ -1,0 +1,78 @@
+//! Statements of the router's own, over the simple protocol, with whole results as text. Not for clients' statements:
+//! nothing here streams.
+
+use catalog::{Query, Row};
+use wire::{ErrorFields, WireError, backend, put};
+
+use crate::conn::Conn;
+use crate::error::PoolError;
+use crate::settings::Settings;
+
+impl Conn {
+    /// Runs `sql` and returns the rows of its last result. An error is returned after ReadyForQuery, so the
+    /// connection can be used on. If cancelled half-way, the connection still owes its reply.
+    pub async fn simple(&mut self, sql: &str) -> Result<Vec<Row>, PoolError> {
+        if self.outstanding() > 0 {
+            return Err(WireError::Other("a statement was sent while replies are still to come").into());
+        }
+        if sql.contains('\0') {
+            return Err(WireError::String.into());
+        }
+        put::query(self.out(), sql);
+        self.sent_sync();
+        self.flush().await?;
+        let (mut rows, mut error) = (Vec::new(), None);
+        loop {
+            let frame = self.frame().await?;
+            match frame.tag() {
+                b'T' => rows.clear(),
+                b'D' => rows.push(text_row(frame.body())?),
+                b'E' => {
+                    error = Some(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)));
+                    if self.is_broken() {
+                        break;
+                    }
+                }
+                b'G' => {
+                    put::copy_fail(self.out(), "COPY FROM STDIN is not possible here");
+                    self.flush().await?;
+                }
+                b'Z' => break,
+                _ => {}
+            }
+        }
+        error.map_or(Ok(rows), Err)
+    }
+
+    /// Makes the session's settings `wanted`. No round trip if they are.
+    pub async fn apply_settings(&mut self, wanted: &Settings) -> Result<(), PoolError> {
+        if let Some(sql) = self.settings.sql_to(wanted) {
+            self.simple(&sql).await?;
+            self.settings = wanted.clone();
+        }
+        Ok(())
+    }
+
+    /// Makes the session as good as new: no settings, statements, temporary tables, locks, cursors.
+    pub async fn reset(&mut self) -> Result<(), PoolError> {
+        self.simple("DISCARD ALL").await?;
+        self.statements.clear();
+        self.settings.clear();
+        self.tainted = false;
+        Ok(())
+    }
+}
+
+impl Query for Conn {
+    type Error = PoolError;
+
+    async fn query(&mut self, sql: &str) -> Result<Vec<Row>, PoolError> {
+        self.simple(sql).await
+    }
+}
+
+fn text_row(body: &[u8]) -> Result<Row, PoolError> {
+    let text = |value: &[u8]| std::str::from_utf8(value).map(str::to_string).map_err(|_| WireError::String);
+    let values = backend::parse_data_row(body)?;
+    Ok(values.into_iter().map(|v| v.map(text).transpose()).collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,120 @@
+//! A byte stream to a node: TCP, Unix socket or TLS, as the target wants it. It does not know messages beyond the one
+//! byte that answers an SSLRequest.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::error::PoolError;
+use crate::target::{NodeTarget, TlsMode};
+use crate::tls;
+
+/// A node that vanished (power, cable) is noticed after about `IDLE + 3 * INTERVAL`.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects, and negotiates TLS. Bounded only by the caller's timeout.
+pub(crate) async fn dial(target: &NodeTarget) -> Result<Stream, PoolError> {
+    let failed = |source| PoolError::Connect { node: target.to_string(), source };
+    if target.is_unix() {
+        let path = format!("{}/.s.PGSQL.{}", target.host, target.port);
+        return Ok(Stream::Unix(UnixStream::connect(path).await.map_err(failed)?));
+    }
+    let tcp = TcpStream::connect((&*target.host, target.port)).await.map_err(failed)?;
+    tcp.set_nodelay(true).map_err(failed)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
+    SockRef::from(&tcp).set_tcp_keepalive(&keepalive).map_err(failed)?;
+    negotiate_tls(tcp, target).await
+}
+
+async fn negotiate_tls(mut tcp: TcpStream, target: &NodeTarget) -> Result<Stream, PoolError> {
+    let failed = |reason: String| PoolError::Tls { node: target.to_string(), reason };
+    let Some(config) = tls::client_config(&target.tls).map_err(failed)? else {
+        return Ok(Stream::Tcp(tcp));
+    };
+    let mut request = BytesMut::new();
+    wire::startup::put_ssl_request(&mut request);
+    let lost = |source| PoolError::Connect { node: target.to_string(), source };
+    tcp.write_all(&request).await.map_err(lost)?;
+    // Exactly one byte: whatever came behind it in the clear, from anybody, is left to the TLS handshake, which
+    // fails on it.
+    match tcp.read_u8().await.map_err(lost)? {
+        b'S' => {}
+        b'N' if target.tls == TlsMode::Prefer => return Ok(Stream::Tcp(tcp)),
+        b'N' => return Err(failed("the node does not support TLS, but tls mode requires it".into())),
+        _ => return Err(failed("unexpected answer to the request for TLS".into())),
+    }
+    let name = ServerName::try_from(target.host.clone()).map_err(|e| failed(e.to_string()))?;
+    let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|e| failed(e.to_string()))?;
+    Ok(Stream::Tls(Box::new(stream)))
+}
+
+impl Stream {
+    /// Whether nobody on a network can listen: then a password may be sent as it is.
+    pub fn is_private(&self) -> bool {
+        match self {
+            Stream::Unix(_) | Stream::Tls(_) => true,
+            Stream::Tcp(tcp) => tcp.peer_addr().is_ok_and(|a| match a.ip() {
+                IpAddr::V4(ip) => ip.is_loopback(),
+                IpAddr::V6(ip) => ip.is_loopback(),
+            }),
+        }
+    }
+
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Stream::Tls(_))
+    }
+}
+
+// tokio's own poll functions try the system call first and wait only if it would block.
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(s) => Pin::new(s).poll_read(cx, buf),
+            Stream::Unix(s) => Pin::new(s).poll_read(cx, buf),
+            Stream::Tls(s) => Pin::new(s).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(s) => Pin::new(s).poll_write(cx, buf),
+            Stream::Unix(s) => Pin::new(s).poll_write(cx, buf),
+            Stream::Tls(s) => Pin::new(s).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(s) => Pin::new(s).poll_flush(cx),
+            Stream::Unix(s) => Pin::new(s).poll_flush(cx),
+            Stream::Tls(s) => Pin::new(s).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(s) => Pin::new(s).poll_shutdown(cx),
+            Stream::Unix(s) => Pin::new(s).poll_shutdown(cx),
+            Stream::Tls(s) => Pin::new(s).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Where a node is and who logs in to it. Nothing here connects.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+
+/// How to reach one database of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeTarget {
+    /// A name, an address, or (starting with `/`) the directory of a Unix socket.
+    pub host: String,
+    pub port: u16,
+    pub database: String,
+    pub tls: TlsMode,
+}
+
+/// What is asked of TLS, as libpq's `sslmode`. Unix sockets never use TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum TlsMode {
+    Disable,
+    /// TLS if the node offers it; who the node is, is not checked.
+    #[default]
+    Prefer,
+    /// TLS or nothing; who the node is, is not checked.
+    Require,
+    /// The node's certificate must come from an authority in the PEM file `root` (`system`: the well-known ones).
+    VerifyCa { root: PathBuf },
+    /// Also, it must be issued for the host's name, in its subjectAltName.
+    VerifyFull { root: PathBuf },
+}
+
+/// Who logs in. Its `Debug` shows no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Login {
+    pub user: String,
+    pub secret: Secret,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// For nodes that ask for none (`trust`, `peer`).
+    None,
+    Password(String),
+    /// SCRAM keys of a client that proved itself to the router. They open every node that holds the same verifier.
+    Keys { client_key: [u8; 32], server_key: [u8; 32] },
+}
+
+impl NodeTarget {
+    /// A target without TLS; for nodes on this machine.
+    pub fn new(host: &str, port: u16, database: &str) -> Self {
+        NodeTarget { host: host.into(), port, database: database.into(), tls: TlsMode::Disable }
+    }
+
+    /// Whether `host` is a directory of a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        self.host.starts_with('/')
+    }
+}
+
+impl Login {
+    pub fn new(user: &str, secret: Secret) -> Self {
+        Login { user: user.into(), secret }
+    }
+}
+
+impl fmt::Display for NodeTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Hash for Secret {
+    /// Equal secrets hash equally; different ones may too, so that no hash tells anything of a secret.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Secret::None => "None",
+            Secret::Password(_) => "Password(…)",
+            Secret::Keys { .. } => "Keys(…)",
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Small pieces of syntax tree, made by the planner. It does not know why they are wanted.
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{self as ast, Node, a_const::Val};
+
+pub fn node(node: NodeEnum) -> Node {
+    Node { node: Some(node) }
+}
+
+pub fn string(text: &str) -> Node {
+    node(NodeEnum::String(ast::String { sval: text.to_string() }))
+}
+
+/// `a.b.c`
+pub fn column(parts: &[&str]) -> Node {
+    node(NodeEnum::ColumnRef(ast::ColumnRef { fields: parts.iter().map(|p| string(p)).collect(), location: -1 }))
+}
+
+pub fn star() -> Node {
+    let fields = vec![node(NodeEnum::AStar(ast::AStar {}))];
+    node(NodeEnum::ColumnRef(ast::ColumnRef { fields, location: -1 }))
+}
+
+pub fn target(value: Node, name: Option<&str>) -> Node {
+    node(NodeEnum::ResTarget(Box::new(ast::ResTarget {
+        name: name.unwrap_or_default().to_string(),
+        indirection: vec![],
+        val: Some(Box::new(value)),
+        location: -1,
+    })))
+}
+
+pub fn integer(value: i32) -> Node {
+    node(NodeEnum::AConst(ast::AConst { isnull: false, location: -1, val: Some(Val::Ival(ast::Integer { ival: value })) }))
+}
+
+pub fn text(value: &str) -> Node {
+    let val = Some(Val::Sval(ast::String { sval: value.to_string() }));
+    node(NodeEnum::AConst(ast::AConst { isnull: false, location: -1, val }))
+}
+
+/// A plain function of `pg_catalog`.
+pub fn call(name: &str, args: Vec<Node>) -> Node {
+    node(NodeEnum::FuncCall(Box::new(ast::FuncCall {
+        funcname: vec![string(name)],
+        args,
+        funcformat: ast::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..Default::default()
+    })))
+}
+
+/// `value::pg_catalog.name`
+pub fn cast(value: Node, type_name: &str) -> Node {
+    let type_name = ast::TypeName {
+        names: vec![string("pg_catalog"), string(type_name)],
+        typemod: -1,
+        location: -1,
+        ..Default::default()
+    };
+    node(NodeEnum::TypeCast(Box::new(ast::TypeCast {
+        arg: Some(Box::new(value)),
+        type_name: Some(type_name),
+        location: -1,
+    })))
+}
+
+pub fn operator(name: &str, left: Node, right: Node) -> Node {
+    node(NodeEnum::AExpr(Box::new(ast::AExpr {
+        kind: ast::AExprKind::AexprOp as i32,
+        name: vec![string(name)],
+        lexpr: Some(Box::new(left)),
+        rexpr: Some(Box::new(right)),
+        location: -1,
+        ..Default::default()
+    })))
+}
+
+pub fn range_var(schema: &str, name: &str, alias: Option<&str>) -> Node {
+    node(NodeEnum::RangeVar(ast::RangeVar {
+        schemaname: schema.to_string(),
+        relname: name.to_string(),
+        inh: true,
+        relpersistence: "p".to_string(),
+        alias: alias.map(self::alias),
+        location: -1,
+        ..Default::default()
+    }))
+}
+
+pub fn alias(name: &str) -> ast::Alias {
+    ast::Alias { aliasname: name.to_string(), colnames: vec![] }
+}
+
+/// An empty SELECT to fill in.
+pub fn select() -> ast::SelectStmt {
+    ast::SelectStmt {
+        limit_option: ast::LimitOption::Default as i32,
+        op: ast::SetOperation::SetopNone as i32,
+        ..Default::default()
+    }
+}
+
+pub fn subselect(select: ast::SelectStmt, alias: Option<ast::Alias>, lateral: bool) -> Node {
+    node(NodeEnum::RangeSubselect(Box::new(ast::RangeSubselect {
+        lateral,
+        subquery: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(select))))),
+        alias,
+    })))
+}

@@ -1,0 +1,125 @@
+//! Names in a tree: of columns, functions, types. It does not resolve them.
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{self as ast, Node};
+
+/// The strings of a list of String nodes; other nodes are passed over.
+pub fn strings(nodes: &[Node]) -> Vec<&str> {
+    nodes
+        .iter()
+        .filter_map(|n| match &n.node {
+            Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The last part of a possibly qualified name: the function's, type's or operator's own name.
+pub fn last(nodes: &[Node]) -> &str {
+    strings(nodes).last().copied().unwrap_or("")
+}
+
+/// A reference to a column, without `*`.
+pub fn column(node: &Node) -> Option<Vec<&str>> {
+    match &node.node {
+        Some(NodeEnum::ColumnRef(c)) if !has_star(c) => Some(strings(&c.fields)),
+        _ => None,
+    }
+}
+
+pub fn has_star(c: &ast::ColumnRef) -> bool {
+    c.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_))))
+}
+
+/// Schema, if given, and name of a table.
+pub fn table(rv: &ast::RangeVar) -> (Option<&str>, &str) {
+    ((!rv.schemaname.is_empty()).then_some(rv.schemaname.as_str()), rv.relname.as_str())
+}
+
+/// The type of a cast when it is a plain (not array) type: its own name, `pg_catalog.` left off.
+pub fn plain_type(t: &ast::TypeName) -> Option<&str> {
+    if !t.array_bounds.is_empty() || t.setof || t.pct_type {
+        return None;
+    }
+    match strings(&t.names)[..] {
+        ["pg_catalog", name] | [name] => Some(name),
+        _ => None,
+    }
+}
+
+/// The name PostgreSQL gives an unnamed output column (`FigureColname` in parse_target.c).
+pub fn figure_column(node: &Node) -> String {
+    strength(node).map(|(name, _)| name).unwrap_or_else(|| "?column?".to_string())
+}
+
+fn strength(node: &Node) -> Option<(String, u8)> {
+    let strong = |s: &str| Some((s.to_string(), 2));
+    match node.node.as_ref()? {
+        NodeEnum::ColumnRef(c) => {
+            let name = strings(&c.fields);
+            name.last().map(|n| (n.to_string(), 2))
+        }
+        NodeEnum::AIndirection(i) => {
+            let field = strings(&i.indirection);
+            match field.last() {
+                Some(f) => strong(f),
+                None => strength(i.arg.as_deref()?),
+            }
+        }
+        NodeEnum::FuncCall(f) => strong(last(&f.funcname)),
+        NodeEnum::AExpr(e) if e.kind == ast::AExprKind::AexprNullif as i32 => strong("nullif"),
+        NodeEnum::TypeCast(t) => {
+            let inner = t.arg.as_deref().and_then(strength);
+            match inner {
+                Some((name, s)) if s > 1 => Some((name, s)),
+                _ => t.type_name.as_ref().map(|t| (last(&t.names).to_string(), 1)),
+            }
+        }
+        NodeEnum::CollateClause(c) => strength(c.arg.as_deref()?),
+        NodeEnum::GroupingFunc(_) => strong("grouping"),
+        NodeEnum::SubLink(s) => match ast::SubLinkType::try_from(s.sub_link_type).ok()? {
+            ast::SubLinkType::ExistsSublink => strong("exists"),
+            ast::SubLinkType::ArraySublink => strong("array"),
+            ast::SubLinkType::ExprSublink => match s.subselect.as_deref()?.node.as_ref()? {
+                NodeEnum::SelectStmt(s) => {
+                    let mut s = s.as_ref();
+                    while let Some(left) = s.larg.as_deref() {
+                        s = left;
+                    }
+                    match s.target_list.first()?.node.as_ref()? {
+                        NodeEnum::ResTarget(t) if !t.name.is_empty() => strong(&t.name),
+                        NodeEnum::ResTarget(t) => strength(t.val.as_deref()?),
+                        _ => None,
+                    }
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        NodeEnum::CaseExpr(c) => match c.defresult.as_deref().and_then(strength) {
+            Some((name, s)) if s > 1 => Some((name, s)),
+            _ => Some(("case".to_string(), 1)),
+        },
+        NodeEnum::AArrayExpr(_) => strong("array"),
+        NodeEnum::RowExpr(_) => strong("row"),
+        NodeEnum::CoalesceExpr(_) => strong("coalesce"),
+        NodeEnum::MinMaxExpr(m) => strong(if m.op == ast::MinMaxOp::IsGreatest as i32 { "greatest" } else { "least" }),
+        NodeEnum::SqlvalueFunction(f) => strong(match ast::SqlValueFunctionOp::try_from(f.op).ok()? {
+            ast::SqlValueFunctionOp::SvfopCurrentDate => "current_date",
+            ast::SqlValueFunctionOp::SvfopCurrentTime | ast::SqlValueFunctionOp::SvfopCurrentTimeN => "current_time",
+            ast::SqlValueFunctionOp::SvfopCurrentTimestamp | ast::SqlValueFunctionOp::SvfopCurrentTimestampN => {
+                "current_timestamp"
+            }
+            ast::SqlValueFunctionOp::SvfopLocaltime | ast::SqlValueFunctionOp::SvfopLocaltimeN => "localtime",
+            ast::SqlValueFunctionOp::SvfopLocaltimestamp | ast::SqlValueFunctionOp::SvfopLocaltimestampN => "localtimestamp",
+            ast::SqlValueFunctionOp::SvfopCurrentRole => "current_role",
+            ast::SqlValueFunctionOp::SvfopCurrentUser => "current_user",
+            ast::SqlValueFunctionOp::SvfopUser => "user",
+            ast::SqlValueFunctionOp::SvfopSessionUser => "session_user",
+            ast::SqlValueFunctionOp::SvfopCurrentCatalog => "current_catalog",
+            ast::SqlValueFunctionOp::SvfopCurrentSchema => "current_schema",
+            _ => return None,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,235 @@
+//! Cuts a text at its commas and semicolons: a query string into statements, `VALUES` into rows, a row into fields.
+//!
+//! It deliberately does not parse. It knows tokens, brackets, and the one place where a statement holds semicolons
+//! outside of brackets: the `BEGIN ATOMIC … END` body of an SQL routine.
+
+use std::ops::Range;
+
+use crate::lexer::{LexError, Lexer, Token, TokenKind};
+
+/// The statements of a query string, without their semicolons, without white space around them and without comments
+/// after them; comments before a statement belong to it (they may be hints). Empty statements are left out, so an
+/// empty result is what PostgreSQL answers with `EmptyQueryResponse`.
+pub fn split_statements(
+    sql: &str,
+    standard_conforming_strings: bool,
+) -> Result<Vec<Range<usize>>, LexError> {
+    let mut statements = Vec::new();
+    let mut statement = Statement::starting_at(0);
+    for token in Lexer::new(sql, standard_conforming_strings) {
+        let token = token?;
+        if token.kind == TokenKind::Punct(b';') && statement.ends_at_semicolon() {
+            statements.extend(statement.range(sql));
+            statement = Statement::starting_at(token.end);
+        } else {
+            statement.push(token, &sql[token.start..token.end]);
+        }
+    }
+    statements.extend(statement.range(sql));
+    Ok(statements)
+}
+
+/// One statement while its tokens go by.
+struct Statement {
+    start: usize,
+    /// End of its last token, if it has any.
+    end: Option<usize>,
+    depth: Depth,
+    routine: RoutineHead,
+    /// `BEGIN ATOMIC`s without their `END`.
+    bodies: usize,
+    previous: Previous,
+}
+
+/// How much of `CREATE [OR REPLACE] {FUNCTION | PROCEDURE}` has been seen at the beginning of a statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RoutineHead {
+    Start,
+    Create,
+    Or,
+    Replace,
+    Routine,
+    SomethingElse,
+}
+
+/// The token before, as far as it matters for `BEGIN ATOMIC … END`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Previous {
+    Begin,
+    /// `ATOMIC` after `BEGIN`, or a semicolon in a body: what an `END` that closes the body follows (any other `END`
+    /// is of a `CASE`, or a name).
+    StatementBoundary,
+    Other,
+}
+
+impl Statement {
+    fn starting_at(start: usize) -> Self {
+        Self {
+            start,
+            end: None,
+            depth: Depth::default(),
+            routine: RoutineHead::Start,
+            bodies: 0,
+            previous: Previous::Other,
+        }
+    }
+
+    fn ends_at_semicolon(&self) -> bool {
+        self.depth.is_zero() && self.bodies == 0
+    }
+
+    fn push(&mut self, token: Token, text: &str) {
+        self.end = Some(token.end);
+        self.depth.pass(token.kind);
+        let word = if token.kind == TokenKind::Ident {
+            text
+        } else {
+            ""
+        };
+        if self.routine != RoutineHead::Routine {
+            self.routine = self.routine.after(word);
+            return;
+        }
+        if !self.depth.is_zero() {
+            self.previous = Previous::Other;
+            return;
+        }
+        self.previous = match self.previous {
+            Previous::Begin if word.eq_ignore_ascii_case("atomic") => {
+                self.bodies += 1;
+                Previous::StatementBoundary
+            }
+            Previous::StatementBoundary if self.bodies > 0 && word.eq_ignore_ascii_case("end") => {
+                self.bodies -= 1;
+                Previous::Other
+            }
+            _ if word.eq_ignore_ascii_case("begin") => Previous::Begin,
+            _ if token.kind == TokenKind::Punct(b';') => Previous::StatementBoundary,
+            _ => Previous::Other,
+        };
+    }
+
+    fn range(&self, sql: &str) -> Option<Range<usize>> {
+        let end = self.end?;
+        let blank = |character: char| character.is_ascii_whitespace() || character == '\x0B';
+        let skipped =
+            sql[self.start..end].len() - sql[self.start..end].trim_start_matches(blank).len();
+        Some(self.start + skipped..end)
+    }
+}
+
+impl RoutineHead {
+    fn after(self, word: &str) -> Self {
+        let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
+        match self {
+            Self::Start if is("create") => Self::Create,
+            Self::Create if is("or") => Self::Or,
+            Self::Or if is("replace") => Self::Replace,
+            Self::Create | Self::Replace if is("function") || is("procedure") => Self::Routine,
+            _ => Self::SomethingElse,
+        }
+    }
+}
+
+/// How many brackets are open. A closing one too many is an error that PostgreSQL reports.
+#[derive(Default)]
+struct Depth(usize);
+
+impl Depth {
+    fn pass(&mut self, kind: TokenKind) {
+        match kind {
+            TokenKind::Punct(b'(' | b'[') => self.0 += 1,
+            TokenKind::Punct(b')' | b']') => self.0 = self.0.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// The first word of a statement, in the client's own case, past comments and opening parentheses (`(SELECT …) UNION …`).
+/// Empty if it begins with no word.
+pub fn first_keyword(sql: &str) -> &str {
+    Lexer::new(sql, true)
+        .map_while(Result::ok)
+        .find(|token| token.kind != TokenKind::Punct(b'('))
+        .filter(|token| token.kind == TokenKind::Ident)
+        .map_or("", |token| &sql[token.start..token.end])
+}
+
+/// The rows of `VALUES (…), (…), …`, each with its parentheses, where `values_at` is the offset of `VALUES`. What follows
+/// the last row (`ON CONFLICT`, `RETURNING`, …) is not looked at.
+pub fn values_rows(
+    sql: &str,
+    standard_conforming_strings: bool,
+    values_at: usize,
+) -> Result<Vec<Range<usize>>, LexError> {
+    let expected = LexError::ExpectedValues { at: values_at };
+    let mut tokens = Lexer::starting_at(sql, values_at, standard_conforming_strings);
+    let keyword = tokens.next().transpose()?.ok_or(expected)?;
+    if !sql[keyword.start..keyword.end].eq_ignore_ascii_case("values") {
+        return Err(expected);
+    }
+    let mut rows = Vec::new();
+    loop {
+        let open = tokens.next().transpose()?.ok_or(expected)?;
+        if open.kind != TokenKind::Punct(b'(') {
+            return Err(expected);
+        }
+        let end = row_end(&mut tokens)?.ok_or(expected)?;
+        rows.push(open.start..end);
+        match tokens.next().transpose() {
+            Ok(Some(Token {
+                kind: TokenKind::Punct(b','),
+                ..
+            })) => {}
+            _ => return Ok(rows),
+        }
+    }
+}
+
+/// The end of the row whose opening parenthesis has been taken from `tokens`; `None` if it is not closed.
+fn row_end(tokens: &mut Lexer<'_>) -> Result<Option<usize>, LexError> {
+    let mut depth = Depth(1);
+    for token in tokens {
+        let token = token?;
+        depth.pass(token.kind);
+        if depth.is_zero() {
+            return Ok(Some(token.end));
+        }
+    }
+    Ok(None)
+}
+
+/// The expressions of one row, which [`values_rows`] found, without white space and comments around them. An expression
+/// that is missing, as in `(1,,2)`, is an empty range.
+pub fn row_fields(
+    sql: &str,
+    standard_conforming_strings: bool,
+    row: Range<usize>,
+) -> Result<Vec<Range<usize>>, LexError> {
+    let mut fields = Vec::new();
+    let mut field: Option<Range<usize>> = None;
+    let mut depth = Depth::default();
+    for token in Lexer::starting_at(&sql[..row.end], row.start, standard_conforming_strings) {
+        let token = token?;
+        if depth.is_zero() {
+            // The row's own parenthesis.
+            depth.pass(token.kind);
+            continue;
+        }
+        let top_level_comma = depth.0 == 1 && token.kind == TokenKind::Punct(b',');
+        depth.pass(token.kind);
+        if top_level_comma || depth.is_zero() {
+            let is_empty_row = depth.is_zero() && fields.is_empty() && field.is_none();
+            if !is_empty_row {
+                fields.push(field.take().unwrap_or(token.start..token.start));
+            }
+        } else {
+            field = Some(field.map_or(token.start, |field| field.start)..token.end);
+        }
+    }
+    Ok(fields)
+}

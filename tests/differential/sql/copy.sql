@@ -1,0 +1,167 @@
+-- COPY in and out: text and CSV with options; errors in the data.
+--! setup
+create table cpy (id int primary key, a int, t text, at timestamp default '2024-01-01');
+create table cpy_text (k text primary key, v int);
+create table cpy_ref (id int primary key, t text);
+create table cpy_local (id int primary key, t text);
+--! distribute cpy id
+--! distribute cpy_text k
+--! reference cpy_ref
+--! reset
+delete from cpy;
+delete from cpy_text;
+delete from cpy_ref;
+delete from cpy_local;
+--! teardown
+drop table if exists cpy, cpy_text, cpy_ref, cpy_local;
+--! tests
+copy cpy from stdin;
+1	10	one	2024-05-05 10:00:00
+2	\N	tab\there	2024-05-06 10:00:00
+3	30	back\\slash	\N
+\.
+copy cpy (id, t) from stdin;
+4	four
+5	
+6	new\nline
+7	äöü
+\.
+copy cpy (t, id) from stdin;
+eight	8
+nine	9
+\.
+copy cpy (id, a, t) from stdin with (format csv);
+10,100,plain
+11,,"quoted, comma"
+12,120,"a ""quote"""
+13,130,
+14,140,""
+15,150,"two
+lines"
+\.
+copy cpy (id, a, t) from stdin with (format csv, header, delimiter ';', null 'NIL', quote '''');
+id;a;t
+20;200;'x;y'
+21;NIL;NIL
+22;220;'NIL'
+\.
+copy cpy (id, a, t) from stdin csv header;
+id,a,t
+23,230,old syntax
+\.
+copy cpy (id, a, t) from stdin with (format csv, force_null (t));
+24,1,""
+\.
+copy cpy (id, a, t) from stdin with delimiter '|' null '-';
+25|1|pipe
+26|-|-
+\.
+copy cpy (id, a) from stdin where a > 5;
+27	1
+28	10
+\.
+copy cpy from stdin;
+\.
+copy public.cpy (id) from stdin;
+29
+\.
+-- ordered
+select * from cpy order by id;
+copy cpy (id, a) from stdin;
+40	1
+41	x
+42	3
+\.
+copy cpy (id, a) from stdin;
+43	1	3
+\.
+copy cpy (id, a) from stdin;
+44
+\.
+copy cpy (id, a) from stdin;
+45	1
+1	1
+46	1
+\.
+copy cpy (id, a) from stdin;
+\N	1
+\.
+copy cpy (id, a) from stdin;
+99999999999	1
+\.
+copy cpy (a) from stdin;
+1
+\.
+copy cpy (id, nosuch) from stdin;
+1	1
+\.
+copy nosuch from stdin;
+1	1
+\.
+copy cpy (id, a, t) from stdin with (format csv);
+47,1,"open quote
+\.
+copy cpy (id) from stdin with (format nosuch);
+1
+\.
+select count(*) from cpy where id > 39;
+copy cpy_text from stdin;
+	1
+a	2
+A	3
+ä	4
+b\tc	5
+\.
+copy cpy_text from stdin;
+\N	6
+\.
+select v from cpy_text where k = E'b\tc';
+select v from cpy_text where k = '';
+copy cpy_ref from stdin;
+1	r
+2	s
+\.
+copy cpy_local from stdin;
+1	l
+2	m
+\.
+copy cpy to stdout;
+copy cpy (t, id) to stdout;
+copy cpy (id, a, t) to stdout with (format csv);
+copy cpy (id, t) to stdout with (format csv, delimiter ';', null 'NIL', force_quote (t));
+copy (select id, t from cpy where id = 11) to stdout;
+copy (select id, a from cpy where a > 100) to stdout with (format csv);
+-- ordered
+copy (select id, t from cpy order by id) to stdout;
+-- ordered
+copy (select id from cpy order by id desc limit 3) to stdout csv;
+copy (select count(*), sum(a) from cpy) to stdout;
+copy (select count(*), sum(a) from cpy) to stdout with (format csv, header);
+copy (values (1, 'a'), (2, 'b')) to stdout;
+copy cpy_ref to stdout;
+copy cpy_local to stdout with (format csv, header);
+copy cpy_text to stdout;
+copy (delete from cpy where id = 1 returning id, t) to stdout;
+copy nosuch to stdout;
+copy cpy (nosuch) to stdout;
+copy (select 1 / 0) to stdout;
+select count(*) from cpy;
+begin;
+copy cpy (id, a) from stdin;
+200	1
+201	2
+\.
+select count(*) from cpy where id >= 200;
+rollback;
+select count(*) from cpy where id >= 200;
+begin;
+copy cpy (id, a) from stdin;
+210	1
+211	x
+\.
+commit;
+select count(*) from cpy where id >= 200;
+-- message varies
+copy cpy from '/nonexistent/file';
+-- message varies
+copy cpy to program 'false';

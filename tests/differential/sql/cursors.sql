@@ -1,0 +1,85 @@
+-- Cursors in a transaction.
+--! include events
+--! tests
+begin;
+declare c cursor for select id, note from events order by id;
+-- ordered
+fetch c;
+-- ordered
+fetch 3 from c;
+-- ordered
+fetch next from c;
+-- ordered
+fetch forward 2 from c;
+move 5 in c;
+move c;
+-- ordered
+fetch 2 c;
+move forward all in c;
+fetch c;
+close c;
+fetch c;
+rollback;
+begin;
+declare c scroll cursor for select id from events order by id;
+fetch last from c;
+fetch prior from c;
+fetch first from c;
+fetch absolute 10 from c;
+fetch relative -2 from c;
+-- ordered
+fetch backward 3 from c;
+fetch backward all from c;
+-- ordered
+fetch all from c;
+close c;
+commit;
+begin;
+declare c no scroll cursor for select id from events order by id;
+fetch 2 from c;
+fetch backward 1 from c;
+rollback;
+begin;
+declare one cursor for select note from events where id = 7;
+fetch all from one;
+close one;
+declare a cursor for select count(*) from events;
+fetch 1 from a;
+declare b cursor for select code from kinds order by code;
+-- ordered
+fetch 2 from b;
+select id from events where id = 5;
+-- ordered
+fetch 2 from b;
+close all;
+commit;
+begin;
+declare j cursor for select e.id, i.no from events e join items i on i.event_id = e.id order by 1, 2;
+-- ordered
+fetch 4 from j;
+declare j cursor for select 1;
+rollback;
+begin;
+declare w cursor for select id, k from events where id = 7 for update;
+fetch w;
+update events set k = k where current of w;
+rollback;
+begin;
+declare h cursor with hold for select id from events order by id;
+-- ordered
+fetch 2 from h;
+commit;
+-- ordered
+fetch 2 from h;
+close h;
+begin;
+declare bin binary cursor for select id from events order by id;
+fetch 1 from bin;
+commit;
+begin;
+declare x cursor for select 1 / (id - 3) from events order by id;
+fetch 2 from x;
+fetch 1 from x;
+fetch 1 from x;
+rollback;
+select name from pg_cursors;

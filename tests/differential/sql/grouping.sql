@@ -1,0 +1,77 @@
+-- GROUP BY in all its forms.
+--! include events
+--! tests
+select grp, count(*) from events group by grp;
+-- ordered
+select grp, count(*) from events group by grp order by grp;
+-- ordered
+select grp, count(*) as n from events group by grp order by n desc, grp nulls first;
+-- ordered
+select grp, sum(amount), avg(amount), min(note), max(at) from events group by grp order by 1 nulls first;
+select id, count(*) from events group by id;
+select id, k, note, count(*) from events group by id;
+select k % 3 as m, count(*), sum(id) from events group by k % 3;
+select k % 3 as m, count(*) from events group by m;
+select k % 3 as m, grp, count(*) from events group by 1, 2;
+select count(*) from events group by grp;
+select 1 from events group by grp;
+select grp from events group by grp;
+select grp, k from events group by grp, k;
+select upper(grp) || '!' as u, count(*) from events group by upper(grp);
+select upper(grp) || '!' as u, count(*) from events group by u;
+select date_trunc('day', at) as d, count(*), sum(k) from events group by d;
+select at::date, count(distinct grp) from events group by 1;
+select flag, grp, count(*), sum(k) filter (where k > 4) from events group by flag, grp;
+select flag, array_agg(id order by id) from events group by flag;
+select grp, string_agg(note, ',' order by note desc, id) from events group by grp;
+select grp, count(distinct k), sum(distinct k) from events group by grp;
+select grp, percentile_cont(0.5) within group (order by f) from events group by grp;
+select grp, jsonb_object_agg(id, k order by id) from events where id < 15 group by grp;
+select grp, count(*) from events group by grp having count(*) > 11;
+select grp, count(*) from events group by grp having sum(k) > 50 and grp <> 'a';
+select grp from events group by grp having max(amount) > 90;
+select grp, count(*) from events where k > 3 group by grp having min(k) = 4;
+select k, count(*) from events group by k having k > 5;
+select k from events group by k having count(*) filter (where flag) > 2;
+-- ordered
+select k, count(*) from events group by k order by count(*) desc, k limit 3;
+-- ordered
+select k from events group by k order by sum(amount) desc, k;
+-- ordered
+select grp, sum(k) as s from events group by grp order by sum(k) + 1 desc nulls last, grp limit 2 offset 1;
+-- ordered
+select grp, sum(k) from events group by grp order by avg(f), grp;
+-- ordered
+select grp, flag, count(*) from events group by grouping sets ((grp), (flag), ()) order by grp nulls first, flag nulls first, 3;
+select grp, flag, count(*) from events group by rollup (grp, flag);
+select grp, flag, count(*), grouping(grp, flag) from events group by rollup (grp, flag);
+select grp, flag, sum(k), grouping(grp), grouping(flag) from events group by cube (grp, flag);
+select grp, k % 2 as odd, flag, count(*) from events group by grp, cube (k % 2, flag);
+select grp, flag, count(distinct k) from events group by rollup (grp, flag);
+select grp, avg(amount) from events group by rollup (grp) having count(*) > 11;
+select grp, flag, count(*) from events group by grouping sets (grp, rollup (grp, flag), cube (flag));
+select count(*) from events group by grouping sets ((), ());
+select count(*) from events where false group by ();
+select count(*) from events where false group by grp;
+select count(*), sum(k) from events group by ();
+select event_id, count(*), sum(qty) from items group by event_id;
+select event_id, no, sum(qty) from items group by event_id, no;
+select event_id % 5 as b, tag, sum(qty) from items group by 1, 2;
+select tag, count(*) from items where event_id = 7 group by tag;
+-- params: 2
+select k, count(*) from events group by k having count(*) >= $1;
+-- params: 4
+select id % $1 as b, count(*) from events group by 1;
+select coalesce(grp, 'none') as g, round(avg(k), 2) as a from events group by coalesce(grp, 'none');
+select grp, count(*)::float8 / 60 as share from events group by grp;
+select e.grp, max(e.k) as m from events as e group by e.grp;
+select grp as g, count(*) from events group by g having count(*) > 9;
+select grp collate "C" as g, count(*) from events group by g;
+select (k, grp)::text as r, count(*) from events group by k, grp having count(*) > 1;
+select array[k % 2, k % 3] as a, count(*) from events group by a;
+select grp, sum(k) * 100 / nullif(sum(sum(k)) over (), 0) as percent from events group by grp;
+select grp, k from events group by distinct rollup (grp, k), rollup (grp);
+select grp, id from events group by grp;
+select grp, count(*) from events group by nosuch;
+select grp, sum(count(*)) from events group by grp;
+select grp, count(*) from events where count(*) > 1 group by grp;

@@ -1,0 +1,104 @@
+-- ORDER BY: expressions, positions, aliases, NULLs, collations, columns that are not selected.
+--! include events
+--! tests
+-- ordered
+select id from events order by id;
+-- ordered
+select id from events order by id desc;
+-- ordered
+select id, note from events order by note, id;
+-- ordered
+select id, note from events order by note desc, id desc;
+-- ordered
+select note from events order by note collate "C", id;
+-- ordered
+select note from events order by lower(note), id;
+-- ordered
+select note from events order by note collate "POSIX" desc, id;
+-- ordered
+select k, id from events order by k, id;
+-- ordered
+select k, id from events order by k desc, id;
+-- ordered
+select k, id from events order by k nulls first, id;
+-- ordered
+select k, id from events order by k desc nulls last, id desc;
+-- ordered
+select id from events order by k, id;
+-- ordered
+select id from events order by grp nulls first, amount desc, id;
+-- ordered
+select id from events order by note, id;
+-- ordered
+select note from events order by id;
+-- ordered
+select id, k * 2 as twice from events order by twice nulls first, id;
+-- ordered
+select id, grp from events order by 2, 1;
+-- ordered
+select id, grp from events order by 2 desc nulls last, 1 desc;
+-- ordered
+select id from events order by -id;
+-- ordered
+select id from events order by id % 7, -id;
+-- ordered
+select id from events order by case when flag then 0 when not flag then 1 else 2 end, id;
+-- ordered
+select id from events order by length(note) desc, note, id;
+-- ordered
+select id from events order by abs(id - 30), id;
+-- ordered
+select id, amount from events order by amount, id;
+-- ordered
+select id, f from events order by f desc;
+-- ordered
+select id, at from events order by at desc;
+-- ordered
+select id, flag from events order by flag, id;
+-- ordered
+select id, flag from events order by flag desc nulls first, id;
+-- ordered
+select * from events order by grp, id;
+-- ordered
+select * from events order by 4 desc, id;
+-- ordered
+select id as note, note as other from events order by note;
+-- ordered
+select id from events where k = 3 order by note desc, id;
+-- ordered
+select id from events where id in (3, 30, 44) order by id desc;
+-- ordered
+select id from events where id = 3 order by id;
+-- ordered
+select id from events order by id using >;
+-- ordered
+select event_id, no, tag from items order by tag nulls first, event_id desc, no;
+-- ordered
+select event_id, no from items order by qty desc, event_id, no;
+-- ordered
+select array[k, id] as a from events order by a desc;
+-- ordered
+select (k, id) from events order by row(k, id);
+-- ordered
+select id from events order by at::date desc, id;
+-- ordered
+select id, upper(grp) as grp from events order by grp nulls first, id;
+-- ordered
+select id, note || '!' as n from events order by note || '!' , id;
+-- ordered
+select code from kinds order by weight nulls first, code;
+-- ordered
+select remark from plain_notes order by remark desc nulls last;
+-- params: 3
+-- ordered
+select id from events order by id % $1::int, id;
+select id from events order by 3;
+select id as a, k as a from events order by a;
+select id from events order by nosuch;
+select id from events order by note collate "nosuch";
+-- ordered
+select 'x' as x, id from events order by x, id desc;
+-- ordered
+select id from events order by null, id;
+-- ordered
+select id from events order by (select 1), id;

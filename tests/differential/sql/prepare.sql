@@ -1,0 +1,60 @@
+-- SQL's own PREPARE, EXECUTE, DEALLOCATE.
+--! setup
+create table prep (id int primary key, v int, t text);
+--! distribute prep id
+--! reset
+delete from prep;
+insert into prep values (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c'), (4, 40, 'd');
+--! teardown
+drop table if exists prep;
+--! tests
+prepare one (int) as select * from prep where id = $1;
+execute one (1);
+execute one (2);
+execute one (1 + 2);
+execute one (null);
+execute one ('4');
+execute one;
+execute one (1, 2);
+execute one ('x');
+prepare one as select 1;
+prepare unt as select * from prep where id = $1 and t = $2;
+execute unt (1, 'a');
+execute unt (1, 'b');
+prepare agg (int) as select count(*), sum(v) from prep where v > $1;
+execute agg (15);
+execute agg (25);
+prepare ins (int, int) as insert into prep values ($1, $2) returning *;
+execute ins (5, 50);
+execute ins (6, 60);
+execute ins (5, 50);
+prepare upd (int) as update prep set v = v + 1 where id = $1;
+execute upd (5);
+execute upd (500);
+prepare del as delete from prep where id = $1 returning id;
+execute del (6);
+prepare lst (int[]) as select id from prep where id = any ($1);
+execute lst ('{1,3}');
+execute lst (array[2, 4]);
+prepare lim (int) as select id from prep order by id limit $1;
+-- ordered
+execute lim (2);
+select name, parameter_types::text from pg_prepared_statements where name in ('one', 'agg');
+begin;
+prepare intx (int) as select v from prep where id = $1;
+execute intx (1);
+rollback;
+execute intx (2);
+create table prep_as as execute agg (15);
+select * from prep_as;
+drop table prep_as;
+explain (costs off) execute one (1);
+deallocate one;
+execute one (1);
+deallocate prepare agg;
+deallocate nosuch;
+deallocate all;
+execute upd (1);
+prepare bad as select nosuch from prep;
+execute bad;
+prepare bad as selec;
