@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.frames import copy_data, copy_done, copy_fail, execute, int16, int32, message, parse, bind, query, sync
+from protocol.frames import copy_data, copy_done, copy_fail, error_fields, execute, int16, int32, message, parse, bind, query, sync
 from protocol.raw import Raw
 
 QUERIES = {
@@ -145,7 +145,5 @@ def test_error_fields_are_postgres_own(empty_write_table, oracle, herd):
 
 
 def _error(raw: Raw, sql: str) -> dict[str, str]:
-    from protocol.frames import error_fields
-
     raw.send(query(sql))
     return next(error_fields(body) for kind, body in raw.until_ready() if kind == "E")

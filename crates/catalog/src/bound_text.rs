@@ -210,7 +210,10 @@ mod tests {
         for (text, want) in [
             ("FOR VALUES WITH (modulus 4, remainder 0)", "FOR VALUES WITH (MODULUS 4, REMAINDER 0)"),
             ("from (1, minvalue) to ('10', MAXVALUE)", "FOR VALUES FROM ('1', MINVALUE) TO ('10', MAXVALUE)"),
-            ("FOR VALUES IN ('it''s', NULL, -3, true, E'a\\\\b')", "FOR VALUES IN ('it''s', NULL, '-3', 'true', E'a\\\\b')"),
+            (
+                "FOR VALUES IN ('it''s', NULL, -3, true, E'a\\\\b')",
+                "FOR VALUES IN ('it''s', NULL, '-3', 'true', E'a\\\\b')",
+            ),
             ("DEFAULT", "DEFAULT"),
             ("FROM (1.5e3) TO ('2024-01-01')", "FOR VALUES FROM ('1.5e3') TO ('2024-01-01')"),
         ] {
@@ -222,7 +225,16 @@ mod tests {
 
     #[test]
     fn what_is_not_a_literal_is_refused() {
-        for text in ["", "FROM (1)", "FROM (1) TO (1, 2)", "IN ()", "IN (now())", "IN ('a'); DROP TABLE t", "IN ('a", "FROM (NULL) TO (1)"] {
+        for text in [
+            "",
+            "FROM (1)",
+            "FROM (1) TO (1, 2)",
+            "IN ()",
+            "IN (now())",
+            "IN ('a'); DROP TABLE t",
+            "IN ('a",
+            "FROM (NULL) TO (1)",
+        ] {
             let refusal = BoundText::parse(text).unwrap_err();
             assert_eq!(refusal.sqlstate(), "22023", "{text}");
         }

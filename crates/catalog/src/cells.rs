@@ -48,7 +48,7 @@ impl Cells {
     /// An `int2vector` (`1 2`) or an array of numbers (`{1,2}`).
     pub fn numbers<N: std::str::FromStr, E: std::error::Error>(&mut self) -> Result<Vec<N>, CatalogError<E>> {
         let text = self.text();
-        text.split(|c: char| matches!(c, ' ' | ',' | '{' | '}'))
+        text.split([' ', ',', '{', '}'])
             .filter(|part| !part.is_empty())
             .map(|part| part.parse().map_err(|_| CatalogError::Corrupt(format!("\"{text}\" is not a list of numbers"))))
             .collect()

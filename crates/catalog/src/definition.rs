@@ -6,6 +6,7 @@
 
 mod check;
 mod details;
+mod finish;
 mod print;
 mod read;
 
@@ -19,6 +20,9 @@ pub struct Definition {
     pub oid: Oid,
     pub schema: String,
     pub name: String,
+    pub schema_owner: String,
+    /// Of its schema. What its owner has by default is not among them while nothing was ever granted.
+    pub schema_privileges: Vec<Privilege>,
     pub owner: String,
     /// `pg_class.relkind`: 'r' table, 'p' partitioned table, 'v', 'm', 'f' …
     pub kind: u8,

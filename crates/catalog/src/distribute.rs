@@ -122,7 +122,8 @@ impl<'a> Builder<'a> {
         builder.before(snapshot.home, [catalog_lock(), unchanged_since(snapshot.epoch)]);
         for node in builder.nodes() {
             // Bounds and defaults are printed under these; and no policy may hide rows from a copy.
-            let settings = ["timezone = 'UTC'", "datestyle = 'ISO, MDY'", "intervalstyle = 'postgres'", "row_security = off"];
+            let settings =
+                ["timezone = 'UTC'", "datestyle = 'ISO, MDY'", "intervalstyle = 'postgres'", "row_security = off"];
             builder.before(node, settings.map(|setting| format!("SET LOCAL {setting}")));
         }
         builder
@@ -177,18 +178,19 @@ fn unchanged_since(epoch: i64) -> String {
 /// Makes schema and sequences of a table on a node that is not home. Identity columns make their own, which are then
 /// exhausted by [`exhaust_identities`].
 fn sequences_elsewhere(definition: &Definition, kind: crate::definition::TableKind<'_>) -> Vec<String> {
-    let mut schemas = vec![&definition.schema];
-    let mut sequences = Vec::new();
-    for sequence in definition.sequences.iter().filter(|s| !definition.is_identity(s, kind)) {
-        schemas.push(&sequence.schema);
-        sequences.extend(sequence.create());
-        sequences.extend(sequence.exhaust());
+    let (schema, owner) = (quote_ident(&definition.schema), quote_ident(&definition.schema_owner));
+    let mut statements = vec![format!("CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {owner}")];
+    for crate::definition::Privilege { grantee, privilege, grantable } in &definition.schema_privileges {
+        let option = if *grantable { " WITH GRANT OPTION" } else { "" };
+        statements.push(format!("GRANT {privilege} ON SCHEMA {schema} TO {grantee}{option}"));
     }
-    schemas.sort();
-    schemas.dedup();
-    let mut statements: Vec<String> =
-        schemas.iter().map(|schema| format!("CREATE SCHEMA IF NOT EXISTS {}", quote_ident(schema))).collect();
-    statements.extend(sequences);
+    for sequence in definition.sequences.iter().filter(|s| !definition.is_identity(s, kind)) {
+        if sequence.schema != definition.schema {
+            statements.push(format!("CREATE SCHEMA IF NOT EXISTS {}", quote_ident(&sequence.schema)));
+        }
+        statements.extend(sequence.create());
+        statements.extend(sequence.exhaust());
+    }
     statements
 }
 
@@ -251,5 +253,7 @@ fn copy_out(definition: &Definition, table: &str) -> String {
 /// The definition is of the table in the request, and the snapshot knows it.
 fn known<'a>(snapshot: &'a Snapshot, schema: &str, name: &str) -> Result<&'a Arc<crate::Relation>, Refusal> {
     let found = snapshot.relations.get(&(schema.to_string(), name.to_string()));
-    found.ok_or_else(|| Refusal::new(RefusalKind::UndefinedTable, format!("relation \"{schema}.{name}\" does not exist"), ""))
+    found.ok_or_else(|| {
+        Refusal::new(RefusalKind::UndefinedTable, format!("relation \"{schema}.{name}\" does not exist"), "")
+    })
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 /// Every keyword that is not `UNRESERVED_KEYWORD` in PostgreSQL 15 to 18 (`src/include/parser/kwlist.h`); sorted.
+#[rustfmt::skip]
 const RESERVED: &[&str] = &[
     "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization", "between",
     "bigint", "binary", "bit", "boolean", "both", "case", "cast", "char", "character", "check", "coalesce",
@@ -43,11 +44,7 @@ pub fn quote_ident(name: &str) -> String {
 /// Quotes a string as a literal that means the same under either setting of `standard_conforming_strings`.
 pub fn quote_literal(text: &str) -> String {
     let doubled: Cow<'_, str> = if text.contains('\'') { text.replace('\'', "''").into() } else { text.into() };
-    if doubled.contains('\\') {
-        format!("E'{}'", doubled.replace('\\', "\\\\"))
-    } else {
-        format!("'{doubled}'")
-    }
+    if doubled.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
 }
 
 /// `schema.name`, each part quoted as needed.

@@ -226,9 +226,7 @@ impl Snapshot {
     pub fn resolve(&self, schema: Option<&str>, name: &str, search_path: &[String]) -> Option<&Arc<Relation>> {
         match schema {
             Some(s) => self.relations.get(&(s.to_string(), name.to_string())),
-            None => search_path
-                .iter()
-                .find_map(|s| self.relations.get(&(s.clone(), name.to_string()))),
+            None => search_path.iter().find_map(|s| self.relations.get(&(s.clone(), name.to_string()))),
         }
     }
 }

@@ -1,1 +1,43 @@
-//! stub
+//! Runs plans: finds the shards, talks to the nodes, merges and finishes, streams rows to the client.
+//!
+//! It knows neither the client's protocol state nor how a statement was planned; it never holds a whole result.
+
+mod capture;
+mod client;
+mod combine;
+mod compiled;
+mod copy;
+pub mod copy_format;
+mod describe;
+mod error;
+mod finish;
+mod gather;
+mod herd;
+mod insert;
+mod insert_select;
+mod modify;
+mod merge;
+mod names;
+mod reference;
+mod render;
+mod request;
+mod route;
+mod rows;
+mod shards;
+mod sink;
+mod statement;
+mod stream;
+mod work;
+
+pub use client::Client;
+pub use compiled::{Compiled, Epoch};
+pub use describe::Described;
+pub use error::ExecError;
+pub use herd::{Herd, HerdConfig};
+pub use request::{Bound, Literals, Request};
+pub use route::forward;
+pub use shards::Targets;
+pub use route::Forwarded;
+pub use names::restore_error;
+pub use statement::Placed;
+pub use work::Work;

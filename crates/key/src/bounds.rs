@@ -29,11 +29,19 @@ pub enum Datum {
 /// One shard's partition bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    Hash { modulus: u32, remainder: u32 },
+    Hash {
+        modulus: u32,
+        remainder: u32,
+    },
     /// `from` is included, `to` is not; one datum a key column.
-    Range { from: Vec<Datum>, to: Vec<Datum> },
+    Range {
+        from: Vec<Datum>,
+        to: Vec<Datum>,
+    },
     /// `None` is NULL.
-    List { values: Vec<Option<Vec<u8>>> },
+    List {
+        values: Vec<Option<Vec<u8>>>,
+    },
     /// What no other bound holds.
     Default,
 }
@@ -54,7 +62,12 @@ pub enum Located {
 ///
 /// # Errors
 /// Types that cannot be hashed or ordered here, malformed values, and a number of values other than that of the key's columns.
-pub fn locate(strategy: Strategy, types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Result<Located, KeyError> {
+pub fn locate(
+    strategy: Strategy,
+    types: &[Oid],
+    bounds: &[Bound],
+    values: &[Option<Vec<u8>>],
+) -> Result<Located, KeyError> {
     check_count(types.len(), values.len())?;
     check_types(strategy, types)?;
     let found = match strategy {
@@ -66,35 +79,52 @@ pub fn locate(strategy: Strategy, types: &[Oid], bounds: &[Bound], values: &[Opt
         Strategy::Hash => None,
         _ => bounds.iter().position(|bound| *bound == Bound::Default),
     };
-    Ok(found.or_else(default).map_or(Located::Nowhere, Located::Shard))
+    Ok(found
+        .or_else(default)
+        .map_or(Located::Nowhere, Located::Shard))
 }
 
 pub(crate) fn check_count(expected: usize, got: usize) -> Result<(), KeyError> {
-    if expected == got { Ok(()) } else { Err(KeyError::ColumnCount { expected, got }) }
+    if expected == got {
+        Ok(())
+    } else {
+        Err(KeyError::ColumnCount { expected, got })
+    }
 }
 
 /// Fails for a type outside of what the strategy can use, even where no value of it would be looked at.
 pub(crate) fn check_types(strategy: Strategy, types: &[Oid]) -> Result<(), KeyError> {
-    let supported = if strategy == Strategy::Hash { hashable } else { orderable };
+    let supported = if strategy == Strategy::Hash {
+        hashable
+    } else {
+        orderable
+    };
     match types.iter().find(|type_oid| !supported(**type_oid)) {
-        Some(type_oid) => Err(KeyError::Unsupported { type_oid: *type_oid }),
+        Some(type_oid) => Err(KeyError::Unsupported {
+            type_oid: *type_oid,
+        }),
         None => Ok(()),
     }
 }
 
 /// `compute_partition_hash_value`.
 fn row_hash(types: &[Oid], values: &[Option<Vec<u8>>]) -> Result<u64, KeyError> {
-    types.iter().zip(values).try_fold(0, |row, (type_oid, value)| {
-        Ok(match value {
-            Some(value) => hash_combine64(row, hash(*type_oid, value)?),
-            None => row,
+    types
+        .iter()
+        .zip(values)
+        .try_fold(0, |row, (type_oid, value)| {
+            Ok(match value {
+                Some(value) => hash_combine64(row, hash(*type_oid, value)?),
+                None => row,
+            })
         })
-    })
 }
 
 fn find_hash(bounds: &[Bound], hash: u64) -> Option<usize> {
     let holds = |bound: &Bound| match *bound {
-        Bound::Hash { modulus, remainder } => hash.checked_rem(modulus.into()) == Some(remainder.into()),
+        Bound::Hash { modulus, remainder } => {
+            hash.checked_rem(modulus.into()) == Some(remainder.into())
+        }
         _ => false,
     };
     // Where all share a modulus and stand in order, the remainder is the index. A hit is right in any case, as bounds do not overlap.
@@ -107,9 +137,17 @@ fn find_hash(bounds: &[Bound], hash: u64) -> Option<usize> {
     bounds.iter().position(holds)
 }
 
-fn find_range(types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Result<Option<usize>, KeyError> {
+fn find_range(
+    types: &[Oid],
+    bounds: &[Bound],
+    values: &[Option<Vec<u8>>],
+) -> Result<Option<usize>, KeyError> {
     // Only the default partition takes NULLs.
-    let Some(values) = values.iter().map(Option::as_deref).collect::<Option<Vec<_>>>() else {
+    let Some(values) = values
+        .iter()
+        .map(Option::as_deref)
+        .collect::<Option<Vec<_>>>()
+    else {
         return Ok(None);
     };
     let reaches = |bound: &Bound| match bound {
@@ -117,7 +155,9 @@ fn find_range(types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Re
         _ => Ok(false),
     };
     let holds = |bound: &Bound| match bound {
-        Bound::Range { to, .. } => Ok(reaches(bound)? && compare_bound(types, to, &values)?.is_gt()),
+        Bound::Range { to, .. } => {
+            Ok(reaches(bound)? && compare_bound(types, to, &values)?.is_gt())
+        }
         _ => Ok::<_, KeyError>(false),
     };
     // A binary search as if the bounds stood in order; a hit is right in any case, as bounds do not overlap.
@@ -148,7 +188,11 @@ fn compare_bound(types: &[Oid], bound: &[Datum], values: &[&[u8]]) -> Result<Ord
 }
 
 /// A bound's first columns against as many values.
-pub(crate) fn compare_prefix(types: &[Oid], bound: &[Datum], values: &[&[u8]]) -> Result<Ordering, KeyError> {
+pub(crate) fn compare_prefix(
+    types: &[Oid],
+    bound: &[Datum],
+    values: &[&[u8]],
+) -> Result<Ordering, KeyError> {
     for ((type_oid, datum), value) in types.iter().zip(bound).zip(values) {
         let order = match datum {
             Datum::MinValue => Ordering::Less,
@@ -162,13 +206,22 @@ pub(crate) fn compare_prefix(types: &[Oid], bound: &[Datum], values: &[&[u8]]) -
     Ok(Ordering::Equal)
 }
 
-fn find_list(types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Result<Option<usize>, KeyError> {
+fn find_list(
+    types: &[Oid],
+    bounds: &[Bound],
+    values: &[Option<Vec<u8>>],
+) -> Result<Option<usize>, KeyError> {
     // PostgreSQL's list keys have one column.
     let ([type_oid], [value]) = (types, values) else {
-        return Err(KeyError::ColumnCount { expected: 1, got: types.len() });
+        return Err(KeyError::ColumnCount {
+            expected: 1,
+            got: types.len(),
+        });
     };
     for (index, bound) in bounds.iter().enumerate() {
-        let Bound::List { values: listed } = bound else { continue };
+        let Bound::List { values: listed } = bound else {
+            continue;
+        };
         for listed in listed {
             let equal = match (listed, value) {
                 (None, None) => true,

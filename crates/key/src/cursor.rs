@@ -1,8 +1,8 @@
 //! A reader over a value's binary format. It knows network byte order, no types.
 
+use crate::Oid;
 use crate::error::KeyError;
 use crate::types::name_or_unknown;
-use crate::Oid;
 
 /// Reads from the front of a value; every read fails with [`KeyError::InvalidBinary`] past the end.
 #[derive(Clone, Copy)]
@@ -13,7 +13,10 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(type_oid: Oid, value: &'a [u8]) -> Self {
-        Cursor { rest: value, type_oid }
+        Cursor {
+            rest: value,
+            type_oid,
+        }
     }
 
     pub(crate) fn error(&self) -> KeyError {
@@ -23,7 +26,10 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], KeyError> {
-        let (head, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.error())?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or_else(|| self.error())?;
         self.rest = rest;
         Ok(head)
     }
@@ -62,7 +68,9 @@ impl<'a> Cursor<'a> {
     pub(crate) fn nullable(&mut self) -> Result<Option<&'a [u8]>, KeyError> {
         match self.i32()? {
             -1 => Ok(None),
-            len => self.take(usize::try_from(len).map_err(|_| self.error())?).map(Some),
+            len => self
+                .take(usize::try_from(len).map_err(|_| self.error())?)
+                .map(Some),
         }
     }
 
@@ -72,7 +80,11 @@ impl<'a> Cursor<'a> {
 
     /// The value must be read to its end.
     pub(crate) fn end(&self) -> Result<(), KeyError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(self.error()) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.error())
+        }
     }
 }
 

@@ -27,7 +27,10 @@ pub fn hash(type_oid: Oid, value: &[u8]) -> Result<u64, KeyError> {
 
 /// A row's hash from its key columns' hashes; NULL columns (`None`) are skipped (`compute_partition_hash_value`).
 pub fn combine(hashes: &[Option<u64>]) -> u64 {
-    hashes.iter().flatten().fold(0, |row, hash| hash_combine64(row, *hash))
+    hashes
+        .iter()
+        .flatten()
+        .fold(0, |row, hash| hash_combine64(row, *hash))
 }
 
 /// `hash_combine64` (src/include/common/hashfn.h).
@@ -43,7 +46,9 @@ pub(crate) fn hash_seeded(type_oid: Oid, value: &[u8], seed: u64) -> Result<u64,
         Some(Shape::Scalar) => hash_scalar(type_oid, value, seed),
         Some(Shape::Array { element }) => nested::hash_array(type_oid, element, value, seed),
         Some(Shape::Range { subtype }) => nested::hash_range(type_oid, subtype, value, seed),
-        Some(Shape::Multirange { subtype }) => nested::hash_multirange(type_oid, subtype, value, seed),
+        Some(Shape::Multirange { subtype }) => {
+            nested::hash_multirange(type_oid, subtype, value, seed)
+        }
         None => Err(KeyError::Unsupported { type_oid }),
     }
 }
@@ -53,9 +58,16 @@ fn hash_scalar(type_oid: Oid, value: &[u8], seed: u64) -> Result<u64, KeyError> 
         // boolrecv takes any byte but zero as true.
         BOOL => hash_u32(u32::from(fixed::<1>(type_oid, value)?[0] != 0), seed),
         CHAR => hash_u32(char_byte(value)?, seed),
-        INT2 => hash_u32(i32::from(i16::from_be_bytes(fixed(type_oid, value)?)) as u32, seed),
-        INT4 | OID | XID | CID | DATE => hash_u32(u32::from_be_bytes(fixed(type_oid, value)?), seed),
-        INT8 | TIME | TIMESTAMP | TIMESTAMPTZ | PG_LSN | XID8 => hash_i64(i64::from_be_bytes(fixed(type_oid, value)?), seed),
+        INT2 => hash_u32(
+            i32::from(i16::from_be_bytes(fixed(type_oid, value)?)) as u32,
+            seed,
+        ),
+        INT4 | OID | XID | CID | DATE => {
+            hash_u32(u32::from_be_bytes(fixed(type_oid, value)?), seed)
+        }
+        INT8 | TIME | TIMESTAMP | TIMESTAMPTZ | PG_LSN | XID8 => {
+            hash_i64(i64::from_be_bytes(fixed(type_oid, value)?), seed)
+        }
         TEXT | VARCHAR | BYTEA => hash_bytes(value, seed),
         BPCHAR => hash_bytes(trim_blanks(value), seed),
         NAME => hash_bytes(check_name(value)?, seed),
@@ -92,7 +104,11 @@ fn hash_f64(value: f64, seed: u64) -> u64 {
         return seed;
     }
     // The NaN of C's NAN macro, which PostgreSQL uses for all of them.
-    let bits = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() };
+    let bits = if value.is_nan() {
+        0x7ff8_0000_0000_0000
+    } else {
+        value.to_bits()
+    };
     hash_bytes(&bits.to_le_bytes(), seed)
 }
 
@@ -168,6 +184,10 @@ impl<'a> Inet<'a> {
         if !matches!((family, len), (2, 4) | (3, 16)) || usize::from(bits) > len * 8 {
             return Err(cursor.error());
         }
-        Ok(Inet { family, bits, address })
+        Ok(Inet {
+            family,
+            bits,
+            address,
+        })
     }
 }

@@ -31,6 +31,8 @@ mod types;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_location;
 
 pub use bounds::{Bound, Datum, Located, Strategy, locate};
 pub use compare::compare;

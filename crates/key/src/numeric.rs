@@ -1,13 +1,14 @@
-//! `numeric`, exactly: its binary format, text, hash, order and rounding (src/backend/utils/adt/numeric.c).
+//! `numeric`, exactly: its binary format, hash, order and rounding (src/backend/utils/adt/numeric.c); its text is in text.rs beside.
 //!
 //! Base 10000 digits as PostgreSQL keeps them. It does no arithmetic beyond rounding.
+
+mod text;
 
 use std::cmp::Ordering;
 
 use crate::KeyError;
 use crate::cursor::Cursor;
 use crate::jenkins::hash_bytes;
-use crate::text::trim_space;
 use crate::types::NUMERIC;
 
 /// `NUMERIC_DSCALE_MAX`.
@@ -59,8 +60,16 @@ impl Finite {
     }
 
     /// From decimal digits (values 0 to 9), `point` of which stand before the decimal point (it may lie outside of them).
-    fn from_decimals(negative: bool, decimals: &[u8], point: i64, scale: u16) -> Result<Finite, KeyError> {
-        let significant = decimals.iter().position(|digit| *digit != 0).unwrap_or(decimals.len());
+    fn from_decimals(
+        negative: bool,
+        decimals: &[u8],
+        point: i64,
+        scale: u16,
+    ) -> Result<Finite, KeyError> {
+        let significant = decimals
+            .iter()
+            .position(|digit| *digit != 0)
+            .unwrap_or(decimals.len());
         let decimals = &decimals[significant..];
         if decimals.is_empty() {
             return Ok(Finite::new(false, 0, scale, Vec::new()));
@@ -100,7 +109,11 @@ impl Finite {
             let up = decimals[keep] >= 5;
             decimals.truncate(keep);
             if up {
-                let nines = decimals.iter().rev().take_while(|digit| **digit == 9).count();
+                let nines = decimals
+                    .iter()
+                    .rev()
+                    .take_while(|digit| **digit == 9)
+                    .count();
                 decimals[keep - nines..].fill(0);
                 if nines == keep {
                     decimals.insert(0, 1);
@@ -119,7 +132,10 @@ impl Finite {
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
             // Stripped digits compare like strings: a longer one with the same start is larger.
-            (false, false) => self.weight.cmp(&other.weight).then_with(|| self.digits.cmp(&other.digits)),
+            (false, false) => self
+                .weight
+                .cmp(&other.weight)
+                .then_with(|| self.digits.cmp(&other.digits)),
         }
     }
 }
@@ -132,8 +148,11 @@ impl Numeric {
     /// From the binary format; digits behind the display scale are cut off, as `numeric_recv` does.
     pub(crate) fn decode(value: &[u8]) -> Result<Numeric, KeyError> {
         let mut cursor = Cursor::new(NUMERIC, value);
-        let (count, weight, sign, scale) = (cursor.u16()?, cursor.i16()?, cursor.u16()?, cursor.u16()?);
-        let mut digits = (0..count).map(|_| cursor.u16()).collect::<Result<Vec<_>, _>>()?;
+        let (count, weight, sign, scale) =
+            (cursor.u16()?, cursor.i16()?, cursor.u16()?, cursor.u16()?);
+        let mut digits = (0..count)
+            .map(|_| cursor.u16())
+            .collect::<Result<Vec<_>, _>>()?;
         cursor.end()?;
         if digits.iter().any(|digit| *digit > 9999) {
             return Err(cursor.error());
@@ -156,13 +175,24 @@ impl Numeric {
                 *last -= *last % [1, 1000, 100, 10][cut];
             }
         }
-        Ok(Numeric::Finite(Finite::new(negative, weight.into(), scale, digits)))
+        Ok(Numeric::Finite(Finite::new(
+            negative,
+            weight.into(),
+            scale,
+            digits,
+        )))
     }
 
     /// The binary send format.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let header = |count: u16, weight: i16, sign: u16, scale: u16| {
-            [count.to_be_bytes(), weight.to_be_bytes(), sign.to_be_bytes(), scale.to_be_bytes()].concat()
+            [
+                count.to_be_bytes(),
+                weight.to_be_bytes(),
+                sign.to_be_bytes(),
+                scale.to_be_bytes(),
+            ]
+            .concat()
         };
         match self {
             Numeric::NaN => header(0, 0, SIGN_NAN, 0),
@@ -170,8 +200,17 @@ impl Numeric {
             Numeric::Infinity { negative: false } => header(0, 0, SIGN_POSITIVE_INFINITY, 0x20),
             Numeric::Infinity { negative: true } => header(0, 0, SIGN_NEGATIVE_INFINITY, 0x20),
             Numeric::Finite(finite) => {
-                let sign = if finite.negative { SIGN_NEGATIVE } else { SIGN_POSITIVE };
-                let mut bytes = header(finite.digits.len() as u16, finite.weight as i16, sign, finite.scale);
+                let sign = if finite.negative {
+                    SIGN_NEGATIVE
+                } else {
+                    SIGN_POSITIVE
+                };
+                let mut bytes = header(
+                    finite.digits.len() as u16,
+                    finite.weight as i16,
+                    sign,
+                    finite.scale,
+                );
                 bytes.extend(finite.digits.iter().flat_map(|digit| digit.to_be_bytes()));
                 bytes
             }
@@ -179,69 +218,34 @@ impl Numeric {
     }
 
     pub(crate) fn from_integer(value: i128) -> Numeric {
-        let decimals: Vec<u8> = value.unsigned_abs().to_string().bytes().map(|byte| byte - b'0').collect();
+        let decimals: Vec<u8> = value
+            .unsigned_abs()
+            .to_string()
+            .bytes()
+            .map(|byte| byte - b'0')
+            .collect();
         // An i128 has 39 digits at most: far below the weight limit.
-        Finite::from_decimals(value < 0, &decimals, decimals.len() as i64, 0).map_or(Numeric::NaN, Numeric::Finite)
+        Finite::from_decimals(value < 0, &decimals, decimals.len() as i64, 0)
+            .map_or(Numeric::NaN, Numeric::Finite)
     }
 
     /// The value as an integer, where it is one and fits.
     pub(crate) fn to_integer(&self) -> Option<i64> {
-        let Numeric::Finite(finite) = self else { return None };
+        let Numeric::Finite(finite) = self else {
+            return None;
+        };
         let (decimals, point) = finite.decimals();
         let point = usize::try_from(point).ok().filter(|point| *point <= 24)?;
         let (whole, fraction) = decimals.split_at(point.min(decimals.len()));
         if fraction.iter().any(|digit| *digit != 0) {
             return None;
         }
-        let digits = whole.iter().copied().chain(std::iter::repeat_n(0, point - whole.len()));
+        let digits = whole
+            .iter()
+            .copied()
+            .chain(std::iter::repeat_n(0, point - whole.len()));
         let absolute = digits.fold(0_i128, |value, digit| value * 10 + i128::from(digit));
         i64::try_from(if finite.negative { -absolute } else { absolute }).ok()
-    }
-
-    /// `numeric_in` without a type modifier.
-    pub(crate) fn parse(text: &str) -> Result<Numeric, KeyError> {
-        // A huge exponent is reported as such even when something else follows it: malformed texts with one are left to the server.
-        let invalid = || if text.contains(['e', 'E']) { KeyError::NeedsServer } else { KeyError::invalid("numeric", text) };
-        let trimmed = trim_space(text);
-        let (negative, body) = match trimmed.as_bytes() {
-            [b'-', ..] => (true, &trimmed[1..]),
-            [b'+', ..] => (false, &trimmed[1..]),
-            _ => (false, trimmed),
-        };
-        if trimmed.eq_ignore_ascii_case("nan") {
-            return Ok(Numeric::NaN);
-        }
-        if body.eq_ignore_ascii_case("inf") || body.eq_ignore_ascii_case("infinity") {
-            return Ok(Numeric::Infinity { negative });
-        }
-        if let [b'0', b'x' | b'X' | b'o' | b'O' | b'b' | b'B', ..] = body.as_bytes() {
-            let absolute = crate::integer::parse_prefixed(body).ok_or(KeyError::NeedsServer)?;
-            return Ok(Numeric::from_integer(if negative { -absolute } else { absolute }));
-        }
-        let parsed = Decimal::parse(body.as_bytes()).ok_or_else(invalid)?;
-        let scale = parsed.scale()?;
-        Finite::from_decimals(negative, &parsed.decimals, parsed.point + parsed.exponent, scale).map(Numeric::Finite)
-    }
-
-    /// `numeric_out`.
-    pub(crate) fn to_text(&self) -> String {
-        let finite = match self {
-            Numeric::NaN => return "NaN".to_owned(),
-            Numeric::Infinity { negative: false } => return "Infinity".to_owned(),
-            Numeric::Infinity { negative: true } => return "-Infinity".to_owned(),
-            Numeric::Finite(finite) => finite,
-        };
-        let (decimals, point) = finite.decimals();
-        let at = |index: i64| usize::try_from(index).ok().and_then(|index| decimals.get(index)).map_or('0', |digit| (b'0' + digit) as char);
-        let mut text = if finite.negative { "-".to_owned() } else { String::new() };
-        let first = decimals.iter().position(|digit| *digit != 0).map_or(point, |first| first as i64);
-        let first = if first >= point { point - 1 } else { first };
-        text.extend((first..point).map(at));
-        if finite.scale > 0 {
-            text.push('.');
-            text.extend((point..point + i64::from(finite.scale)).map(at));
-        }
-        text
     }
 
     /// `hash_numeric_extended`: digits without zeros at the ends, and the weight. The sign does not count.
@@ -250,7 +254,11 @@ impl Numeric {
             Numeric::NaN | Numeric::Infinity { .. } => seed,
             Numeric::Finite(finite) if finite.digits.is_empty() => seed.wrapping_sub(1),
             Numeric::Finite(finite) => {
-                let bytes: Vec<u8> = finite.digits.iter().flat_map(|digit| digit.to_le_bytes()).collect();
+                let bytes: Vec<u8> = finite
+                    .digits
+                    .iter()
+                    .flat_map(|digit| digit.to_le_bytes())
+                    .collect();
                 hash_bytes(&bytes, seed) ^ i64::from(finite.weight) as u64
             }
         }
@@ -292,84 +300,15 @@ impl Numeric {
             (Numeric::Finite(a), Numeric::Finite(b)) => match (a.negative, b.negative) {
                 (false, false) => a.cmp_absolute(b),
                 (true, true) => b.cmp_absolute(a),
-                (a_negative, _) => if a_negative { Ordering::Less } else { Ordering::Greater },
+                (a_negative, _) => {
+                    if a_negative {
+                        Ordering::Less
+                    } else {
+                        Ordering::Greater
+                    }
+                }
             },
             _ => self.rank().cmp(&other.rank()),
-        }
-    }
-}
-
-/// A decimal literal taken apart (`set_var_from_str`).
-struct Decimal {
-    decimals: Vec<u8>,
-    point: i64,
-    exponent: i64,
-}
-
-impl Decimal {
-    fn parse(bytes: &[u8]) -> Option<Decimal> {
-        let mut rest = bytes;
-        let mut decimals = Vec::with_capacity(bytes.len());
-        let mut point = None;
-        if let [b'.', tail @ ..] = rest {
-            point = Some(0);
-            rest = tail;
-        }
-        if !matches!(rest, [b'0'..=b'9', ..]) {
-            return None;
-        }
-        loop {
-            match rest {
-                [digit @ b'0'..=b'9', tail @ ..] => {
-                    decimals.push(digit - b'0');
-                    rest = tail;
-                }
-                [b'.', tail @ ..] if point.is_none() && !tail.starts_with(b"_") => {
-                    point = Some(decimals.len() as i64);
-                    rest = tail;
-                }
-                [b'_', b'0'..=b'9', ..] => rest = &rest[1..],
-                _ => break,
-            }
-        }
-        let exponent = match rest {
-            [] => 0,
-            [b'e' | b'E', tail @ ..] => parse_exponent(tail)?,
-            _ => return None,
-        };
-        let point = point.unwrap_or(decimals.len() as i64);
-        Some(Decimal { decimals, point, exponent })
-    }
-
-    /// Decimals to show: those written, shifted by the exponent.
-    fn scale(&self) -> Result<u16, KeyError> {
-        let scale = (self.decimals.len() as i64 - self.point - self.exponent).max(0);
-        if scale > SCALE_MAX || self.exponent.abs() >= i64::from(i32::MAX / 2) {
-            return Err(overflow());
-        }
-        Ok(scale as u16)
-    }
-}
-
-/// Digits after `e`, saturating far outside of what numeric holds; `None` when malformed.
-fn parse_exponent(bytes: &[u8]) -> Option<i64> {
-    let (negative, mut rest) = match bytes {
-        [b'-', tail @ ..] => (true, tail),
-        [b'+', tail @ ..] => (false, tail),
-        _ => (false, bytes),
-    };
-    let mut exponent = 0_i64;
-    let mut digits = 0;
-    loop {
-        match rest {
-            [digit @ b'0'..=b'9', tail @ ..] => {
-                exponent = (exponent * 10 + i64::from(digit - b'0')).min(i64::from(i32::MAX));
-                digits += 1;
-                rest = tail;
-            }
-            [b'_', b'0'..=b'9', ..] if digits > 0 => rest = &rest[1..],
-            [] if digits > 0 => return Some(if negative { -exponent } else { exponent }),
-            _ => return None,
         }
     }
 }

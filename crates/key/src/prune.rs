@@ -11,7 +11,12 @@ use crate::{Bound, Datum, KeyError, Located, Oid, Strategy, locate};
 ///
 /// # Errors
 /// As [`locate`].
-pub fn locate_prefix(strategy: Strategy, types: &[Oid], bounds: &[Bound], prefix: &[Option<Vec<u8>>]) -> Result<Vec<usize>, KeyError> {
+pub fn locate_prefix(
+    strategy: Strategy,
+    types: &[Oid],
+    bounds: &[Bound],
+    prefix: &[Option<Vec<u8>>],
+) -> Result<Vec<usize>, KeyError> {
     if prefix.len() >= types.len() {
         return Ok(match locate(strategy, types, bounds, prefix)? {
             Located::Shard(index) => vec![index],
@@ -22,10 +27,15 @@ pub fn locate_prefix(strategy: Strategy, types: &[Oid], bounds: &[Bound], prefix
     if strategy != Strategy::Range || prefix.is_empty() {
         return Ok((0..bounds.len()).collect());
     }
-    let known = prefix.iter().map(Option::as_deref).collect::<Option<Vec<_>>>();
+    let known = prefix
+        .iter()
+        .map(Option::as_deref)
+        .collect::<Option<Vec<_>>>();
     select(types, bounds, |from, to| {
         // Only the default partition takes NULLs.
-        let Some(known) = &known else { return Ok(false) };
+        let Some(known) = &known else {
+            return Ok(false);
+        };
         let next = known.len();
         let starts = compare_prefix(types, from, known)?;
         let ends = compare_prefix(types, to, known)?;
@@ -70,7 +80,11 @@ pub fn overlapping(
 }
 
 /// The indexes of the range bounds that `may_hold` keeps, and of every other kind of bound.
-fn select(types: &[Oid], bounds: &[Bound], may_hold: impl Fn(&[Datum], &[Datum]) -> Result<bool, KeyError>) -> Result<Vec<usize>, KeyError> {
+fn select(
+    types: &[Oid],
+    bounds: &[Bound],
+    may_hold: impl Fn(&[Datum], &[Datum]) -> Result<bool, KeyError>,
+) -> Result<Vec<usize>, KeyError> {
     let mut selected = Vec::new();
     for (index, bound) in bounds.iter().enumerate() {
         let keep = match bound {

@@ -349,8 +349,19 @@ fn reference(insert: &ast::InsertStmt, a: &Analysis, source: Option<&ast::Select
         }
         _ => None,
     };
-    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returning: insert.returning_clause.is_some() };
+    let returning_list = match &insert.returning_clause {
+        Some(r) => Some(returning_list(r)?),
+        None => None,
+    };
+    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returning: insert.returning_clause.is_some(), returning_list };
     Ok(Plan { multi: Multi::Reference(Box::new(write)), needs_home: true, kind: StatementKind::Insert, ..Plan::home() })
+}
+
+fn returning_list(r: &ast::ReturningClause) -> Result<String> {
+    let mut select = build::select();
+    select.target_list = r.exprs.clone();
+    let text = sql::deparse(&NodeEnum::SelectStmt(Box::new(select)))?;
+    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_string())
 }
 
 fn marks_default(source: Option<&ast::SelectStmt>) -> bool {

@@ -174,7 +174,7 @@ fn reference(a: &Analysis, statement: &NodeEnum, relation: &std::sync::Arc<Relat
     } else {
         Ok(sql::deparse(&statement)?)
     };
-    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returning })
+    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returning, returning_list: None })
 }
 
 /// True if the table is stored whole on home.

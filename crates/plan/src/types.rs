@@ -193,6 +193,8 @@ pub struct ReferenceWrite {
     /// INSERT only: run on home with `RETURNING *`, then copy those rows to the others.
     pub by_rows: Option<String>,
     pub returning: bool,
+    /// The text of the RETURNING list.
+    pub returning_list: Option<String>,
 }
 
 impl Plan {

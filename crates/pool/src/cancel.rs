@@ -21,7 +21,10 @@ pub struct CancelKey {
 
 impl fmt::Debug for CancelKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelKey").field("node", &self.target.to_string()).field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("CancelKey")
+            .field("node", &self.target.to_string())
+            .field("pid", &self.pid)
+            .finish_non_exhaustive()
     }
 }
 

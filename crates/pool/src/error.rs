@@ -22,7 +22,10 @@ pub enum PoolError {
     /// The node refused the login, or asked for a secret we have not.
     #[error("could not log in to node {node}: {}", .error.message())]
     Auth { node: String, error: Box<ErrorFields> },
-    #[error("no free connection to node {node} for user \"{user}\" within {waited_ms} ms: all {max} are in use and {waiting} more statements wait", waited_ms = .waited.as_millis())]
+    #[error(
+        "no free connection to node {node} for user \"{user}\" within {} ms: all {max} are in use, and {waiting} more wait",
+        .waited.as_millis()
+    )]
     Exhausted { node: String, user: String, max: usize, waiting: usize, waited: Duration },
     #[error("node {node} did not answer in time while {doing}")]
     Timeout { node: String, doing: &'static str },
@@ -50,7 +53,7 @@ impl PoolError {
             PoolError::Connect { .. } => error.hint("Check that the node runs and that its host and port are right."),
             PoolError::Closed { .. } => error.hint("If the statement changed data, check whether it was done."),
             PoolError::Exhausted { .. } => error.hint(
-                "Raise the pool's size (and max_connections on the node), or shorten transactions that keep connections.",
+                "Raise the pool's size (and the node's max_connections), or shorten transactions that keep connections.",
             ),
             PoolError::Auth { error: theirs, .. } => match theirs.get(b'H') {
                 Some(hint) => error.hint(hint),

@@ -10,11 +10,7 @@ use crate::error::PoolError;
 use crate::target::{Login, NodeTarget, Secret};
 
 /// The startup message.
-pub(crate) fn startup_packet(
-    target: &NodeTarget,
-    login: &Login,
-    more: &[(&str, &str)],
-) -> Result<BytesMut, PoolError> {
+pub(crate) fn startup_packet(target: &NodeTarget, login: &Login, more: &[(&str, &str)]) -> Result<BytesMut, PoolError> {
     let mut parameters = vec![("user", &*login.user), ("database", &*target.database)];
     parameters.extend_from_slice(more);
     // A zero byte would end a value early and make what follows another parameter.
@@ -87,7 +83,8 @@ impl Conn {
         }
         let reply = match code {
             ask::CLEARTEXT if !self.stream.is_private() => {
-                let why = "node asks for a clear-text password over an unencrypted connection; use TLS or scram-sha-256";
+                let why =
+                    "node asks for a clear-text password over an unencrypted connection; use TLS or scram-sha-256";
                 return Err(refused(&self.target, "28000", why));
             }
             ask::CLEARTEXT => terminated(self.password(login)?),

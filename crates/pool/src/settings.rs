@@ -127,7 +127,10 @@ mod tests {
         b.remove("search_path");
         b.remove("timezone");
         assert_eq!((b.fingerprint(), b.is_empty()), (0, true));
-        assert_ne!(settings(&[("a", "b"), ("b", "a")]).fingerprint(), settings(&[("a", "a"), ("b", "b")]).fingerprint());
+        assert_ne!(
+            settings(&[("a", "b"), ("b", "a")]).fingerprint(),
+            settings(&[("a", "a"), ("b", "b")]).fingerprint()
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! byte that answers an SSLRequest.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -74,6 +75,21 @@ impl Stream {
                 IpAddr::V4(ip) => ip.is_loopback(),
                 IpAddr::V6(ip) => ip.is_loopback(),
             }),
+        }
+    }
+
+    /// Whether there is something to read, asking the system and not the runtime; `None` if the peer has closed.
+    pub fn waits(&self) -> Option<bool> {
+        let socket = match self {
+            Stream::Tcp(tcp) => SockRef::from(tcp),
+            Stream::Unix(unix) => SockRef::from(unix),
+            Stream::Tls(tls) => SockRef::from(tls.get_ref().0),
+        };
+        match socket.peek(&mut [MaybeUninit::uninit()]) {
+            Ok(0) => None,
+            Ok(_) => Some(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Some(false),
+            Err(_) => None,
         }
     }
 

@@ -24,9 +24,13 @@ pub enum TlsMode {
     /// TLS or nothing; who the node is, is not checked.
     Require,
     /// The node's certificate must come from an authority in the PEM file `root` (`system`: the well-known ones).
-    VerifyCa { root: PathBuf },
+    VerifyCa {
+        root: PathBuf,
+    },
     /// Also, it must be issued for the host's name, in its subjectAltName.
-    VerifyFull { root: PathBuf },
+    VerifyFull {
+        root: PathBuf,
+    },
 }
 
 /// Who logs in. Its `Debug` shows no secret.
@@ -42,7 +46,10 @@ pub enum Secret {
     None,
     Password(String),
     /// SCRAM keys of a client that proved itself to the router. They open every node that holds the same verifier.
-    Keys { client_key: [u8; 32], server_key: [u8; 32] },
+    Keys {
+        client_key: [u8; 32],
+        server_key: [u8; 32],
+    },
 }
 
 impl NodeTarget {

@@ -29,7 +29,8 @@ pub enum TokenKind {
     Integer,
     /// `1.5`, `1.`, `.5`, `1e10`.
     Float,
-    /// `'x'`, with its continuations on following lines. Backslashes are plain if `standard_conforming_strings` is on.
+    /// `'x'`, with its continuations on following lines. Backslashes are plain if `standard_conforming_strings` is
+    /// on.
     String,
     /// `E'x'`.
     EString,
@@ -109,7 +110,8 @@ impl<'a> Lexer<'a> {
         Self::starting_at(sql, 0, standard_conforming_strings)
     }
 
-    /// Starts in the middle of a text. `start` must lie between tokens; offsets still count from the text's beginning.
+    /// Starts in the middle of a text. `start` must lie between tokens; offsets still count from the text's
+    /// beginning.
     pub fn starting_at(sql: &'a str, start: usize, standard_conforming_strings: bool) -> Self {
         Self {
             bytes: sql.as_bytes(),
@@ -247,7 +249,8 @@ impl<'a> Lexer<'a> {
     }
 
     /// The end of the operator at `start`: the longest run of operator characters, cut before a comment, and without
-    /// trailing `+` and `-` unless it has a character that no operator of the SQL standard has (so `=-1` is `=` and `-1`).
+    /// trailing `+` and `-` unless it has a character that no operator of the SQL standard has (so `=-1` is `=` and
+    /// `-1`).
     #[inline]
     fn operator_end(&self, start: usize) -> usize {
         let mut end = start + 1;

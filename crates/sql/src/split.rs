@@ -149,8 +149,8 @@ impl Depth {
     }
 }
 
-/// The first word of a statement, in the client's own case, past comments and opening parentheses (`(SELECT …) UNION …`).
-/// Empty if it begins with no word.
+/// The first word of a statement, in the client's own case, past comments and opening parentheses (`(SELECT …) UNION
+/// …`). Empty if it begins with no word.
 pub fn first_keyword(sql: &str) -> &str {
     Lexer::new(sql, true)
         .map_while(Result::ok)
@@ -159,8 +159,8 @@ pub fn first_keyword(sql: &str) -> &str {
         .map_or("", |token| &sql[token.start..token.end])
 }
 
-/// The rows of `VALUES (…), (…), …`, each with its parentheses, where `values_at` is the offset of `VALUES`. What follows
-/// the last row (`ON CONFLICT`, `RETURNING`, …) is not looked at.
+/// The rows of `VALUES (…), (…), …`, each with its parentheses, where `values_at` is the offset of `VALUES`. What
+/// follows the last row (`ON CONFLICT`, `RETURNING`, …) is not looked at.
 pub fn values_rows(
     sql: &str,
     standard_conforming_strings: bool,
@@ -203,8 +203,8 @@ fn row_end(tokens: &mut Lexer<'_>) -> Result<Option<usize>, LexError> {
     Ok(None)
 }
 
-/// The expressions of one row, which [`values_rows`] found, without white space and comments around them. An expression
-/// that is missing, as in `(1,,2)`, is an empty range.
+/// The expressions of one row, which [`values_rows`] found, without white space and comments around them. An
+/// expression that is missing, as in `(1,,2)`, is an empty range.
 pub fn row_fields(
     sql: &str,
     standard_conforming_strings: bool,

@@ -1,77 +1,25 @@
-//! Statement → template and literals, without parsing: the key of the plan cache and what a cached plan is applied to.
+//! Statement → template and literals, without parsing: the key of the plan cache and what a cached plan is applied
+//! to.
 //!
 //! A statement is *pieces* with literals between: piece 0, literal 0, piece 1, literal 1, …, last piece. Its template
-//! is the pieces, byte for byte as the client wrote them, with one placeholder byte for each literal. So two statements
-//! of one template differ in their literals only, have the same tokens (PostgreSQL would build the same parse tree from
-//! them), and a [`Position`] found in one is the same place in the other. White space and comments are part of the
-//! template: drivers repeat themselves to the byte, and a leading comment may carry a hint.
+//! is the pieces, byte for byte as the client wrote them, with one placeholder byte for each literal. So two
+//! statements of one template differ in their literals only, have the same tokens (PostgreSQL would build the same
+//! parse tree from them), and a [`Position`] found in one is the same place in the other. White space and comments
+//! are part of the template: drivers repeat themselves to the byte, and a leading comment may carry a hint.
 //!
-//! It deliberately does not know what a literal stands for: `LIMIT 10`, `numeric(10,2)`, `ORDER BY 1` and `date '…'` all
-//! hold literals here. Whether a plan may depend on the value of one is for the planner to say.
+//! It deliberately does not know what a literal stands for: `LIMIT 10`, `numeric(10,2)`, `ORDER BY 1` and `date '…'`
+//! all hold literals here. Whether a plan may depend on the value of one is for the planner to say. A literal that no
+//! constant of the parse tree stems from ([`Template::literal_at`]) is one the grammar has consumed, as in
+//! `float(24)`, which is another type than `float(53)`: such a plan holds for this value of it only.
 
 mod decode;
 mod hash;
+mod literal;
 
 pub use decode::{LiteralError, literal_value};
+pub use literal::{Literal, LiteralKind};
 
 use crate::lexer::{LexError, Lexer, Token, TokenKind};
-
-/// The type of a literal, as far as its spelling tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LiteralKind {
-    /// A whole number that fits `int4`.
-    Integer,
-    /// A whole number that does not fit `int4`, but `int8`.
-    BigInteger,
-    /// A `numeric`: a fraction, an exponent, or too large for `int8`.
-    Float,
-    /// `'x'`.
-    String,
-    /// `E'x'`.
-    EString,
-    /// `B'101'`.
-    Bit,
-    /// `X'1F'`.
-    Hex,
-    /// `U&'x'`.
-    Unicode,
-    /// `$tag$x$tag$`.
-    Dollar,
-    /// `N'x'`.
-    National,
-}
-
-impl LiteralKind {
-    /// The byte that stands for such a literal in a template. Kinds share one if PostgreSQL treats them alike (one driver
-    /// may write `'a'` and `E'a\\b'` in turn). All are control characters, which outside of quotes and comments
-    /// are no SQL, so a placeholder cannot be confused with text.
-    pub fn placeholder(self) -> u8 {
-        match self {
-            Self::Integer => 0x01,
-            Self::BigInteger => 0x02,
-            Self::Float => 0x03,
-            Self::String | Self::EString | Self::Dollar => 0x04,
-            Self::Bit => 0x05,
-            Self::Hex => 0x06,
-            Self::Unicode => 0x07,
-            Self::National => 0x08,
-        }
-    }
-
-    pub fn is_number(self) -> bool {
-        matches!(self, Self::Integer | Self::BigInteger | Self::Float)
-    }
-}
-
-/// One literal: its place in the statement (prefix and quotes included, sign not) and in the template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Literal {
-    pub start: u32,
-    pub end: u32,
-    /// Byte offset of the placeholder in [`Template::text`].
-    pub template_at: u32,
-    pub kind: LiteralKind,
-}
 
 /// A place outside of literals that is the same in every statement of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +76,7 @@ impl Template {
             let token = token?;
             // The character after UESCAPE is part of how the literal or identifier before it reads, not a value.
             let kept = std::mem::replace(&mut after_uescape, is_uescape(sql, token));
-            let Some(kind) = literal_kind(sql, token) else {
+            let Some(kind) = LiteralKind::of(sql, token) else {
                 continue;
             };
             if kept {
@@ -154,8 +102,8 @@ impl Template {
         &self.text
     }
 
-    /// 64 bits of [`text`](Self::text), the same in every process. Clients choose the text, so they can make two templates
-    /// of one hash: compare texts as well.
+    /// 64 bits of [`text`](Self::text), the same in every process. Clients choose the text, so they can make two
+    /// templates of one hash: compare texts as well.
     pub fn hash(&self) -> u64 {
         self.hash
     }
@@ -190,21 +138,16 @@ impl Template {
     }
 
     /// The literal that a constant is made of, where `offset` is the constant's location in PostgreSQL's parse tree,
-    /// and whether its value is negated. PostgreSQL folds minus signs, even around parentheses, into a numeric constant
-    /// and then reports the place of the first sign (`doNegate` in gram.y).
+    /// and whether its value is negated. PostgreSQL folds minus signs, even around parentheses, into a numeric
+    /// constant and then reports the place of the first sign (`doNegate` in gram.y).
     ///
     /// `None` if the constant is not a literal of this template, so its value is the same in every statement of it.
     pub fn literal_at(&self, sql: &str, offset: usize) -> Option<(usize, bool)> {
         let index = self
             .literals
             .partition_point(|literal| (literal.start as usize) < offset);
-        if let Some(literal) = self
-            .literals
-            .get(index)
-            .filter(|literal| literal.start as usize == offset)
-        {
-            // A constant that PostgreSQL places here is not negated.
-            debug_assert!(literal.end as usize <= sql.len());
+        let starts_here = |literal: &Literal| literal.start as usize == offset;
+        if self.literals.get(index).is_some_and(starts_here) {
             return Some((index, false));
         }
         // The string of N'x' is, to PostgreSQL, a constant of its own after the keyword N.
@@ -214,15 +157,15 @@ impl Template {
                 return Some((before, false));
             }
         }
-        self.negated_literal(sql, offset, index)
+        self.signed_literal(sql, offset, index)
     }
 
-    fn negated_literal(&self, sql: &str, offset: usize, index: usize) -> Option<(usize, bool)> {
+    fn signed_literal(&self, sql: &str, offset: usize, index: usize) -> Option<(usize, bool)> {
         let literal = self
             .literals
             .get(index)
             .filter(|literal| literal.kind.is_number())?;
-        if sql.as_bytes().get(offset) != Some(&b'-') {
+        if !matches!(sql.as_bytes().get(offset), Some(b'-' | b'+')) {
             return None;
         }
         let mut negative = false;
@@ -233,6 +176,8 @@ impl Template {
             }
             match &sql[token.start..token.end] {
                 "-" => negative = !negative,
+                // Folded where the grammar takes a bare number only, as in SET x = +5.
+                "+" if token.start == offset => {}
                 "(" => {}
                 _ => return None,
             }
@@ -240,8 +185,8 @@ impl Template {
         None
     }
 
-    /// Where `offset` of the statement scanned last lies between its literals; `None` if inside of one or past the end.
-    /// The first byte of a literal counts as the end of the piece before it.
+    /// Where `offset` of the statement scanned last lies between its literals; `None` if inside of one or past the
+    /// end. The first byte of a literal counts as the end of the piece before it.
     pub fn position(&self, offset: usize) -> Option<Position> {
         let offset = u32::try_from(offset).ok()?;
         let piece = self
@@ -282,39 +227,4 @@ impl Template {
 
 fn is_uescape(sql: &str, token: Token) -> bool {
     token.kind == TokenKind::Ident && sql[token.start..token.end].eq_ignore_ascii_case("uescape")
-}
-
-/// The kind of literal `token` is, if it is one whose value may differ between statements of a template.
-#[inline]
-fn literal_kind(sql: &str, token: Token) -> Option<LiteralKind> {
-    Some(match token.kind {
-        TokenKind::Integer => return integer_kind(&sql[token.start..token.end]),
-        TokenKind::Float => LiteralKind::Float,
-        TokenKind::String => LiteralKind::String,
-        TokenKind::EString => LiteralKind::EString,
-        TokenKind::BitString => LiteralKind::Bit,
-        TokenKind::HexString => LiteralKind::Hex,
-        TokenKind::UString => LiteralKind::Unicode,
-        TokenKind::DollarString => LiteralKind::Dollar,
-        TokenKind::NString => LiteralKind::National,
-        _ => return None,
-    })
-}
-
-/// The kind of a whole number, which is its type (`make_const` in parse_node.c). 2^31 and 2^63 stay in the template:
-/// their type depends on the sign before them (`-2147483648` is an `int4`, `2147483648` an `int8`).
-#[inline]
-fn integer_kind(text: &str) -> Option<LiteralKind> {
-    // Nine characters cannot exceed int4, whatever the radix but 16, and hexadecimal ones spend two on the prefix.
-    if text.len() <= 9 {
-        return Some(LiteralKind::Integer);
-    }
-    const INT4_LIMIT: u128 = 1 << 31;
-    const INT8_LIMIT: u128 = 1 << 63;
-    match decode::integer(text) {
-        Some(INT4_LIMIT | INT8_LIMIT) => None,
-        Some(0..INT4_LIMIT) => Some(LiteralKind::Integer),
-        Some(0..INT8_LIMIT) => Some(LiteralKind::BigInteger),
-        _ => Some(LiteralKind::Float),
-    }
 }

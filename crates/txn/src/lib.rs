@@ -1,1 +1,14 @@
-//! stub
+//! Transactions over the nodes: who takes part, begin, savepoints, commit by one or two phases, recovery.
+//!
+//! PostgreSQL commits; this crate only says when and where. It does not know statements, plans or clients.
+
+mod commit;
+mod gid;
+mod lane;
+pub mod recover;
+mod transaction;
+
+pub use commit::CommitError;
+pub use gid::{Gid, Identity};
+pub use lane::Lane;
+pub use transaction::{Participant, Transaction};

@@ -35,7 +35,9 @@ impl Definition {
             return Err(self.wrong_type("a temporary table", "Temporary tables stay on one node."));
         }
         if blockers.is_partition {
-            return Err(self.wrong_type("a partition", "Detach it first, or distribute a plain table instead of its parent."));
+            return Err(
+                self.wrong_type("a partition", "Detach it first, or distribute a plain table instead of its parent.")
+            );
         }
         if blockers.inherits || blockers.has_children {
             let message = format!("{} takes part in inheritance", self.display());
@@ -109,10 +111,15 @@ impl Definition {
         self.check_key_type(column, strategy)?;
         if !column.collation_deterministic {
             let message = format!("column \"{name}\" has a nondeterministic collation and cannot be a key");
-            return Err(Refusal::unsupported(message, format!("Use ALTER TABLE … ALTER COLUMN {name} TYPE … COLLATE \"C\".")));
+            return Err(Refusal::unsupported(
+                message,
+                format!("Use ALTER TABLE … ALTER COLUMN {name} TYPE … COLLATE \"C\"."),
+            ));
         }
         if strategy == Strategy::Range && !column.collation_is_bytes {
-            let message = format!("column \"{name}\" is ordered by a collation, which only PostgreSQL knows, and cannot be a range key");
+            let message = format!(
+                "column \"{name}\" is ordered by a collation, which only PostgreSQL knows, and cannot be a range key"
+            );
             let hint = format!("Use ALTER TABLE … ALTER COLUMN {name} TYPE … COLLATE \"C\", or distribute by hash.");
             return Err(Refusal::unsupported(message, hint));
         }
@@ -143,7 +150,8 @@ impl Definition {
     pub(crate) fn check_unique(&self, key: &[String]) -> Result<(), Refusal> {
         let includes_key = |columns: &[String]| key.iter().all(|k| columns.contains(k));
         let refuse = |what: &str, name: &str, hint: String| {
-            let message = format!("{what} \"{name}\" of {} does not include the key ({})", self.display(), key.join(", "));
+            let message =
+                format!("{what} \"{name}\" of {} does not include the key ({})", self.display(), key.join(", "));
             Err(Refusal::unsupported(message, hint))
         };
         for constraint in &self.constraints {
@@ -152,7 +160,10 @@ impl Definition {
                 b'u' => "unique constraint",
                 b'x' if self.server_version < 170_000 => {
                     let message = format!("{} has an exclusion constraint: \"{}\"", self.display(), constraint.name);
-                    return Err(Refusal::unsupported(message, "A distributed table can have one since PostgreSQL 17. Drop it first."));
+                    return Err(Refusal::unsupported(
+                        message,
+                        "A distributed table can have one since PostgreSQL 17. Drop it first.",
+                    ));
                 }
                 b'x' => "exclusion constraint",
                 _ => continue,
@@ -172,7 +183,8 @@ impl Definition {
         }
         for index in self.indexes.iter().filter(|i| i.unique) {
             if !includes_key(&index.columns) {
-                let hint = "Drop it, or create it with the key's columns among its own, or distribute by a column it has.";
+                let hint =
+                    "Drop it, or create it with the key's columns among its own, or distribute by a column it has.";
                 return refuse("unique index", &index.name, hint.to_string());
             }
         }
@@ -184,7 +196,11 @@ impl Definition {
         match self.triggers.iter().find(|t| t.row && t.transition_tables) {
             None => Ok(()),
             Some(trigger) => {
-                let message = format!("trigger \"{}\" of {} is a row trigger with transition tables", trigger.name, self.display());
+                let message = format!(
+                    "trigger \"{}\" of {} is a row trigger with transition tables",
+                    trigger.name,
+                    self.display()
+                );
                 Err(Refusal::unsupported(message, "Make it a statement trigger, or drop it."))
             }
         }

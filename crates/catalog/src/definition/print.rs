@@ -1,8 +1,8 @@
 //! Printing a definition as DDL, for a table of another kind than the one it was read from.
 //!
 //! In two parts, so that rows can be copied in between: [`Definition::create_table`] makes what rows must satisfy as they
-//! come (types, NOT NULL, CHECK, generated columns), [`Definition::finish`] all that is faster or must not fire before they are
-//! there (keys, indexes, foreign keys, triggers, policies, privileges). Does not check that a table can be of that kind.
+//! come (types, NOT NULL, CHECK, generated columns), [`Definition::finish`] (`finish.rs`) what comes after them. Does not
+//! check that a table can be of that kind.
 
 use key::Strategy;
 
@@ -22,7 +22,7 @@ pub enum TableKind<'a> {
 }
 
 impl TableKind<'_> {
-    fn is_distributed(self) -> bool {
+    pub(super) fn is_distributed(self) -> bool {
         matches!(self, TableKind::Distributed { .. })
     }
 }
@@ -78,7 +78,11 @@ impl Definition {
         statements.push(format!("ALTER TABLE {table} OWNER TO {}", quote_ident(&self.owner)));
         for sequence in &self.sequences {
             if let Some(column) = sequence.owned_by.as_ref().filter(|_| !self.is_identity(sequence, kind)) {
-                statements.push(format!("ALTER SEQUENCE {} OWNED BY {table}.{}", sequence.qualified(), quote_ident(column)));
+                statements.push(format!(
+                    "ALTER SEQUENCE {} OWNED BY {table}.{}",
+                    sequence.qualified(),
+                    quote_ident(column)
+                ));
             }
         }
         statements
@@ -95,22 +99,6 @@ impl Definition {
         )
     }
 
-    /// Makes all that comes after the rows.
-    pub fn finish(&self, kind: TableKind<'_>) -> Vec<String> {
-        let mut statements = Vec::new();
-        self.finish_constraints(kind, &mut statements);
-        self.finish_columns(&mut statements);
-        self.finish_statistics(&mut statements);
-        self.finish_triggers(&mut statements);
-        self.finish_policies(&mut statements);
-        self.finish_privileges(&mut statements);
-        if kind.is_distributed() {
-            let table = quote_literal(&self.qualified());
-            statements.push(format!("SELECT herd.mirror_partitions({table}::pg_catalog.regclass)"));
-        }
-        statements
-    }
-
     /// Is the sequence an identity column's in this kind of table? Partitioned tables have them since PostgreSQL 17; before,
     /// the sequence becomes a default.
     pub(crate) fn is_identity(&self, sequence: &SequenceDefinition, kind: TableKind<'_>) -> bool {
@@ -123,8 +111,7 @@ impl Definition {
             sql += &format!(" COLLATE {collation}");
         }
         let expression = column.expression.as_deref().unwrap_or_default();
-        let sequence =
-            self.sequences.iter().find(|s| s.identity && s.owned_by.as_ref() == Some(&column.name));
+        let sequence = self.sequences.iter().find(|s| s.identity && s.owned_by.as_ref() == Some(&column.name));
         match (column.generated, column.identity, sequence) {
             (b's', ..) => sql += &format!(" GENERATED ALWAYS AS ({expression}) STORED"),
             (0, 0, _) if !expression.is_empty() => sql += &format!(" DEFAULT {expression}"),
@@ -168,124 +155,6 @@ impl Definition {
         }
         sql
     }
-
-    fn finish_constraints(&self, kind: TableKind<'_>, statements: &mut Vec<String>) {
-        let table = self.qualified();
-        let index_name = |name: &str| qualified(&self.schema, name);
-        let (foreign, own): (Vec<_>, Vec<_>) =
-            self.constraints.iter().filter(|c| c.kind != b'c').partition(|c| c.kind == b'f');
-        let add = |c: &&Constraint| {
-            format!("ALTER TABLE {table} ADD CONSTRAINT {} {}", quote_ident(&c.name), constraint_sql(c, kind))
-        };
-        statements.extend(own.iter().map(add));
-        for index in &self.indexes {
-            // Of a partitioned table it says ON ONLY, which would leave the partitions without.
-            let head = |only: &str| {
-                let unique = if index.unique { "UNIQUE " } else { "" };
-                format!("CREATE {unique}INDEX {} ON {only}", quote_ident(&index.name))
-            };
-            statements.push(match index.text.strip_prefix(&head("ONLY ")) {
-                Some(rest) => head("") + rest,
-                None => index.text.clone(),
-            });
-            comment(statements, "INDEX", &index_name(&index.name), &index.comment);
-        }
-        statements.extend(foreign.iter().map(add));
-        for constraint in &self.constraints {
-            let on = format!("{} ON {table}", quote_ident(&constraint.name));
-            comment(statements, "CONSTRAINT", &on, &constraint.comment);
-            comment(statements, "INDEX", &index_name(&constraint.name), &constraint.index_comment);
-        }
-        let identity = match (self.replica_identity, &self.replica_identity_index) {
-            (b'f', _) => "FULL".to_string(),
-            (b'n', _) => "NOTHING".to_string(),
-            (b'i', Some(index)) => format!("USING INDEX {}", quote_ident(index)),
-            _ => return,
-        };
-        statements.push(format!("ALTER TABLE {table} REPLICA IDENTITY {identity}"));
-    }
-
-    fn finish_columns(&self, statements: &mut Vec<String>) {
-        let table = self.qualified();
-        comment(statements, "TABLE", &table, &self.comment);
-        for column in &self.columns {
-            let name = quote_ident(&column.name);
-            if let Some(target) = column.statistics_target {
-                statements.push(format!("ALTER TABLE {table} ALTER COLUMN {name} SET STATISTICS {target}"));
-            }
-            if let Some(options) = &column.options {
-                statements.push(format!("ALTER TABLE {table} ALTER COLUMN {name} SET ({options})"));
-            }
-            comment(statements, "COLUMN", &format!("{table}.{name}"), &column.comment);
-        }
-    }
-
-    fn finish_statistics(&self, statements: &mut Vec<String>) {
-        for object in &self.statistics {
-            let name = qualified(&object.schema, &object.name);
-            statements.push(object.text.clone());
-            statements.push(format!("ALTER STATISTICS {name} OWNER TO {}", quote_ident(&object.owner)));
-            if let Some(target) = object.target {
-                statements.push(format!("ALTER STATISTICS {name} SET STATISTICS {target}"));
-            }
-            comment(statements, "STATISTICS", &name, &object.comment);
-        }
-    }
-
-    fn finish_triggers(&self, statements: &mut Vec<String>) {
-        let table = self.qualified();
-        for trigger in &self.triggers {
-            let name = quote_ident(&trigger.name);
-            statements.push(trigger.text.clone());
-            let enabled = match trigger.enabled {
-                b'D' => "DISABLE",
-                b'R' => "ENABLE REPLICA",
-                b'A' => "ENABLE ALWAYS",
-                _ => "",
-            };
-            if !enabled.is_empty() {
-                statements.push(format!("ALTER TABLE {table} {enabled} TRIGGER {name}"));
-            }
-            comment(statements, "TRIGGER", &format!("{name} ON {table}"), &trigger.comment);
-        }
-    }
-
-    fn finish_policies(&self, statements: &mut Vec<String>) {
-        let table = self.qualified();
-        for policy in &self.policies {
-            let name = quote_ident(&policy.name);
-            let kind = if policy.permissive { "PERMISSIVE" } else { "RESTRICTIVE" };
-            let (command, roles) = (policy.command, policy.roles.join(", "));
-            let mut sql = format!("CREATE POLICY {name} ON {table} AS {kind} FOR {command} TO {roles}");
-            if let Some(using) = &policy.using {
-                sql += &format!(" USING ({using})");
-            }
-            if let Some(check) = &policy.check {
-                sql += &format!(" WITH CHECK ({check})");
-            }
-            statements.push(sql);
-            comment(statements, "POLICY", &format!("{name} ON {table}"), &policy.comment);
-        }
-        if self.row_security {
-            statements.push(format!("ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"));
-        }
-        if self.force_row_security {
-            statements.push(format!("ALTER TABLE {table} FORCE ROW LEVEL SECURITY"));
-        }
-    }
-
-    fn finish_privileges(&self, statements: &mut Vec<String>) {
-        let table = self.qualified();
-        // ALTER DEFAULT PRIVILEGES may have granted more than the table had.
-        statements.push(format!("SELECT herd.revoke_all({}::pg_catalog.regclass)", quote_literal(&table)));
-        if let Some(privileges) = &self.privileges {
-            statements.push(format!("REVOKE ALL ON TABLE {table} FROM {}", quote_ident(&self.owner)));
-            grant(statements, privileges, "", &table);
-        }
-        for column in &self.columns {
-            grant(statements, &column.privileges, &format!(" ({})", quote_ident(&column.name)), &table);
-        }
-    }
 }
 
 impl SequenceDefinition {
@@ -317,23 +186,9 @@ impl SequenceDefinition {
     }
 }
 
-fn comment(statements: &mut Vec<String>, what: &str, name: &str, text: &Option<String>) {
-    if let Some(text) = text {
-        statements.push(format!("COMMENT ON {what} {name} IS {}", quote_literal(text)));
-    }
-}
-
-/// `columns` is empty, or the column in parentheses after a space.
-fn grant(statements: &mut Vec<String>, privileges: &[super::Privilege], columns: &str, table: &str) {
-    for super::Privilege { grantee, privilege, grantable } in privileges {
-        let option = if *grantable { " WITH GRANT OPTION" } else { "" };
-        statements.push(format!("GRANT {privilege}{columns} ON TABLE {table} TO {grantee}{option}"));
-    }
-}
-
 /// A constraint's text as it can be given for this kind of table. Constraints that were NOT VALID become valid: rows are
 /// checked as they are copied.
-fn constraint_sql(constraint: &Constraint, kind: TableKind<'_>) -> String {
+pub(super) fn constraint_sql(constraint: &Constraint, kind: TableKind<'_>) -> String {
     let mut text = constraint.text.as_str();
     if constraint.not_valid {
         text = text.strip_suffix(" NOT VALID").unwrap_or(text);

@@ -35,7 +35,7 @@ async fn read<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Definitio
 async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Definition, CatalogError<Q::Error>> {
     // A partitioned table has no storage parameters, persistence and tablespace of its own: its shards have them.
     let sql = format!(
-        "SELECT c.oid, pg_get_userbyid(c.relowner), c.relkind, coalesce(s.relpersistence, c.relpersistence), \
+        "SELECT c.oid, pg_get_userbyid(n.nspowner), pg_get_userbyid(c.relowner), c.relkind, coalesce(s.relpersistence, c.relpersistence), \
                 current_setting('server_version_num'), c.relacl IS NOT NULL, c.relrowsecurity, c.relforcerowsecurity, c.relreplident, \
                 (SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid AND i.indisreplident), \
                 coalesce(s.reloptions, c.reloptions), \
@@ -60,6 +60,7 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
         oid: row.number()?,
         schema: schema.to_string(),
         name: name.to_string(),
+        schema_owner: row.text(),
         owner: row.text(),
         kind: row.char(),
         persistence: row.char(),
@@ -150,15 +151,17 @@ async fn read_privileges<Q: Query>(q: &mut Q, definition: &mut Definition) -> Re
         "SELECT r.attnum, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, \
                 x.privilege_type, x.is_grantable \
          FROM (SELECT 0, relacl FROM pg_class WHERE oid = {oid} \
+               UNION ALL SELECT -1, nspacl FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE c.oid = {oid} \
                UNION ALL SELECT attnum, attacl FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) r (attnum, acl), \
               aclexplode(r.acl) x"
     );
     for mut row in cells(q, &sql).await? {
         let attnum: i32 = row.number()?;
         let privilege = Privilege { grantee: row.text(), privilege: row.text(), grantable: row.boolean() };
-        match definition.columns.iter_mut().find(|c| c.attnum == attnum) {
-            Some(column) => column.privileges.push(privilege),
-            None => definition.privileges.get_or_insert_default().push(privilege),
+        match (attnum, definition.columns.iter_mut().find(|c| c.attnum == attnum)) {
+            (-1, _) => definition.schema_privileges.push(privilege),
+            (_, Some(column)) => column.privileges.push(privilege),
+            (_, None) => definition.privileges.get_or_insert_default().push(privilege),
         }
     }
     Ok(())
@@ -225,9 +228,11 @@ async fn read_blockers<Q: Query>(q: &mut Q, definition: &mut Definition) -> Resu
         match row.text().as_str() {
             "rule" => blockers.rules.push(row.text()),
             "publication" => blockers.publications.push(row.text()),
-            "key" => {
-                blockers.referenced_by.push(IncomingKey { schema: row.text(), table: row.text(), constraint: row.text() })
-            }
+            "key" => blockers.referenced_by.push(IncomingKey {
+                schema: row.text(),
+                table: row.text(),
+                constraint: row.text(),
+            }),
             _ => blockers.dependents.push(row.text()),
         }
     }

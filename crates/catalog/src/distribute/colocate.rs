@@ -55,7 +55,12 @@ fn existing(snapshot: &Snapshot, group: &Arc<Colocation>) -> Chosen {
 }
 
 /// `colocate_with => 'table'`: everything else that is said must agree with that table.
-fn join(snapshot: &Snapshot, definition: &Definition, request: &DistributeRequest, table: &str) -> Result<Chosen, Refusal> {
+fn join(
+    snapshot: &Snapshot,
+    definition: &Definition,
+    request: &DistributeRequest,
+    table: &str,
+) -> Result<Chosen, Refusal> {
     let (schema, name) = match table.split_once('.') {
         Some((schema, name)) => (schema, name),
         None => (request.schema.as_str(), table),
@@ -68,7 +73,11 @@ fn join(snapshot: &Snapshot, definition: &Definition, request: &DistributeReques
     let relation = super::known(snapshot, &unquote(schema), &unquote(name))?;
     let Some(distribution) = relation.distribution() else {
         let message = format!("table \"{table}\" is not distributed");
-        return Err(Refusal::new(RefusalKind::WrongObjectType, message, "Distribute it first, or leave colocate_with out."));
+        return Err(Refusal::new(
+            RefusalKind::WrongObjectType,
+            message,
+            "Distribute it first, or leave colocate_with out.",
+        ));
     };
     let group = &distribution.group;
     let key_types = definition.check_key(&request.columns, group.strategy)?;
@@ -91,10 +100,16 @@ fn join(snapshot: &Snapshot, definition: &Definition, request: &DistributeReques
     Ok(existing(snapshot, group))
 }
 
-fn new_bounds(request: &DistributeRequest, strategy: Strategy, shards_default: i32) -> Result<Vec<ShardBound>, Refusal> {
+fn new_bounds(
+    request: &DistributeRequest,
+    strategy: Strategy,
+    shards_default: i32,
+) -> Result<Vec<ShardBound>, Refusal> {
     let invalid = |message: String, hint: &str| Err(Refusal::new(RefusalKind::InvalidParameter, message, hint));
     match (strategy, &request.bounds) {
-        (Strategy::Hash, Some(_)) => invalid("a table distributed by hash takes no bounds".into(), "Give shard_count instead."),
+        (Strategy::Hash, Some(_)) => {
+            invalid("a table distributed by hash takes no bounds".into(), "Give shard_count instead.")
+        }
         (Strategy::Hash, None) => {
             let count = request.shard_count.unwrap_or(shards_default);
             if !(1..=SHARDS_MAX).contains(&count) {
@@ -109,11 +124,17 @@ fn new_bounds(request: &DistributeRequest, strategy: Strategy, shards_default: i
         }
         (_, None) => {
             let message = format!("a table distributed by {} needs the bounds of its shards", strategy_name(strategy));
-            invalid(message, "Give bounds, for example ARRAY['FROM (MINVALUE) TO (1000)', 'FROM (1000) TO (MAXVALUE)'].")
+            invalid(
+                message,
+                "Give bounds, for example ARRAY['FROM (MINVALUE) TO (1000)', 'FROM (1000) TO (MAXVALUE)'].",
+            )
         }
         (_, Some(bounds)) => {
             if request.shard_count.is_some_and(|count| count as usize != bounds.len()) {
-                return invalid(format!("shard_count differs from the number of bounds, {}", bounds.len()), "Leave it out.");
+                return invalid(
+                    format!("shard_count differs from the number of bounds, {}", bounds.len()),
+                    "Leave it out.",
+                );
             }
             if bounds.is_empty() || bounds.len() > SHARDS_MAX as usize {
                 return invalid(format!("there must be between 1 and {SHARDS_MAX} bounds, not {}", bounds.len()), "");
@@ -124,7 +145,13 @@ fn new_bounds(request: &DistributeRequest, strategy: Strategy, shards_default: i
 }
 
 /// Shards are numbered from 0 (of hash: their remainder) and go round the nodes.
-fn new_group(snapshot: &Snapshot, strategy: Strategy, key_types: Vec<Oid>, bounds: Vec<ShardBound>, private: bool) -> Chosen {
+fn new_group(
+    snapshot: &Snapshot,
+    strategy: Strategy,
+    key_types: Vec<Oid>,
+    bounds: Vec<ShardBound>,
+    private: bool,
+) -> Chosen {
     let id = snapshot.groups.keys().max().map_or(1, |id| id + 1);
     let nodes = snapshot.nodes.iter().map(|n| n.id).cycle();
     let (texts, bounds): (Vec<_>, Vec<_>) = bounds.into_iter().map(|b| (b.text, b.bound)).unzip();
@@ -147,9 +174,10 @@ impl Chosen {
         }
         let Colocation { id, strategy, key_types, shards } = &*self.group;
         let types = key_types.iter().map(Oid::to_string).collect::<Vec<_>>().join(", ");
-        let rows = shards.iter().zip(&self.bounds).map(|(shard, bound)| {
-            format!("({id}, {}, {}, {})", shard.number, shard.node, quote_literal(bound))
-        });
+        let rows = shards
+            .iter()
+            .zip(&self.bounds)
+            .map(|(shard, bound)| format!("({id}, {}, {}, {})", shard.number, shard.node, quote_literal(bound)));
         vec![
             format!(
                 "INSERT INTO herd.colocation (id, strategy, key_types, shard_count, private) VALUES ({id}, '{}', ARRAY[{types}]::oid[], {}, {})",
@@ -157,7 +185,10 @@ impl Chosen {
                 shards.len(),
                 self.private
             ),
-            format!("INSERT INTO herd.shard (colocation, number, node, bound) VALUES {}", rows.collect::<Vec<_>>().join(", ")),
+            format!(
+                "INSERT INTO herd.shard (colocation, number, node, bound) VALUES {}",
+                rows.collect::<Vec<_>>().join(", ")
+            ),
         ]
     }
 }

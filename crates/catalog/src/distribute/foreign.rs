@@ -6,13 +6,20 @@ use crate::{Placement, Refusal, Relation, Snapshot};
 /// What the table is going to be.
 pub(super) enum Becomes<'a> {
     /// `group`: None when it is a new one.
-    Distributed { group: Option<i32>, key: &'a [String] },
+    Distributed {
+        group: Option<i32>,
+        key: &'a [String],
+    },
     Reference,
     Local,
 }
 
 /// Refuses foreign keys that the table could not keep.
-pub(super) fn check_foreign_keys(snapshot: &Snapshot, definition: &Definition, becomes: Becomes<'_>) -> Result<(), Refusal> {
+pub(super) fn check_foreign_keys(
+    snapshot: &Snapshot,
+    definition: &Definition,
+    becomes: Becomes<'_>,
+) -> Result<(), Refusal> {
     for constraint in &definition.constraints {
         if let Some(foreign) = &constraint.foreign {
             check(snapshot, definition, constraint, foreign, &becomes)?;
@@ -35,9 +42,10 @@ fn check(
     let other = format!("\"{}\"", foreign.table);
     if (&foreign.schema, &foreign.table) == (&definition.schema, &definition.name) {
         return match becomes {
-            Becomes::Distributed { key, .. } if !pairs_keys(constraint, foreign, key, key) => {
-                refuse("it does not include the key on both sides".into(), "Drop the constraint first, or make this a reference table.".into())
-            }
+            Becomes::Distributed { key, .. } if !pairs_keys(constraint, foreign, key, key) => refuse(
+                "it does not include the key on both sides".into(),
+                "Drop the constraint first, or make this a reference table.".into(),
+            ),
             _ => Ok(()),
         };
     }
@@ -59,7 +67,11 @@ fn check(
                 return Ok(());
             }
             refuse(
-                format!("it does not pair the key ({}) with the key of {other} ({})", key.join(", "), other_key.join(", ")),
+                format!(
+                    "it does not pair the key ({}) with the key of {other} ({})",
+                    key.join(", "),
+                    other_key.join(", ")
+                ),
                 "Include both keys in the constraint, or drop it.".into(),
             )
         }

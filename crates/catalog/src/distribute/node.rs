@@ -24,15 +24,19 @@ pub fn plan_add_node(
 
     let id = snapshot.nodes.iter().map(|n| n.id).max().unwrap_or(0) + 1;
     let node = Node { id, name: name.clone(), host: host.clone(), port: *port, database: database.clone() };
-    let with_node = Snapshot { nodes: snapshot.nodes.iter().cloned().chain([node.clone()]).collect(), ..snapshot.clone() };
+    let with_node =
+        Snapshot { nodes: snapshot.nodes.iter().cloned().chain([node.clone()]).collect(), ..snapshot.clone() };
     let mut builder = Builder::new(&with_node);
     let home = snapshot.home;
-    builder.after(home, [format!(
-        "INSERT INTO herd.node (id, name, host, port, database) VALUES ({id}, {}, {}, {port}, {})",
-        quote_literal(name),
-        quote_literal(host),
-        quote_literal(database)
-    )]);
+    builder.after(
+        home,
+        [format!(
+            "INSERT INTO herd.node (id, name, host, port, database) VALUES ({id}, {}, {}, {port}, {})",
+            quote_literal(name),
+            quote_literal(host),
+            quote_literal(database)
+        )],
+    );
     for definition in in_order_of_foreign_keys(definitions) {
         let relation = super::known(snapshot, &definition.schema, &definition.name)?;
         match &relation.placement {
@@ -45,7 +49,8 @@ pub fn plan_add_node(
             }
             Placement::Distributed(d) => {
                 let key: Vec<String> = d.key.iter().map(|&i| relation.columns[i].name.clone()).collect();
-                let kind = TableKind::Distributed { strategy: d.group.strategy, key: &key, prefix: &d.prefix, shards: &[] };
+                let kind =
+                    TableKind::Distributed { strategy: d.group.strategy, key: &key, prefix: &d.prefix, shards: &[] };
                 builder.before(id, super::sequences_elsewhere(definition, kind));
                 builder.before(id, definition.create_table(kind));
                 builder.before(id, super::exhaust_identities(definition, kind));
@@ -81,9 +86,7 @@ fn in_order_of_foreign_keys(definitions: &[Definition]) -> Vec<&Definition> {
     while !waiting.is_empty() {
         let waits = |d: &&Definition| {
             let mut targets = d.constraints.iter().filter_map(|c| c.foreign.as_ref());
-            targets.any(|f| {
-                waiting.iter().any(|w| w.oid != d.oid && (&w.schema, &w.name) == (&f.schema, &f.table))
-            })
+            targets.any(|f| waiting.iter().any(|w| w.oid != d.oid && (&w.schema, &w.name) == (&f.schema, &f.table)))
         };
         let (later, now): (Vec<_>, Vec<_>) = waiting.iter().copied().partition(waits);
         if now.is_empty() {
@@ -101,7 +104,8 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     let Some(node) = snapshot.node(id) else {
         return Err(Refusal::new(RefusalKind::UndefinedObject, format!("there is no node {id}"), ""));
     };
-    let refuse = |message: String, hint: &str| Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, hint));
+    let refuse =
+        |message: String, hint: &str| Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, hint));
     if id == snapshot.home {
         return refuse(format!("node \"{}\" is home", node.name), "Home holds the catalog and the local tables.");
     }
@@ -109,7 +113,8 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     if shards > 0 {
         return refuse(format!("node \"{}\" still has {shards} shards", node.name), "Move them to other nodes first.");
     }
-    let without = Snapshot { nodes: snapshot.nodes.iter().filter(|n| n.id != id).cloned().collect(), ..snapshot.clone() };
+    let without =
+        Snapshot { nodes: snapshot.nodes.iter().filter(|n| n.id != id).cloned().collect(), ..snapshot.clone() };
     let mut builder = Builder::new(&without);
     builder.after(snapshot.home, [format!("DELETE FROM herd.node WHERE id = {id}")]);
     let mut plan = builder.finish();

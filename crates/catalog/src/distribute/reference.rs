@@ -33,11 +33,14 @@ pub fn plan_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Di
     }
     builder.plan.copies.extend(copy_from_home(definition, home, builder.others()));
     builder.after(home, super::grant_identities(definition));
-    builder.after(home, [format!(
-        "INSERT INTO herd.relation (schema, name, kind) VALUES ({}, {}, 'r')",
-        quote_literal(schema),
-        quote_literal(name)
-    )]);
+    builder.after(
+        home,
+        [format!(
+            "INSERT INTO herd.relation (schema, name, kind) VALUES ({}, {}, 'r')",
+            quote_literal(schema),
+            quote_literal(name)
+        )],
+    );
     Ok(builder.finish())
 }
 

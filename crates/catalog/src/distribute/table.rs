@@ -22,7 +22,11 @@ pub fn plan_distribution(
     let relation = super::known(snapshot, &request.schema, &request.name)?;
     if !matches!(relation.placement, Placement::Local) {
         let message = format!("table \"{}\" is already distributed", request.name);
-        return Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, "Call undistribute_table() first."));
+        return Err(Refusal::new(
+            RefusalKind::ObjectNotInPrerequisiteState,
+            message,
+            "Call undistribute_table() first.",
+        ));
     }
     definition.check_plain_table()?;
     let chosen = choose(snapshot, definition, request, shards_default)?;
@@ -74,17 +78,19 @@ fn build(snapshot: &Snapshot, definition: &Definition, key: &[String], chosen: &
 
     builder.after(home, super::grant_identities(definition));
     builder.after(home, chosen.insert());
-    builder.after(home, [format!(
-        "INSERT INTO herd.relation (schema, name, kind, colocation, prefix) VALUES ({}, {}, 'd', {}, {})",
-        quote_literal(&definition.schema),
-        quote_literal(&definition.name),
-        chosen.group.id,
-        quote_literal(&prefix)
-    )]);
+    builder.after(
+        home,
+        [format!(
+            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix) VALUES ({}, {}, 'd', {}, {})",
+            quote_literal(&definition.schema),
+            quote_literal(&definition.name),
+            chosen.group.id,
+            quote_literal(&prefix)
+        )],
+    );
     builder.after(home, super::drop_aside(definition));
     builder.finish()
 }
-
 
 /// Makes all shards of a new group once on home, for nothing but the server's own check of the bounds against each other:
 /// each node will see only its own.

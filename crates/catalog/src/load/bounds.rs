@@ -31,10 +31,11 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     let sql = "SELECT colocation, number, node, bound FROM herd.shard ORDER BY colocation, number";
     for mut row in cells(q, sql).await? {
         let (group, number, node, text) = (row.number()?, row.number()?, row.number()?, row.text());
-        texts.entry(group).or_default().push((number, node, BoundText::parse(&text)?));
-        if !text.contains("WITH (") {
+        let bound = BoundText::parse(&text)?;
+        if !matches!(bound, BoundText::Hash { .. }) {
             snapshot.bound_texts.insert((group, number), text);
         }
+        texts.entry(group).or_default().push((number, node, bound));
     }
     for (group_id, shards) in texts {
         // The foreign key guarantees the group.
@@ -124,12 +125,13 @@ async fn ask_server<Q: Query>(
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 fn binary(bound: &BoundText, key_types: &[Oid], known: &HashMap<(Oid, String), Vec<u8>>) -> Result<Bound, Refusal> {
     let wrong_count = || {
-        let message = format!("the partition bound {bound} does not have one value for each of {} key columns", key_types.len());
+        let message =
+            format!("the partition bound {bound} does not have one value for each of {} key columns", key_types.len());
         Refusal::new(RefusalKind::InvalidParameter, message, "")
     };
     let value = |oid: Oid, text: &String| known.get(&(oid, text.clone())).cloned().ok_or_else(wrong_count);

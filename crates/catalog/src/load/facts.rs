@@ -30,13 +30,8 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
 
     for row in rows(q, "SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id").await? {
         let mut row = crate::cells::Cells::of(row);
-        let node = Node {
-            id: row.number()?,
-            name: row.text(),
-            host: row.text(),
-            port: row.number()?,
-            database: row.text(),
-        };
+        let node =
+            Node { id: row.number()?, name: row.text(), host: row.text(), port: row.number()?, database: row.text() };
         if row.boolean() {
             snapshot.home = node.id;
         }

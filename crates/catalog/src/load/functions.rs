@@ -120,7 +120,7 @@ struct Body {
 }
 
 impl Body {
-    fn of(text: &String) -> Self {
+    fn of(text: &str) -> Self {
         let text = text.to_lowercase();
         let words = text.split(|c| !is_word(c)).filter(|w| !w.is_empty()).map(str::to_string).collect();
         Body { text, words }

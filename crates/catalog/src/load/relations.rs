@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use super::facts::NOT_SYSTEM;
 use crate::load::cells;
-use crate::{
-    CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex,
-};
+use crate::{CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex};
 
 /// A relation on its way into the snapshot: its attribute numbers are needed until all parts are together.
 struct Draft {
@@ -71,7 +69,9 @@ async fn load_relations<Q: Query>(
             (b'r', _) => Placement::Reference,
             (b'd', Some(group)) => {
                 let Some(group) = snapshot.groups.get(&group) else {
-                    return Err(CatalogError::Corrupt(format!("herd.relation names colocation group {group}, which does not exist")));
+                    return Err(CatalogError::Corrupt(format!(
+                        "herd.relation names colocation group {group}, which does not exist"
+                    )));
                 };
                 Placement::Distributed(Distribution { key: Vec::new(), group: group.clone(), prefix })
             }

@@ -1,7 +1,7 @@
 //! The local herd: `herd up`, `down`, `status` and `psql`, on PostgreSQL servers of this machine.
 //!
 //! ```text
-//! up.rs ─→ state.rs           what was made                     herd.json
+//! up.rs ─→ shape.rs           asked for against what was made   herd.json (state.rs)
 //!       ─→ binaries.rs        which PostgreSQL                  reach.rs, account.rs: run by whom, reachable or not
 //!       ─→ node_make.rs       initdb, settings, marker          node1/, node2/ …
 //!       ─→ node.rs            start, stop, crashed or not
@@ -21,6 +21,7 @@ mod process;
 mod psql;
 mod reach;
 mod router_process;
+mod shape;
 mod state;
 mod status;
 mod up;
@@ -28,6 +29,7 @@ mod up;
 pub use down::down;
 pub use error::Error;
 pub use psql::{Target, literal, psql, run_sql};
+pub use shape::Options as UpOptions;
 pub use state::NODES_MAX;
 pub use status::status;
-pub use up::{Options as UpOptions, up};
+pub use up::up;

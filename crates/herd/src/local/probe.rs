@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart() {
-        let login = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x18server_version\018.6\0Z\0\0\0\x05I";
+        let login = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x18server_version\x0018.6\0Z\0\0\0\x05I";
         assert_eq!(
             answer_of(login),
             Answer::Ready {

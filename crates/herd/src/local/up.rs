@@ -1,7 +1,7 @@
 //! `herd up`: makes, repairs and starts a local herd.
 //!
 //! ```text
-//! 1. shape     what herd.json says, or what was asked for; a contradiction ends here
+//! 1. shape     what herd.json says, or what was asked for; a contradiction ends here  (shape.rs)
 //! 2. look      which nodes are complete, half made, running; is the router running
 //! 3. ports     those of what does not run must be free, before anything is made
 //! 4. make      missing nodes, in parallel                                       (node_make.rs)
@@ -10,31 +10,15 @@
 //! Run again, it does what is left to do. It never removes a data directory that may hold data.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::account::{self, Account};
 use super::binaries::{self, Binaries};
 use super::error::{Error, Result};
 use super::files::Files;
-use super::node::{self, Condition, MARKER, Node};
-use super::node_make::{self, Marker};
-use super::state::{NODES_MAX, State, parse_setting};
-use super::{process, reach, router_process};
-
-const NODES: u16 = 2;
-const PORT: u16 = 6500;
-const SHARDS: u32 = 32;
-
-/// What `herd up` was asked for; `None` is "as it is", or the default for a new herd.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    pub dir: PathBuf,
-    pub nodes: Option<u16>,
-    pub port: Option<u16>,
-    pub shards: Option<u32>,
-    /// `name=value`
-    pub settings: Vec<String>,
-}
+use super::node::{Condition, MARKER, Node};
+use super::shape::{Options, shape};
+use super::state::{State, parse_setting};
+use super::{node_make, process, reach, router_process};
 
 /// Makes, repairs and starts; returns the URL when the herd serves.
 pub fn up(options: &Options) -> Result<String> {
@@ -80,91 +64,6 @@ pub fn up(options: &Options) -> Result<String> {
         eprintln!("this herd is running already");
     }
     Ok(state.url())
-}
-
-/// The shape the herd has, or will have.
-fn shape(files: &Files, options: &Options) -> Result<State> {
-    let numbers = node::numbers_in(files.dir());
-    let has_complete = numbers
-        .iter()
-        .any(|number| files.node(*number).join(MARKER).exists());
-    let state = match State::load(&files.state())? {
-        Some(state) if state.made || has_complete => state,
-        None if has_complete => from_markers(files, &numbers, options)?,
-        // Nothing was made yet: what an interrupted `herd up` was asked for binds nobody.
-        _ => return new_shape(options),
-    };
-    let check = |setting, is: u64, wanted: Option<u64>, hint| match wanted {
-        Some(wanted) if wanted != is => Err(Error::Shape {
-            path: files.dir().to_owned(),
-            setting,
-            is,
-            wanted,
-            hint,
-        }),
-        _ => Ok(()),
-    };
-    check(
-        "nodes",
-        state.nodes.into(),
-        options.nodes.map(u64::from),
-        " (`herd node add` adds a node)",
-    )?;
-    check("port", state.port.into(), options.port.map(u64::from), "")?;
-    check(
-        "shards",
-        state.shards.into(),
-        options.shards.map(u64::from),
-        " (each table can have its own number)",
-    )?;
-    Ok(state)
-}
-
-fn new_shape(options: &Options) -> Result<State> {
-    let state = State {
-        pgherd: env!("CARGO_PKG_VERSION").to_owned(),
-        nodes: options.nodes.unwrap_or(NODES),
-        port: options.port.unwrap_or(PORT),
-        shards: options.shards.unwrap_or(SHARDS),
-        made: false,
-        settings: BTreeMap::new(),
-    };
-    // The command line's own limits; the sum is checked here.
-    let (port, nodes) = (state.port, state.nodes.min(NODES_MAX));
-    match port.checked_add(nodes) {
-        Some(_) => Ok(state),
-        None => Err(Error::PortRange {
-            port,
-            nodes,
-            max: u16::MAX - nodes,
-        }),
-    }
-}
-
-/// A lost herd.json, from what the nodes themselves tell.
-fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<State> {
-    let problem = || {
-        Error::Damaged {
-        path: files.state(),
-        problem: "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir".into(),
-    }
-    };
-    let markers: Vec<Marker> = numbers
-        .iter()
-        .filter_map(|number| Marker::read(&files.node(*number)))
-        .collect();
-    let complete =
-        markers.len() == numbers.len() && numbers.iter().copied().eq(1..=numbers.len() as u16);
-    let first = markers.first().filter(|_| complete).ok_or_else(problem)?;
-    eprintln!("herd.json is missing: writing it anew, as the nodes tell");
-    Ok(State {
-        pgherd: env!("CARGO_PKG_VERSION").to_owned(),
-        nodes: markers.len() as u16,
-        port: first.port - first.number,
-        shards: options.shards.unwrap_or(SHARDS),
-        made: true,
-        settings: BTreeMap::new(),
-    })
 }
 
 /// The nodes to be made; an error for whatever cannot be started and must not be touched.

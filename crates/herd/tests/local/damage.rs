@@ -51,6 +51,27 @@ fn running_in(place: &Place, program: &str) -> bool {
 }
 
 #[test]
+fn a_backend_that_outlives_its_postmaster_is_ended_first() {
+    let place = Place::new();
+    place.up().said("ready");
+    place.on_node(1, "create table kept as select 1");
+    let port = (place.port + 1).to_string();
+    // It computes without ever looking whether its postmaster lives.
+    let busy = "select count(*) from generate_series(1, 100000000000)";
+    let mut client = place.command("psql", &["-p", &port, "-Xc", busy]);
+    let mut client = client.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let running =
+        "select count(*) from pg_stat_activity where query like 'select count(*) from generate%'";
+    while place.on_node(1, running) != "1" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    kill_9(place.node_pid(1));
+    place.run("up", &[]).said("node1: ready");
+    assert_eq!(place.on_node(1, "select count(*) from kept"), "1");
+    assert!(!client.wait().unwrap().success(), "its connection was lost");
+}
+
+#[test]
 fn stale_pid_files_of_other_programs_are_not_believed() {
     let place = Place::new();
     place.up().said("ready");

@@ -140,7 +140,10 @@ impl Options {
 
 /// A folder of programs, of any version.
 pub fn any_bin() -> PathBuf {
-    bins().into_iter().next().expect("no PostgreSQL found: install it, or set HERD_PG_BIN to the folder of its programs")
+    bins()
+        .into_iter()
+        .next()
+        .expect("no PostgreSQL found: install it, or set HERD_PG_BIN to the folder of its programs")
 }
 
 /// A folder of programs whose server was built with TLS.
@@ -214,7 +217,8 @@ fn write_as_postgres(path: &Path, content: &str) {
 /// An initialised cluster to copy, kept for later runs: initdb takes longer than most tests.
 fn template(bin: &Path) -> PathBuf {
     let version = Command::new(bin.join("postgres")).arg("--version").output().expect("postgres runs");
-    let version: String = String::from_utf8_lossy(&version.stdout).chars().filter(char::is_ascii_alphanumeric).collect();
+    let version: String =
+        String::from_utf8_lossy(&version.stdout).chars().filter(char::is_ascii_alphanumeric).collect();
     let user = server_user().map_or("self".into(), |(uid, _)| uid.to_string());
     let kept = std::env::temp_dir().join(format!("pgherd-test-template-{version}-{user}"));
     if !kept.exists() {

@@ -36,14 +36,24 @@ impl Lexer<'_> {
             kind = TokenKind::Float;
             end = self.digits_end(digits);
         }
-        if is_ident_start(self.byte(end)) {
+        let next = self.byte(end);
+        if is_ident_start(next) || (next == b'$' && self.ends_like_a_word(start, end)) {
             return Err(LexError::NumberJunk { at: start });
         }
         Ok((kind, end))
     }
 
-    /// `0x…`, `0o…` or `0b…`. Unlike a decimal number it cannot be followed by `$`, because then PostgreSQL takes
-    /// all after the 0 for one (wrong) identifier.
+    /// Whether the number's last part, from a letter or `_` on, could be an identifier: `_000` in `1_000`, `e5` in
+    /// `1e5`. If `$` follows, PostgreSQL takes it, by the longest match, for the end of an identifier that is out of
+    /// place.
+    #[cold]
+    fn ends_like_a_word(&self, start: usize, end: usize) -> bool {
+        let mut tail = self.bytes[start..end].iter().rev();
+        tail.find(|byte| !byte.is_ascii_digit())
+            .is_some_and(|byte| is_ident_start(*byte))
+    }
+
+    /// `0x…`, `0o…` or `0b…`, which `$` cannot follow either, as all after the 0 could be an identifier.
     fn radix_integer(&self, start: usize, radix: u32) -> Result<(TokenKind, usize), LexError> {
         let is_digit = |at: usize| char::from(self.byte(at)).is_digit(radix);
         let digits = start + 2;

@@ -6,7 +6,8 @@ use super::class::is_ident_start;
 use super::{LexError, Lexer, TokenKind};
 
 impl Lexer<'_> {
-    /// The end of the string whose opening quote is at `quote`. With `escapes`, a backslash takes the next byte with it.
+    /// The end of the string whose opening quote is at `quote`. With `escapes`, a backslash takes the next byte with
+    /// it.
     #[inline]
     pub(super) fn string_end(
         &self,

@@ -1,7 +1,7 @@
 //! The value of a literal: quotes off, escapes resolved, numbers in plain decimal.
 //!
-//! Only for literals a plan looks at (keys, mostly), so it may allocate. The value is what PostgreSQL's scanner passes on:
-//! text that the input function of some type still has to accept.
+//! Only for literals a plan looks at (keys, mostly), so it may allocate. The value is what PostgreSQL's scanner
+//! passes on: text that the input function of some type still has to accept.
 
 use std::borrow::Cow;
 
@@ -86,8 +86,8 @@ fn number(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is between the quotes of a string: one segment, or several where it continues on following lines. Doubled quotes
-/// and escapes are as written.
+/// What is between the quotes of a string: one segment, or several where it continues on following lines. Doubled
+/// quotes and escapes are as written.
 fn segments(text: &str, escapes: bool) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let mut next = text.find('\'').map(|quote| quote + 1);
@@ -122,8 +122,8 @@ fn undouble(contents: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// The value of a string in which backslashes are escapes. They are resolved segment by segment: none reaches into the
-/// next.
+/// The value of a string in which backslashes are escapes. They are resolved segment by segment: none reaches into
+/// the next.
 fn unescape(text: &str, at: usize) -> Result<Cow<'_, str>, LiteralError> {
     let mut segments = segments(text, true).peekable();
     let first = segments.next().unwrap_or_default();

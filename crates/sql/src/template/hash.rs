@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn close_texts_differ_everywhere() {
-        let base = vec![b'a'; 100];
+        let base = [b'a'; 100];
         let mut seen = HashSet::new();
         for length in 0..base.len() {
             assert!(seen.insert(hash(&base[..length])));

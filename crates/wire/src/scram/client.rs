@@ -16,7 +16,10 @@ pub enum Secret {
     Password(String),
     /// Keys recovered from somebody's login elsewhere. They fit servers whose verifier has the same salt and
     /// iterations, so nodes must hold copies of one verifier.
-    Keys { client_key: Key, server_key: Key },
+    Keys {
+        client_key: Key,
+        server_key: Key,
+    },
 }
 
 /// One login. Call `first`, `handle_first` and `verify`, in this order.

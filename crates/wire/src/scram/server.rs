@@ -3,9 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{
-    Key, ScramError, Verifier, any_attribute, attribute, checked_nonce, decoded_key, hmac, same, sha256, xor,
-};
+use super::{Key, ScramError, Verifier, any_attribute, attribute, checked_nonce, decoded_key, hmac, same, sha256, xor};
 
 /// One login. Call `handle_first`, then `handle_final`.
 pub struct ServerScram {
@@ -52,12 +50,8 @@ impl ServerScram {
         }
         let nonce = format!("{client_nonce}{}", self.nonce);
         let server_first = format!("r={nonce},s={},i={}", self.verifier.salt, self.verifier.iterations);
-        self.state = State::Challenged {
-            binding,
-            nonce,
-            client_first_bare: bare.into(),
-            server_first: server_first.clone(),
-        };
+        self.state =
+            State::Challenged { binding, nonce, client_first_bare: bare.into(), server_first: server_first.clone() };
         Ok(server_first)
     }
 

@@ -1,0 +1,54 @@
+//! A client that is none: it catches the rows of a statement and hands them on to a consumer.
+
+use bytes::BytesMut;
+use wire::{Frame, backend, frame};
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::sink::Sink;
+
+/// Where caught rows go.
+pub trait Consumer: Send {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl Consumer for Sink {
+    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        Sink::row(self, values).await
+    }
+}
+
+pub struct Capture<'c, R: Consumer> {
+    out: BytesMut,
+    consumer: &'c mut R,
+    /// An error of the consumer, kept because the producer only sees that its client is gone.
+    pub failure: Option<ExecError>,
+}
+
+impl<'c, R: Consumer> Capture<'c, R> {
+    pub fn new(consumer: &'c mut R) -> Self {
+        Capture { out: BytesMut::new(), consumer, failure: None }
+    }
+}
+
+impl<R: Consumer> Client for Capture<'_, R> {
+    fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
+            if f.tag() == b'D'
+                && let Err(e) = self.consumer.row(&backend::parse_data_row(f.body())?).await
+            {
+                self.failure = Some(e);
+                return Err(ExecError::Client("the rows' consumer failed".into()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_frame(&mut self) -> Result<Frame> {
+        Err(ExecError::internal("COPY FROM STDIN inside another statement"))
+    }
+}

@@ -1,0 +1,27 @@
+//! The client's side as the executor sees it: somewhere to write, and a source of COPY data.
+
+use bytes::BytesMut;
+use wire::Frame;
+
+use crate::error::Result;
+
+/// How much may wait for a client before the executor stops reading from nodes.
+pub const PENDING_MAX: usize = 64 << 10;
+
+pub trait Client: Send {
+    /// Messages for the client; sent by `relieve` and `flush`.
+    fn out(&mut self) -> &mut BytesMut;
+
+    /// Sends everything and waits until the client's socket has taken it.
+    fn flush(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// The next message of a COPY from the client: data, done or fail. Flush and Sync are passed over.
+    fn copy_frame(&mut self) -> impl Future<Output = Result<Frame>> + Send;
+
+    /// Backpressure: sends once enough has gathered.
+    fn relieve(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async {
+            if self.out().len() > PENDING_MAX { self.flush().await } else { Ok(()) }
+        }
+    }
+}

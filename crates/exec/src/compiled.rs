@@ -1,0 +1,160 @@
+//! Compiled statements and the cache of them. A plan is made once for a template (or a text) and a snapshot; a new
+//! snapshot starts with an empty cache, so nothing stale is ever used.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::Snapshot;
+use key::Bound;
+use parking_lot::Mutex;
+use plan::{KeyExpr, Plan};
+use pool::StatementKey;
+use sql::template::{Position, Template};
+use tokio::sync::OnceCell;
+
+use crate::describe::{Described, PartColumns};
+
+/// Statements kept; the cache is emptied when it is full.
+const CACHE_MAX: usize = 8192;
+
+pub struct Epoch {
+    pub snapshot: Arc<Snapshot>,
+    /// Bounds of each colocation group's shards, side by side as `key::locate` wants them.
+    bounds: HashMap<i32, Arc<[Bound]>>,
+    templates: Mutex<HashMap<u64, Arc<Compiled>>>,
+    texts: Mutex<HashMap<(u64, String, Vec<u32>), Arc<Compiled>>>,
+}
+
+impl Epoch {
+    pub fn new(snapshot: Snapshot) -> Self {
+        let bounds = snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
+        Epoch { snapshot: Arc::new(snapshot), bounds, templates: Mutex::default(), texts: Mutex::default() }
+    }
+
+    pub fn bounds(&self, group: i32) -> Arc<[Bound]> {
+        self.bounds.get(&group).cloned().unwrap_or_else(|| Arc::from([]))
+    }
+
+    /// The plan for a template, if a statement of it was seen. `context` stands for search path and the like.
+    pub fn by_template(&self, template: &Template, context: u64) -> Option<Arc<Compiled>> {
+        let found = self.templates.lock().get(&(template.hash() ^ context)).cloned()?;
+        (found.context == context && found.template_text == template.text()).then_some(found)
+    }
+
+    pub fn keep_template(&self, compiled: &Arc<Compiled>, hash: u64) {
+        let mut templates = self.templates.lock();
+        if templates.len() >= CACHE_MAX {
+            templates.clear();
+        }
+        templates.insert(hash ^ compiled.context, compiled.clone());
+    }
+
+    pub fn by_text(&self, context: u64, text: &str, types: &[u32]) -> Option<Arc<Compiled>> {
+        // The tuple key needs an owned text; a lookup is rare beside the template path.
+        self.texts.lock().get(&(context, text.to_string(), types.to_vec())).cloned()
+    }
+
+    pub fn keep_text(&self, compiled: &Arc<Compiled>, types: &[u32]) {
+        let mut texts = self.texts.lock();
+        if texts.len() >= CACHE_MAX {
+            texts.clear();
+        }
+        texts.insert((compiled.context, compiled.text.clone(), types.to_vec()), compiled.clone());
+    }
+}
+
+/// A planned statement with what is learnt of it while it runs.
+pub struct Compiled {
+    pub plan: Plan,
+    pub text: String,
+    pub context: u64,
+    template_text: Vec<u8>,
+    /// Literals of the plan by their byte offset: which literal of the template, and whether a minus is before it.
+    literals: HashMap<usize, (usize, bool)>,
+    /// Where each splice starts, for any statement of the template, and how long the replaced name is.
+    splices: Vec<(Position, usize)>,
+    pub described: OnceCell<Arc<Described>>,
+    /// Columns of each part of a multi-node read.
+    pub parts: OnceCell<Arc<Vec<PartColumns>>>,
+    keys: Mutex<HashMap<i32, StatementKey>>,
+}
+
+impl Compiled {
+    pub fn new(plan: Plan, text: &str, context: u64, template: Option<&Template>) -> Self {
+        let mut literals = HashMap::new();
+        let mut splices = Vec::new();
+        let mut template_text = Vec::new();
+        if let Some(t) = template {
+            template_text = t.text().to_vec();
+            for key in plan.tables.iter().flat_map(|t| &t.columns).flatten() {
+                if let KeyExpr::Literal { location, .. } = key
+                    && let Some(found) = t.literal_at(text, *location)
+                {
+                    literals.insert(*location, found);
+                }
+            }
+            let positions = plan.splices.iter().flatten().map(|s| t.position(s.start).map(|p| (p, s.end - s.start)));
+            splices = positions.collect::<Option<Vec<_>>>().unwrap_or_default();
+        }
+        Compiled {
+            plan,
+            text: text.to_string(),
+            context,
+            template_text,
+            literals,
+            splices,
+            described: OnceCell::new(),
+            parts: OnceCell::new(),
+            keys: Mutex::default(),
+        }
+    }
+
+    /// Which literal of the template stands at `location` of this plan's own text, and whether it is negated.
+    pub fn literal(&self, location: usize) -> Option<(usize, bool)> {
+        self.literals.get(&location).copied()
+    }
+
+    /// Every key literal and splice can be found again in another statement of the template.
+    pub fn fits_template(&self) -> bool {
+        let wanted = self.plan.tables.iter().flat_map(|t| &t.columns).flatten();
+        wanted.filter_map(|k| match k {
+            KeyExpr::Literal { location, .. } => Some(location),
+            _ => None,
+        })
+        .all(|l| self.literals.contains_key(l))
+            && self.splices.len() == self.plan.splices.as_ref().map_or(0, Vec::len)
+    }
+
+    /// The statement with partitions of one shard named, `sql` being this text or another of the template.
+    pub fn spliced(&self, sql: &str, template: Option<&Template>, shard: i32) -> Option<String> {
+        let splices = self.plan.splices.as_ref()?;
+        let mut out = String::with_capacity(sql.len() + 32 * splices.len());
+        let mut at = 0;
+        for (i, splice) in splices.iter().enumerate() {
+            let start = match template {
+                Some(t) => t.offset(self.splices.get(i)?.0),
+                None => splice.start,
+            };
+            let end = start + (splice.end - splice.start);
+            let d = self.plan.tables[splice.table].relation.distribution()?;
+            out.push_str(sql.get(at..start)?);
+            out.push_str(&d.partition(shard));
+            if let Some(alias) = &splice.alias {
+                out.push_str(" AS ");
+                out.push_str(&catalog::quote_ident(alias));
+            }
+            at = end;
+        }
+        out.push_str(sql.get(at..)?);
+        Some(out)
+    }
+
+    /// The key of the prepared statement for a shard (−1: through the parent).
+    pub fn statement_key(&self, shard: i32, make: impl FnOnce() -> StatementKey) -> StatementKey {
+        *self.keys.lock().entry(shard).or_insert_with(make)
+    }
+
+    pub fn known_key(&self, shard: i32) -> Option<StatementKey> {
+        self.keys.lock().get(&shard).copied()
+    }
+}

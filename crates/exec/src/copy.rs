@@ -1,0 +1,405 @@
+//! COPY: from the client to the nodes, split by key; from the nodes to the client, one after the other.
+//!
+//! It does not know the formats (`copy_format`), nor how rows find their lanes (`sink`).
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use catalog::{Placement, Relation};
+use sql::NodeEnum;
+use sql::ast::{self, Node};
+use wire::{backend, put};
+
+use crate::capture::Consumer;
+use crate::client::{Client, PENDING_MAX};
+use crate::compiled::Compiled;
+use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Splitter};
+use crate::error::{ExecError, Result};
+use crate::request::{Bound, Request};
+use crate::route::{Forwarded, forward};
+use crate::sink::{Sink, SinkKind};
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// Runs a COPY statement. `relation`: the table it names, if it is distributed or a reference table.
+    pub async fn copy(&mut self, copy: &ast::CopyStmt, sql: &str, relation: Option<Arc<Relation>>, query: Option<Compiled>) -> Result<Forwarded> {
+        if copy.is_program || !copy.filename.is_empty() {
+            if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.tables.is_empty()) {
+                return Err(ExecError::sql("0A000", "COPY to or from a server's file or program is not supported for distributed and reference tables").hint("Use STDIN and STDOUT, or psql's \\copy."));
+            }
+            return self.copy_on(self.home(), sql, copy.is_from).await;
+        }
+        match (relation, query) {
+            (Some(r), _) if copy.is_from => self.copy_from(copy, r).await,
+            (Some(r), _) => match &r.placement {
+                Placement::Distributed(_) => self.copy_table_to(copy, &r).await,
+                _ => self.copy_on(self.home(), sql, false).await,
+            },
+            (None, Some(query)) => self.copy_query_to(copy, sql, query).await,
+            (None, None) => self.copy_on(self.home(), sql, copy.is_from).await,
+        }
+    }
+
+    /// The statement as it is on one node.
+    async fn copy_on(&mut self, node: i32, sql: &str, writes: bool) -> Result<Forwarded> {
+        let mut p = self.lane(node).await?;
+        p.wrote |= writes;
+        p.lane.put_query(sql);
+        let result = async {
+            p.lane.conn.flush().await?;
+            forward(&mut p.lane, self.client, false, None).await
+        }
+        .await;
+        self.put_back(p);
+        result
+    }
+
+    async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>) -> Result<Forwarded> {
+        let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        if copy.where_clause.is_some() && relation.is_reference() {
+            // The same condition on every node gives the same rows, unless it is volatile; COPY's WHERE allows functions.
+        }
+        let columns = match sql::names::strings(&copy.attlist)[..] {
+            [] => relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect(),
+            ref names => names
+                .iter()
+                .map(|n| relation.column(n).ok_or_else(|| ExecError::sql("42703", format!("column \"{n}\" of relation \"{}\" does not exist", relation.name))))
+                .collect::<Result<Vec<_>>>()?,
+        };
+        self.need_transaction();
+        let mut sink = Sink::open(self, relation.clone(), columns.clone(), SinkKind::Copy, &[]).await?;
+        if !sink.filled_names().is_empty() && options.format == Format::Binary {
+            sink.abort(self).await;
+            return Err(ExecError::sql("0A000", "binary COPY without values for serial or identity columns is not supported").hint("Use text or CSV, or give the values."));
+        }
+        let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
+        if let Err(e) = sink.start_copy(&text).await {
+            sink.abort(self).await;
+            return Err(e);
+        }
+        let format = i8::from(options.format == Format::Binary);
+        backend::copy_response(self.client.out(), b'G', format, columns.len());
+        self.client.flush().await?;
+        match self.pump(&options, &mut sink, columns.len()).await {
+            Ok(()) => {
+                let (count, _) = sink.finish(self).await?;
+                Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
+            }
+            Err(e) => {
+                sink.abort(self).await;
+                Err(e)
+            }
+        }
+    }
+
+    /// Reads the client's data to its end. After an error the rest of it is read and thrown away, as PostgreSQL does.
+    async fn pump(&mut self, options: &CopyOptions, sink: &mut Sink, width: usize) -> Result<()> {
+        let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
+        let wanted: Vec<usize> = sink.key_positions().iter().copied().filter(|k| *k < width).collect();
+        let mut splitter = Splitter::new(options, wanted, width);
+        let mut preamble_sent = false;
+        let mut failure: Option<ExecError> = None;
+        loop {
+            let frame = self.client.copy_frame().await?;
+            match frame.tag() {
+                b'd' if failure.is_some() => {}
+                b'd' => {
+                    let mut records = Records::default();
+                    let pushed = splitter.push(frame.body(), &mut |r, k| records.add(r, k));
+                    if let Err(e) = pushed {
+                        failure = Some(e);
+                        continue;
+                    }
+                    if let Err(e) = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await {
+                        failure = Some(e);
+                    }
+                }
+                b'c' => break,
+                b'f' => {
+                    let reason = wire::frontend::query(frame.body()).unwrap_or("").to_string();
+                    return Err(ExecError::sql("57014", format!("COPY from stdin failed: {reason}")));
+                }
+                _ => {}
+            }
+        }
+        if let Some(e) = failure {
+            return Err(match sink.node_error().await {
+                Some(from_node) => from_node,
+                None => e,
+            });
+        }
+        let mut records = Records::default();
+        splitter.finish(&mut |r, k| records.add(r, k))?;
+        deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await?;
+        if options.format == Format::Binary {
+            sink.send_all(&(-1i16).to_be_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    /// COPY table TO STDOUT: every node's rows, one node after the other.
+    async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Relation) -> Result<Forwarded> {
+        let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
+            [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
+            ref names => names.iter().map(|n| catalog::quote_ident(n)).collect(),
+        };
+        let query = format!("SELECT {} FROM {}", names.join(", "), catalog::qualified(&relation.schema, &relation.name));
+        let nodes = relation.distribution().map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>()).unwrap_or_default();
+        self.copy_nodes_to(copy, &query, &nodes).await
+    }
+
+    /// The same query on each node, its COPY data joined into one stream.
+    async fn copy_nodes_to(&mut self, copy: &ast::CopyStmt, query: &str, nodes: &std::collections::BTreeSet<i32>) -> Result<Forwarded> {
+        let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        let query = crate::render::with_now(query, &self.now);
+        let mut lanes = Vec::new();
+        for (i, node) in nodes.iter().enumerate() {
+            let mut p = self.lane(*node).await?;
+            let statement = parse_copy(&query)?;
+            let options_text = option_list(&copy.options, i == 0)?;
+            let _ = statement;
+            p.lane.put_query(&format!("COPY ({query}) TO STDOUT{options_text}"));
+            let flushed = p.lane.conn.flush().await;
+            lanes.push(p);
+            flushed?;
+        }
+        let mut count = 0;
+        let mut started = false;
+        let mut join = BinaryJoin::new();
+        let mut failure = None;
+        'lanes: for p in &mut lanes {
+            loop {
+                let frame = match p.lane.next().await {
+                    Ok(f) => f,
+                    Err(e) => {
+                        failure = Some(e.into());
+                        break 'lanes;
+                    }
+                };
+                match frame.tag() {
+                    b'H' if !started => {
+                        started = true;
+                        self.client.out().extend_from_slice(&frame.raw);
+                    }
+                    b'd' if options.format == Format::Binary => {
+                        let mut data = Vec::new();
+                        join.push(frame.body(), &mut data);
+                        if !data.is_empty() {
+                            put::copy_data(self.client.out(), &data);
+                        }
+                        self.client.relieve().await?;
+                    }
+                    b'd' => {
+                        self.client.out().extend_from_slice(&frame.raw);
+                        self.client.relieve().await?;
+                    }
+                    b'C' => count += backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
+                    b'E' => {
+                        failure = Some(crate::rows::after_error(&mut p.lane, &frame).await);
+                        break 'lanes;
+                    }
+                    b'Z' => break,
+                    _ => {}
+                }
+            }
+            join.next_stream();
+        }
+        self.abandon(lanes).await;
+        if let Some(e) = failure {
+            return Err(e);
+        }
+        if options.format == Format::Binary {
+            put::copy_data(self.client.out(), &(-1i16).to_be_bytes());
+        }
+        put::copy_done(self.client.out());
+        Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
+    }
+
+    /// COPY (query) TO STDOUT.
+    async fn copy_query_to(&mut self, copy: &ast::CopyStmt, sql: &str, query: Compiled) -> Result<Forwarded> {
+        let request = Request::simple(&query.text);
+        match self.place(&query, &request).await? {
+            crate::Placed::One(node, _) => self.copy_on(node, sql, query.plan.writes).await,
+            crate::Placed::Several(_) => {
+                let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+                let described = self.described(&query, &[]).await?;
+                let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
+                if options.format == Format::Binary {
+                    return Err(ExecError::sql("0A000", "binary COPY of this query over several nodes is not supported").hint("Use text or CSV."));
+                }
+                backend::copy_response(self.client.out(), b'H', 0, names.len());
+                let mut rows = Encoder { options: &options, out: BytesMut::new(), ready: Vec::new(), count: 0 };
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                copy_format::encode_header(&options, &names, &mut rows.out);
+                rows.cut();
+                // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
+                self.read_into(&query, &request, &mut rows).await?;
+                for data in std::mem::take(&mut rows.ready) {
+                    put::copy_data(self.client.out(), &data);
+                    self.client.relieve().await?;
+                }
+                put::copy_done(self.client.out());
+                Ok(Forwarded { tag: format!("COPY {}", rows.count), ..Default::default() })
+            }
+        }
+    }
+}
+
+/// Records of one CopyData message, with their key values.
+#[derive(Default)]
+struct Records {
+    data: Vec<u8>,
+    ends: Vec<usize>,
+    keys: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+impl Records {
+    fn add(&mut self, record: &[u8], keys: &[Option<&[u8]>]) -> Result<()> {
+        self.data.extend_from_slice(record);
+        self.ends.push(self.data.len());
+        self.keys.push(keys.iter().map(|k| k.map(<[u8]>::to_vec)).collect());
+        Ok(())
+    }
+}
+
+async fn deliver(options: &CopyOptions, sink: &mut Sink, splitter: &Splitter, preamble_sent: &mut bool, records: &Records, filled: &[String]) -> Result<()> {
+    if !*preamble_sent
+        && let Some(preamble) = splitter.preamble()
+    {
+        let mut header = preamble.to_vec();
+        if !filled.is_empty() && options.format != Format::Binary {
+            header.clear();
+            let names: Vec<&str> = filled.iter().map(String::as_str).collect();
+            copy_format::append_header_fields(options, preamble, &names, &mut header);
+        }
+        sink.send_all(&header).await?;
+        *preamble_sent = true;
+    }
+    let binary = options.format == Format::Binary;
+    let given = sink.given();
+    let mut start = 0;
+    let mut line = Vec::new();
+    for (end, keys) in records.ends.iter().zip(&records.keys) {
+        let record = &records.data[start..*end];
+        start = *end;
+        let values = sink.next_values().await?;
+        let mut given_keys = keys.iter();
+        let all: Vec<Option<&[u8]>> = sink
+            .key_positions()
+            .iter()
+            .map(|k| match *k {
+                usize::MAX => None,
+                k if k < given => given_keys.next().and_then(|v| v.as_deref()),
+                k => Some(values[k - given].as_bytes()),
+            })
+            .collect();
+        let lanes = sink.lanes_for(&all, binary)?;
+        if values.is_empty() {
+            sink.send(lanes, record).await?;
+        } else {
+            line.clear();
+            let filled: Vec<Option<&str>> = values.iter().map(|v| Some(v.as_str())).collect();
+            copy_format::append_fields(options, record, &filled, &mut line);
+            sink.send(lanes, &line).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Formats caught rows as COPY data.
+struct Encoder<'o> {
+    options: &'o CopyOptions,
+    out: BytesMut,
+    ready: Vec<Bytes>,
+    count: u64,
+}
+
+impl Encoder<'_> {
+    fn cut(&mut self) {
+        if !self.out.is_empty() {
+            self.ready.push(self.out.split().freeze());
+        }
+    }
+}
+
+impl Consumer for Encoder<'_> {
+    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        copy_format::encode_row(self.options, values, &mut self.out);
+        self.count += 1;
+        if self.out.len() > PENDING_MAX {
+            self.cut();
+        }
+        let held: usize = self.ready.iter().map(Bytes::len).sum::<usize>() + self.out.len();
+        if self.count % 1024 == 0 && held > crate::gather::PARTIAL_BYTES_MAX {
+            return Err(ExecError::sql("54000", "the result of this COPY is too large to be sorted or aggregated in one place").hint("Copy the table itself, or narrow the query."));
+        }
+        self.cut_last();
+        Ok(())
+    }
+}
+
+impl Encoder<'_> {
+    fn cut_last(&mut self) {
+        if self.count == 1 || self.out.len() > PENDING_MAX / 2 {
+            self.cut();
+        } else if self.count % 16 == 0 {
+            self.cut();
+        }
+    }
+}
+
+fn format_error(e: copy_format::CopyError) -> ExecError {
+    ExecError::sql(e.sqlstate(), e.to_string())
+}
+
+impl From<copy_format::CopyError> for ExecError {
+    fn from(e: copy_format::CopyError) -> Self {
+        format_error(e)
+    }
+}
+
+fn parse_copy(query: &str) -> Result<NodeEnum> {
+    sql::parse(query, true)?.pop().ok_or_else(|| ExecError::internal("empty COPY query"))
+}
+
+/// The text of the same COPY for a node, perhaps with other columns.
+fn copy_text(copy: &ast::CopyStmt, table: Option<(&str, &str, &[String])>, from: bool) -> Result<String> {
+    let mut c = copy.clone();
+    if let Some((schema, name, columns)) = table {
+        if let Some(r) = &mut c.relation {
+            r.schemaname = schema.to_string();
+            r.relname = name.to_string();
+        }
+        let unquote = |n: &String| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map(|n| n.replace("\"\"", "\"")).unwrap_or_else(|| n.clone());
+        c.attlist = columns.iter().map(|n| sql::build::string(&unquote(n))).collect();
+    }
+    c.is_from = from;
+    Ok(sql::deparse(&NodeEnum::CopyStmt(Box::new(c)))?)
+}
+
+/// The option list of a COPY as text; only the first node writes the header.
+fn option_list(options: &[Node], first: bool) -> Result<String> {
+    let mut c = ast::CopyStmt {
+        relation: Some(ast::RangeVar { relname: "t".into(), inh: true, relpersistence: "p".into(), ..Default::default() }),
+        options: options.to_vec(),
+        ..Default::default()
+    };
+    if !first {
+        c.options.retain(|o| !matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "header"));
+    }
+    let text = sql::deparse(&NodeEnum::CopyStmt(Box::new(c)))?;
+    let at = text.find("TO STDOUT").map(|i| i + "TO STDOUT".len()).ok_or_else(|| ExecError::internal("COPY options could not be written"))?;
+    Ok(text[at..].to_string())
+}
+
+/// The part of a Bind behind its names, written anew from its pieces.
+pub fn bind_tail(bound: &Bound) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_u16(bound.formats.len() as u16);
+    bound.formats.iter().for_each(|f| out.put_i16(*f));
+    out.put_u16(bound.values.len() as u16);
+    bound.values.iter().for_each(|v| put::value(&mut out, v.as_deref()));
+    out.put_u16(bound.result_formats.len() as u16);
+    bound.result_formats.iter().for_each(|f| out.put_i16(*f));
+    out.freeze()
+}

@@ -1,0 +1,100 @@
+//! What PostgreSQL says of a statement: the types of its parameters and the columns of its result.
+
+use std::sync::Arc;
+
+use wire::backend::{self, Field};
+use wire::{ErrorFields, put};
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+#[derive(Clone, Debug, Default)]
+pub struct Described {
+    pub params: Vec<u32>,
+    /// `None`: it returns no rows.
+    pub fields: Option<Vec<Field>>,
+}
+
+/// The columns of a part: as described, and the names by which their texts are cast back.
+#[derive(Clone, Debug)]
+pub struct PartColumns {
+    pub fields: Vec<Field>,
+    pub types: Vec<String>,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// The columns of every part of a read, asked once.
+    pub async fn part_columns(&mut self, compiled: &Compiled, parts: &[plan::Part], params: &[u32]) -> Result<Arc<Vec<PartColumns>>> {
+        if let Some(p) = compiled.parts.get() {
+            return Ok(p.clone());
+        }
+        let mut all = Vec::with_capacity(parts.len());
+        for part in parts {
+            let sql = crate::render::with_now(&part.sql, &self.now);
+            let fields = self.describe_text(&sql, params).await?.fields.unwrap_or_default();
+            all.push(PartColumns { types: self.type_names(&fields).await?, fields });
+        }
+        let all = Arc::new(all);
+        let _ = compiled.parts.set(all.clone());
+        Ok(all)
+    }
+
+    /// `format_type` of each column; anonymous rows have none and can't travel as text.
+    pub async fn type_names(&mut self, fields: &[Field]) -> Result<Vec<String>> {
+        if fields.iter().any(|f| f.type_oid == 2249) {
+            return Err(ExecError::sql("0A000", "anonymous row values are not supported over several nodes").hint("Select the columns by themselves."));
+        }
+        if fields.is_empty() {
+            return Ok(vec![]);
+        }
+        let columns: Vec<String> = fields.iter().map(|f| format!("pg_catalog.format_type({}, {})", f.type_oid, f.typmod)).collect();
+        let rows = self.ask_home(&format!("SELECT {}", columns.join(", "))).await?;
+        let row = rows.into_iter().next().unwrap_or_default();
+        Ok(row.into_iter().map(|t| t.unwrap_or_else(|| "text".into())).collect())
+    }
+
+    /// Asks once for each compiled statement; the answer is kept with it.
+    pub async fn described(&mut self, compiled: &Compiled, types: &[u32]) -> Result<Arc<Described>> {
+        if let Some(d) = compiled.described.get() {
+            return Ok(d.clone());
+        }
+        let described = Arc::new(self.describe_text(&compiled.text, types).await?);
+        // In a transaction that changed the schema the answer may not hold for others.
+        let _ = compiled.described.set(described.clone());
+        Ok(described)
+    }
+
+    /// Describes any statement on home: it has every table, and its object ids are the herd's.
+    pub async fn describe_text(&mut self, sql: &str, types: &[u32]) -> Result<Described> {
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        put::parse(p.lane.conn.out(), "", sql, types);
+        put::describe(p.lane.conn.out(), b'S', "");
+        put::sync(p.lane.conn.out());
+        p.lane.conn.sent_sync();
+        let described = async {
+            p.lane.conn.flush().await?;
+            let mut described = Described::default();
+            let mut error = None;
+            loop {
+                let frame = p.lane.next().await?;
+                match frame.tag() {
+                    b't' => described.params = backend::parse_parameter_description(frame.body())?,
+                    b'T' => described.fields = Some(backend::parse_row_description(frame.body())?),
+                    b'E' => error = Some(ErrorFields::parse(frame.body())?),
+                    b'Z' => break,
+                    _ => {}
+                }
+            }
+            match error {
+                Some(e) => Err(ExecError::Sql(Box::new(e))),
+                None => Ok(described),
+            }
+        }
+        .await;
+        self.put_back(p);
+        described
+    }
+}

@@ -1,0 +1,77 @@
+//! What can go wrong while a plan runs, and what the client is told. SQLSTATEs of refusals come from the planner,
+//! those of nodes from PostgreSQL itself.
+
+use pool::PoolError;
+use wire::{ErrorFields, WireError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// An error the client gets as it is.
+    #[error("{}", .0.message())]
+    Sql(Box<ErrorFields>),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error(transparent)]
+    Refused(#[from] plan::Refusal),
+    /// The client is gone or breaks the protocol: the session ends.
+    #[error("client: {0}")]
+    Client(String),
+}
+
+impl ExecError {
+    pub fn sql(code: &str, message: impl Into<String>) -> Self {
+        ExecError::Sql(Box::new(ErrorFields::error(code, message)))
+    }
+
+    pub fn hint(self, hint: &str) -> Self {
+        match self {
+            ExecError::Sql(f) => ExecError::Sql(Box::new(f.hint(hint))),
+            other => other,
+        }
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::sql("XX000", message)
+    }
+
+    pub fn code(&self) -> String {
+        self.to_fields().code().to_string()
+    }
+
+    pub fn to_fields(&self) -> ErrorFields {
+        match self {
+            ExecError::Sql(fields) => (**fields).clone(),
+            ExecError::Pool(e) => {
+                let mut fields = e.to_fields();
+                // The node's connection ends, not the client's.
+                if fields.is_fatal() {
+                    fields.set(b'S', "ERROR");
+                    fields.set(b'V', "ERROR");
+                }
+                fields
+            }
+            ExecError::Refused(r) => {
+                let fields = ErrorFields::error(r.sqlstate, r.message.clone());
+                match &r.hint {
+                    Some(hint) => fields.hint(hint.clone()),
+                    None => fields,
+                }
+            }
+            ExecError::Client(message) => ErrorFields::fatal("08P01", message.clone()),
+        }
+    }
+}
+
+impl From<WireError> for ExecError {
+    fn from(e: WireError) -> Self {
+        ExecError::Pool(PoolError::Wire(e))
+    }
+}
+
+impl From<sql::SyntaxError> for ExecError {
+    fn from(e: sql::SyntaxError) -> Self {
+        ExecError::sql("42601", e.message)
+    }
+}
+
+pub type Result<T> = std::result::Result<T, ExecError>;

@@ -1,0 +1,74 @@
+//! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there.
+
+use bytes::Bytes;
+use plan::MultiSelect;
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::describe::Described;
+use crate::error::{ExecError, Result};
+use crate::gather::Arrays;
+use crate::render;
+use crate::request::{Bound, Request};
+use crate::route::forward;
+use crate::rows;
+use crate::work::Work;
+
+const TEXT_ARRAY: u32 = 1009;
+
+impl<C: Client> Work<'_, C> {
+    /// Collects all parts and runs `sql` over them.
+    pub async fn finish(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect, sql: &str, described: &Described) -> Result<String> {
+        let bound = parameters(request, described);
+        let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
+        let mut arrays = Vec::with_capacity(m.parts.len());
+        for (part, c) in m.parts.iter().zip(columns.iter()) {
+            let nodes = self.part_nodes(compiled, request, part).await?;
+            arrays.push(self.collect(&nodes, &part.sql, &bound, c.fields.len()).await?);
+        }
+        self.finish_over(compiled, request, sql, described, &mut arrays).await
+    }
+
+    /// Runs `sql` over answers that are already here.
+    pub async fn finish_over(&mut self, compiled: &Compiled, request: &Request<'_>, sql: &str, described: &Described, arrays: &mut [Arrays]) -> Result<String> {
+        let mut bound = parameters(request, described);
+        let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
+        let mut sql = render::with_now(sql, &self.now);
+        let mut formats: Vec<i16> = (0..bound.values.len()).map(|i| bound.format(i)).collect();
+        for (n, (a, c)) in arrays.iter_mut().zip(columns.iter()).enumerate() {
+            let source = render::unnest(bound.values.len() + 1, &c.types);
+            sql = render::with_part(&sql, n, &source, &c.types);
+            let values: Vec<Option<Bytes>> = a.finish();
+            bound.types.extend(values.iter().map(|_| TEXT_ARRAY));
+            formats.extend(values.iter().map(|_| 0));
+            bound.values.extend(values);
+        }
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        rows::send(&mut p.lane, &sql, &bound.types, &formats, &bound.values, request.result_formats());
+        let result = async {
+            p.lane.conn.flush().await?;
+            self.describe_to_client(request, described);
+            forward(&mut p.lane, self.client, false, None).await
+        }
+        .await;
+        self.put_back(p);
+        Ok(result?.tag)
+    }
+
+    /// RowDescription, where the protocol wants it: of the statement as PostgreSQL itself described it.
+    pub fn describe_to_client(&mut self, request: &Request<'_>, described: &Described) {
+        if request.is_simple()
+            && let Some(fields) = &described.fields
+        {
+            wire::backend::row_description(self.client.out(), fields);
+        }
+    }
+}
+
+/// The client's parameters with all their types known.
+pub fn parameters(request: &Request<'_>, described: &Described) -> Bound {
+    let mut bound = request.bound.cloned().unwrap_or_default();
+    bound.types = described.params.clone();
+    bound
+}

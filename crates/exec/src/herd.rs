@@ -1,0 +1,102 @@
+//! What all sessions of a router share: pools, the current snapshot, counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use catalog::{NodeId, Snapshot};
+use pool::{Conn, Login, NodeTarget, PoolError, Pools, TlsMode};
+use tokio::sync::Mutex;
+use txn::Identity;
+
+use crate::compiled::Epoch;
+use crate::error::{ExecError, Result};
+
+#[derive(Clone, Debug)]
+pub struct HerdConfig {
+    pub home: NodeTarget,
+    /// Who the router itself logs in as: must be a superuser (or own what it manages).
+    pub admin: Login,
+    pub default_shards: i32,
+    pub connect_timeout: Duration,
+}
+
+pub struct Herd {
+    pub pools: Pools,
+    pub config: HerdConfig,
+    pub epoch: ArcSwap<Epoch>,
+    pub router: u64,
+    transactions: AtomicU64,
+    refreshing: Mutex<()>,
+}
+
+impl Herd {
+    pub fn new(config: HerdConfig, pools: Pools, snapshot: Snapshot, router: u64) -> Self {
+        Herd {
+            pools,
+            config,
+            epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
+            router,
+            transactions: AtomicU64::new(1),
+            refreshing: Mutex::new(()),
+        }
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity { herd: self.epoch.load().snapshot.herd_id.clone(), router: self.router }
+    }
+
+    pub fn next_transaction(&self) -> u64 {
+        self.transactions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How to reach a node. TLS as for home, but for sockets.
+    pub fn target(&self, snapshot: &Snapshot, node: NodeId) -> Result<NodeTarget> {
+        if node == snapshot.home {
+            return Ok(self.config.home.clone());
+        }
+        let n = snapshot.node(node).ok_or_else(|| ExecError::internal(format!("node {node} is not in the catalog")))?;
+        let tls = if n.host.starts_with('/') { TlsMode::Disable } else { self.config.home.tls.clone() };
+        Ok(NodeTarget { host: n.host.clone(), port: n.port, database: n.database.clone(), tls })
+    }
+
+    pub async fn admin(&self, snapshot: &Snapshot, node: NodeId) -> Result<Conn> {
+        let target = self.target(snapshot, node)?;
+        Ok(Conn::connect(&target, &self.config.admin, &ADMIN_STARTUP, self.config.connect_timeout).await?)
+    }
+
+    /// Loads the catalog anew, unless somebody did while we waited and it is at least as new as `epoch`.
+    pub async fn refresh(&self, at_least: Option<i64>) -> Result<()> {
+        let _guard = self.refreshing.lock().await;
+        let current = self.epoch.load().snapshot.clone();
+        if at_least.is_some_and(|e| current.epoch >= e) {
+            return Ok(());
+        }
+        let mut conn = Conn::connect(&self.config.home, &self.config.admin, &ADMIN_STARTUP, self.config.connect_timeout).await?;
+        let snapshot = load(&mut conn, Some(&current)).await?;
+        self.epoch.store(Arc::new(Epoch::new(snapshot)));
+        Ok(())
+    }
+}
+
+/// Settings of the router's own connections: nothing a client sets reaches them.
+pub const ADMIN_STARTUP: [(&str, &str); 3] =
+    [("client_encoding", "UTF8"), ("application_name", "herd router"), ("options", "-c search_path=pg_catalog -c DateStyle=ISO -c IntervalStyle=postgres")];
+
+pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot> {
+    catalog::load_with(q, previous).await.map_err(catalog_error)
+}
+
+pub fn catalog_error(e: catalog::CatalogError<PoolError>) -> ExecError {
+    match e {
+        catalog::CatalogError::Query(e) => ExecError::Pool(e),
+        catalog::CatalogError::Refused(refusal) => refused(&refusal),
+        other => ExecError::sql(other.sqlstate().unwrap_or("XX000"), other.to_string()),
+    }
+}
+
+pub fn refused(refusal: &catalog::Refusal) -> ExecError {
+    let fields = wire::ErrorFields::error(refusal.sqlstate(), refusal.message.clone());
+    ExecError::Sql(Box::new(if refusal.hint.is_empty() { fields } else { fields.hint(refusal.hint.clone()) }))
+}

@@ -1,0 +1,138 @@
+//! `INSERT … SELECT`: on the nodes where rows stay where they are, otherwise through the router.
+//!
+//! Through the router, the source's rows are caught instead of being sent to the client, and go on as COPY (or, with ON
+//! CONFLICT or RETURNING, as INSERTs of whole batches) to the nodes they belong to.
+
+use std::collections::BTreeSet;
+
+use plan::{InsertSelect, Multi};
+
+use crate::capture::{Capture, Consumer};
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::error::{ExecError, Result};
+use crate::finish::parameters;
+use crate::request::{Literals, Request};
+use crate::sink::{Sink, SinkKind};
+use crate::statement::Placed;
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    pub async fn insert_select(&mut self, compiled: &Compiled, request: &Request<'_>, i: &InsertSelect, nodes: &BTreeSet<i32>) -> Result<String> {
+        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let described = self.described(compiled, &types).await?;
+        let bound = parameters(request, &described);
+        if let Some(sql) = &i.colocated {
+            self.describe_to_client(request, &described);
+            let count = self.everywhere(nodes, sql, &bound, request).await?;
+            return Ok(format!("INSERT 0 {count}"));
+        }
+        if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
+            // The source is read outside the transaction's own connections, so it would miss what they did.
+            return Err(ExecError::sql("0A000", "INSERT … SELECT between different shards is not supported in a transaction that has already written")
+                .hint("Run it first in the transaction, or by itself."));
+        }
+        let source = self.source(i, &bound.types).await?;
+        let kind = if i.tail.is_empty() { SinkKind::Copy } else { SinkKind::Insert { head: i.head.clone(), tail: i.tail.clone(), returning: i.returning } };
+        self.need_transaction();
+        let mut sink = Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats()).await?;
+        // The source's rows are text, whatever the client wants of RETURNING.
+        let mut text = bound.clone();
+        text.result_formats.clear();
+        text.tail = crate::copy::bind_tail(&text);
+        let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
+        if let Err(e) = self.catch(&source, &inner, &mut sink).await {
+            sink.abort(self).await;
+            return Err(e);
+        }
+        let (count, returned) = sink.finish(self).await?;
+        if i.returning {
+            self.describe_to_client(request, &described);
+            for row in returned {
+                self.client.out().extend_from_slice(&row);
+                self.client.relieve().await?;
+            }
+        }
+        Ok(format!("INSERT 0 {count}"))
+    }
+
+    /// The source compiled, with casts to the target's types where PostgreSQL would coerce on assignment.
+    async fn source(&mut self, i: &InsertSelect, types: &[u32]) -> Result<Compiled> {
+        let compiled = Compiled::new((*i.source).clone(), &i.source_sql, 0, None);
+        let fields = self.described(&compiled, types).await?.fields.clone().unwrap_or_default();
+        if fields.len() > i.columns.len() {
+            return Err(ExecError::sql("42601", "INSERT has more expressions than target columns"));
+        }
+        if fields.len() < i.columns.len() {
+            return Err(ExecError::sql("42601", "INSERT has more target columns than expressions"));
+        }
+        let targets: Vec<_> = i.columns.iter().map(|c| &i.relation.columns[*c]).collect();
+        if fields.iter().zip(&targets).all(|(f, c)| f.type_oid == c.type_oid) {
+            return Ok(compiled);
+        }
+        let casts: Vec<String> = targets.iter().enumerate().map(|(n, c)| format!("s.c{n}::{}", without_modifier(&c.type_name))).collect();
+        let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
+        let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
+        let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
+        let path: Vec<String> = vec!["pg_catalog".into(), "public".into()];
+        let cx = plan::Context { snapshot: &self.epoch.snapshot, search_path: &path, temporary: &[] };
+        Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
+    }
+
+    /// Runs the source, on connections of its own, with its rows going into the sink.
+    async fn catch(&mut self, source: &Compiled, request: &Request<'_>, sink: &mut Sink) -> Result<()> {
+        sink.start().await?;
+        self.read_into(source, request, sink).await
+    }
+
+    /// Runs a read on connections of its own; its rows go to the consumer.
+    pub async fn read_into<R: Consumer>(&mut self, source: &Compiled, request: &Request<'_>, consumer: &mut R) -> Result<()> {
+        let mut reading = txn::Transaction::default();
+        let mut pinned = None;
+        let mut capture = Capture::new(consumer);
+        let mut reader = Work {
+            herd: self.herd,
+            epoch: self.epoch,
+            login: self.login,
+            settings: self.settings,
+            transaction: &mut reading,
+            client: &mut capture,
+            pinned: &mut pinned,
+            now: self.now.clone(),
+        };
+        let read = match reader.read(source, request).await {
+            Ok(_) => capture.flush().await,
+            Err(e) => Err(e),
+        };
+        match (read, capture.failure.take()) {
+            (_, Some(failure)) => Err(failure),
+            (read, None) => read,
+        }
+    }
+
+    /// As [`run`](Self::run), for reads only (so that reading never needs another insert's future inside itself).
+    pub async fn read(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<String> {
+        match self.place(compiled, request).await? {
+            Placed::One(node, shard) => Ok(self.route(compiled, request, node, shard).await?.tag),
+            Placed::Several(_) => match &compiled.plan.multi {
+                Multi::Select(m) => self.multi_select(compiled, request, m).await,
+                Multi::Refuse(refusal) => Err(refusal.clone().into()),
+                _ => Err(ExecError::internal("not a read")),
+            },
+        }
+    }
+}
+
+/// `character varying(20)` → `character varying`: the modifier is applied, and errors, on assignment.
+fn without_modifier(type_name: &str) -> String {
+    match (type_name.find('('), type_name.rfind(')')) {
+        (Some(a), Some(b)) if a < b => {
+            let base = format!("{}{}", &type_name[..a], &type_name[b + 1..]);
+            match base.trim() {
+                "character" => "bpchar".to_string(),
+                other => other.to_string(),
+            }
+        }
+        _ => type_name.to_string(),
+    }
+}

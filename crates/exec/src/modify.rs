@@ -1,0 +1,87 @@
+//! The same UPDATE or DELETE on every node: counts are added up, RETURNING rows follow each other.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use txn::Participant;
+use wire::backend;
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::render;
+use crate::request::{Bound, Request};
+use crate::rows::{self, Reply};
+use crate::work::Work;
+
+/// One node's answer to a write.
+pub struct Answer {
+    pub rows: Vec<Bytes>,
+    pub tag: String,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Sends a text to nodes in one transaction; rows go to the client as they come. The rows counted are returned.
+    pub async fn everywhere(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, request: &Request<'_>) -> Result<u64> {
+        let texts: Vec<(NodeId, String)> = nodes.iter().map(|n| (*n, sql.to_string())).collect();
+        let mut lanes = self.write(&texts, bound, request).await?;
+        let mut count = 0;
+        let mut failure = None;
+        for p in &mut lanes {
+            match self.read_answer(p, true).await {
+                Ok(answer) => count += backend::rows_of_tag(&answer.tag),
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        self.abandon(lanes).await;
+        failure.map_or(Ok(count), Err)
+    }
+
+    /// Sends each node its own text. More than one node, and a transaction is needed.
+    pub async fn write(&mut self, texts: &[(NodeId, String)], bound: &Bound, request: &Request<'_>) -> Result<Vec<Participant>> {
+        if texts.len() > 1 {
+            self.need_transaction();
+        }
+        let mut lanes = Vec::with_capacity(texts.len());
+        for (node, sql) in texts {
+            let mut p = match self.lane(*node).await {
+                Ok(p) => p,
+                Err(e) => {
+                    self.abandon(lanes).await;
+                    return Err(e);
+                }
+            };
+            p.wrote = true;
+            let sql = render::with_now(sql, &self.now);
+            let foreign = *node != self.home();
+            let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
+            rows::send(&mut p.lane, &sql, &types, &bound.formats, &bound.values, request.result_formats());
+            let flushed = p.lane.conn.flush().await;
+            lanes.push(p);
+            if let Err(e) = flushed {
+                self.abandon(lanes).await;
+                return Err(e.into());
+            }
+        }
+        Ok(lanes)
+    }
+
+    /// Reads one node's answer. `forward`: its rows go to the client at once, otherwise they are kept.
+    pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Answer> {
+        let mut answer = Answer { rows: vec![], tag: String::new() };
+        loop {
+            match rows::next(&mut p.lane).await? {
+                Reply::Row(frame) if forward => {
+                    self.client.out().extend_from_slice(&frame.raw);
+                    self.client.relieve().await?;
+                }
+                Reply::Row(frame) => answer.rows.push(frame.raw),
+                Reply::Complete(tag) => answer.tag = tag,
+                Reply::Done => return Ok(answer),
+                Reply::Described(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Partitions' names in errors turned back into what the user knows: table, constraint and index names.
+//!
+//! The names of partitions follow from the snapshot; those of their indexes are looked up on the node, only when an
+//! error names one.
+
+use catalog::{NodeId, Snapshot};
+use wire::ErrorFields;
+
+use crate::error::ExecError;
+use crate::herd::Herd;
+
+const SCHEMA: &str = "herd_shards";
+
+/// Restores names in an error that came from `node`.
+pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mut ErrorFields) {
+    let about_shard = fields.get(b's') == Some(SCHEMA);
+    if let (true, Some(constraint)) = (about_shard, fields.get(b'n').map(str::to_string))
+        && let Some(parent) = parent_constraint(herd, snapshot, node, &constraint).await
+    {
+        replace(fields, &constraint, &parent);
+        fields.set(b'n', parent);
+    }
+    rename_tables(snapshot, fields);
+}
+
+/// Restores table names alone: no node is asked.
+pub fn rename_tables(snapshot: &Snapshot, fields: &mut ErrorFields) {
+    let mut renamed = Vec::new();
+    for code in [b'M', b'D', b'H', b'W', b't'] {
+        let Some(text) = fields.get(code) else { continue };
+        for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')) {
+            if let Some((schema, name)) = table_of(snapshot, word) {
+                renamed.push((word.to_string(), schema, name));
+            }
+        }
+    }
+    for (partition, schema, name) in renamed {
+        replace(fields, &format!("{SCHEMA}.{partition}"), &name);
+        replace(fields, &partition, &name);
+        if fields.get(b't') == Some(&partition) {
+            fields.set(b't', name.clone());
+        }
+        if fields.get(b's') == Some(SCHEMA) {
+            fields.set(b's', schema);
+        }
+    }
+}
+
+fn replace(fields: &mut ErrorFields, from: &str, to: &str) {
+    for code in [b'M', b'D', b'H', b'W'] {
+        if let Some(text) = fields.get(code)
+            && text.contains(from)
+        {
+            let text = text.replace(&format!("\"{from}\""), &format!("\"{to}\"")).replace(&format!("{SCHEMA}.{from}"), to);
+            fields.set(code, text);
+        }
+    }
+}
+
+/// The table a partition's name belongs to.
+fn table_of(snapshot: &Snapshot, word: &str) -> Option<(String, String)> {
+    let (prefix, number) = word.rsplit_once('_')?;
+    number.parse::<i32>().ok()?;
+    let relation = snapshot.relations.values().find(|r| r.distribution().is_some_and(|d| d.prefix == prefix))?;
+    Some((relation.schema.clone(), relation.name.clone()))
+}
+
+/// The parent's name of a partition's index or constraint.
+async fn parent_constraint(herd: &Herd, snapshot: &Snapshot, node: NodeId, name: &str) -> Option<String> {
+    let sql = format!(
+        "SELECT coalesce(
+            (SELECT p.relname FROM pg_catalog.pg_class c
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = '{SCHEMA}'
+               JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
+               JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
+              WHERE c.relname = {0} AND c.relkind IN ('i', 'I') LIMIT 1),
+            (SELECT p.conname FROM pg_catalog.pg_constraint c
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace AND n.nspname = '{SCHEMA}'
+               JOIN pg_catalog.pg_constraint p ON p.oid = c.conparentid
+              WHERE c.conname = {0} LIMIT 1))",
+        catalog::quote_literal(name)
+    );
+    let target = herd.target(snapshot, node).ok()?;
+    let mut conn = herd.pools.get(&target, &herd.config.admin).await.ok()?;
+    let rows = conn.simple(&sql).await.ok()?;
+    rows.into_iter().next()?.into_iter().next()?
+}
+
+/// Restores names in an error of this statement, wherever it came from: nodes are asked in turn.
+pub async fn restore_error(herd: &Herd, snapshot: &Snapshot, error: ExecError) -> ExecError {
+    let fields = error.to_fields();
+    if matches!(error, ExecError::Client(_) | ExecError::Refused(_)) {
+        return error;
+    }
+    let mut restored = fields.clone();
+    if fields.get(b's') == Some(SCHEMA) && fields.get(b'n').is_some() {
+        for node in &snapshot.nodes {
+            let mut attempt = fields.clone();
+            restore(herd, snapshot, node.id, &mut attempt).await;
+            let done = attempt.get(b'n') != fields.get(b'n');
+            restored = attempt;
+            if done {
+                break;
+            }
+        }
+    } else {
+        rename_tables(snapshot, &mut restored);
+    }
+    if restored == fields { error } else { ExecError::Sql(Box::new(restored)) }
+}

@@ -1,0 +1,56 @@
+//! One execution of a statement: its text, and its parameters if it came by the extended protocol.
+
+use bytes::Bytes;
+use sql::template::Template;
+use wire::frontend;
+
+/// Parameters and formats of a Bind, kept as they came.
+#[derive(Clone, Debug, Default)]
+pub struct Bound {
+    /// Type oids as the client declared them or PostgreSQL inferred them.
+    pub types: Vec<u32>,
+    pub formats: Vec<i16>,
+    pub values: Vec<Option<Bytes>>,
+    pub result_formats: Vec<i16>,
+    /// All of Bind behind the names, for forwarding.
+    pub tail: Bytes,
+}
+
+impl Bound {
+    pub fn format(&self, i: usize) -> i16 {
+        frontend::format_of(&self.formats, i)
+    }
+
+    pub fn result_format(&self, i: usize) -> i16 {
+        frontend::format_of(&self.result_formats, i)
+    }
+}
+
+pub struct Request<'r> {
+    pub sql: &'r str,
+    /// `None`: simple protocol, everything is text and rows are described.
+    pub bound: Option<&'r Bound>,
+    pub literals: Literals<'r>,
+}
+
+/// Where the values of the plan's literals are: in the plan itself, or in another statement of its template.
+#[derive(Clone, Copy)]
+pub enum Literals<'r> {
+    Own,
+    Template(&'r Template),
+}
+
+impl<'r> Request<'r> {
+    pub fn simple(sql: &'r str) -> Self {
+        Request { sql, bound: None, literals: Literals::Own }
+    }
+
+    pub fn is_simple(&self) -> bool {
+        self.bound.is_none()
+    }
+
+    /// The result formats for a node: everything text in the simple protocol.
+    pub fn result_formats(&self) -> &[i16] {
+        self.bound.map(|b| &b.result_formats[..]).unwrap_or(&[])
+    }
+}

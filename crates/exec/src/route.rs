@@ -1,0 +1,208 @@
+//! Runs a statement on one node: rows are forwarded as they come, in runs, without being looked at.
+
+use pool::StatementKey;
+use txn::{Lane, Participant};
+use wire::frame::{self, HEADER_LEN};
+use wire::{ErrorFields, backend, put};
+
+use crate::client::{Client, PENDING_MAX};
+use crate::compiled::Compiled;
+use crate::error::{ExecError, Result};
+use crate::request::{Literals, Request};
+use crate::work::Work;
+
+/// Messages longer than this from a node are a fault (PostgreSQL's own limit is 1 GiB).
+const FRAME_MAX: usize = 1 << 30;
+
+/// What came of forwarding.
+#[derive(Debug, Default)]
+pub struct Forwarded {
+    pub tag: String,
+    pub empty: bool,
+    pub suspended: bool,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// The whole statement on one node; `shard`: name that shard's partitions instead of the parents.
+    pub async fn route(&mut self, compiled: &Compiled, request: &Request<'_>, node: i32, shard: Option<i32>) -> Result<Forwarded> {
+        let shard = shard.filter(|_| compiled.plan.splices.is_some() && !compiled.plan.tables.is_empty());
+        let mut p = self.lane(node).await?;
+        p.wrote |= compiled.plan.writes;
+        let template = match request.literals {
+            Literals::Template(t) => Some(t),
+            Literals::Own => None,
+        };
+        let spliced = |shard| compiled.spliced(request.sql, template, shard);
+        match request.bound {
+            None => {
+                let text = shard.and_then(spliced);
+                p.lane.put_query(text.as_deref().unwrap_or(request.sql));
+            }
+            Some(bound) => {
+                let number = shard.unwrap_or(-1);
+                let foreign = node != self.home();
+                // Types of users' own have other oids on other nodes: there they are inferred.
+                let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
+                let make = || {
+                    let text = shard.and_then(spliced);
+                    StatementKey::of(text.as_deref().unwrap_or(request.sql), &types)
+                };
+                let key = if types == bound.types { compiled.statement_key(number, make) } else { make() };
+                match p.lane.conn.statements.get(&key) {
+                    Some(name) => put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail),
+                    None => {
+                        let (name, evicted) = p.lane.conn.statements.insert(key);
+                        let out = p.lane.conn.out();
+                        if let Some(old) = evicted {
+                            put::close(out, b'S', &old);
+                        }
+                        let text = shard.and_then(spliced);
+                        put::parse(out, &name, text.as_deref().unwrap_or(request.sql), &types);
+                        put::bind_tail(out, "", &name, &bound.tail);
+                        // Until it has proved itself, a failed Parse must not leave a name behind.
+                        put::execute(out, "", 0);
+                        put::sync(out);
+                        p.lane.conn.sent_sync();
+                        let result = self.finish_route(&mut p, compiled, request).await;
+                        if result.is_err() {
+                            p.lane.conn.statements.remove(&key);
+                        }
+                        self.put_back(p);
+                        return result;
+                    }
+                }
+                put::execute(p.lane.conn.out(), "", 0);
+                put::sync(p.lane.conn.out());
+                p.lane.conn.sent_sync();
+            }
+        }
+        let result = self.finish_route(&mut p, compiled, request).await;
+        self.put_back(p);
+        result
+    }
+
+    async fn finish_route(&mut self, p: &mut Participant, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
+        p.lane.conn.flush().await?;
+        let fix = (p.lane.node != self.home()).then_some(compiled);
+        forward(&mut p.lane, self.client, request.is_simple(), fix).await
+    }
+}
+
+/// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
+/// `described`: RowDescription goes to the client too. `fix`: object ids in it are this node's and must become home's.
+pub async fn forward<C: Client>(lane: &mut Lane, client: &mut C, described: bool, fix: Option<&Compiled>) -> Result<Forwarded> {
+    lane.settle_before().await?;
+    let mut done = Forwarded::default();
+    let mut error: Option<ErrorFields> = None;
+    loop {
+        // A run of rows is copied to the client in one piece.
+        let rbuf = lane.conn.rbuf();
+        let mut at = 0;
+        while rbuf.len() - at >= HEADER_LEN && rbuf[at] == b'D' {
+            match frame::peek(&rbuf[at..], FRAME_MAX) {
+                Ok(Some((_, len))) if rbuf.len() - at >= len => at += len,
+                _ => break,
+            }
+        }
+        if at > 0 {
+            let run = rbuf.split_to(at);
+            if error.is_none() {
+                client.out().extend_from_slice(&run);
+                client.relieve().await?;
+            }
+            continue;
+        }
+        let Some(frame) = lane.conn.buffered_frame()? else {
+            // Before waiting for more, what is there can go.
+            if client.out().len() > PENDING_MAX / 4 {
+                client.flush().await?;
+            }
+            lane.conn.fill().await?;
+            continue;
+        };
+        match frame.tag() {
+            b'Z' => break,
+            b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
+            b'I' => done.empty = true,
+            b's' => done.suspended = true,
+            b'E' => {
+                let fields = ErrorFields::parse(frame.body())?;
+                if fields.is_fatal() {
+                    return Err(pool::PoolError::Server(Box::new(fields)).into());
+                }
+                error.get_or_insert(fields);
+            }
+            b'T' if described => match fix {
+                Some(compiled) => {
+                    let mut fields = backend::parse_row_description(frame.body())?;
+                    localize(&mut fields, compiled);
+                    backend::row_description(client.out(), &fields);
+                }
+                None => client.out().extend_from_slice(&frame.raw),
+            },
+            b'N' => client.out().extend_from_slice(&frame.raw),
+            b'S' => client.out().extend_from_slice(&frame.raw),
+            b'G' => copy_in(lane, client, &frame).await?,
+            b'H' | b'd' | b'c' => {
+                client.out().extend_from_slice(&frame.raw);
+                client.relieve().await?;
+            }
+            b'W' => return Err(ExecError::sql("0A000", "replication through the router is not supported")),
+            // Completions of Parse, Bind, Close and descriptions are the router's own affair.
+            _ => {}
+        }
+    }
+    match error {
+        Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
+        None => Ok(done),
+    }
+}
+
+/// COPY FROM STDIN on one node: what the client sends goes there as it is.
+async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Frame) -> Result<()> {
+    client.out().extend_from_slice(&response.raw);
+    client.flush().await?;
+    loop {
+        let frame = client.copy_frame().await?;
+        lane.conn.out().extend_from_slice(&frame.raw);
+        match frame.tag() {
+            b'd' => {
+                if lane.conn.out().len() > PENDING_MAX {
+                    // A node that found an error stops reading: look at what it says while writing.
+                    if lane.conn.flush_or_fill().await? == pool::Progress::Filled {
+                        lane.conn.flush().await?;
+                    }
+                }
+            }
+            _ => {
+                // A Sync sent with Execute was swallowed by COPY; the simple protocol needs none.
+                lane.conn.flush().await?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Object ids of a node in terms of home: a partition's columns are its table's; what is not known is left out.
+fn localize(fields: &mut [backend::Field], compiled: &Compiled) {
+    let one = match &compiled.plan.tables[..] {
+        [t] => Some(&t.relation),
+        _ => None,
+    };
+    for f in fields {
+        match one {
+            Some(r) if f.table_oid != 0 && r.column(&f.name).is_some_and(|c| r.columns[c].type_oid == f.type_oid || f.type_oid >= 16384) => {
+                f.table_oid = r.oid;
+                if f.type_oid >= 16384
+                    && let Some(c) = r.column(&f.name)
+                {
+                    f.type_oid = r.columns[c].type_oid;
+                }
+            }
+            _ => {
+                f.table_oid = 0;
+                f.column = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Rows of a query on one lane, pulled one by one: nothing is read ahead beyond the connection's buffer.
+
+use bytes::Bytes;
+use pool::PoolError;
+use txn::Lane;
+use wire::backend::{self, Field};
+use wire::{ErrorFields, Frame, put};
+
+use crate::error::Result;
+
+/// Sends a query by the extended protocol, unnamed, without waiting.
+pub fn send(lane: &mut Lane, sql: &str, types: &[u32], formats: &[i16], values: &[Option<Bytes>], result_formats: &[i16]) {
+    let out = lane.conn.out();
+    put::parse(out, "", sql, types);
+    put::bind(out, "", "", formats, values.iter().map(|v| v.as_deref()), result_formats);
+    put::describe(out, b'P', "");
+    put::execute(out, "", 0);
+    put::sync(out);
+    lane.conn.sent_sync();
+}
+
+/// What a lane says next of its query.
+pub enum Reply {
+    Described(Option<Vec<Field>>),
+    Row(Frame),
+    Complete(String),
+    Done,
+}
+
+/// The next thing of interest. An error is returned after its ReadyForQuery was read, so the lane can be used again.
+pub async fn next(lane: &mut Lane) -> Result<Reply> {
+    loop {
+        let frame = lane.next().await?;
+        match frame.tag() {
+            b'T' => return Ok(Reply::Described(Some(backend::parse_row_description(frame.body())?))),
+            b'n' => return Ok(Reply::Described(None)),
+            b'D' => return Ok(Reply::Row(frame)),
+            b'C' => return Ok(Reply::Complete(backend::parse_command_complete(frame.body())?.to_string())),
+            b'Z' => return Ok(Reply::Done),
+            b'E' => return Err(after_error(lane, &frame).await),
+            _ => {}
+        }
+    }
+}
+
+/// Reads on to ReadyForQuery after an error; the error is returned.
+pub async fn after_error(lane: &mut Lane, frame: &Frame) -> crate::ExecError {
+    let fields = match ErrorFields::parse(frame.body()) {
+        Ok(f) => f,
+        Err(e) => return e.into(),
+    };
+    if !fields.is_fatal() {
+        loop {
+            match lane.conn.frame().await {
+                Ok(f) if f.tag() == b'Z' => break,
+                Ok(_) => {}
+                Err(e) => return e.into(),
+            }
+        }
+    }
+    PoolError::Server(Box::new(fields)).into()
+}
+
+/// Reads what is left of a query that is no longer wanted.
+pub async fn drain(lane: &mut Lane) -> Result<()> {
+    loop {
+        if let Reply::Done = next(lane).await? {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! From key expressions to shards and nodes, for one execution. PostgreSQL is asked where only it can read a value.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use catalog::{NodeId, Relation};
+use key::{Converted, KeyError, Located};
+use plan::{KeyExpr, LiteralKind, TableKeys};
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::error::{ExecError, Result};
+use crate::request::{Literals, Request};
+use crate::work::Work;
+
+/// Where a statement's rows can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets {
+    pub nodes: BTreeSet<NodeId>,
+    /// All of it is in this one shard.
+    pub shard: Option<i32>,
+}
+
+/// A key value at execution.
+pub enum Value {
+    Known(Option<Vec<u8>>),
+    /// No row can have it (out of the type's range).
+    Impossible,
+    /// Only PostgreSQL can read this text as the key's type.
+    Ask(String),
+    /// Says nothing of the key.
+    Unknown,
+}
+
+/// Lists longer than this are not evaluated one by one: all shards are taken.
+const ALTERNATIVES_MAX: usize = 100_000;
+
+impl<C: Client> Work<'_, C> {
+    /// The nodes a plan concerns, for the values of this request.
+    pub async fn targets(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Targets> {
+        let mut nodes = BTreeSet::new();
+        let mut shard = None;
+        let mut one = true;
+        for (i, table) in compiled.plan.tables.iter().enumerate() {
+            let shards = self.shards_of(compiled, request, table).await?;
+            let Some(d) = table.relation.distribution() else { continue };
+            match shards {
+                Some(shards) => {
+                    for s in &shards {
+                        nodes.insert(d.group.shards[*s].node);
+                    }
+                    let number = (shards.len() == 1).then(|| d.group.shards[*shards.iter().next().unwrap_or(&0)].number);
+                    one &= number.is_some() && (i == 0 || number == shard);
+                    shard = number;
+                }
+                None => {
+                    nodes.extend(d.group.shards.iter().map(|s| s.node));
+                    one = false;
+                }
+            }
+        }
+        if compiled.plan.needs_home {
+            nodes.insert(self.home());
+        }
+        Ok(Targets { shard: if one { shard } else { None }, nodes })
+    }
+
+    /// Positions of the shards one use of a table is restricted to; `None`: all.
+    pub async fn shards_of(&mut self, compiled: &Compiled, request: &Request<'_>, table: &TableKeys) -> Result<Option<BTreeSet<usize>>> {
+        let Some(d) = table.relation.distribution() else { return Ok(None) };
+        if table.columns.is_empty() || table.columns.first().is_none_or(Vec::is_empty) {
+            return Ok(None);
+        }
+        let bounds = self.epoch.bounds(d.group.id);
+        let mut known: Vec<Vec<Option<Vec<u8>>>> = vec![vec![]];
+        for (i, alternatives) in table.columns.iter().enumerate() {
+            if alternatives.is_empty() {
+                break;
+            }
+            let ty = d.group.key_types[i];
+            let mut values = Vec::new();
+            for e in alternatives {
+                for value in evaluate(compiled, request, e, ty) {
+                    match value {
+                        Value::Known(v) => values.push(v),
+                        Value::Impossible => {}
+                        Value::Ask(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                        Value::Unknown => return Ok(None),
+                    }
+                }
+            }
+            if known.len().saturating_mul(values.len()) > ALTERNATIVES_MAX {
+                return Ok(None);
+            }
+            known = known.iter().flat_map(|k| values.iter().map(move |v| [k.clone(), vec![v.clone()]].concat())).collect();
+        }
+        let mut shards = BTreeSet::new();
+        for values in &known {
+            if values.len() == d.key.len() {
+                if let Located::Shard(s) = key::locate(d.group.strategy, &d.group.key_types, &bounds, values).map_err(key_error)? {
+                    shards.insert(s);
+                }
+            } else if !values.is_empty() {
+                shards.extend(key::locate_prefix(d.group.strategy, &d.group.key_types, &bounds, values).map_err(key_error)?);
+            } else {
+                return Ok(None);
+            }
+        }
+        if shards.is_empty() {
+            // No row can match; some node must say so in PostgreSQL's words.
+            shards.insert(0);
+        }
+        Ok(Some(shards))
+    }
+
+    /// The shard a row to be written belongs to, as a position in the group.
+    pub async fn shard_of_row(&mut self, compiled: &Compiled, request: &Request<'_>, relation: &Relation, keys: &[KeyExpr], evaluated: &[Option<String>]) -> Result<usize> {
+        let d = relation.distribution().ok_or_else(|| ExecError::internal("not a distributed table"))?;
+        let mut values = Vec::with_capacity(keys.len());
+        for (i, e) in keys.iter().enumerate() {
+            let ty = d.group.key_types[i];
+            let column = &relation.columns[d.key[i]];
+            let value = match e {
+                KeyExpr::Evaluated(n) => match evaluated.get(*n).cloned().flatten() {
+                    Some(text) => from_text(ty, &text),
+                    None => Value::Known(None),
+                },
+                _ => evaluate(compiled, request, e, ty).into_iter().next().unwrap_or(Value::Unknown),
+            };
+            let value = match value {
+                Value::Known(v) => v,
+                Value::Ask(text) => self.ask_value(&text, relation, d.key[i]).await?,
+                // PostgreSQL refuses the value by itself wherever the row is sent.
+                Value::Impossible | Value::Unknown => return Ok(0),
+            };
+            values.push(match value {
+                Some(v) => match key::fit(ty, column.typmod, &v) {
+                    Ok(v) => Some(v),
+                    Err(_) => return Ok(0),
+                },
+                None => None,
+            });
+        }
+        match key::locate(d.group.strategy, &d.group.key_types, &self.epoch.bounds(d.group.id), &values).map_err(key_error)? {
+            Located::Shard(s) => Ok(s),
+            // "no partition of relation found for row" comes from any node.
+            Located::Nowhere => Ok(0),
+        }
+    }
+
+    /// Asks PostgreSQL to read a text as the key's type; its error is the client's error.
+    async fn ask_value(&mut self, text: &str, relation: &Relation, column: usize) -> Result<Option<Vec<u8>>> {
+        let c = &relation.columns[column];
+        let ty = key::type_name(c.type_oid).ok_or_else(|| ExecError::internal("key of unknown type"))?;
+        let send = send_function(c.type_oid, ty);
+        let sql = format!("SELECT pg_catalog.encode({send}({}::{}), 'hex')", catalog::quote_literal(text), c.type_name);
+        let rows = self.ask_home(&sql).await?;
+        let hex = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten();
+        hex.map(|h| decode_hex(&h).ok_or_else(|| ExecError::internal("unreadable key value"))).transpose()
+    }
+}
+
+fn send_function(oid: u32, name: &str) -> String {
+    match oid {
+        18 => "pg_catalog.charsend".into(),
+        1042 => "pg_catalog.bpcharsend".into(),
+        1043 => "pg_catalog.varcharsend".into(),
+        1082 | 1083 | 1114 | 1184 | 1266 | 2950 | 3802 | 3220 | 869 | 650 | 829 | 774 => format!("pg_catalog.{}_send", name),
+        _ if name.ends_with("[]") || name.starts_with('_') => "pg_catalog.array_send".into(),
+        _ if name.ends_with("multirange") => "pg_catalog.multirange_send".into(),
+        _ if name.ends_with("range") => "pg_catalog.range_send".into(),
+        1700 | 1186 | 16 => format!("pg_catalog.{}{}", name, if oid == 16 { "send" } else { "_send" }),
+        _ => format!("pg_catalog.{name}send"),
+    }
+}
+
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(text.get(i..i + 2)?, 16).ok()).collect()
+}
+
+pub fn key_error(e: KeyError) -> ExecError {
+    ExecError::sql(e.sqlstate(), e.to_string())
+}
+
+/// The value or values an expression has in this request.
+fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec<Value> {
+    match e {
+        KeyExpr::Null => vec![Value::Known(None)],
+        KeyExpr::Literal { location, text, kind } => vec![match request.literals {
+            Literals::Own => literal(ty, text, *kind),
+            Literals::Template(t) => match compiled.literal(*location) {
+                Some((index, negative)) => match t.literal_value(request.sql, index) {
+                    Ok(value) if negative => literal(ty, &format!("-{value}"), *kind),
+                    Ok(value) => literal(ty, &value, *kind),
+                    Err(_) => Value::Unknown,
+                },
+                None => Value::Unknown,
+            },
+        }],
+        KeyExpr::Param(n) => vec![param(request, *n, ty)],
+        KeyExpr::ParamArray(n) => array(request, *n, ty),
+        KeyExpr::Evaluated(_) => vec![Value::Unknown],
+    }
+}
+
+fn literal(ty: u32, text: &str, kind: LiteralKind) -> Value {
+    match kind {
+        LiteralKind::String => from_text(ty, text),
+        LiteralKind::Number => {
+            let number = matches!(ty, 20 | 21 | 23 | 26 | 1700 | 700 | 701);
+            match key::parse_text(ty, text) {
+                Ok(v) if number => Value::Known(Some(v)),
+                Err(KeyError::OutOfRange { .. }) if number => Value::Impossible,
+                // 5.0 against an integer key: equal to 5, but not written like it.
+                _ => Value::Unknown,
+            }
+        }
+    }
+}
+
+fn from_text(ty: u32, text: &str) -> Value {
+    match key::parse_text(ty, text) {
+        Ok(v) => Value::Known(Some(v)),
+        Err(_) => Value::Ask(text.to_string()),
+    }
+}
+
+fn param(request: &Request, n: usize, ty: u32) -> Value {
+    let Some(bound) = request.bound else { return Value::Unknown };
+    let Some(value) = bound.values.get(n - 1) else { return Value::Unknown };
+    let declared = bound.types.get(n - 1).copied().unwrap_or(0);
+    let Some(value) = value else { return Value::Known(None) };
+    typed(bound.format(n - 1), declared, value, ty)
+}
+
+fn typed(format: i16, declared: u32, value: &Bytes, ty: u32) -> Value {
+    if format == 0 {
+        let Ok(text) = std::str::from_utf8(value) else { return Value::Unknown };
+        if declared == ty || declared == 0 || declared == 705 {
+            return from_text(ty, text);
+        }
+        return match key::parse_text(declared, text) {
+            Ok(v) => converted(declared, ty, &v),
+            Err(_) => Value::Unknown,
+        };
+    }
+    converted(declared, ty, value)
+}
+
+fn converted(from: u32, to: u32, value: &[u8]) -> Value {
+    if from == to {
+        return Value::Known(Some(value.to_vec()));
+    }
+    match key::convert(from, to, value) {
+        Some(Converted::Value(v)) => Value::Known(Some(v)),
+        Some(Converted::NoMatch) => Value::Impossible,
+        None => Value::Unknown,
+    }
+}
+
+/// The elements of an array parameter, in binary or text form.
+fn array(request: &Request, n: usize, ty: u32) -> Vec<Value> {
+    let unknown = || vec![Value::Unknown];
+    let Some(bound) = request.bound else { return unknown() };
+    let Some(Some(value)) = bound.values.get(n - 1) else { return unknown() };
+    let element = match bound.types.get(n - 1).copied().unwrap_or(0) {
+        1005 => 21,
+        1007 => 23,
+        1016 => 20,
+        1009 => 25,
+        1015 => 1043,
+        2951 => 2950,
+        _ => return unknown(),
+    };
+    if bound.format(n - 1) == 0 {
+        let Ok(text) = std::str::from_utf8(value) else { return unknown() };
+        let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) else { return unknown() };
+        if inner.contains(['"', '{', '\\']) {
+            return unknown();
+        }
+        if inner.is_empty() {
+            return vec![Value::Impossible];
+        }
+        return inner
+            .split(',')
+            .filter(|e| !e.trim().eq_ignore_ascii_case("null"))
+            .map(|e| match key::parse_text(element, e.trim()) {
+                Ok(v) => converted(element, ty, &v),
+                Err(_) => Value::Unknown,
+            })
+            .chain(std::iter::once(Value::Impossible))
+            .collect();
+    }
+    let mut r = wire::frame::Reader::new(value);
+    let mut read = || -> std::result::Result<Vec<Value>, wire::WireError> {
+        let (dimensions, _, _) = (r.i32()?, r.i32()?, r.u32()?);
+        let mut count = usize::from(dimensions > 0);
+        for _ in 0..dimensions {
+            count = count.saturating_mul(r.i32()?.max(0) as usize);
+            r.i32()?;
+        }
+        let mut values = vec![Value::Impossible];
+        for _ in 0..count {
+            if let Some(v) = r.value()? {
+                values.push(converted(element, ty, v));
+            }
+        }
+        Ok(values)
+    };
+    read().unwrap_or_else(|_| unknown())
+}

@@ -1,0 +1,398 @@
+//! Rows on their way into a table: each goes to the node of its shard (or to all, or to home), by COPY or by INSERTs of
+//! whole batches. Memory is bounded by the lanes' write buffers and one batch.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{NodeId, Placement, Relation};
+use key::{Bound, Located};
+use pool::{Login, NodeTarget, Pools, Progress};
+use txn::Participant;
+use wire::{ErrorFields, backend, put};
+
+use crate::client::{Client, PENDING_MAX};
+use crate::error::{ExecError, Result};
+use crate::gather::Arrays;
+use crate::render;
+use crate::rows::{self, Reply};
+use crate::work::Work;
+
+pub enum SinkKind {
+    Copy,
+    /// `INSERT INTO t (…)` … `ON CONFLICT … RETURNING …`
+    Insert { head: String, tail: String, returning: bool },
+}
+
+/// Rows of one INSERT batch.
+const BATCH_ROWS: u64 = 2000;
+const BATCH_BYTES: usize = 1 << 20;
+/// Sequence values fetched at a time, growing.
+const SEQUENCE_BATCH_MAX: usize = 5000;
+
+pub struct Sink {
+    pub relation: Arc<Relation>,
+    /// Target columns of a row, in order; those after `given` are filled from sequences.
+    columns: Vec<usize>,
+    given: usize,
+    /// For each key column its position in a row.
+    key: Vec<usize>,
+    bounds: Arc<[Bound]>,
+    lanes: Vec<Participant>,
+    batches: Vec<Arrays>,
+    kind: SinkKind,
+    result_formats: Vec<i16>,
+    returned: Vec<Bytes>,
+    /// Rows counted by nodes so far (INSERT).
+    count: u64,
+    home: NodeId,
+    sequences: Vec<Sequence>,
+    source: (Pools, NodeTarget, Login),
+}
+
+struct Sequence {
+    name: String,
+    values: VecDeque<String>,
+    batch: usize,
+}
+
+impl Sink {
+    /// Opens lanes in the transaction to every node that may get rows.
+    pub async fn open<C: Client>(work: &mut Work<'_, C>, relation: Arc<Relation>, mut columns: Vec<usize>, kind: SinkKind, result_formats: &[i16]) -> Result<Sink> {
+        let given = columns.len();
+        let mut sequences = Vec::new();
+        if relation.distribution().is_some() || relation.is_reference() {
+            for (i, c) in relation.columns.iter().enumerate() {
+                if let Some(name) = &c.sequence
+                    && !columns.contains(&i)
+                {
+                    columns.push(i);
+                    sequences.push(Sequence { name: name.clone(), values: VecDeque::new(), batch: 16 });
+                }
+            }
+        }
+        let snapshot = &work.epoch.snapshot;
+        let (nodes, key, bounds): (Vec<NodeId>, _, _) = match &relation.placement {
+            Placement::Local => (vec![snapshot.home], vec![], Arc::from([])),
+            Placement::Reference => (snapshot.nodes.iter().map(|n| n.id).collect(), vec![], Arc::from([])),
+            Placement::Distributed(d) => {
+                let nodes: std::collections::BTreeSet<NodeId> = d.group.shards.iter().map(|s| s.node).collect();
+                let key = d.key.iter().map(|k| columns.iter().position(|c| c == k).unwrap_or(usize::MAX)).collect::<Vec<_>>();
+                for (k, at) in d.key.iter().zip(&key) {
+                    let column = &relation.columns[*k];
+                    if *at == usize::MAX && column.default.is_some() {
+                        return Err(ExecError::sql("0A000", format!("the distribution key \"{}\" must be given here: its default is computed row by row", column.name)));
+                    }
+                }
+                (nodes.into_iter().collect(), key, work.epoch.bounds(d.group.id))
+            }
+        };
+        let home = snapshot.home;
+        let source = (work.herd.pools.clone(), work.herd.target(snapshot, home)?, work.login.clone());
+        let mut sink = Sink { relation, columns, given, key, bounds, lanes: vec![], batches: vec![], kind, result_formats: result_formats.to_vec(), returned: vec![], count: 0, home, sequences, source };
+        for node in nodes {
+            let mut p = work.lane(node).await?;
+            p.wrote = true;
+            sink.lanes.push(p);
+            sink.batches.push(Arrays::new(sink.columns.len()));
+        }
+        Ok(sink)
+    }
+
+    /// Names of the target columns, those filled from sequences last.
+    pub fn column_names(&self) -> Vec<String> {
+        self.columns.iter().map(|c| catalog::quote_ident(&self.relation.columns[*c].name)).collect()
+    }
+
+    /// Names of the columns filled from sequences.
+    pub fn filled_names(&self) -> Vec<&str> {
+        self.columns[self.given..].iter().map(|c| self.relation.columns[*c].name.as_str()).collect()
+    }
+
+    /// Positions of the key columns among the given ones; `usize::MAX` for one that is filled or missing.
+    pub fn key_positions(&self) -> &[usize] {
+        &self.key
+    }
+
+    pub fn given(&self) -> usize {
+        self.given
+    }
+
+    /// Starts COPY FROM STDIN on every lane.
+    pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
+        for p in &mut self.lanes {
+            p.lane.put_query(sql);
+            p.lane.conn.flush().await?;
+        }
+        for p in &mut self.lanes {
+            loop {
+                let frame = p.lane.next().await?;
+                match frame.tag() {
+                    b'G' => break,
+                    b'E' => return Err(rows::after_error(&mut p.lane, &frame).await),
+                    b'Z' => return Err(ExecError::internal("COPY did not start")),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn start(&mut self) -> Result<()> {
+        if matches!(self.kind, SinkKind::Copy) {
+            let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+            self.start_copy(&format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", "))).await?;
+        }
+        Ok(())
+    }
+
+    /// Values for the columns filled from sequences, for the next row.
+    pub async fn next_values(&mut self) -> Result<Vec<String>> {
+        let mut values = Vec::with_capacity(self.sequences.len());
+        for s in &mut self.sequences {
+            if s.values.is_empty() {
+                let (pools, target, login) = &self.source;
+                let mut conn = pools.get(target, login).await?;
+                let sql = format!("SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})", catalog::quote_literal(&s.name), s.batch);
+                s.values = conn.simple(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+                s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
+            }
+            values.push(s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?);
+        }
+        Ok(values)
+    }
+
+    /// The lanes a row belongs to. `values`: of the key columns, as text or binary.
+    pub fn lanes_for(&self, keys: &[Option<&[u8]>], binary: bool) -> Result<std::ops::Range<usize>> {
+        let Some(d) = self.relation.distribution() else { return Ok(0..self.lanes.len()) };
+        let mut values = Vec::with_capacity(keys.len());
+        for (i, value) in keys.iter().enumerate() {
+            let ty = d.group.key_types[i];
+            let column = &self.relation.columns[d.key[i]];
+            values.push(match value {
+                None => None,
+                Some(v) => {
+                    let v = match binary {
+                        true => v.to_vec(),
+                        false => {
+                            let text = std::str::from_utf8(v).map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+                            match key::parse_text(ty, text) {
+                                Ok(v) => v,
+                                Err(e @ key::KeyError::NeedsServer) => {
+                                    return Err(ExecError::sql("0A000", format!("the value \"{text}\" of the distribution key \"{}\" can't be read by the router: {e}", column.name))
+                                        .hint("Write dates and times in ISO form, with an offset where they have a time zone."));
+                                }
+                                // The node that gets the row says what is wrong with it.
+                                Err(_) => return Ok(0..1),
+                            }
+                        }
+                    };
+                    match key::fit(ty, column.typmod, &v) {
+                        Ok(v) => Some(v),
+                        Err(_) => return Ok(0..1),
+                    }
+                }
+            });
+        }
+        match key::locate(d.group.strategy, &d.group.key_types, &self.bounds, &values).map_err(crate::shards::key_error)? {
+            Located::Shard(s) => {
+                let node = d.group.shards[s].node;
+                let at = self.lanes.iter().position(|p| p.lane.node == node).ok_or_else(|| ExecError::internal("a shard without a lane"))?;
+                Ok(at..at + 1)
+            }
+            Located::Nowhere => Ok(0..1),
+        }
+    }
+
+    /// Adds COPY data for lanes.
+    pub async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+        for p in &mut self.lanes[lanes] {
+            put::copy_data(p.lane.conn.out(), data);
+            if p.lane.conn.out().len() > PENDING_MAX {
+                push(p).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn send_all(&mut self, data: &[u8]) -> Result<()> {
+        self.send(0..self.lanes.len(), data).await
+    }
+
+    /// A row of text values.
+    pub async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        let filled = self.next_values().await?;
+        let all: Vec<Option<&[u8]>> = values.iter().copied().chain(filled.iter().map(|v| Some(v.as_bytes()))).collect();
+        let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
+        let lanes = self.lanes_for(&keys, false)?;
+        match &self.kind {
+            SinkKind::Copy => {
+                let mut line = Vec::with_capacity(64);
+                copy_line(&all, &mut line);
+                self.send(lanes, &line).await
+            }
+            SinkKind::Insert { .. } => {
+                for i in lanes {
+                    self.batches[i].push(&all)?;
+                    if self.batches[i].rows >= BATCH_ROWS || self.batches[i].bytes() > BATCH_BYTES {
+                        self.insert_batch(i).await?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn insert_batch(&mut self, i: usize) -> Result<()> {
+        let SinkKind::Insert { head, tail, returning } = &self.kind else { return Ok(()) };
+        if self.batches[i].rows == 0 {
+            return Ok(());
+        }
+        let types: Vec<String> = self.columns.iter().map(|c| self.relation.columns[*c].type_name.clone()).collect();
+        let head = match self.given == self.columns.len() {
+            true => head.clone(),
+            false => format!("INSERT INTO {} ({})", catalog::qualified(&self.relation.schema, &self.relation.name), self.column_names().join(", ")),
+        };
+        let sql = format!("{head} SELECT * FROM {} AS p {tail}", render::unnest(1, &types));
+        let values = self.batches[i].finish();
+        self.batches[i] = Arrays::new(self.columns.len());
+        let p = &mut self.lanes[i];
+        rows::send(&mut p.lane, &sql, &vec![1009; values.len()], &[], &values, &self.result_formats);
+        p.lane.conn.flush().await?;
+        let counts = self.relation.distribution().is_some() || p.lane.node == self.home;
+        loop {
+            match rows::next(&mut p.lane).await? {
+                Reply::Row(frame) if *returning && counts => self.returned.push(frame.raw),
+                Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
+                Reply::Done => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends the stream; the rows counted and those of RETURNING. The lanes go back to the transaction.
+    pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Vec<Bytes>)> {
+        let ended = self.end().await;
+        let failed = ended.is_err();
+        for p in self.lanes.drain(..) {
+            if failed && p.lane.conn.outstanding() > 0 {
+                let mut p = p;
+                let _ = end_copy(&mut p, true).await;
+                work.put_back(p);
+            } else {
+                work.put_back(p);
+            }
+        }
+        ended?;
+        Ok((self.count, std::mem::take(&mut self.returned)))
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        if let SinkKind::Insert { .. } = self.kind {
+            for i in 0..self.lanes.len() {
+                self.insert_batch(i).await?;
+            }
+            return Ok(());
+        }
+        for p in &mut self.lanes {
+            put::copy_done(p.lane.conn.out());
+        }
+        let mut failure = None;
+        for p in &mut self.lanes {
+            match end_copy(p, false).await {
+                Ok(n) if self.relation.distribution().is_some() || p.lane.node == self.home => self.count += n,
+                Ok(_) => {}
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Gives up: every node is told, and forgets what it got.
+    pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>) {
+        for mut p in self.lanes.drain(..) {
+            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
+                put::copy_fail(p.lane.conn.out(), "the statement was given up");
+                let _ = end_copy(&mut p, true).await;
+            }
+            work.put_back(p);
+        }
+    }
+
+    /// An error a node has raised on its own while data was sent, if that is why sending failed.
+    pub async fn node_error(&mut self) -> Option<ExecError> {
+        for p in &mut self.lanes {
+            if p.lane.conn.outstanding() > 0
+                && let Ok(Some(frame)) = p.lane.conn.buffered_frame()
+                && frame.tag() == b'E'
+            {
+                return Some(rows::after_error(&mut p.lane, &frame).await);
+            }
+        }
+        None
+    }
+}
+
+/// Writes what waits for a node, while watching for an error it raises meanwhile.
+async fn push(p: &mut Participant) -> Result<()> {
+    loop {
+        match p.lane.conn.flush_or_fill().await? {
+            Progress::Flushed => return Ok(()),
+            Progress::Filled => {
+                if let Some(frame) = p.lane.conn.buffered_frame()?
+                    && frame.tag() == b'E'
+                {
+                    // The node has stopped reading COPY data: what waits is thrown away by it.
+                    p.lane.conn.flush().await?;
+                    return Err(rows::after_error(&mut p.lane, &frame).await);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the end of a COPY; the rows it counted.
+async fn end_copy(p: &mut Participant, forgive: bool) -> Result<u64> {
+    p.lane.conn.flush().await?;
+    let mut count = 0;
+    let mut error: Option<ErrorFields> = None;
+    loop {
+        let frame = p.lane.next().await?;
+        match frame.tag() {
+            b'C' => count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
+            b'E' => error = Some(ErrorFields::parse(frame.body())?),
+            b'Z' => break,
+            _ => {}
+        }
+    }
+    match error {
+        Some(e) if !forgive => Err(ExecError::Sql(Box::new(e))),
+        _ => Ok(count),
+    }
+}
+
+/// One line of COPY's text format.
+pub fn copy_line(values: &[Option<&[u8]>], line: &mut Vec<u8>) {
+    for (i, value) in values.iter().enumerate() {
+        if i > 0 {
+            line.push(b'\t');
+        }
+        match value {
+            None => line.extend_from_slice(b"\\N"),
+            Some(v) => {
+                for b in *v {
+                    match b {
+                        b'\\' => line.extend_from_slice(b"\\\\"),
+                        b'\n' => line.extend_from_slice(b"\\n"),
+                        b'\r' => line.extend_from_slice(b"\\r"),
+                        b'\t' => line.extend_from_slice(b"\\t"),
+                        _ => line.push(*b),
+                    }
+                }
+            }
+        }
+    }
+    line.push(b'\n');
+}

@@ -1,0 +1,87 @@
+//! Runs one planned statement: evaluates where it goes and takes the way its plan has for that many nodes.
+
+use plan::{Multi, StatementKind};
+use std::collections::BTreeSet;
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::error::Result;
+use crate::request::Request;
+use crate::route::Forwarded;
+use crate::shards::Targets;
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// Runs a statement to its end; the command tag is returned for the session to send after the commit.
+    pub async fn run(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
+        let tag = match self.place(compiled, request).await? {
+            Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,
+            Placed::Several(nodes) => self.several(compiled, request, &nodes).await?,
+        };
+        Ok(Forwarded { tag, ..Default::default() })
+    }
+
+    /// Where this execution goes.
+    pub async fn place(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Placed> {
+        let plan = &compiled.plan;
+        match &plan.multi {
+            Multi::Insert(_) | Multi::Reference(_) => return Ok(Placed::Several(BTreeSet::new())),
+            Multi::InsertSelect(i) if i.colocated.is_none() => return Ok(Placed::Several(BTreeSet::new())),
+            _ => {}
+        }
+        if plan.tables.is_empty() {
+            return Ok(Placed::One(self.any_node(plan.needs_home), None));
+        }
+        let Targets { nodes, shard } = self.targets(compiled, request).await?;
+        let mut each = nodes.iter();
+        match (each.next(), each.next()) {
+            (Some(node), None) => Ok(Placed::One(*node, shard)),
+            _ => Ok(Placed::Several(nodes)),
+        }
+    }
+
+    /// A statement over reference tables alone runs where the transaction already is, or on home.
+    fn any_node(&self, needs_home: bool) -> i32 {
+        let home = self.home();
+        if needs_home || self.transaction.has(home) {
+            return home;
+        }
+        self.transaction.participants.first().map_or(home, |p| p.lane.node)
+    }
+
+    async fn several(&mut self, compiled: &Compiled, request: &Request<'_>, nodes: &BTreeSet<i32>) -> Result<String> {
+        let plan = &compiled.plan;
+        match &plan.multi {
+            Multi::Refuse(refusal) => Err(refusal.clone().into()),
+            Multi::None => Err(plan::Refusal::not_colocated("a statement").into()),
+            Multi::Select(m) => self.multi_select(compiled, request, m).await,
+            Multi::Insert(i) => self.split_insert(compiled, request, i).await,
+            Multi::Reference(w) => self.reference_write(compiled, request, w, verb(plan.kind)).await,
+            Multi::InsertSelect(i) => self.insert_select(compiled, request, i, nodes).await,
+            Multi::Modify { sql, .. } => {
+                let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+                let described = self.described(compiled, &types).await?;
+                let bound = crate::finish::parameters(request, &described);
+                self.describe_to_client(request, &described);
+                let count = self.everywhere(nodes, sql, &bound, request).await?;
+                Ok(format!("{} {count}", verb(plan.kind)))
+            }
+        }
+    }
+}
+
+pub enum Placed {
+    /// One node; with the one shard all of it is in, if it is just one.
+    One(i32, Option<i32>),
+    Several(BTreeSet<i32>),
+}
+
+pub fn verb(kind: StatementKind) -> &'static str {
+    match kind {
+        StatementKind::Select => "SELECT",
+        StatementKind::Insert => "INSERT",
+        StatementKind::Update => "UPDATE",
+        StatementKind::Delete => "DELETE",
+        StatementKind::Merge => "MERGE",
+    }
+}

@@ -1,0 +1,129 @@
+//! Streams the rows of one part to the client: node after node, or merged in order. The router holds one row a node.
+
+use plan::{Count, Finish, MultiSelect, Stream};
+use txn::Participant;
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::describe::Described;
+use crate::error::{ExecError, Result};
+use crate::finish::parameters;
+use crate::merge::{Merge, comparable};
+use crate::request::{Bound, Request};
+use crate::rows::{self, Reply};
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// A read over several nodes, by whichever finish its plan has.
+    pub async fn multi_select(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect) -> Result<String> {
+        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let described = self.described(compiled, &types).await?;
+        match &m.finish {
+            Finish::Stream(s) => self.stream(compiled, request, m, s, &described).await,
+            Finish::Combine { functions, sql } => self.combine(compiled, request, m, functions, sql, &described).await,
+            Finish::Sql(sql) => self.finish(compiled, request, m, sql, &described).await,
+        }
+    }
+
+    async fn stream(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect, s: &Stream, described: &Described) -> Result<String> {
+        let bound = parameters(request, described);
+        let visible = described.fields.as_ref().map_or(0, Vec::len);
+        let part = &m.parts[0];
+        let nodes = self.part_nodes(compiled, request, part).await?;
+        if !s.sort.is_empty() {
+            let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
+            if !comparable(&columns[0].fields[visible..], s.bytewise) {
+                let sql = s.sql.as_ref().ok_or_else(|| {
+                    ExecError::sql("0A000", "this ORDER BY is not supported over several nodes").hint("Name the columns instead of using *.")
+                })?;
+                // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
+                return self.finish(compiled, request, m, sql, described).await;
+            }
+        }
+        let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
+        formats.extend(s.sort.iter().map(|_| 1));
+        let limit = count(s.limit, &bound)?;
+        let offset = count(s.offset, &bound)?.unwrap_or(0);
+        let mut lanes = self.ask(&nodes, &part.sql, &bound, &formats).await?;
+        self.describe_to_client(request, described);
+        let sent = if s.sort.is_empty() { self.append(&mut lanes, limit, offset).await } else { self.merge(&mut lanes, s, described, compiled, limit, offset).await };
+        self.abandon(lanes).await;
+        Ok(format!("SELECT {}", sent?))
+    }
+
+    async fn append(&mut self, lanes: &mut [Participant], limit: Option<u64>, mut offset: u64) -> Result<u64> {
+        let mut sent = 0;
+        for p in lanes {
+            loop {
+                match rows::next(&mut p.lane).await? {
+                    Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
+                    Reply::Row(_) if offset > 0 => offset -= 1,
+                    Reply::Row(frame) => {
+                        self.client.out().extend_from_slice(&frame.raw);
+                        sent += 1;
+                        self.client.relieve().await?;
+                    }
+                    Reply::Done => break,
+                    _ => {}
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    async fn merge(&mut self, lanes: &mut [Participant], s: &Stream, described: &Described, compiled: &Compiled, limit: Option<u64>, mut offset: u64) -> Result<u64> {
+        let visible = described.fields.as_ref().map_or(0, Vec::len);
+        let types = compiled.parts.get().map(|p| p[0].fields[visible..].iter().map(|f| f.type_oid).collect()).unwrap_or_default();
+        let mut merge = Merge::new(s.sort.clone(), types, visible, lanes.len());
+        for (i, p) in lanes.iter_mut().enumerate() {
+            merge.put(i, next_row(p).await?)?;
+        }
+        let mut sent = 0;
+        while limit.is_none_or(|l| sent < l) {
+            let Some(i) = merge.smallest()? else { break };
+            if offset > 0 {
+                offset -= 1;
+                merge.skip(i);
+            } else {
+                merge.take(i, self.client.out())?;
+                sent += 1;
+                self.client.relieve().await?;
+            }
+            let row = next_row(&mut lanes[i]).await?;
+            merge.put(i, row)?;
+        }
+        Ok(sent)
+    }
+}
+
+async fn next_row(p: &mut Participant) -> Result<Option<wire::Frame>> {
+    loop {
+        match rows::next(&mut p.lane).await? {
+            Reply::Row(frame) => return Ok(Some(frame)),
+            Reply::Done => return Ok(None),
+            _ => {}
+        }
+    }
+}
+
+/// LIMIT or OFFSET of this execution; negative ones are PostgreSQL's to refuse, which the nodes already did.
+fn count(c: Option<Count>, bound: &Bound) -> Result<Option<u64>> {
+    let Some(c) = c else { return Ok(None) };
+    let n = match c {
+        Count::Constant(n) => return Ok(Some(n)),
+        Count::Param(n) => n,
+    };
+    let Some(Some(value)) = bound.values.get(n - 1) else { return Ok(None) };
+    let failed = || ExecError::sql("22P02", "LIMIT and OFFSET must be whole numbers");
+    let number: i64 = if bound.format(n - 1) == 0 {
+        std::str::from_utf8(value).ok().and_then(|t| t.trim().parse().ok()).ok_or_else(failed)?
+    } else {
+        match value[..] {
+            [a, b, c, d, e, f, g, h] => i64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
+            [a, b] => i64::from(i16::from_be_bytes([a, b])),
+            _ => return Err(failed()),
+        }
+    };
+    Ok(Some(number.max(0) as u64))
+}

@@ -1,0 +1,113 @@
+//! The shape of a local herd: what was asked for, held against what was made.
+//!
+//! Shape is the number of nodes, the ports and the shards; it never changes once nodes are made. It does not look at
+//! what runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::error::{Error, Result};
+use super::files::Files;
+use super::node::{self, MARKER};
+use super::node_make::Marker;
+use super::state::{NODES_MAX, State};
+
+const NODES: u16 = 2;
+const PORT: u16 = 6500;
+const SHARDS: u32 = 32;
+
+/// What `herd up` was asked for; `None` is "as it is", or the default for a new herd.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub dir: PathBuf,
+    pub nodes: Option<u16>,
+    pub port: Option<u16>,
+    pub shards: Option<u32>,
+    /// `name=value`
+    pub settings: Vec<String>,
+}
+
+/// The shape the herd has, or will have.
+pub fn shape(files: &Files, options: &Options) -> Result<State> {
+    let numbers = node::numbers_in(files.dir());
+    let has_complete = numbers
+        .iter()
+        .any(|number| files.node(*number).join(MARKER).exists());
+    let state = match State::load(&files.state())? {
+        Some(state) if state.made || has_complete => state,
+        None if has_complete => from_markers(files, &numbers, options)?,
+        // Nothing was made yet: what an interrupted `herd up` was asked for binds nobody.
+        _ => return new_shape(options),
+    };
+    let check = |setting, is: u64, wanted: Option<u64>, hint| match wanted {
+        Some(wanted) if wanted != is => Err(Error::Shape {
+            path: files.dir().to_owned(),
+            setting,
+            is,
+            wanted,
+            hint,
+        }),
+        _ => Ok(()),
+    };
+    check(
+        "nodes",
+        state.nodes.into(),
+        options.nodes.map(u64::from),
+        " (`herd node add` adds a node)",
+    )?;
+    check("port", state.port.into(), options.port.map(u64::from), "")?;
+    check(
+        "shards",
+        state.shards.into(),
+        options.shards.map(u64::from),
+        " (each table can have its own number)",
+    )?;
+    Ok(state)
+}
+
+fn new_shape(options: &Options) -> Result<State> {
+    let state = State {
+        pgherd: env!("CARGO_PKG_VERSION").to_owned(),
+        nodes: options.nodes.unwrap_or(NODES),
+        port: options.port.unwrap_or(PORT),
+        shards: options.shards.unwrap_or(SHARDS),
+        made: false,
+        settings: BTreeMap::new(),
+    };
+    // The command line's own limits; the sum is checked here.
+    let (port, nodes) = (state.port, state.nodes.min(NODES_MAX));
+    match port.checked_add(nodes) {
+        Some(_) => Ok(state),
+        None => Err(Error::PortRange {
+            port,
+            nodes,
+            max: u16::MAX - nodes,
+        }),
+    }
+}
+
+/// A lost herd.json, from what the nodes themselves tell.
+fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<State> {
+    let problem = || {
+        Error::Damaged {
+        path: files.state(),
+        problem: "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir".into(),
+    }
+    };
+    let markers: Vec<Marker> = numbers
+        .iter()
+        .filter_map(|number| Marker::read(&files.node(*number)))
+        .collect();
+    let complete =
+        markers.len() == numbers.len() && numbers.iter().copied().eq(1..=numbers.len() as u16);
+    let first = markers.first().filter(|_| complete).ok_or_else(problem)?;
+    eprintln!("herd.json is missing: writing it anew, as the nodes tell");
+    Ok(State {
+        pgherd: env!("CARGO_PKG_VERSION").to_owned(),
+        nodes: markers.len() as u16,
+        port: first.port - first.number,
+        shards: options.shards.unwrap_or(SHARDS),
+        made: true,
+        settings: BTreeMap::new(),
+    })
+}

@@ -1,0 +1,122 @@
+//! A connection in use: requests put in front of a statement (settings, BEGIN) travel with it in one write, and
+//! their replies are skipped. It does not know what the statement is.
+
+use catalog::NodeId;
+use pool::{PoolError, PooledConn, Settings};
+use wire::{ErrorFields, Frame, backend, put};
+
+pub struct Lane {
+    pub node: NodeId,
+    pub conn: PooledConn,
+    /// ReadyForQuery that belong to requests put in front: everything up to them is skipped.
+    skip: u32,
+}
+
+impl Lane {
+    pub fn new(node: NodeId, conn: PooledConn) -> Self {
+        Lane { node, conn, skip: 0 }
+    }
+
+    /// Puts SQL in front of what comes next. Its replies are not seen; its error, if any, comes from [`next`](Self::next).
+    pub fn put_before(&mut self, sql: &str) {
+        put::query(self.conn.out(), sql);
+        self.conn.sent_sync();
+        self.skip += 1;
+    }
+
+    /// Gives the connection the session's settings, if it has others.
+    pub fn want(&mut self, settings: &Settings) {
+        if let Some(sql) = self.conn.settings.sql_to(settings) {
+            self.conn.settings = settings.clone();
+            self.put_before(&sql);
+        }
+    }
+
+    /// The next message that belongs to the statement itself.
+    pub async fn next(&mut self) -> Result<Frame, PoolError> {
+        self.settle_before().await?;
+        self.conn.frame().await
+    }
+
+    /// Reads the replies of what was put in front; afterwards the read buffer starts with the statement's own.
+    pub async fn settle_before(&mut self) -> Result<(), PoolError> {
+        let mut error = None;
+        while self.skip > 0 {
+            let frame = self.conn.frame().await?;
+            match frame.tag() {
+                b'Z' => self.skip -= 1,
+                b'E' if error.is_none() => error = Some(ErrorFields::parse(frame.body())?),
+                _ => {}
+            }
+        }
+        match error {
+            Some(fields) => {
+                // The connection is not in the state it should be in: what followed is not to be trusted.
+                self.conn.mark_broken();
+                Err(PoolError::Server(Box::new(fields)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the read buffer can be looked at directly.
+    pub fn is_settled(&self) -> bool {
+        self.skip == 0
+    }
+
+    /// Sends SQL by the simple protocol, without waiting.
+    pub fn put_query(&mut self, sql: &str) {
+        put::query(self.conn.out(), sql);
+        self.conn.sent_sync();
+    }
+
+    /// Reads replies to the next ReadyForQuery, throwing rows away; the last command tag is returned.
+    pub async fn finish(&mut self) -> Result<String, PoolError> {
+        let mut tag = String::new();
+        let mut error = None;
+        loop {
+            let frame = self.next().await?;
+            match frame.tag() {
+                b'C' => tag = backend::parse_command_complete(frame.body())?.to_string(),
+                b'E' => {
+                    let fields = ErrorFields::parse(frame.body())?;
+                    if fields.is_fatal() {
+                        return Err(PoolError::Server(Box::new(fields)));
+                    }
+                    error.get_or_insert(fields);
+                }
+                b'G' => {
+                    put::copy_fail(self.conn.out(), "unexpected COPY");
+                    self.conn.flush().await?;
+                }
+                b'Z' => break,
+                _ => {}
+            }
+        }
+        match error {
+            Some(fields) => Err(PoolError::Server(Box::new(fields))),
+            None => Ok(tag),
+        }
+    }
+
+    /// Runs SQL by the simple protocol and returns its last command tag.
+    pub async fn run(&mut self, sql: &str) -> Result<String, PoolError> {
+        self.put_query(sql);
+        self.conn.flush().await?;
+        self.finish().await
+    }
+
+    /// Rows of SQL as text.
+    pub async fn rows(&mut self, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
+        self.conn.flush().await?;
+        self.settle_before().await?;
+        self.conn.simple(sql).await
+    }
+}
+
+impl catalog::Query for Lane {
+    type Error = PoolError;
+    async fn query(&mut self, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
+        self.rows(sql).await
+    }
+}

@@ -1,0 +1,150 @@
+//! A transaction over the nodes it has touched so far. Nodes join when a statement first needs them.
+//!
+//! It does not know which statements run in it, nor how many phases a commit takes (`commit.rs`).
+
+use catalog::NodeId;
+use pool::PoolError;
+
+use crate::lane::Lane;
+
+pub struct Participant {
+    pub lane: Lane,
+    /// It may have changed data: it takes part in the commit.
+    pub wrote: bool,
+}
+
+#[derive(Default)]
+pub struct Transaction {
+    pub participants: Vec<Participant>,
+    /// `BEGIN` with its options, as each participant gets it.
+    begin: String,
+    /// Savepoints open now, oldest first, and settings made in the transaction, in order: what a node that joins
+    /// later must be told.
+    history: Vec<Event>,
+    /// The client said BEGIN (or the statement needs several nodes).
+    pub active: bool,
+    /// The client said BEGIN.
+    pub explicit: bool,
+    pub failed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Event {
+    Savepoint(String),
+    Setting(String),
+}
+
+impl Transaction {
+    pub fn begin(&mut self, sql: &str, explicit: bool) {
+        debug_assert!(self.participants.is_empty());
+        self.begin = sql.to_string();
+        self.history.clear();
+        self.active = true;
+        self.explicit = explicit;
+        self.failed = false;
+    }
+
+    pub fn get(&mut self, node: NodeId) -> Option<&mut Participant> {
+        self.participants.iter_mut().find(|p| p.lane.node == node)
+    }
+
+    pub fn has(&self, node: NodeId) -> bool {
+        self.participants.iter().any(|p| p.lane.node == node)
+    }
+
+    /// A node joins: BEGIN and what has happened so far travel in front of its first statement.
+    pub fn join(&mut self, mut lane: Lane) -> &mut Participant {
+        lane.put_before(&self.begin);
+        for event in &self.history {
+            match event {
+                Event::Savepoint(name) => lane.put_before(&format!("SAVEPOINT {}", catalog::quote_ident(name))),
+                Event::Setting(sql) => lane.put_before(sql),
+            }
+        }
+        self.participants.push(Participant { lane, wrote: false });
+        let last = self.participants.len() - 1;
+        &mut self.participants[last]
+    }
+
+    /// A SET inside the transaction, for nodes that join later.
+    pub fn note_setting(&mut self, sql: &str) {
+        self.history.push(Event::Setting(sql.to_string()));
+    }
+
+    pub fn has_savepoint(&self, name: &str) -> bool {
+        self.history.iter().any(|e| matches!(e, Event::Savepoint(n) if n == name))
+    }
+
+    /// Runs SQL on every participant; all are waited for, the first error is returned.
+    pub async fn everywhere(&mut self, sql: &str) -> Result<(), PoolError> {
+        let mut first = None;
+        for p in &mut self.participants {
+            p.lane.put_query(sql);
+            if let Err(e) = p.lane.conn.flush().await {
+                first.get_or_insert(e);
+            }
+        }
+        for p in &mut self.participants {
+            if p.lane.conn.is_broken() {
+                continue;
+            }
+            if let Err(e) = p.lane.finish().await {
+                first.get_or_insert(e);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    pub async fn savepoint(&mut self, name: &str) -> Result<(), PoolError> {
+        self.everywhere(&format!("SAVEPOINT {}", catalog::quote_ident(name))).await?;
+        self.history.push(Event::Savepoint(name.to_string()));
+        Ok(())
+    }
+
+    pub async fn release(&mut self, name: &str) -> Result<(), PoolError> {
+        self.everywhere(&format!("RELEASE SAVEPOINT {}", catalog::quote_ident(name))).await?;
+        self.forget_from(name, false);
+        Ok(())
+    }
+
+    pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
+        self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
+        self.forget_from(name, true);
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Forgets what happened since the newest savepoint of that name. Settings made inside a released one remain.
+    fn forget_from(&mut self, name: &str, rolled_back: bool) {
+        let at = self.history.iter().rposition(|e| matches!(e, Event::Savepoint(n) if n == name));
+        if let Some(at) = at {
+            let later = self.history.split_off(at + 1);
+            if !rolled_back {
+                self.history.pop();
+                self.history.extend(later.into_iter().filter(|e| matches!(e, Event::Setting(_))));
+            }
+        }
+    }
+
+    pub async fn rollback(&mut self) {
+        for p in &mut self.participants {
+            p.lane.put_query("ROLLBACK");
+            let _ = p.lane.conn.flush().await;
+        }
+        for mut p in self.participants.drain(..) {
+            // What can't be rolled back is closed with its connection: the node rolls back then.
+            if p.lane.finish().await.is_err() {
+                p.lane.conn.mark_broken();
+            }
+        }
+        self.end();
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.participants.clear();
+        self.history.clear();
+        self.active = false;
+        self.explicit = false;
+        self.failed = false;
+    }
+}

@@ -1,0 +1,106 @@
+"""What the measurements share: a fresh herd and a plain PostgreSQL set up alike, rows for sbtest1, a table printer.
+
+Machines are noisy: only ratios taken side by side in one run count, so everything that compares alternates.
+"""
+
+import argparse
+import contextlib
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import binaries  # noqa: E402
+from harness.fake_herd import FakeHerd  # noqa: E402
+from harness.herd import Herd  # noqa: E402
+from harness.plain_postgres import PlainPostgres  # noqa: E402
+from harness.server import Server  # noqa: E402
+
+SBTEST1 = (
+    "drop table if exists sbtest1",
+    "create table sbtest1 (id integer not null, k integer not null default 0, c character(120) not null default '', "
+    "pad character(60) not null default '', primary key (id))",
+    "create index k_1 on sbtest1 (k)",
+)
+_ROWS = """
+insert into sbtest1 select i, (i * 7919::int8) % {count},
+    lpad((i * 2654435761 % 100000000000)::text, 11, '0') || '-' || md5(i::text) || '-' || md5((i * 3)::text),
+    md5((i * 5)::text) from generate_series(1, {count}::int8) i
+"""
+_POSTGRES_SETTINGS = {"synchronous_commit": "off", "shared_buffers": "1GB", "fsync": "on", "max_connections": "300"}
+
+
+def arguments(description: str, **defaults: int) -> argparse.Namespace:
+    """Command-line options, each with its default: --seconds 20 …"""
+    parser = argparse.ArgumentParser(description=description)
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def herd(nodes: int = 2, shards: int = 32):
+    """A fresh herd; a plain PostgreSQL instead if PGHERD_TEST_FAKE=1, to try a script out."""
+    allow_many_files()
+    made = FakeHerd("bench") if os.environ.get("PGHERD_TEST_FAKE") == "1" else Herd(nodes, shards)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextlib.contextmanager
+def plain():
+    made = PlainPostgres("plain", _POSTGRES_SETTINGS)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def allow_many_files() -> None:
+    """Thousands of sockets, here and in the processes started from here."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def fill_sbtest1(server: Server, rows: int, distributed: bool) -> None:
+    """W1's table with the same rows on every server."""
+    server.run(*SBTEST1, _ROWS.format(count=rows))
+    if distributed:
+        server.run("select create_distributed_table('sbtest1', 'id')")
+    server.run("vacuum analyze sbtest1")
+
+
+def run(*command: object, **environment: str) -> str:
+    """Runs a program to its end; its output, or SystemExit with it."""
+    done = subprocess.run(
+        [str(part) for part in command], env=os.environ | {"PGSSLMODE": "disable", "PGGSSENCMODE": "disable"} | environment,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} exited {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def pgbench(server: Server, *options: object) -> str:
+    return run(
+        binaries.postgres_bin() / "pgbench", "-h", server.host, "-p", server.port, "-U", server.user, *options, server.dbname
+    )
+
+
+def value(server: Server, sql: str):
+    with server.connect() as connection:
+        return connection.execute(sql).fetchone()[0]
+
+
+def print_table(title: str, head: list[str], rows: list[list]) -> None:
+    texts = [[f"{cell:,.2f}" if isinstance(cell, float) else f"{cell:,}" if type(cell) is int else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [head, *texts]) for i in range(len(head))]
+    print(f"\n{title}\n" + "  ".join(cell.ljust(width) for cell, width in zip(head, widths)))
+    for row in texts:
+        print("  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths))))
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Real clients: each does with its driver what applications do with it."""

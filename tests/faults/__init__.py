@@ -1,0 +1,1 @@
+"""Bad input, and servers and clients that go away."""
