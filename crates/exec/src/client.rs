@@ -1,6 +1,7 @@
 //! The client's side as the executor sees it: somewhere to write, and a source of COPY data.
 
 use bytes::BytesMut;
+use pool::CancelKey;
 use wire::Frame;
 
 use crate::error::Result;
@@ -17,6 +18,14 @@ pub trait Client: Send {
 
     /// The next message of a COPY from the client: data, done or fail. Flush and Sync are passed over.
     fn copy_frame(&mut self) -> impl Future<Output = Result<Frame>> + Send;
+
+    /// The statement runs on this connection from now on: a cancel must reach it.
+    fn started(&mut self, _key: CancelKey) {}
+
+    /// Connections are about to be given back: waits for cancels on their way to them. False: one may still arrive.
+    fn settled(&mut self) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
 
     /// Backpressure: sends once enough has gathered.
     fn relieve(&mut self) -> impl Future<Output = Result<()>> + Send {

@@ -11,9 +11,9 @@ use sql::ast::{self, Node};
 use wire::{backend, put};
 
 use crate::capture::Consumer;
-use crate::client::{Client, PENDING_MAX};
+use crate::client::Client;
 use crate::compiled::Compiled;
-use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Splitter};
+use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
 use crate::request::{Bound, Request};
 use crate::route::{Forwarded, forward};
@@ -50,15 +50,12 @@ impl<C: Client> Work<'_, C> {
             forward(&mut p.lane, self.client, false, None).await
         }
         .await;
-        self.put_back(p);
+        self.put_back(p).await;
         result
     }
 
     async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
-        if copy.where_clause.is_some() && relation.is_reference() {
-            // The same condition on every node gives the same rows, unless it is volatile; COPY's WHERE allows functions.
-        }
         let columns = match sql::names::strings(&copy.attlist)[..] {
             [] => relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect(),
             ref names => names
@@ -80,7 +77,7 @@ impl<C: Client> Work<'_, C> {
         let format = i8::from(options.format == Format::Binary);
         backend::copy_response(self.client.out(), b'G', format, columns.len());
         self.client.flush().await?;
-        match self.pump(&options, &mut sink, columns.len()).await {
+        match self.pump(&options, &mut sink, &columns).await {
             Ok(()) => {
                 let (count, _) = sink.finish(self).await?;
                 Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
@@ -93,10 +90,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Reads the client's data to its end. After an error the rest of it is read and thrown away, as PostgreSQL does.
-    async fn pump(&mut self, options: &CopyOptions, sink: &mut Sink, width: usize) -> Result<()> {
+    async fn pump(&mut self, options: &CopyOptions, sink: &mut Sink, columns: &[usize]) -> Result<()> {
+        let width = columns.len();
+        let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
         let wanted: Vec<usize> = sink.key_positions().iter().copied().filter(|k| *k < width).collect();
-        let mut splitter = Splitter::new(options, wanted, width);
+        let mut splitter = Splitter::new(options, wanted, &names);
         let mut preamble_sent = false;
         let mut failure: Option<ExecError> = None;
         loop {
@@ -155,9 +154,7 @@ impl<C: Client> Work<'_, C> {
         let mut lanes = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
             let mut p = self.lane(*node).await?;
-            let statement = parse_copy(&query)?;
             let options_text = option_list(&copy.options, i == 0)?;
-            let _ = statement;
             p.lane.put_query(&format!("COPY ({query}) TO STDOUT{options_text}"));
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
@@ -165,9 +162,9 @@ impl<C: Client> Work<'_, C> {
         }
         let mut count = 0;
         let mut started = false;
-        let mut join = BinaryJoin::new();
+        let mut join = BinaryJoin::new(lanes.len());
         let mut failure = None;
-        'lanes: for p in &mut lanes {
+        'lanes: for (n, p) in lanes.iter_mut().enumerate() {
             loop {
                 let frame = match p.lane.next().await {
                     Ok(f) => f,
@@ -182,10 +179,9 @@ impl<C: Client> Work<'_, C> {
                         self.client.out().extend_from_slice(&frame.raw);
                     }
                     b'd' if options.format == Format::Binary => {
-                        let mut data = Vec::new();
-                        join.push(frame.body(), &mut data);
-                        if !data.is_empty() {
-                            put::copy_data(self.client.out(), &data);
+                        let Joined { header, rows } = join.push(n, frame.body()).map_err(format_error)?;
+                        if !rows.is_empty() {
+                            put::copy_data(self.client.out(), &[header, rows].concat());
                         }
                         self.client.relieve().await?;
                     }
@@ -202,14 +198,14 @@ impl<C: Client> Work<'_, C> {
                     _ => {}
                 }
             }
-            join.next_stream();
         }
         self.abandon(lanes).await;
         if let Some(e) = failure {
             return Err(e);
         }
         if options.format == Format::Binary {
-            put::copy_data(self.client.out(), &(-1i16).to_be_bytes());
+            let trailer = join.finish().map_err(format_error)?;
+            put::copy_data(self.client.out(), &trailer);
         }
         put::copy_done(self.client.out());
         Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
@@ -228,12 +224,13 @@ impl<C: Client> Work<'_, C> {
                     return Err(ExecError::sql("0A000", "binary COPY of this query over several nodes is not supported").hint("Use text or CSV."));
                 }
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
-                let mut rows = Encoder { options: &options, out: BytesMut::new(), ready: Vec::new(), count: 0 };
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                copy_format::encode_header(&options, &names, &mut rows.out);
+                let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
+                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0 };
+                rows.encoder.header(&mut rows.out);
                 rows.cut();
                 // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
                 self.read_into(&query, &request, &mut rows).await?;
+                rows.cut();
                 for data in std::mem::take(&mut rows.ready) {
                     put::copy_data(self.client.out(), &data);
                     self.client.relieve().await?;
@@ -306,45 +303,33 @@ async fn deliver(options: &CopyOptions, sink: &mut Sink, splitter: &Splitter, pr
     Ok(())
 }
 
-/// Formats caught rows as COPY data.
-struct Encoder<'o> {
-    options: &'o CopyOptions,
+/// Formats caught rows as COPY data, one message a row as PostgreSQL does.
+struct Encoder {
+    encoder: RowEncoder,
     out: BytesMut,
     ready: Vec<Bytes>,
+    held: usize,
     count: u64,
 }
 
-impl Encoder<'_> {
+impl Encoder {
     fn cut(&mut self) {
         if !self.out.is_empty() {
+            self.held += self.out.len();
             self.ready.push(self.out.split().freeze());
         }
     }
 }
 
-impl Consumer for Encoder<'_> {
+impl Consumer for Encoder {
     async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
-        copy_format::encode_row(self.options, values, &mut self.out);
+        self.encoder.row(values, &mut self.out);
         self.count += 1;
-        if self.out.len() > PENDING_MAX {
-            self.cut();
-        }
-        let held: usize = self.ready.iter().map(Bytes::len).sum::<usize>() + self.out.len();
-        if self.count % 1024 == 0 && held > crate::gather::PARTIAL_BYTES_MAX {
+        self.cut();
+        if self.held > crate::gather::PARTIAL_BYTES_MAX {
             return Err(ExecError::sql("54000", "the result of this COPY is too large to be sorted or aggregated in one place").hint("Copy the table itself, or narrow the query."));
         }
-        self.cut_last();
         Ok(())
-    }
-}
-
-impl Encoder<'_> {
-    fn cut_last(&mut self) {
-        if self.count == 1 || self.out.len() > PENDING_MAX / 2 {
-            self.cut();
-        } else if self.count % 16 == 0 {
-            self.cut();
-        }
     }
 }
 
@@ -356,10 +341,6 @@ impl From<copy_format::CopyError> for ExecError {
     fn from(e: copy_format::CopyError) -> Self {
         format_error(e)
     }
-}
-
-fn parse_copy(query: &str) -> Result<NodeEnum> {
-    sql::parse(query, true)?.pop().ok_or_else(|| ExecError::internal("empty COPY query"))
 }
 
 /// The text of the same COPY for a node, perhaps with other columns.

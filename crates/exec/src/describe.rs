@@ -69,7 +69,23 @@ impl<C: Client> Work<'_, C> {
     /// Describes any statement on home: it has every table, and its object ids are the herd's.
     pub async fn describe_text(&mut self, sql: &str, types: &[u32]) -> Result<Described> {
         let home = self.home();
-        let mut p = self.lane(home).await?;
+        // Nothing of the transaction is needed to describe: home is not drawn into it. What the session has of its own
+        // (temporary tables) is on the pinned connection.
+        let outside = self.transaction.active && !self.own_schema && !*self.pin && !self.transaction.has(home);
+        let p = match outside {
+            true => txn::Participant { lane: self.outside(home).await?, wrote: false },
+            false => self.lane(home).await?,
+        };
+        self.describe_with(p, outside, sql, types).await
+    }
+
+    /// Describes a statement on the node that has what it names (a cursor).
+    pub async fn describe_on(&mut self, node: catalog::NodeId, sql: &str, types: &[u32]) -> Result<Described> {
+        let p = self.lane(node).await?;
+        self.describe_with(p, false, sql, types).await
+    }
+
+    async fn describe_with(&mut self, mut p: txn::Participant, outside: bool, sql: &str, types: &[u32]) -> Result<Described> {
         put::parse(p.lane.conn.out(), "", sql, types);
         put::describe(p.lane.conn.out(), b'S', "");
         put::sync(p.lane.conn.out());
@@ -94,7 +110,9 @@ impl<C: Client> Work<'_, C> {
             }
         }
         .await;
-        self.put_back(p);
+        if !outside {
+            self.put_back(p).await;
+        }
         described
     }
 }

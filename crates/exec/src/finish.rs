@@ -52,7 +52,7 @@ impl<C: Client> Work<'_, C> {
             forward(&mut p.lane, self.client, false, None).await
         }
         .await;
-        self.put_back(p);
+        self.put_back(p).await;
         Ok(result?.tag)
     }
 

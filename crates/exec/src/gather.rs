@@ -130,7 +130,7 @@ impl<C: Client> Work<'_, C> {
             if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() && rows::drain(&mut p.lane).await.is_err() {
                 // An error here is the same error, or the lane is broken and goes away by itself.
             }
-            self.put_back(p);
+            self.put_back(p).await;
         }
     }
 

@@ -100,3 +100,33 @@ pub fn refused(refusal: &catalog::Refusal) -> ExecError {
     let fields = wire::ErrorFields::error(refusal.sqlstate(), refusal.message.clone());
     ExecError::Sql(Box::new(if refusal.hint.is_empty() { fields } else { fields.hint(refusal.hint.clone()) }))
 }
+
+/// A committed change of the catalog: our own snapshot first, then word to the other routers.
+pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>) {
+    if let Err(e) = herd.refresh(None).await {
+        tracing::warn!(error = %e, "the catalog could not be loaded after a change");
+    }
+    let mut statements = after_commit;
+    statements.push(format!("NOTIFY {}", catalog::schema::EPOCH_CHANNEL));
+    statements.dedup();
+    match herd.pools.get(&herd.config.home, &herd.config.admin).await {
+        Ok(mut conn) => {
+            for sql in statements {
+                if let Err(e) = conn.simple(&sql).await {
+                    tracing::warn!(error = %e, "other routers could not be told of a change of the catalog");
+                }
+            }
+        }
+        Err(e) => tracing::warn!(error = %e, "other routers could not be told of a change of the catalog"),
+    }
+}
+
+/// The catalog as the current transaction sees it.
+pub async fn load_own<C: crate::client::Client>(work: &mut crate::work::Work<'_, C>) -> Result<Arc<Epoch>> {
+    let home = work.home();
+    let previous = work.epoch.snapshot.clone();
+    let mut p = work.lane(home).await?;
+    let loaded = catalog::load_in_transaction(&mut p.lane, Some(&previous)).await.map_err(catalog_error);
+    work.put_back(p).await;
+    Ok(Arc::new(Epoch::new(loaded?)))
+}

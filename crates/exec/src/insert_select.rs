@@ -88,7 +88,7 @@ impl<C: Client> Work<'_, C> {
     /// Runs a read on connections of its own; its rows go to the consumer.
     pub async fn read_into<R: Consumer>(&mut self, source: &Compiled, request: &Request<'_>, consumer: &mut R) -> Result<()> {
         let mut reading = txn::Transaction::default();
-        let mut pinned = None;
+        let (mut pinned, mut pin) = (None, false);
         let mut capture = Capture::new(consumer);
         let mut reader = Work {
             herd: self.herd,
@@ -98,6 +98,9 @@ impl<C: Client> Work<'_, C> {
             transaction: &mut reading,
             client: &mut capture,
             pinned: &mut pinned,
+            pin: &mut pin,
+            own_schema: false,
+            taint: false,
             now: self.now.clone(),
         };
         let read = match reader.read(source, request).await {

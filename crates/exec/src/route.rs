@@ -67,7 +67,7 @@ impl<C: Client> Work<'_, C> {
                         if result.is_err() {
                             p.lane.conn.statements.remove(&key);
                         }
-                        self.put_back(p);
+                        self.put_back(p).await;
                         return result;
                     }
                 }
@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
             }
         }
         let result = self.finish_route(&mut p, compiled, request).await;
-        self.put_back(p);
+        self.put_back(p).await;
         result
     }
 

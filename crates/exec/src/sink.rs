@@ -278,9 +278,9 @@ impl Sink {
             if failed && p.lane.conn.outstanding() > 0 {
                 let mut p = p;
                 let _ = end_copy(&mut p, true).await;
-                work.put_back(p);
+                work.put_back(p).await;
             } else {
-                work.put_back(p);
+                work.put_back(p).await;
             }
         }
         ended?;
@@ -317,7 +317,7 @@ impl Sink {
                 put::copy_fail(p.lane.conn.out(), "the statement was given up");
                 let _ = end_copy(&mut p, true).await;
             }
-            work.put_back(p);
+            work.put_back(p).await;
         }
     }
 

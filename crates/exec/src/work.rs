@@ -23,6 +23,12 @@ pub struct Work<'w, C: Client> {
     pub client: &'w mut C,
     /// The session's own connection to home, while it is pinned (temporary tables, LISTEN, advisory locks).
     pub pinned: &'w mut Option<Lane>,
+    /// The session keeps its connection to home from now on.
+    pub pin: &'w mut bool,
+    /// The transaction has changed the schema: statements are described inside it.
+    pub own_schema: bool,
+    /// The statement may leave session state behind: its connections are reset before anyone else gets them.
+    pub taint: bool,
     /// `now()` of the statement or its transaction.
     pub now: String,
 }
@@ -35,6 +41,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(self.transaction.participants.swap_remove(at));
         }
         let mut lane = self.fresh(node).await?;
+        self.client.started(lane.conn.cancel_key());
         if self.transaction.active {
             lane.want(self.settings);
             self.transaction.join(lane);
@@ -59,13 +66,29 @@ impl<C: Client> Work<'_, C> {
         Ok(Lane::new(node, conn))
     }
 
-    /// Gives a lane back: to the transaction, or to its pool.
-    pub fn put_back(&mut self, participant: Participant) {
+    /// Gives a lane back: to the transaction, to the session that is pinned to it, or to its pool.
+    pub async fn put_back(&mut self, mut participant: Participant) {
+        participant.lane.conn.tainted |= self.taint;
         if self.transaction.active {
             self.transaction.participants.push(participant);
-        } else if participant.lane.conn.tainted && participant.lane.node == self.epoch.snapshot.home && !participant.lane.conn.is_broken() {
-            *self.pinned = Some(participant.lane);
+            return;
         }
+        if *self.pin && participant.lane.node == self.home() && !participant.lane.conn.is_broken() {
+            *self.pinned = Some(participant.lane);
+            return;
+        }
+        if !self.client.settled().await {
+            // A cancel may still arrive there, and would hit the next client's statement.
+            participant.lane.conn.mark_broken();
+        }
+    }
+
+    /// A lane outside the transaction, for what must not take part in it.
+    pub async fn outside(&mut self, node: NodeId) -> Result<Lane> {
+        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        let mut lane = Lane::new(node, self.herd.pools.get(&target, self.login).await?);
+        lane.want(self.settings);
+        Ok(lane)
     }
 
     /// Several nodes in one statement that writes: they commit together.
@@ -84,7 +107,7 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         let mut p = self.lane(home).await?;
         let rows = p.lane.rows(sql).await;
-        self.put_back(p);
+        self.put_back(p).await;
         Ok(rows?)
     }
 }

@@ -1,37 +1,201 @@
-//! A place-holder for the router: it listens, lets everyone log in, and closes at the first message.
+//! The router: makes the herd's catalog if it is new, loads it, listens, and serves each client in a task of its own.
+//!
+//! What a session does is in the `session` crate; this file only starts things, keeps the background work going and ends
+//! them in order.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+mod background;
+mod bootstrap;
+mod deadlock;
+mod metrics;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use exec::{Herd, HerdConfig};
+use pool::{Conn, Login, NodeTarget, PoolConfig, Pools, Secret, TlsMode};
+use session::cancel::CancelRegistry;
+use session::login::{Auth, LoginConfig};
+use session::{Limits, Router, RouterDefaults};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 
-use crate::config::Config;
+use crate::config::{self, Config, LogFormat, NodeConfig};
 
-pub async fn run(config: Config) -> std::io::Result<()> {
-    let listener = TcpListener::bind(&config.listen[..]).await?;
-    let mut end = signal(SignalKind::terminate())?;
+/// Why a router could not start, or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: String, source: std::io::Error },
+    #[error("home: {0}")]
+    Pool(#[from] pool::PoolError),
+    #[error("{0}")]
+    Exec(#[from] exec::ExecError),
+    #[error("cannot read {path}: {source}")]
+    File { path: String, source: std::io::Error },
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// How long home may take to come up before the router gives up.
+const HOME_WAIT: Duration = Duration::from_secs(30);
+/// How long sessions get to finish when the router is told to stop.
+const DRAIN: Duration = Duration::from_secs(3);
+
+pub async fn run(config: Config) -> Result<(), RouterError> {
+    log_to_stderr(&config);
+    let home = target(&config.home);
+    let admin = login(&config.home);
+    let mut conn = connect_home(&home, &admin).await?;
+    let id = bootstrap::home(&mut conn, &config.home).await?;
+    let snapshot = exec::load(&mut conn, None).await?;
+    let snapshot = bootstrap::nodes(&mut conn, &id, snapshot, &config).await?;
+    let parameters: Vec<(String, String)> = conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect();
+    let pools = Pools::new(PoolConfig {
+        size: config.pool.size as usize,
+        wait_timeout: Duration::from_millis(config.pool.wait_timeout_ms),
+        idle_timeout: Duration::from_secs(config.pool.idle_timeout_s),
+        max_prepared: config.pool.max_prepared as usize,
+        ..Default::default()
+    });
+    pools.spawn_reaper();
+    let herd_config = HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
+    let herd = Arc::new(Herd::new(herd_config, pools, snapshot, rand::random()));
+    let parameters = Arc::new(ArcSwap::from_pointee(parameters));
+    let router = Arc::new(Router {
+        login: login_config(&config, &id, parameters.clone())?,
+        herd: herd.clone(),
+        cancels: Arc::new(CancelRegistry::default()),
+        limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
+        defaults: RouterDefaults { shards: config.shards as i32 },
+        metrics: Default::default(),
+        parameters,
+    });
+    let mut listeners = Vec::new();
+    for address in &config.listen {
+        let bound = TcpListener::bind(address).await;
+        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
+    }
+    if let Some(address) = config.metrics {
+        let listener = TcpListener::bind(address).await.map_err(|source| RouterError::Listen { address: address.to_string(), source })?;
+        tokio::spawn(metrics::serve(listener, router.clone()));
+    }
+    background::start(&router);
+    tokio::spawn(deadlock::watch(router.clone()));
+    let places = Arc::new(Semaphore::new(config.limits.connections as usize));
+    for listener in listeners {
+        tracing::info!(address = %listener.local_addr()?, "listening");
+        tokio::spawn(accept(listener, router.clone(), places.clone()));
+    }
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping");
+    let deadline = tokio::time::Instant::now() + DRAIN;
+    while router.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0 && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, router: Arc<Router>, places: Arc<Semaphore>) {
     loop {
-        tokio::select! {
-            accepted = listener.accept() => {
-                tokio::spawn(greet(accepted?.0));
+        match listener.accept().await {
+            Ok((stream, _)) => match places.clone().try_acquire_owned() {
+                Ok(place) => {
+                    let router = router.clone();
+                    tokio::spawn(async move {
+                        session::serve(stream, router).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => {
+                    tokio::spawn(too_many(stream));
+                }
+            },
+            Err(e) => {
+                // Out of file descriptors, most likely: others must end first.
+                tracing::warn!(error = %e, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            _ = end.recv() => return Ok(()),
         }
     }
 }
 
-async fn greet(mut stream: TcpStream) -> std::io::Result<()> {
-    loop {
-        let length = stream.read_u32().await?;
-        let mut body = vec![0; length.saturating_sub(4).min(10_000) as usize];
-        stream.read_exact(&mut body).await?;
-        let code = body.get(..4);
-        if code == Some(&80_877_103u32.to_be_bytes()) || code == Some(&80_877_104u32.to_be_bytes())
-        {
-            stream.write_all(b"N").await?;
-            continue;
-        }
-        stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await?;
-        stream.read_u8().await?;
-        return Ok(());
+async fn too_many(stream: tokio::net::TcpStream) {
+    let fields = wire::ErrorFields::fatal("53300", "sorry, too many clients already");
+    if let Ok(mut stream) = session::client_stream::ClientStream::new(stream) {
+        session::login::refuse(&mut stream, &fields).await;
     }
+}
+
+fn log_to_stderr(config: &Config) {
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.log).unwrap_or_else(|_| "info".into());
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second router in one process (in tests) keeps the first one's log.
+    let _ = match config.log_format {
+        LogFormat::Text => logs.with_ansi(false).try_init(),
+        LogFormat::Json => logs.json().try_init(),
+    };
+}
+
+async fn connect_home(home: &NodeTarget, admin: &Login) -> Result<Conn, RouterError> {
+    let deadline = tokio::time::Instant::now() + HOME_WAIT;
+    loop {
+        match Conn::connect(home, admin, &exec::ADMIN_STARTUP, Duration::from_secs(10)).await {
+            Ok(conn) => return Ok(conn),
+            Err(e) if e.is_node_trouble() && tokio::time::Instant::now() < deadline => {
+                tracing::warn!(error = %e, "waiting for home");
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn target(node: &NodeConfig) -> NodeTarget {
+    let root = || node.sslrootcert.clone().unwrap_or_else(|| "system".into());
+    let tls = match node.sslmode {
+        config::conninfo::SslMode::Disable => TlsMode::Disable,
+        config::conninfo::SslMode::Prefer => TlsMode::Prefer,
+        config::conninfo::SslMode::Require => TlsMode::Require,
+        config::conninfo::SslMode::VerifyCa => TlsMode::VerifyCa { root: root() },
+        config::conninfo::SslMode::VerifyFull => TlsMode::VerifyFull { root: root() },
+    };
+    NodeTarget { host: node.host.clone(), port: node.port, database: node.dbname.clone(), tls }
+}
+
+fn login(node: &NodeConfig) -> Login {
+    let secret = node.password.clone().map_or(Secret::None, Secret::Password);
+    Login::new(&node.user, secret)
+}
+
+fn login_config(config: &Config, herd_id: &str, parameters: Arc<ArcSwap<Vec<(String, String)>>>) -> Result<LoginConfig, RouterError> {
+    let read = |path: &std::path::Path| std::fs::read(path).map_err(|source| RouterError::File { path: path.display().to_string(), source });
+    let tls = match &config.tls {
+        Some(t) => Some(session::login::server_config(&read(&t.certificate)?, &read(&t.key)?).map_err(RouterError::Tls)?),
+        None => None,
+    };
+    // The same on all routers of a herd, so that an unknown user looks the same on all of them.
+    let mut mock_secret = [0u8; 32];
+    for (byte, source) in mock_secret.iter_mut().zip(herd_id.bytes().cycle()) {
+        *byte = source;
+    }
+    Ok(LoginConfig {
+        auth: match config.auth {
+            config::Auth::Trust => Auth::Trust,
+            config::Auth::Scram => Auth::Scram,
+        },
+        tls,
+        tls_required: config.tls.as_ref().is_some_and(|t| t.required),
+        login_timeout: Duration::from_secs(config.limits.login_timeout_s),
+        server_parameters: Arc::new(move || parameters.load().as_ref().clone()),
+        mock_secret,
+    })
 }

@@ -1,1 +1,29 @@
-//! stub
+//! One client's session: login, the protocol's two dialects, transactions, settings, prepared statements, cursors.
+//!
+//! The path of a statement starts in `serve.rs`, goes through `simple.rs` or `extended.rs` to `statement.rs`, and from
+//! there into `exec`. This crate does not plan, and does not know how nodes are asked. Errors become messages to the
+//! client in one place: `Session::report`.
+
+pub mod cancel;
+mod client_io;
+pub mod client_stream;
+mod cursor;
+
+mod explain;
+mod extended;
+mod held;
+pub mod login;
+pub mod metrics;
+mod prepared;
+mod router;
+mod serve;
+mod session;
+mod set;
+mod simple;
+mod special;
+mod sql_prepare;
+mod statement;
+mod transaction;
+
+pub use router::{Limits, Router, RouterDefaults};
+pub use serve::serve;

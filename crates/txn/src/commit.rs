@@ -35,7 +35,11 @@ impl Transaction {
         let result = if writers <= 1 || !two_phase { self.commit_one_phase(tag).await } else { self.commit_two_phase(identity, number).await };
         if result.is_err() {
             // Whoever still can, rolls back; prepared ones wait for recovery where the outcome is unknown.
-            self.rollback().await;
+            for p in &mut self.participants {
+                if !p.lane.conn.is_broken() && p.lane.run("ROLLBACK").await.is_err() {
+                    p.lane.conn.mark_broken();
+                }
+            }
         }
         self.end();
         result
@@ -54,7 +58,6 @@ impl Transaction {
                 Err(e) => return Err(CommitError::RolledBack(e)),
             }
         }
-        self.participants.clear();
         Ok(())
     }
 
@@ -133,7 +136,6 @@ impl Transaction {
                 p.lane.conn.mark_broken();
             }
         }
-        self.participants.clear();
         Ok(())
     }
 }

@@ -26,6 +26,9 @@ pub struct Transaction {
     /// The client said BEGIN.
     pub explicit: bool,
     pub failed: bool,
+    /// The session keeps its lane to this node beyond the transaction; it is found in `kept` then.
+    pub keep: Option<NodeId>,
+    pub kept: Option<Lane>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +72,16 @@ impl Transaction {
     /// A SET inside the transaction, for nodes that join later.
     pub fn note_setting(&mut self, sql: &str) {
         self.history.push(Event::Setting(sql.to_string()));
+    }
+
+    /// Savepoints open now.
+    pub fn depth(&self) -> usize {
+        self.history.iter().filter(|e| matches!(e, Event::Savepoint(_))).count()
+    }
+
+    /// How the current or last transaction was begun.
+    pub fn last_begin(&self) -> &str {
+        &self.begin
     }
 
     pub fn has_savepoint(&self, name: &str) -> bool {
@@ -131,7 +144,7 @@ impl Transaction {
             p.lane.put_query("ROLLBACK");
             let _ = p.lane.conn.flush().await;
         }
-        for mut p in self.participants.drain(..) {
+        for p in &mut self.participants {
             // What can't be rolled back is closed with its connection: the node rolls back then.
             if p.lane.finish().await.is_err() {
                 p.lane.conn.mark_broken();
@@ -141,7 +154,11 @@ impl Transaction {
     }
 
     pub(crate) fn end(&mut self) {
-        self.participants.clear();
+        for p in self.participants.drain(..) {
+            if self.keep == Some(p.lane.node) && !p.lane.conn.is_broken() && p.lane.conn.status() == b'I' {
+                self.kept = Some(p.lane);
+            }
+        }
         self.history.clear();
         self.active = false;
         self.explicit = false;

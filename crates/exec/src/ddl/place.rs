@@ -1,0 +1,186 @@
+//! What the names in a statement stand for: on home alone, or on every node. It asks the snapshot, nobody else.
+
+use std::sync::Arc;
+
+use catalog::{NodeId, Placement, Relation, RelationKind, Snapshot, quote_ident, quote_literal};
+use plan::{Context, Refusal};
+use sql::ast::{self, Node, RangeVar};
+use sql::{NodeEnum, names};
+
+use super::facts::Facts;
+use super::steps::{NodeSteps, Spread, Step};
+
+pub struct Cx<'a> {
+    pub statement: &'a NodeEnum,
+    pub sql: &'a str,
+    pub snapshot: &'a Snapshot,
+    pub facts: &'a Facts,
+}
+
+/// Schema, if given, and name of a possibly qualified name.
+pub type Name<'n> = (Option<&'n str>, &'n str);
+
+impl<'a> Cx<'a> {
+    pub fn home(&self) -> NodeId {
+        self.snapshot.home
+    }
+
+    /// Ids of the other nodes, in order.
+    pub fn others(&self) -> Vec<NodeId> {
+        self.snapshot.nodes.iter().map(|n| n.id).filter(|id| *id != self.snapshot.home).collect()
+    }
+
+    pub fn context(&self) -> Context<'a> {
+        Context { snapshot: self.snapshot, search_path: &self.facts.search_path, temporary: &self.facts.temporary }
+    }
+
+    /// A table, view or sequence the snapshot knows; temporary ones hide others.
+    pub fn find(&self, (schema, name): Name) -> Option<&'a Arc<Relation>> {
+        if schema.is_none() && self.facts.temporary.iter().any(|t| t == name) {
+            return None;
+        }
+        self.snapshot.resolve(schema, name, &self.facts.search_path)
+    }
+
+    /// A distributed or reference table.
+    pub fn herd(&self, name: Name) -> Option<&'a Arc<Relation>> {
+        self.find(name).filter(|r| is_herd(r))
+    }
+
+    pub fn herd_var(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
+        self.herd(names::table(rv))
+    }
+
+    /// The distributed or reference table an index is on, if home said so.
+    pub fn table_of_index(&self, name: Name) -> Option<&'a Arc<Relation>> {
+        let (schema, table) = self.facts.indexes.get(&text(name))?;
+        self.snapshot.relations.get(&(schema.clone(), table.clone())).filter(|r| is_herd(r))
+    }
+
+    /// The view reads a local table or a system catalog, itself or through other views: only home has it.
+    pub fn view_is_local(&self, view: &Relation) -> bool {
+        view.view.as_deref().is_some_and(|query| super::create::reads_of_text(self, query, 0).local)
+    }
+
+    /// Objects of the router's own are not for clients to change.
+    pub fn not_ours(&self, (schema, name): Name) -> Result<(), Refusal> {
+        match schema {
+            Some(s @ ("herd" | "herd_shards")) => Err(Refusal {
+                sqlstate: "42501",
+                message: format!("permission denied: \"{s}.{name}\" belongs to pgherd"),
+                hint: Some("Name the distributed table itself; its shards follow.".into()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same text on every node.
+    pub fn everywhere(&self, sql: &str) -> Spread {
+        self.home_and(vec![Step::new(sql)], vec![Step::new(sql)])
+    }
+
+    pub fn home_and(&self, home: Vec<Step>, others: Vec<Step>) -> Spread {
+        let mut nodes = vec![NodeSteps { node: self.home(), steps: home }];
+        if !others.is_empty() {
+            nodes.extend(self.others().into_iter().map(|node| NodeSteps { node, steps: others.clone() }));
+        }
+        Spread { nodes, ..Spread::default() }
+    }
+
+    /// The client's text on home, and on the others where the condition holds.
+    pub fn everywhere_if(&self, guard: String) -> Spread {
+        self.home_and(vec![Step::new(self.sql)], vec![Step::guarded(guard, self.sql)])
+    }
+
+    /// The client's text once on each server: roles belong to servers, and nodes may be databases of one.
+    pub fn each_server(&self, others_sql: &str) -> Spread {
+        let mut spread = self.home_and(vec![Step::new(self.sql)], vec![Step::new(others_sql)]);
+        let mut seen = Vec::new();
+        spread.nodes.retain(|n| {
+            let server = self.snapshot.node(n.node).map(|n| (n.host.clone(), n.port));
+            let new = !seen.contains(&server);
+            seen.push(server);
+            new
+        });
+        spread
+    }
+}
+
+pub fn is_herd(r: &Relation) -> bool {
+    !matches!(r.placement, Placement::Local)
+}
+
+pub fn is_view(r: &Relation) -> bool {
+    r.kind == RelationKind::View
+}
+
+/// The names of a distributed table's key columns.
+pub fn key_columns(r: &Relation) -> Vec<&str> {
+    r.distribution().map(|d| d.key.iter().map(|k| r.columns[*k].name.as_str()).collect()).unwrap_or_default()
+}
+
+/// The partitions of a distributed table on a node, quoted.
+pub fn partitions(r: &Relation, node: NodeId) -> Vec<String> {
+    let Some(d) = r.distribution() else { return vec![] };
+    d.group.shards.iter().filter(|s| s.node == node).map(|s| d.partition(s.number)).collect()
+}
+
+/// A name as it was written, quoted.
+pub fn text((schema, name): Name) -> String {
+    match schema {
+        Some(s) => catalog::qualified(s, name),
+        None => quote_ident(name),
+    }
+}
+
+pub fn of_relation(r: &Relation) -> String {
+    catalog::qualified(&r.schema, &r.name)
+}
+
+/// The last two of a list of names; a database's name in front is left off.
+pub fn name_of<'n>(parts: &[&'n str]) -> Option<Name<'n>> {
+    match parts {
+        [.., schema, name] => Some((Some(schema), name)),
+        [name] => Some((None, name)),
+        [] => None,
+    }
+}
+
+/// The name in a node that is a list of strings, a type's name, a function with its arguments or a single string.
+pub fn strings_of(object: &Node) -> Vec<&str> {
+    match &object.node {
+        Some(NodeEnum::List(l)) => names::strings(&l.items),
+        Some(NodeEnum::TypeName(t)) => names::strings(&t.names),
+        Some(NodeEnum::ObjectWithArgs(o)) => names::strings(&o.objname),
+        Some(NodeEnum::String(s)) => vec![s.sval.as_str()],
+        Some(NodeEnum::RangeVar(rv)) => {
+            let (schema, name) = names::table(rv);
+            schema.into_iter().chain([name]).collect()
+        }
+        _ => vec![],
+    }
+}
+
+pub fn regclass_exists(name: Name) -> String {
+    format!("pg_catalog.to_regclass({}) IS NOT NULL", quote_literal(&text(name)))
+}
+
+/// `ALTER TABLE ONLY` and the like mean the whole table to a user, who sees no partitions.
+pub fn whole(rv: &RangeVar) -> RangeVar {
+    RangeVar { inh: true, ..rv.clone() }
+}
+
+pub fn deparse(node: NodeEnum) -> Result<String, Refusal> {
+    Ok(sql::deparse(&node)?)
+}
+
+pub fn range_vars(nodes: &[Node]) -> impl Iterator<Item = &RangeVar> {
+    nodes.iter().filter_map(|n| match &n.node {
+        Some(NodeEnum::RangeVar(rv)) => Some(rv),
+        _ => None,
+    })
+}
+
+pub fn object_type(number: i32) -> ast::ObjectType {
+    ast::ObjectType::try_from(number).unwrap_or(ast::ObjectType::Undefined)
+}

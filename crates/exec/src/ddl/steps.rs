@@ -1,0 +1,79 @@
+//! What a utility statement comes to on each node. Texts only: nothing here decides or runs.
+
+use catalog::NodeId;
+use plan::Refusal;
+
+/// One text on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// A SQL condition that must hold there, or the step is passed over: the node may never have had the object.
+    pub guard: Option<String>,
+    pub sql: String,
+}
+
+impl Step {
+    pub fn new(sql: impl Into<String>) -> Self {
+        Step { guard: None, sql: sql.into() }
+    }
+
+    pub fn guarded(guard: impl Into<String>, sql: impl Into<String>) -> Self {
+        Step { guard: Some(guard.into()), sql: sql.into() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSteps {
+    pub node: NodeId,
+    pub steps: Vec<Step>,
+}
+
+/// A condition asked of every node before anything is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// One boolean; true anywhere refuses the statement.
+    pub sql: String,
+    pub refusal: Refusal,
+}
+
+/// What each node runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    pub checks: Vec<Check>,
+    /// Home first, then in the order of nodes. Home's first step is the statement itself: the client gets its tag and
+    /// notices.
+    pub nodes: Vec<NodeSteps>,
+    /// Where home's first step is not the statement itself, or there is none.
+    pub tag: Option<&'static str>,
+    /// Settings of the other nodes while they run their steps.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// It makes an object without saying in which schema: the search path must lead to the same one everywhere.
+    pub unqualified: bool,
+    /// Texts hold `%now%`, to be replaced by the statement's timestamp.
+    pub now: bool,
+    /// It does not change anything that a commit would have to keep.
+    pub read_only: bool,
+    /// Undoes, on one node, what steps that were not in a transaction have left behind.
+    pub undo: Vec<String>,
+    /// For the client, before the statement.
+    pub warning: Option<String>,
+}
+
+impl Spread {
+    /// Adds a step to every node that is part of it.
+    pub fn push(&mut self, sql: impl Into<String>) {
+        let step = Step::new(sql);
+        self.nodes.iter_mut().for_each(|n| n.steps.push(step.clone()));
+    }
+
+    /// Adds a step to home.
+    pub fn push_home(&mut self, sql: impl Into<String>) {
+        if let Some(home) = self.nodes.first_mut() {
+            home.steps.push(Step::new(sql));
+        }
+    }
+
+    /// Adds a step to all but home.
+    pub fn push_others(&mut self, step: Step) {
+        self.nodes.iter_mut().skip(1).for_each(|n| n.steps.push(step.clone()));
+    }
+}

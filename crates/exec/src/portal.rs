@@ -1,0 +1,47 @@
+//! Portals with row limits on one node. The transaction keeps the node's connection, so the portal lives as long.
+
+use wire::put;
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::error::Result;
+use crate::request::Request;
+use crate::route::{Forwarded, forward};
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// Opens a named portal on a node and reads its first rows. There must be a transaction.
+    pub async fn portal_open(&mut self, node: i32, name: &str, compiled: &Compiled, request: &Request<'_>, rows_max: i32) -> Result<Forwarded> {
+        let Some(bound) = request.bound else { return Err(crate::ExecError::internal("a portal without Bind")) };
+        let mut p = self.lane(node).await?;
+        p.wrote |= compiled.plan.writes;
+        let foreign = node != self.home();
+        let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
+        let out = p.lane.conn.out();
+        put::parse(out, "", request.sql, &types);
+        put::bind_tail(out, name, "", &bound.tail);
+        put::execute(out, name, rows_max);
+        put::sync(out);
+        p.lane.conn.sent_sync();
+        let result = match p.lane.conn.flush().await {
+            Ok(()) => forward(&mut p.lane, self.client, false, None).await,
+            Err(e) => Err(e.into()),
+        };
+        self.put_back(p).await;
+        result
+    }
+
+    /// Reads more rows of an open portal.
+    pub async fn portal_more(&mut self, node: i32, name: &str, rows_max: i32) -> Result<Forwarded> {
+        let mut p = self.lane(node).await?;
+        put::execute(p.lane.conn.out(), name, rows_max);
+        put::sync(p.lane.conn.out());
+        p.lane.conn.sent_sync();
+        let result = match p.lane.conn.flush().await {
+            Ok(()) => forward(&mut p.lane, self.client, false, None).await,
+            Err(e) => Err(e.into()),
+        };
+        self.put_back(p).await;
+        result
+    }
+}

@@ -1,0 +1,71 @@
+//! Makes a new herd: the catalog on home, and the nodes named in the configuration.
+
+use std::time::Duration;
+
+use catalog::Snapshot;
+use catalog::schema::NodeAddress;
+use pool::Conn;
+
+use super::{RouterError, login, target};
+use crate::config::{Config, NodeConfig};
+
+fn address(name: &str, node: &NodeConfig) -> NodeAddress {
+    NodeAddress { name: name.to_string(), host: node.host.clone(), port: node.port, database: node.dbname.clone() }
+}
+
+/// The catalog on home; the herd's id is returned.
+pub async fn home(conn: &mut Conn, home: &NodeConfig) -> Result<String, RouterError> {
+    let id = catalog::bootstrap_home(conn, &address("home", home)).await.map_err(catalog_error)?;
+    warn_without_prepared_transactions(conn, "home").await?;
+    Ok(id)
+}
+
+/// Registers nodes of the configuration that the catalog does not know; only a herd without tables gets them this way.
+pub async fn nodes(home: &mut Conn, id: &str, mut snapshot: Snapshot, config: &Config) -> Result<Snapshot, RouterError> {
+    for node in &config.nodes {
+        if snapshot.nodes.iter().any(|n| n.host == node.host && n.port == node.port && n.database == node.dbname) {
+            continue;
+        }
+        let spread = snapshot.relations.values().any(|r| r.distribution().is_some() || r.is_reference());
+        if spread {
+            tracing::warn!(host = node.host, port = node.port, "a node of the configuration is not in the herd: add it with citus_add_node()");
+            continue;
+        }
+        let mut conn = Conn::connect(&target(node), &login(node), &exec::ADMIN_STARTUP, Duration::from_secs(10)).await?;
+        conn.simple(&catalog::bootstrap_node_sql(id)).await?;
+        let name = format!("node{}", snapshot.nodes.len() + 1);
+        warn_without_prepared_transactions(&mut conn, &name).await?;
+        let version = conn.simple("SELECT current_setting('server_version_num')").await?;
+        let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
+        let planned = catalog::plan_add_node(&snapshot, &[], &address(&name, node), version);
+        let (added, plan) = planned.map_err(|r| exec::ExecError::sql(r.sqlstate(), r.message))?;
+        home.simple("BEGIN").await?;
+        conn.simple("BEGIN").await?;
+        for part in plan.before.iter().chain(&plan.after) {
+            let on = if part.node == added.id { &mut conn } else { &mut *home };
+            for sql in &part.statements {
+                on.simple(sql).await?;
+            }
+        }
+        conn.simple("COMMIT").await?;
+        home.simple("COMMIT").await?;
+        snapshot = exec::load(home, Some(&snapshot)).await?;
+        tracing::info!(name, host = node.host, port = node.port, "node registered");
+    }
+    Ok(snapshot)
+}
+
+async fn warn_without_prepared_transactions(conn: &mut Conn, name: &str) -> Result<(), RouterError> {
+    let rows = conn.simple("SHOW max_prepared_transactions").await?;
+    if rows.first().and_then(|r| r[0].as_deref()) == Some("0") {
+        tracing::warn!(node = name, "max_prepared_transactions is 0: transactions that write to several nodes will be refused; set it and restart the node");
+    }
+    Ok(())
+}
+
+fn catalog_error(e: catalog::CatalogError<pool::PoolError>) -> RouterError {
+    match e {
+        catalog::CatalogError::Query(e) => e.into(),
+        other => exec::ExecError::internal(other.to_string()).into(),
+    }
+}

@@ -1,0 +1,57 @@
+//! The metrics page: a minimal HTTP/1.0 answer for Prometheus. It does not know what is counted.
+
+use std::sync::Arc;
+
+use session::Router;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request longer than this is not one for metrics.
+const REQUEST_MAX: usize = 8192;
+
+pub async fn serve(listener: TcpListener, router: Arc<Router>) {
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            let router = router.clone();
+            tokio::spawn(async move {
+                let answered = tokio::time::timeout(std::time::Duration::from_secs(5), answer(stream, &router));
+                let _ = answered.await;
+            });
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, router: &Router) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    let mut buf = [0; 1024];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < REQUEST_MAX {
+        match stream.read(&mut buf).await? {
+            0 => break,
+            n => request.extend_from_slice(&buf[..n]),
+        }
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ") {
+        true => ("200 OK", page(router)),
+        false => ("404 Not Found", "the metrics are at /metrics\n".to_string()),
+    };
+    let head = format!("HTTP/1.0 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+fn page(router: &Router) -> String {
+    let mut out = router.metrics.render();
+    out.push_str("# HELP herd_pool_connections Connections to nodes, by node and user.\n# TYPE herd_pool_connections gauge\n");
+    for s in router.herd.pools.stats() {
+        for (state, n) in [("open", s.open), ("idle", s.idle), ("waiting", s.waiting), ("max", s.max)] {
+            out.push_str(&format!("herd_pool_connections{{node=\"{}\",user=\"{}\",state=\"{state}\"}} {n}\n", s.target, escape(&s.user)));
+        }
+    }
+    out.push_str(&format!("# HELP herd_catalog_epoch Epoch of the catalog in use.\n# TYPE herd_catalog_epoch gauge\nherd_catalog_epoch {}\n", router.herd.epoch.load().snapshot.epoch));
+    out
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,298 @@
+//! Cancel requests: which session a key belongs to, and what of it to cancel on which nodes.
+//!
+//! A node knows connections, not clients, and a pooled connection serves one client after another. So a session that
+//! gives connections back waits first ([`CancelHandle::release`], [`CancelHandle::finish`]) until no cancel is on its
+//! way to them. This file does not know statements or pools, nor other routers: a key unknown here may be theirs.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pool::CancelKey;
+use subtle::ConstantTimeEq;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use wire::startup::PROTOCOL_3_2;
+
+/// So that sessions that come and go do not wait for each other.
+const SHARDS: usize = 16;
+/// What fits a BackendKeyData before protocol 3.2.
+const SECRET_LEN_3_0: usize = 4;
+/// As PostgreSQL 18's MAX_CANCEL_KEY_LENGTH.
+const SECRET_LEN_3_2: usize = 32;
+/// How long a node may take to act on a cancel; at most so long a session waits to give its connections back.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The sessions of this router that can be cancelled.
+pub struct CancelRegistry {
+    shards: [Mutex<HashMap<i32, Arc<Session>>>; SHARDS],
+    node_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// The session is here, and what it ran has been told to stop, if it ran anything.
+    Done,
+    /// No session here has this key.
+    Unknown,
+}
+
+/// Whether connections can be lent to others after a statement.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// No cancel will come to them.
+    Clean,
+    /// A cancel was sent and nobody knows whether it arrived: it may yet. Close those connections.
+    Doubtful,
+}
+
+/// A session's place in the registry, which it leaves when this is dropped. [`CancelHandle::finish`] first.
+pub struct Registration {
+    pub pid: i32,
+    /// What the client must show to cancel, besides `pid`.
+    pub secret: Vec<u8>,
+    pub handle: CancelHandle,
+    registry: Arc<CancelRegistry>,
+}
+
+/// By which a session says what it runs.
+#[derive(Clone)]
+pub struct CancelHandle {
+    session: Arc<Session>,
+}
+
+struct Session {
+    secret: Vec<u8>,
+    state: Mutex<State>,
+    /// A cancel was asked for, or one has been sent.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Between `begin` (or `set_running`) and `finish`.
+    active: bool,
+    /// The statement has been cancelled by its client.
+    cancelled: bool,
+    /// It was cancelled to break a deadlock; its client is told so.
+    deadlocked: bool,
+    /// What runs on nodes.
+    keys: Vec<CancelKey>,
+    /// Cancels on their way to nodes.
+    sending: usize,
+    /// Of one on its way it is not known whether it has arrived.
+    doubtful: bool,
+}
+
+impl Default for CancelRegistry {
+    fn default() -> Self {
+        CancelRegistry::new(NODE_TIMEOUT)
+    }
+}
+
+impl CancelRegistry {
+    pub fn new(node_timeout: Duration) -> Self {
+        CancelRegistry { shards: Default::default(), node_timeout }
+    }
+
+    /// A place for a session whose client speaks `protocol`, with a random pid no other session of this router has.
+    pub fn register(self: &Arc<Self>, protocol: u32) -> Registration {
+        let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { SECRET_LEN_3_2 } else { SECRET_LEN_3_0 }];
+        rand::fill(&mut secret[..]);
+        let session = Arc::new(Session { secret: secret.clone(), state: Mutex::default(), changed: Notify::new() });
+        loop {
+            let pid = rand::random_range(1..=i32::MAX);
+            if let Entry::Vacant(place) = self.shard(pid).lock().entry(pid) {
+                place.insert(session.clone());
+                return Registration { pid, secret, handle: CancelHandle { session }, registry: self.clone() };
+            }
+        }
+    }
+
+    /// Does what a client's cancel request asks for, and returns when the nodes have acted on it. What then becomes of
+    /// the statement, its own client sees.
+    pub async fn cancel(&self, pid: i32, secret: &[u8]) -> CancelOutcome {
+        let session = self.shard(pid).lock().get(&pid).cloned();
+        match session.filter(|s| s.secret.ct_eq(secret).into()) {
+            Some(session) => {
+                session.cancel(self.node_timeout).await;
+                CancelOutcome::Done
+            }
+            None => CancelOutcome::Unknown,
+        }
+    }
+
+    /// Which session each backend that runs something now serves, by node and process id.
+    pub fn owners(&self, node_of: &dyn Fn(&CancelKey) -> Option<i32>) -> HashMap<(i32, i32), i32> {
+        let mut owners = HashMap::new();
+        for shard in &self.shards {
+            for (pid, session) in shard.lock().iter() {
+                for key in &session.state.lock().keys {
+                    if let Some(node) = node_of(key) {
+                        owners.insert((node, key.pid), *pid);
+                    }
+                }
+            }
+        }
+        owners
+    }
+
+    /// Cancels a session's statement because it is part of a deadlock across nodes.
+    pub async fn cancel_for_deadlock(&self, pid: i32) {
+        let session = self.shard(pid).lock().get(&pid).cloned();
+        if let Some(session) = session {
+            session.state.lock().deadlocked = true;
+            session.cancel(self.node_timeout).await;
+        }
+    }
+
+    /// Sessions registered.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn shard(&self, pid: i32) -> &Mutex<HashMap<i32, Arc<Session>>> {
+        &self.shards[pid as usize % SHARDS]
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.shard(self.pid).lock().remove(&self.pid);
+    }
+}
+
+impl CancelHandle {
+    /// A statement begins. From here on a cancel is remembered, even while nothing runs on a node: see
+    /// [`is_cancelled`](Self::is_cancelled).
+    pub fn begin(&self) {
+        let mut state = self.session.state.lock();
+        (state.active, state.cancelled) = (true, false);
+    }
+
+    /// What the statement runs on nodes from now on, in place of what was said before. Call it before sending; if
+    /// [`is_cancelled`](Self::is_cancelled) then, don't send.
+    pub fn set_running(&self, keys: Vec<CancelKey>) {
+        let mut state = self.session.state.lock();
+        (state.active, state.keys) = (true, keys);
+    }
+
+    /// One more connection the statement runs on.
+    pub fn add_running(&self, key: CancelKey) {
+        let mut state = self.session.state.lock();
+        state.active = true;
+        state.keys.push(key);
+    }
+
+    /// Nothing runs on nodes, but the session keeps its connections.
+    pub fn clear(&self) {
+        self.session.state.lock().keys.clear();
+    }
+
+    /// The statement goes on, but gives connections back. Wait for this first.
+    pub async fn release(&self) -> Settled {
+        self.clear();
+        self.settle().await
+    }
+
+    /// The statement has ended. Wait for this before giving connections back: at most for as long as a node may take
+    /// to act on a cancel, and not at all if there is none.
+    pub async fn finish(&self) -> Settled {
+        {
+            let mut state = self.session.state.lock();
+            (state.active, state.cancelled) = (false, false);
+            state.keys.clear();
+        }
+        self.settle().await
+    }
+
+    /// Whether the statement was cancelled to break a deadlock; asking forgets it.
+    pub fn take_deadlocked(&self) -> bool {
+        std::mem::take(&mut self.session.state.lock().deadlocked)
+    }
+
+    /// Whether the client has cancelled the statement that runs.
+    pub fn is_cancelled(&self) -> bool {
+        self.session.state.lock().cancelled
+    }
+
+    /// Waits until the client cancels. For waits in the router itself: for a connection, for a lock.
+    pub async fn cancelled(&self) {
+        self.session.wait(|state| state.cancelled.then_some(())).await
+    }
+
+    async fn settle(&self) -> Settled {
+        let settled = |state: &mut State| match (state.sending, std::mem::take(&mut state.doubtful)) {
+            (0, true) => Some(Settled::Doubtful),
+            (0, false) => Some(Settled::Clean),
+            (_, doubtful) => {
+                state.doubtful = doubtful;
+                None
+            }
+        };
+        self.session.wait(settled).await
+    }
+}
+
+impl Session {
+    async fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        loop {
+            // Made before looking, so that what changes in between wakes it.
+            let changed = self.changed.notified();
+            if let Some(done) = ready(&mut self.state.lock()) {
+                return done;
+            }
+            changed.await;
+        }
+    }
+
+    async fn cancel(self: Arc<Self>, timeout: Duration) {
+        let keys = {
+            let mut state = self.state.lock();
+            if !state.active {
+                return;
+            }
+            state.cancelled = true;
+            state.sending += 1;
+            state.keys.clone()
+        };
+        let mut sending = Sending { session: self, arrived: false };
+        sending.session.changed.notify_waiters();
+        let mut requests = JoinSet::new();
+        for key in keys {
+            requests.spawn(async move {
+                let sent = pool::cancel(&key, timeout).await;
+                sent.inspect_err(|e| tracing::warn!(node = %key.target, "could not cancel a statement: {e}")).is_ok()
+            });
+        }
+        let mut arrived = true;
+        while let Some(sent) = requests.join_next().await {
+            arrived &= sent.unwrap_or(false);
+        }
+        sending.arrived = arrived;
+    }
+}
+
+/// A cancel on its way. If whoever sends it is stopped in between, it may have been sent or not.
+struct Sending {
+    session: Arc<Session>,
+    arrived: bool,
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        {
+            let mut state = self.session.state.lock();
+            state.sending -= 1;
+            state.doubtful |= !self.arrived;
+        }
+        self.session.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,130 @@
+//! A client's socket with its buffers, as the executor needs it. It does not know what messages mean.
+
+use bytes::BytesMut;
+use exec::{Client, ExecError};
+use pool::CancelKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use wire::{Frame, frame};
+
+use crate::cancel::{CancelHandle, Settled};
+use crate::client_stream::ClientStream;
+
+/// A buffer that grew beyond this is given back when the client is idle.
+const BUFFER_KEPT_MAX: usize = 64 << 10;
+
+pub struct ClientIo {
+    /// There until closed.
+    stream: Option<ClientStream>,
+    pub rbuf: BytesMut,
+    out: BytesMut,
+    message_bytes_max: usize,
+    handle: CancelHandle,
+    running: bool,
+}
+
+impl ClientIo {
+    pub fn new(stream: ClientStream, rbuf: BytesMut, message_bytes_max: usize, handle: CancelHandle) -> Self {
+        ClientIo { stream: Some(stream), rbuf, out: BytesMut::with_capacity(4096), message_bytes_max, handle, running: false }
+    }
+
+    /// The next message; `None` when the client closed the connection between messages. Cancel-safe.
+    pub async fn frame(&mut self) -> exec_result::Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = self.buffered()? {
+                return Ok(Some(frame));
+            }
+            if self.rbuf.is_empty() && self.rbuf.capacity() > BUFFER_KEPT_MAX {
+                self.rbuf = BytesMut::new();
+            }
+            self.rbuf.reserve(4096);
+            let Some(stream) = &mut self.stream else { return Ok(None) };
+            match stream.read_buf(&mut self.rbuf).await {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                // TLS without its goodbye.
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+                Err(e) => return Err(ExecError::Client(format!("connection lost: {e}"))),
+            }
+        }
+    }
+
+    /// A message that is already here.
+    pub fn buffered(&mut self) -> exec_result::Result<Option<Frame>> {
+        frame::take(&mut self.rbuf, self.message_bytes_max).map_err(|e| ExecError::Client(e.to_string()))
+    }
+
+    /// The type of the next message if any of it is here.
+    pub fn next_type(&self) -> Option<u8> {
+        self.rbuf.first().copied()
+    }
+
+    pub fn take_deadlocked(&self) -> bool {
+        self.handle.take_deadlocked()
+    }
+
+    /// Ends the connection; nothing that runs for it on a node is cancelled any more.
+    pub async fn close(&mut self) {
+        let _ = self.handle.finish().await;
+        if let Some(stream) = self.stream.take() {
+            stream.close().await;
+        }
+    }
+
+    pub async fn send(&mut self) -> exec_result::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let Some(stream) = &mut self.stream else { return Err(ExecError::Client("connection lost".into())) };
+        let written = async {
+            stream.write_all(&self.out).await?;
+            stream.flush().await
+        };
+        written.await.map_err(|e| ExecError::Client(format!("connection lost: {e}")))?;
+        self.out.clear();
+        if self.out.capacity() > 4 * BUFFER_KEPT_MAX {
+            self.out = BytesMut::with_capacity(4096);
+        }
+        Ok(())
+    }
+}
+
+mod exec_result {
+    pub type Result<T> = std::result::Result<T, exec::ExecError>;
+}
+
+impl Client for ClientIo {
+    fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    async fn flush(&mut self) -> exec_result::Result<()> {
+        self.send().await
+    }
+
+    async fn copy_frame(&mut self) -> exec_result::Result<Frame> {
+        loop {
+            let Some(frame) = self.frame().await? else {
+                return Err(ExecError::Client("connection lost during COPY".into()));
+            };
+            match frame.tag() {
+                b'd' | b'c' | b'f' => return Ok(frame),
+                b'H' | b'S' => {}
+                b'X' => return Err(ExecError::Client("client left during COPY".into())),
+                other => return Err(ExecError::Client(format!("unexpected message type 0x{other:02X} during COPY from stdin"))),
+            }
+        }
+    }
+
+    fn started(&mut self, key: CancelKey) {
+        self.running = true;
+        self.handle.add_running(key);
+    }
+
+    async fn settled(&mut self) -> bool {
+        if !self.running {
+            return true;
+        }
+        self.running = false;
+        self.handle.finish().await == Settled::Clean
+    }
+}

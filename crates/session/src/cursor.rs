@@ -1,0 +1,138 @@
+//! SQL cursors. One on a single node is that node's own; over several nodes the rows are gathered into a temporary
+//! table on home, in order, and the cursor runs over that: so every direction PostgreSQL knows works.
+
+use exec::{Bound, Compiled, ExecError, Forwarded, Request};
+use sql::NodeEnum;
+use sql::ast;
+use wire::backend;
+
+use crate::held::Held;
+use crate::session::{Result, Session};
+
+pub struct Cursor {
+    pub node: i32,
+    pub hold: bool,
+}
+
+const OPT_HOLD: i32 = 0x0020;
+/// `CURSOR_OPT_BINARY` in parsenodes.h.
+const OPT_BINARY: i32 = 0x0001;
+
+impl Session {
+    pub async fn declare_cursor(&mut self, d: &ast::DeclareCursorStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let home = self.epoch.snapshot.home;
+        let hold = d.options & OPT_HOLD != 0;
+        let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
+        let text = sql::deparse(query)?;
+        let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
+        let compiled = self.compile(&tree, &text, None)?;
+        let request = Request { sql: &text, bound, literals: exec::Literals::Own };
+        let placed = self.work().place(&compiled, &request).await?;
+        let node = match placed {
+            exec::Placed::One(node, _) => Some(node),
+            exec::Placed::Several(_) => None,
+        };
+        if !hold && !self.transaction.active {
+            return Err(ExecError::sql("25P01", "DECLARE CURSOR can only be used in transaction blocks"));
+        }
+        if hold && node != Some(home) {
+            return Err(ExecError::sql("0A000", "WITH HOLD cursors over distributed tables are not supported").hint("Use the cursor inside the transaction."));
+        }
+        if hold {
+            self.pin_home();
+        }
+        let done = match node {
+            Some(node) => {
+                let whole = Compiled::new(plan::Plan::home(), sql, self.context, None);
+                match bound {
+                    Some(b) if !b.values.is_empty() => {
+                        let request = Request { sql, bound: Some(b), literals: exec::Literals::Own };
+                        self.work().route(&whole, &request, node, None).await?
+                    }
+                    _ => self.on_node(node, sql, false).await?,
+                }
+            }
+            None => {
+                if d.options & OPT_BINARY != 0 || bound.is_some_and(|b| !b.values.is_empty()) {
+                    return Err(ExecError::sql("0A000", "binary cursors and cursors with parameters over several nodes are not supported").hint("Use a plain DECLARE with literals."));
+                }
+                self.gather_cursor(d, &compiled, &request).await?
+            }
+        };
+        self.cursors.insert(d.portalname.clone(), Cursor { node: node.unwrap_or(home), hold });
+        Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..done })
+    }
+
+    async fn gather_cursor(&mut self, d: &ast::DeclareCursorStmt, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
+        let home = self.epoch.snapshot.home;
+        let mut held = Held::default();
+        let described = self.work().described(compiled, &[]).await?;
+        let fields = described.fields.clone().unwrap_or_default();
+        let types = self.work().type_names(&fields).await?;
+        self.hold(compiled, request, &mut held).await?;
+        let table = format!("herd_cursor_{}", self.next_number());
+        let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
+        let mut work = self.work();
+        let mut p = work.lane(home).await?;
+        let filled = async {
+            p.lane.run(&format!("CREATE TEMPORARY TABLE {table} (n bigint, {}) ON COMMIT DROP", columns.join(", "))).await?;
+            p.lane.put_query(&format!("COPY {table} FROM STDIN"));
+            p.lane.conn.flush().await?;
+            loop {
+                match p.lane.next().await?.tag() {
+                    b'G' => break,
+                    b'E' | b'Z' => return Err(ExecError::internal("the cursor's rows could not be kept")),
+                    _ => {}
+                }
+            }
+            let mut line = Vec::new();
+            for (n, row) in held.rows.iter().enumerate() {
+                let number = n.to_string();
+                let values = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
+                let all: Vec<Option<&[u8]>> = std::iter::once(Some(number.as_bytes())).chain(values).collect();
+                line.clear();
+                exec::copy_line(&all, &mut line);
+                wire::put::copy_data(p.lane.conn.out(), &line);
+                if p.lane.conn.out().len() > 65_536 {
+                    p.lane.conn.flush().await?;
+                }
+            }
+            wire::put::copy_done(p.lane.conn.out());
+            p.lane.conn.flush().await?;
+            p.lane.finish().await?;
+            let names: Vec<String> = fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
+            let mut declare = d.clone();
+            let query = format!("SELECT {} FROM {table} ORDER BY n", names.join(", "));
+            let tree = sql::parse(&query, true)?.pop();
+            declare.query = tree.map(|t| Box::new(sql::build::node(t)));
+            p.lane.run(&sql::deparse(&NodeEnum::DeclareCursorStmt(Box::new(declare)))?).await?;
+            Ok(Forwarded::default())
+        }
+        .await;
+        work.put_back(p).await;
+        filled
+    }
+
+    fn cursor_node(&self, name: &str) -> i32 {
+        self.cursors.get(name).map_or(self.epoch.snapshot.home, |c| c.node)
+    }
+
+    pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, described: bool) -> Result<Forwarded> {
+        let node = self.cursor_node(&f.portalname);
+        self.on_node(node, sql, described).await
+    }
+
+    pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {
+        if c.portalname.is_empty() {
+            for node in self.cursors.values().map(|c| c.node).collect::<std::collections::BTreeSet<_>>() {
+                self.on_node(node, sql, false).await?;
+            }
+            self.cursors.clear();
+            return Ok(Forwarded { tag: "CLOSE CURSOR ALL".into(), ..Default::default() });
+        }
+        let node = self.cursor_node(&c.portalname);
+        let done = self.on_node(node, sql, false).await?;
+        self.cursors.remove(&c.portalname);
+        Ok(done)
+    }
+}

@@ -1,0 +1,373 @@
+//! The extended protocol: Parse, Bind, Describe, Execute, Close, Sync.
+//!
+//! Statements are described once, on home, and the answer is kept with the plan; Bind is answered at once and its values
+//! travel with Execute. All statements up to a Sync share one implicit transaction, unless there is just one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exec::{Bound, Client, ExecError, Forwarded};
+use wire::backend::{self, Field};
+use wire::{Frame, frontend};
+
+use crate::held::Held;
+use crate::prepared::{Parsed, Portal, PortalState, Prepared};
+use crate::session::{Result, Session};
+
+/// Prepared statements a session may keep.
+const STATEMENTS_MAX: usize = 10_000;
+
+impl Session {
+    pub async fn extended(&mut self, frame: &Frame) -> Result<()> {
+        let bad = |e: wire::WireError| ExecError::sql("08P01", e.to_string());
+        match frame.tag() {
+            b'P' => {
+                let p = frontend::parse(frame.body()).map_err(bad)?;
+                self.parse_message(p.name, p.sql, p.types).await
+            }
+            b'B' => self.bind(frame),
+            b'D' => {
+                let d = frontend::named(frame.body()).map_err(bad)?;
+                self.describe(d.kind, d.name).await
+            }
+            b'E' => {
+                let e = frontend::execute(frame.body()).map_err(bad)?;
+                self.execute(e.portal, e.rows_max).await
+            }
+            _ => {
+                let c = frontend::named(frame.body()).map_err(bad)?;
+                match c.kind {
+                    b'S' => {
+                        self.statements.remove(c.name);
+                    }
+                    b'P' => {
+                        self.portals.remove(c.name);
+                    }
+                    other => return Err(ExecError::sql("08P01", format!("invalid CLOSE message subtype {other}"))),
+                }
+                backend::close_complete(self.out());
+                Ok(())
+            }
+        }
+    }
+
+    async fn parse_message(&mut self, name: &str, sql: &str, types: Vec<u32>) -> Result<()> {
+        if !name.is_empty() && self.statements.contains_key(name) {
+            return Err(ExecError::sql("42P05", format!("prepared statement \"{name}\" already exists")));
+        }
+        if self.statements.len() >= STATEMENTS_MAX {
+            return Err(ExecError::sql("53400", format!("a session can keep {STATEMENTS_MAX} prepared statements")).hint("Close those that are no longer used."));
+        }
+        if name.is_empty() {
+            self.statements.remove("");
+        }
+        let prepared = self.prepare(sql, types).await?;
+        self.statements.insert(name.to_string(), Arc::new(prepared));
+        backend::parse_complete(self.out());
+        Ok(())
+    }
+
+    /// Plans and describes a statement.
+    async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
+        let parsed = match self.parse(sql, &declared) {
+            Ok(p) => p,
+            Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => return Err(self.syntax_error(sql).await),
+            Err(e) => return Err(e),
+        };
+        if self.transaction.failed {
+            match &parsed {
+                Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
+                Parsed::Empty => {}
+                Parsed::Planned(_) => return Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block")),
+            }
+        }
+        let mut params = declared.clone();
+        let mut fields = None;
+        match &parsed {
+            Parsed::Empty => {}
+            Parsed::Planned(compiled) => {
+                let compiled = compiled.clone();
+                let d = self.work().described(&compiled, &declared).await;
+                let d = match d {
+                    Ok(d) => d,
+                    Err(e) => return Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+                };
+                (params, fields) = (d.params.clone(), d.fields.clone());
+            }
+            Parsed::Tree(tree) => {
+                let tree = tree.clone();
+                (params, fields) = self.describe_tree(&tree, sql, &declared).await?;
+            }
+        }
+        Ok(Prepared { sql: sql.to_string(), declared, params, fields, parsed, epoch: self.epoch.snapshot.epoch, context: self.context })
+    }
+
+    fn bind(&mut self, frame: &Frame) -> Result<()> {
+        let b = frontend::bind(frame.body()).map_err(|e| ExecError::sql("08P01", e.to_string()))?;
+        let Some(prepared) = self.statements.get(b.statement).cloned() else {
+            return Err(match b.statement {
+                "" => ExecError::sql("26000", "unnamed prepared statement does not exist"),
+                name => ExecError::sql("26000", format!("prepared statement \"{name}\" does not exist")),
+            });
+        };
+        if self.transaction.failed {
+            match &prepared.parsed {
+                Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
+                Parsed::Empty => {}
+                Parsed::Planned(_) => return Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block")),
+            }
+        }
+        if b.values.len() != prepared.params.len() {
+            return Err(ExecError::sql(
+                "08P01",
+                format!("bind message supplies {} parameters, but prepared statement \"{}\" requires {}", b.values.len(), b.statement, prepared.params.len()),
+            ));
+        }
+        if b.formats.len() > 1 && b.formats.len() != b.values.len() {
+            return Err(ExecError::sql("08P01", format!("bind message has {} parameter formats but {} parameters", b.formats.len(), b.values.len())));
+        }
+        let columns = prepared.fields.as_ref().map_or(0, Vec::len);
+        if b.result_formats.len() > 1 && b.result_formats.len() != columns && prepared.fields.is_some() {
+            return Err(ExecError::sql("08P01", format!("bind message has {} result formats but query has {columns} columns", b.result_formats.len())));
+        }
+        if let Some(f) = b.formats.iter().chain(&b.result_formats).find(|f| !matches!(f, 0 | 1)) {
+            return Err(ExecError::sql("22023", format!("unsupported format code: {f}")));
+        }
+        let slice = |v: &[u8]| frame.raw.slice_ref(v);
+        let bound = Bound {
+            types: prepared.params.clone(),
+            formats: b.formats.clone(),
+            values: b.values.iter().map(|v| v.map(slice)).collect(),
+            result_formats: b.result_formats.clone(),
+            tail: slice(b.tail),
+        };
+        if !b.portal.is_empty() && self.portals.contains_key(b.portal) {
+            return Err(ExecError::sql("42P03", format!("cursor \"{}\" already exists", b.portal)));
+        }
+        self.portals.insert(b.portal.to_string(), Portal { prepared, bound, state: PortalState::New });
+        backend::bind_complete(self.out());
+        Ok(())
+    }
+
+    async fn describe(&mut self, kind: u8, name: &str) -> Result<()> {
+        match kind {
+            b'S' => {
+                let Some(prepared) = self.statements.get(name).cloned() else {
+                    return Err(match name {
+                        "" => ExecError::sql("26000", "unnamed prepared statement does not exist"),
+                        name => ExecError::sql("26000", format!("prepared statement \"{name}\" does not exist")),
+                    });
+                };
+                backend::parameter_description(self.out(), &prepared.params);
+                self.put_fields(prepared.fields.as_deref(), &[]);
+                Ok(())
+            }
+            b'P' => {
+                let Some(portal) = self.portals.get(name) else {
+                    return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
+                };
+                let (prepared, formats) = (portal.prepared.clone(), portal.bound.result_formats.clone());
+                self.put_fields(prepared.fields.as_deref(), &formats);
+                Ok(())
+            }
+            other => Err(ExecError::sql("08P01", format!("invalid DESCRIBE message subtype {other}"))),
+        }
+    }
+
+    /// Parameters and columns of a statement that goes by its tree.
+    async fn describe_tree(&mut self, tree: &Arc<sql::NodeEnum>, sql: &str, declared: &[u32]) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
+        use sql::NodeEnum as N;
+        if let Some(call) = exec::recognise(tree) {
+            let call = call?;
+            return Ok((declared.to_vec(), Some(call.columns())));
+        }
+        let described = match tree.as_ref() {
+            N::ExplainStmt(_) => return Ok((declared.to_vec(), Some(vec![Field::text("QUERY PLAN")]))),
+            N::VariableShowStmt(s) => {
+                let name = if s.name == "all" { return Ok((vec![], self.work().describe_text(sql, declared).await?.fields)) } else { &s.name };
+                return Ok((vec![], Some(vec![Field::text(name)])));
+            }
+            N::ExecuteStmt(e) => {
+                let text = self.executed_text(e).await?;
+                return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
+            }
+            N::FetchStmt(f) => {
+                let node = self.cursors.get(&f.portalname).map_or(self.epoch.snapshot.home, |c| c.node);
+                return Ok((vec![], self.work().describe_on(node, sql, declared).await?.fields));
+            }
+            N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_) | N::CallStmt(_) | N::DeclareCursorStmt(_) | N::CreateTableAsStmt(_) => {
+                self.work().describe_text(sql, declared).await?
+            }
+            _ => return Ok((declared.to_vec(), None)),
+        };
+        Ok((described.params, described.fields))
+    }
+
+    fn put_fields(&mut self, fields: Option<&[Field]>, formats: &[i16]) {
+        match fields {
+            None => backend::no_data(self.out()),
+            Some(fields) => {
+                let formatted: Vec<Field> = fields.iter().enumerate().map(|(i, f)| Field { format: frontend::format_of(formats, i), ..f.clone() }).collect();
+                backend::row_description(self.out(), &formatted);
+            }
+        }
+    }
+
+    async fn execute(&mut self, name: &str, rows_max: i32) -> Result<()> {
+        let Some(mut portal) = self.portals.remove(name) else {
+            return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
+        };
+        self.take_epoch();
+        let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
+        // A transaction statement has closed all portals, this one too, unless rows are still to come.
+        if result.is_ok() && (self.transaction.active || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. })) {
+            self.portals.insert(name.to_string(), portal);
+        }
+        let done = result?;
+        if done.suspended {
+            backend::portal_suspended(self.out());
+        } else {
+            self.complete(&done);
+        }
+        Ok(())
+    }
+
+    async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
+        match std::mem::replace(&mut portal.state, PortalState::Done { tag: String::new() }) {
+            PortalState::New => {
+                let done = self.first_execute(portal, rows_max).await?;
+                if !done.suspended {
+                    portal.state = PortalState::Done { tag: done.tag.clone() };
+                }
+                Ok(done)
+            }
+            PortalState::OnNode { node, name } => {
+                let done = self.work().portal_more(node, &name, rows_max).await?;
+                if done.suspended {
+                    portal.state = PortalState::OnNode { node, name };
+                }
+                Ok(done)
+            }
+            PortalState::Held { rows, tag } => {
+                let done = self.hand_out(portal, rows, tag, rows_max).await?;
+                Ok(done)
+            }
+            PortalState::Done { tag } => {
+                portal.state = PortalState::Done { tag: tag.clone() };
+                // PostgreSQL: a finished query gives no more rows; anything else can't be run again.
+                if tag.starts_with("SELECT") || tag.starts_with("FETCH") {
+                    return Ok(Forwarded { tag: "SELECT 0".into(), ..Default::default() });
+                }
+                Err(ExecError::sql("55000", "portal cannot be run"))
+            }
+        }
+    }
+
+    async fn first_execute(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
+        let prepared = self.current(&portal.prepared).await?;
+        let alone = self.io.next_type() == Some(b'S') && !self.transaction.active;
+        match &prepared.parsed {
+            Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
+            Parsed::Tree(tree) => {
+                self.allowed_when_failed(tree)?;
+                let tree = tree.clone();
+                if !alone && !self.transaction.active && shares(&tree) {
+                    self.transaction.begin("BEGIN", false);
+                }
+                self.run_tree(&tree, &prepared.sql, Some(&portal.bound)).await
+            }
+            Parsed::Planned(compiled) => {
+                if self.transaction.failed {
+                    return Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block"));
+                }
+                if (!alone || rows_max > 0) && !self.transaction.active {
+                    self.transaction.begin("BEGIN", false);
+                }
+                let compiled = compiled.clone();
+                if rows_max > 0 && prepared.fields.is_some() {
+                    return self.limited(portal, &compiled, &prepared.sql, rows_max).await;
+                }
+                self.run(&compiled, &prepared.sql, Some(&portal.bound), None).await
+            }
+        }
+    }
+
+    /// Execute with a row limit: a portal on the one node, or rows held here.
+    async fn limited(&mut self, portal: &mut Portal, compiled: &Arc<exec::Compiled>, sql: &str, rows_max: i32) -> Result<Forwarded> {
+        let request = exec::Request { sql, bound: Some(&portal.bound), literals: exec::Literals::Own };
+        let placed = self.work().place(compiled, &request).await?;
+        if let exec::Placed::One(node, _) = placed {
+            let name = format!("p{}", self.next_number());
+            let done = self.work().portal_open(node, &name, compiled, &request, rows_max).await?;
+            if done.suspended {
+                portal.state = PortalState::OnNode { node, name };
+            }
+            return Ok(done);
+        }
+        let mut held = Held::default();
+        let done = self.hold(compiled, &request, &mut held).await?;
+        self.hand_out(portal, held.rows, done.tag, rows_max).await
+    }
+
+    async fn hand_out(&mut self, portal: &mut Portal, mut rows: VecDeque<Bytes>, tag: String, rows_max: i32) -> Result<Forwarded> {
+        let mut sent = 0u64;
+        while rows_max == 0 || sent < rows_max as u64 {
+            let Some(row) = rows.pop_front() else { break };
+            self.out().extend_from_slice(&row);
+            self.io.relieve().await?;
+            sent += 1;
+        }
+        let verb = tag.rsplit_once(' ').map_or("SELECT", |(v, _)| v).to_string();
+        // As PostgreSQL: suspended when the limit was reached, even if nothing remains.
+        if rows_max > 0 && sent == rows_max as u64 {
+            portal.state = PortalState::Held { rows, tag };
+            return Ok(Forwarded { suspended: true, ..Default::default() });
+        }
+        let tag = format!("{verb} {sent}");
+        portal.state = PortalState::Done { tag: tag.clone() };
+        Ok(Forwarded { tag, ..Default::default() })
+    }
+
+    /// The statement as planned for today's catalog: planned anew if the catalog has changed since Parse.
+    async fn current(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+        if prepared.epoch == self.epoch.snapshot.epoch && prepared.context == self.context {
+            return Ok(prepared.clone());
+        }
+        if let Parsed::Tree(_) | Parsed::Empty = prepared.parsed {
+            return Ok(prepared.clone());
+        }
+        let again = self.prepare(&prepared.sql, prepared.declared.clone()).await?;
+        let types = |f: &Option<Vec<Field>>| f.as_ref().map(|f| f.iter().map(|f| f.type_oid).collect::<Vec<_>>());
+        if types(&again.fields) != types(&prepared.fields) {
+            return Err(ExecError::sql("0A000", "cached plan must not change result type"));
+        }
+        let again = Arc::new(again);
+        for kept in self.statements.values_mut() {
+            if Arc::ptr_eq(kept, prepared) {
+                *kept = again.clone();
+            }
+        }
+        Ok(again)
+    }
+
+    pub async fn sync(&mut self) -> Result<()> {
+        let failed = self.transaction.failed;
+        if let Err(e) = self.finish_implicit(failed).await {
+            self.failed(e).await?;
+        }
+        if !self.transaction.active {
+            self.portals.clear();
+        }
+        let status = self.status();
+        backend::ready(self.out(), status);
+        Ok(())
+    }
+}
+
+/// Statements that may be in a transaction block with others.
+fn shares(tree: &sql::NodeEnum) -> bool {
+    use sql::NodeEnum as N;
+    !matches!(tree, N::TransactionStmt(_) | N::VacuumStmt(_) | N::VariableSetStmt(_) | N::VariableShowStmt(_) | N::DiscardStmt(_) | N::PrepareStmt(_) | N::DeallocateStmt(_))
+        && !matches!(tree, N::IndexStmt(i) if i.concurrent)
+}

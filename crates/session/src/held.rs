@@ -1,0 +1,70 @@
+//! Rows of a statement held by the router, bounded: for row limits and cursors over several nodes.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use exec::{Client, Compiled, ExecError, Forwarded, Request, Work};
+use wire::{Frame, frame};
+
+use crate::session::{Result, Session};
+
+/// Bytes of rows one statement may have the router hold.
+const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// A client that keeps DataRow messages as they are.
+#[derive(Default)]
+pub struct Held {
+    out: BytesMut,
+    pub rows: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Client for Held {
+    fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
+            if f.tag() == b'D' {
+                self.bytes += f.raw.len();
+                self.rows.push_back(f.raw);
+            }
+        }
+        if self.bytes > HELD_BYTES_MAX {
+            return Err(ExecError::sql("54000", "the result is too large for a cursor or row limit over several nodes")
+                .hint("Fetch it without a row limit, or narrow the query."));
+        }
+        Ok(())
+    }
+
+    async fn copy_frame(&mut self) -> Result<Frame> {
+        Err(ExecError::internal("COPY FROM STDIN inside another statement"))
+    }
+}
+
+impl Session {
+    /// Runs a statement inside the transaction with its rows held.
+    pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
+        let now = self.now.clone().unwrap_or_else(crate::session::timestamp);
+        let mut work = Work {
+            herd: &self.router.herd,
+            epoch: &self.epoch,
+            login: &self.login,
+            settings: &self.settings,
+            transaction: &mut self.transaction,
+            client: held,
+            pinned: &mut self.pinned,
+            pin: &mut self.pin,
+            own_schema: self.own_schema,
+            taint: self.taint,
+            now,
+        };
+        let done = work.run(compiled, request).await;
+        held.flush().await?;
+        match done {
+            Ok(d) => Ok(d),
+            Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+        }
+    }
+}

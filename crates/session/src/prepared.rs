@@ -1,0 +1,53 @@
+//! Prepared statements and portals of a session. Nothing here talks to a node.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exec::{Bound, Compiled};
+use sql::NodeEnum;
+use wire::backend::Field;
+
+/// What a text turned out to be.
+#[derive(Clone)]
+pub enum Parsed {
+    Empty,
+    /// Planned: SELECT, INSERT, UPDATE, DELETE, MERGE.
+    Planned(Arc<Compiled>),
+    /// Everything else goes by its tree.
+    Tree(Arc<NodeEnum>),
+}
+
+/// A prepared statement of the extended protocol.
+pub struct Prepared {
+    pub sql: String,
+    /// As the client gave them; 0 where PostgreSQL infers.
+    pub declared: Vec<u32>,
+    pub params: Vec<u32>,
+    pub fields: Option<Vec<Field>>,
+    pub parsed: Parsed,
+    /// The catalog it was planned with.
+    pub epoch: i64,
+    pub context: u64,
+}
+
+pub struct Portal {
+    pub prepared: Arc<Prepared>,
+    pub bound: Bound,
+    pub state: PortalState,
+}
+
+pub enum PortalState {
+    New,
+    /// On a node under this name; rows remain.
+    OnNode { node: i32, name: String },
+    /// Rows the router holds, as whole DataRow messages, oldest first, and the final tag.
+    Held { rows: std::collections::VecDeque<Bytes>, tag: String },
+    Done { tag: String },
+}
+
+/// A statement of SQL's own PREPARE.
+pub struct SqlPrepared {
+    pub sql: String,
+    /// Declared types as SQL text; empty: all inferred.
+    pub types: Vec<String>,
+}

@@ -1,0 +1,31 @@
+//! What all sessions of a router share. It does not know any of them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use exec::Herd;
+
+use crate::cancel::CancelRegistry;
+use crate::login::LoginConfig;
+use crate::metrics::Metrics;
+
+pub struct Limits {
+    pub message_bytes_max: usize,
+}
+
+/// Settings of the router that a session may change for itself.
+#[derive(Clone, Debug)]
+pub struct RouterDefaults {
+    pub shards: i32,
+}
+
+pub struct Router {
+    pub herd: Arc<Herd>,
+    pub cancels: Arc<CancelRegistry>,
+    pub login: LoginConfig,
+    pub limits: Limits,
+    pub defaults: RouterDefaults,
+    pub metrics: Metrics,
+    /// ParameterStatus a new session is greeted with, as home reports them.
+    pub parameters: Arc<ArcSwap<Vec<(String, String)>>>,
+}

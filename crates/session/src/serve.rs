@@ -1,0 +1,257 @@
+//! From an accepted socket to the end of its session. The loop over the client's messages is here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::BytesMut;
+use exec::ExecError;
+use pool::{Login, Settings};
+use tokio::net::TcpStream;
+use wire::{ErrorFields, Frame};
+
+use crate::cancel::CancelOutcome;
+use crate::client_io::ClientIo;
+use crate::login::{self, LoggedIn, Opening, Verifiers};
+use crate::router::Router;
+use crate::session::{Result, Session};
+use crate::set::RouterSettings;
+
+/// Serves one connection to its end.
+pub async fn serve(stream: TcpStream, router: Arc<Router>) {
+    match login::open(stream, &router.login, &HomeVerifiers(router.clone())).await {
+        Ok(Opening::Session(client)) => {
+            router.metrics.connections.fetch_add(1, Ordering::Relaxed);
+            router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
+            let result = session(*client, router.clone()).await;
+            router.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+            if let Err(e) = result {
+                tracing::debug!(error = %e, "session ended");
+            }
+        }
+        Ok(Opening::Cancel { pid, secret, stream }) => {
+            if router.cancels.cancel(pid, &secret).await == CancelOutcome::Unknown {
+                tracing::debug!(pid, "a cancel request for no session of this router");
+            }
+            // Its end tells the client that the cancel was delivered.
+            stream.close().await;
+        }
+        // Refused logins are logged where they are refused.
+        Ok(Opening::Closed) | Err(_) => {}
+    }
+}
+
+/// Verifiers of roles, as home keeps them.
+struct HomeVerifiers(Arc<Router>);
+
+impl Verifiers for HomeVerifiers {
+    async fn verifier(&self, user: &str) -> std::result::Result<Option<String>, pool::PoolError> {
+        let herd = &self.0.herd;
+        let mut conn = herd.pools.get(&herd.config.home, &herd.config.admin).await?;
+        let sql = format!(
+            "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolcanlogin AND rolname = {} AND (rolvaliduntil IS NULL OR rolvaliduntil > pg_catalog.now())",
+            catalog::quote_literal(user)
+        );
+        let rows = conn.simple(&sql).await?;
+        Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten())
+    }
+}
+
+async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
+    let registration = router.cancels.register(client.protocol);
+    let mut startup = Settings::default();
+    let ignored = ["client_encoding"];
+    for (name, value) in client.parameters.iter().filter(|(n, _)| !ignored.contains(&n.as_str())) {
+        startup.set(name, value);
+    }
+    let io = ClientIo::new(client.stream, client.rbuf, router.limits.message_bytes_max, registration.handle.clone());
+    let epoch = router.herd.epoch.load_full();
+    let mut session = Session {
+        io,
+        login: Login { user: client.user, secret: client.secret },
+        database: client.database,
+        settings: startup.clone(),
+        startup,
+        pending: vec![],
+        own: RouterSettings::default(),
+        transaction: Default::default(),
+        epoch,
+        own_schema: false,
+        after_commit: vec![],
+        pinned: None,
+        pin: false,
+        listening: false,
+        temporary: vec![],
+        statements: Default::default(),
+        portals: Default::default(),
+        prepared: Default::default(),
+        cursors: Default::default(),
+        template: Default::default(),
+        search_path: vec![],
+        context: 0,
+        taint: false,
+        now: None,
+        batch: false,
+        numbering: 0,
+        router: router.clone(),
+    };
+    session.refresh_context();
+    let result = async {
+        session.greet(registration.pid, &registration.secret).await?;
+        session.messages().await
+    }
+    .await;
+    session.end(&result).await;
+    drop(registration);
+    result
+}
+
+impl Session {
+    /// The login is complete only when home has taken the client's role, database and settings.
+    async fn greet(&mut self, pid: i32, secret: &[u8]) -> Result<()> {
+        let wanted = &self.epoch.snapshot.nodes.iter().find(|n| n.id == self.epoch.snapshot.home).map(|n| n.database.clone());
+        let result = match wanted {
+            Some(database) if *database != self.database => Err(ExecError::sql("3D000", format!("database \"{}\" does not exist", self.database))
+                .hint(&format!("This herd serves the database \"{database}\"."))),
+            _ => self.parameters().await,
+        };
+        match result {
+            Ok(parameters) => {
+                login::greet(self.out(), &parameters, pid, secret);
+                self.io.send().await
+            }
+            Err(e) => {
+                let mut fields: ErrorFields = e.to_fields();
+                fields.set(b'S', "FATAL");
+                fields.set(b'V', "FATAL");
+                fields.put(self.out(), b'E');
+                self.io.send().await?;
+                Err(e)
+            }
+        }
+    }
+
+    /// ParameterStatus for this session: home's for its role and settings; while home is down, those home had.
+    async fn parameters(&mut self) -> Result<Vec<(String, String)>> {
+        let home = self.epoch.snapshot.home;
+        let asked = async {
+            let mut work = self.work();
+            let mut p = work.lane(home).await?;
+            let settled = async {
+                p.lane.conn.flush().await?;
+                p.lane.settle_before().await
+            }
+            .await;
+            let parameters = p.lane.conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>();
+            work.put_back(p).await;
+            settled?;
+            Ok(parameters)
+        }
+        .await;
+        match asked {
+            Ok(p) => Ok(p),
+            Err(ExecError::Pool(e)) if e.is_node_trouble() => Ok(self.router.parameters.load().as_ref().clone()),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn messages(&mut self) -> Result<()> {
+        let mut skipping = false;
+        loop {
+            let frame = match self.io.buffered()? {
+                Some(frame) => frame,
+                None => {
+                    // Nothing more is here: what is answered so far can go.
+                    self.io.send().await?;
+                    match self.wait().await? {
+                        Some(frame) => frame,
+                        None => return Ok(()),
+                    }
+                }
+            };
+            if frame.tag() == b'X' {
+                return Ok(());
+            }
+            if skipping && !matches!(frame.tag(), b'S') {
+                continue;
+            }
+            self.message(&frame, &mut skipping).await?;
+        }
+    }
+
+    /// The next message; while the session listens, notifications are passed on as they come.
+    async fn wait(&mut self) -> Result<Option<Frame>> {
+        loop {
+            let Some(lane) = self.pinned.as_mut().filter(|_| self.listening) else { return self.io.frame().await };
+            tokio::select! {
+                frame = self.io.frame() => return frame,
+                filled = lane.conn.fill() => {
+                    filled?;
+                    let mut passed = BytesMut::new();
+                    while let Some(f) = lane.conn.buffered_frame()? {
+                        if matches!(f.tag(), b'A' | b'N' | b'S') {
+                            passed.extend_from_slice(&f.raw);
+                        }
+                    }
+                    exec::Client::out(&mut self.io).extend_from_slice(&passed);
+                    self.io.send().await?;
+                }
+            }
+        }
+    }
+
+    async fn message(&mut self, frame: &Frame, skipping: &mut bool) -> Result<()> {
+        match frame.tag() {
+            b'Q' => {
+                let sql = match wire::frontend::query(frame.body()) {
+                    Ok(sql) => sql,
+                    Err(e) => {
+                        self.failed(ExecError::sql("08P01", e.to_string())).await?;
+                        let status = self.status();
+                        wire::backend::ready(self.out(), status);
+                        return Ok(());
+                    }
+                };
+                self.query(sql).await
+            }
+            b'P' | b'B' | b'D' | b'E' | b'C' => {
+                if let Err(e) = self.extended(frame).await {
+                    self.failed(e).await?;
+                    *skipping = true;
+                }
+                Ok(())
+            }
+            b'H' => self.io.send().await,
+            b'S' => {
+                *skipping = false;
+                self.sync().await
+            }
+            // COPY data after a COPY has failed is passed over.
+            b'd' | b'c' | b'f' => Ok(()),
+            b'F' => {
+                self.failed(ExecError::sql("0A000", "the function call protocol is not supported").hint("Use SELECT function(…).")).await?;
+                let status = self.status();
+                wire::backend::ready(self.out(), status);
+                Ok(())
+            }
+            other => {
+                let e = wire::WireError::UnknownType(other);
+                Err(ExecError::Client(e.to_string()))
+            }
+        }
+    }
+
+    /// The client is gone or broke the protocol: what is open is rolled back, and it is told if it still listens.
+    async fn end(&mut self, result: &Result<()>) {
+        if let Err(ExecError::Client(message)) = result
+            && !message.starts_with("connection lost")
+        {
+            ErrorFields::fatal("08P01", message.clone()).put(self.out(), b'E');
+            let _ = self.io.send().await;
+        }
+        if self.transaction.active {
+            self.rollback().await;
+        }
+        self.unpin();
+        self.io.close().await;
+    }
+}

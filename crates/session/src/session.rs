@@ -1,0 +1,211 @@
+//! The state of one client's session, and how the executor borrows it. It does not read from the client.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use exec::{Client, Epoch, ExecError, Work};
+use pool::{Login, Settings};
+use sql::template::Template;
+use txn::{Lane, Transaction};
+use wire::ErrorFields;
+
+use crate::client_io::ClientIo;
+use crate::cursor::Cursor;
+use crate::prepared::{Portal, Prepared, SqlPrepared};
+use crate::router::Router;
+use crate::set::{Pending, RouterSettings};
+
+pub type Result<T> = std::result::Result<T, ExecError>;
+
+pub struct Session {
+    pub router: Arc<Router>,
+    pub io: ClientIo,
+    pub login: Login,
+    pub database: String,
+    /// What the client asked for when it connected: where RESET leads back to.
+    pub startup: Settings,
+    pub settings: Settings,
+    /// Settings made in the current transaction.
+    pub pending: Vec<Pending>,
+    pub own: RouterSettings,
+    pub transaction: Transaction,
+    pub epoch: Arc<Epoch>,
+    /// The transaction has changed the schema: `epoch` is its own.
+    pub own_schema: bool,
+    pub after_commit: Vec<String>,
+    pub pinned: Option<Lane>,
+    pub pin: bool,
+    pub listening: bool,
+    pub temporary: Vec<String>,
+    pub statements: HashMap<String, Arc<Prepared>>,
+    pub portals: HashMap<String, Portal>,
+    pub prepared: HashMap<String, SqlPrepared>,
+    pub cursors: HashMap<String, Cursor>,
+    pub template: Template,
+    pub search_path: Vec<String>,
+    /// Stands for everything besides the text that a plan depends on.
+    pub context: u64,
+    pub taint: bool,
+    /// `now()` of the transaction, as a literal's text.
+    pub now: Option<String>,
+    /// More than one statement shares the implicit transaction.
+    pub batch: bool,
+    pub numbering: u64,
+}
+
+impl Session {
+    pub fn work(&mut self) -> Work<'_, ClientIo> {
+        let now = self.now.clone().unwrap_or_else(timestamp);
+        Work {
+            herd: &self.router.herd,
+            epoch: &self.epoch,
+            login: &self.login,
+            settings: &self.settings,
+            transaction: &mut self.transaction,
+            client: &mut self.io,
+            pinned: &mut self.pinned,
+            pin: &mut self.pin,
+            own_schema: self.own_schema,
+            taint: self.taint,
+            now,
+        }
+    }
+
+    pub fn out(&mut self) -> &mut BytesMut {
+        self.io.out()
+    }
+
+    /// The newest catalog, unless the transaction has one of its own.
+    pub fn take_epoch(&mut self) {
+        if !self.own_schema {
+            let newest = self.router.herd.epoch.load();
+            if !Arc::ptr_eq(&newest, &self.epoch) {
+                self.epoch = newest.clone();
+            }
+        }
+    }
+
+    /// A setting as it is now, those of the transaction included.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        match self.pending.iter().rev().find(|p| p.name == name) {
+            Some(p) => p.value.as_deref(),
+            None => self.settings.get(name),
+        }
+    }
+
+    pub fn standard_conforming_strings(&self) -> bool {
+        self.setting("standard_conforming_strings") != Some("off")
+    }
+
+    /// What plans depend on has changed.
+    pub fn refresh_context(&mut self) {
+        let path = self.setting("search_path").unwrap_or("\"$user\", public").to_string();
+        let user = self.setting("role").filter(|r| *r != "none").unwrap_or(&self.login.user).to_string();
+        self.search_path = std::iter::once("pg_catalog".to_string()).chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s })).collect();
+        let mut h = DefaultHasher::new();
+        (&self.search_path, &self.temporary, self.standard_conforming_strings()).hash(&mut h);
+        self.context = h.finish();
+    }
+
+    pub fn status(&self) -> u8 {
+        match (self.transaction.explicit, self.transaction.failed) {
+            (true, true) => wire::backend::FAILED,
+            (true, false) => wire::backend::IN_TRANSACTION,
+            _ => wire::backend::IDLE,
+        }
+    }
+
+    /// The one place where an error becomes a message to the client.
+    pub fn report(&mut self, error: &ExecError) {
+        let fields = error.to_fields();
+        self.router.metrics.error(fields.code());
+        tracing::debug!(sqlstate = fields.code(), message = fields.message(), "statement failed");
+        fields.put(self.io.out(), b'E');
+    }
+
+    pub fn notice(&mut self, severity: &str, code: &str, message: &str) {
+        ErrorFields::with_severity(severity, code, message).put(self.io.out(), b'N');
+    }
+
+    pub fn next_number(&mut self) -> u64 {
+        self.numbering += 1;
+        self.numbering
+    }
+}
+
+/// The names in a search_path as SHOW prints it.
+pub fn split_path(path: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = path.trim();
+    while !rest.is_empty() {
+        let (name, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let mut name = String::new();
+                let mut chars = quoted.char_indices().peekable();
+                let mut end = quoted.len();
+                while let Some((i, c)) = chars.next() {
+                    if c == '"' {
+                        if chars.peek().is_some_and(|(_, n)| *n == '"') {
+                            chars.next();
+                        } else {
+                            end = i + 1;
+                            break;
+                        }
+                    }
+                    name.push(c);
+                }
+                (name, &quoted[end..])
+            }
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].trim().to_ascii_lowercase(), &rest[end..])
+            }
+        };
+        if !name.is_empty() {
+            names.push(name);
+        }
+        rest = after.trim_start().trim_start_matches(',').trim_start();
+    }
+    names
+}
+
+/// Now, in UTC, as a timestamptz literal's text.
+pub fn timestamp() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (now.as_secs() / 86_400, now.as_secs() % 86_400);
+    let (year, month, day) = civil(days as i64);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:06}+00", seconds / 3600, seconds / 60 % 60, seconds % 60, now.subsec_micros())
+}
+
+/// Days since 1970-01-01 as a Gregorian date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn civil(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_gregorian() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(20_778), (2026, 11, 21));
+    }
+
+    #[test]
+    fn search_paths_are_split_as_postgresql_prints_them() {
+        assert_eq!(split_path("\"$user\", public"), ["$user", "public"]);
+        assert_eq!(split_path("a, \"B c\",\"d\"\"e\""), ["a", "B c", "d\"e"]);
+        assert!(split_path("").is_empty());
+    }
+}

@@ -1,0 +1,296 @@
+//! SET, SHOW, RESET, DISCARD. PostgreSQL validates and spells values; the session remembers them, and every connection
+//! that serves it gets them before its statements.
+
+use std::collections::BTreeMap;
+
+use exec::{ExecError, Forwarded};
+use sql::NodeEnum;
+use sql::ast::{self, Node};
+use wire::backend::{self, Field};
+
+use crate::session::{Result, Session};
+
+/// A setting made inside a transaction: it lasts if the transaction commits and it is not LOCAL.
+pub struct Pending {
+    pub name: String,
+    /// `None`: RESET.
+    pub value: Option<String>,
+    pub local: bool,
+    /// Savepoints open when it was made.
+    pub depth: usize,
+}
+
+/// Settings of the router itself, which no node knows.
+#[derive(Clone, Debug, Default)]
+pub struct RouterSettings {
+    values: BTreeMap<String, String>,
+}
+
+/// Name as SHOW tells it, the same under other products' names, and the default.
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 8] = [
+    ("herd.two_phase", &[], "on"),
+    ("herd.coalesce", &[], "off"),
+    ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
+    ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
+    ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
+    ("herd.in_flight_rows", &["ysql_max_in_flight_ops"], "0"),
+    ("citus.shard_count", &["herd.shard_count"], ""),
+    ("citus.shard_replication_factor", &[], "1"),
+];
+
+impl RouterSettings {
+    pub fn canonical(name: &str) -> Option<&'static str> {
+        ROUTER_SETTINGS.iter().find(|(n, aliases, _)| *n == name || aliases.contains(&name)).map(|(n, _, _)| *n)
+    }
+
+    pub fn get(&self, name: &str) -> &str {
+        match self.values.get(name) {
+            Some(v) => v,
+            None => ROUTER_SETTINGS.iter().find(|(n, _, _)| *n == name).map_or("", |(_, _, d)| d),
+        }
+    }
+
+    pub fn is_on(&self, name: &str) -> bool {
+        matches!(self.get(name), "on" | "true" | "1" | "yes")
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) -> Result<()> {
+        let invalid = || ExecError::sql("22023", format!("invalid value for parameter \"{name}\": \"{value}\""));
+        let value = match name {
+            "citus.shard_count" | "citus.shard_replication_factor" | "herd.batch_rows" | "herd.in_flight_rows" => {
+                let n: i64 = value.parse().map_err(|_| invalid())?;
+                if n < 0 || (name == "citus.shard_count" && !(1..=4096).contains(&n)) {
+                    return Err(invalid().hint("citus.shard_count goes from 1 to 4096."));
+                }
+                if name == "citus.shard_replication_factor" && n != 1 {
+                    return Err(ExecError::sql("0A000", "more than one copy of a shard is not supported").hint("Replicate each node with PostgreSQL's own streaming replication."));
+                }
+                n.to_string()
+            }
+            _ => match value.to_ascii_lowercase().as_str() {
+                "on" | "true" | "yes" | "1" => "on".to_string(),
+                "off" | "false" | "no" | "0" => "off".to_string(),
+                _ => return Err(invalid()),
+            },
+        };
+        if matches!(name, "herd.bulk_load" | "herd.upsert" | "herd.coalesce") && value == "on" {
+            return Err(ExecError::sql("0A000", format!("{name} = on is not supported yet")).hint("Leave it off: statements are then all or nothing."));
+        }
+        self.values.insert(name.to_string(), value);
+        Ok(())
+    }
+}
+
+impl Session {
+    pub async fn set(&mut self, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
+        use ast::VariableSetKind::*;
+        let kind = ast::VariableSetKind::try_from(s.kind).unwrap_or(Undefined);
+        let name = s.name.to_ascii_lowercase();
+        let tag = |t: &str| Forwarded { tag: t.to_string(), ..Default::default() };
+        if let Some(own) = RouterSettings::canonical(&name) {
+            match kind {
+                VarSetValue => self.own.set(own, &value_text(&s.args))?,
+                _ => {
+                    self.own.values.remove(own);
+                }
+            }
+            return Ok(tag(if matches!(kind, VarReset) { "RESET" } else { "SET" }));
+        }
+        if matches!(name.as_str(), "client_encoding") {
+            let value = value_text(&s.args).to_ascii_uppercase().replace('-', "");
+            if !matches!(kind, VarSetDefault | VarReset) && !matches!(value.as_str(), "UTF8" | "UNICODE" | "SQL_ASCII") {
+                return Err(ExecError::sql("0A000", format!("client_encoding \"{}\" is not supported", value_text(&s.args))).hint("Use UTF8."));
+            }
+        }
+        match kind {
+            VarResetAll => {
+                if self.transaction.active {
+                    return Err(ExecError::sql("0A000", "RESET ALL inside a transaction block is not supported").hint("Reset the settings one by one, or after the transaction."));
+                }
+                let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
+                self.settings = self.startup.clone();
+                self.own = RouterSettings::default();
+                self.refresh_context();
+                Ok(forwarded)
+            }
+            // SET TRANSACTION, SET SESSION CHARACTERISTICS
+            VarSetMulti => self.set_multi(&name, sql, s.is_local).await,
+            _ => self.set_one(&name, s, sql).await,
+        }
+    }
+
+    async fn set_multi(&mut self, name: &str, sql: &str, _local: bool) -> Result<Forwarded> {
+        if name.contains("session characteristics") {
+            let names = ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];
+            return self.set_and_read(sql, &names, false).await;
+        }
+        if !self.transaction.active {
+            return self.on_home(sql).await;
+        }
+        // Whoever joins later hears of it too.
+        if self.transaction.participants.is_empty() {
+            let home = self.epoch.snapshot.home;
+            let mut work = self.work();
+            let p = work.lane(home).await?;
+            work.put_back(p).await;
+        }
+        self.transaction.everywhere(sql).await?;
+        self.transaction.note_setting(sql);
+        Ok(Forwarded { tag: "SET".into(), ..Default::default() })
+    }
+
+    async fn set_one(&mut self, name: &str, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
+        if name.starts_with("herd.") {
+            return Err(ExecError::sql("42704", format!("unrecognized configuration parameter \"{name}\"")));
+        }
+        if s.is_local && !self.transaction.explicit {
+            return self.on_home(sql).await;
+        }
+        self.set_and_read(sql, &[name], s.is_local).await
+    }
+
+    /// Runs SQL that sets something on home, and on all who take part in the transaction, and remembers what it set.
+    pub async fn set_and_read(&mut self, sql: &str, names: &[&str], local: bool) -> Result<Forwarded> {
+        let home = self.epoch.snapshot.home;
+        let active = self.transaction.active;
+        let described = false;
+        let mut work = self.work();
+        let mut p = work.lane(home).await?;
+        let result = async {
+            p.lane.put_query(sql);
+            p.lane.conn.flush().await?;
+            let forwarded = exec::forward(&mut p.lane, work.client, described, None).await?;
+            let list: Vec<String> = names.iter().map(|n| format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(n))).collect();
+            let row = p.lane.rows(&format!("SELECT {}", list.join(", "))).await?.into_iter().next().unwrap_or_default();
+            Ok::<_, ExecError>((forwarded, row))
+        }
+        .await;
+        match &result {
+            Ok((_, row)) if !active => {
+                for (name, value) in names.iter().zip(row) {
+                    match value {
+                        Some(v) => p.lane.conn.settings.set(name, v),
+                        None => p.lane.conn.settings.remove(name),
+                    }
+                }
+            }
+            // In a transaction the setting may yet be rolled back: the connection is reset when it is given back.
+            _ => p.lane.conn.tainted |= !local,
+        }
+        work.put_back(p).await;
+        let (forwarded, row) = result?;
+        if active {
+            for p in self.transaction.participants.iter_mut().filter(|p| p.lane.node != home) {
+                p.lane.conn.tainted |= !local;
+                p.lane.run(sql).await?;
+            }
+            self.transaction.note_setting(sql);
+        }
+        let depth = self.transaction.depth();
+        for (name, value) in names.iter().zip(row) {
+            match active {
+                true => self.pending.push(Pending { name: name.to_string(), value, local, depth }),
+                false => self.keep(name, value),
+            }
+        }
+        self.refresh_context();
+        Ok(forwarded)
+    }
+
+    /// A setting for the rest of the session.
+    pub fn keep(&mut self, name: &str, value: Option<String>) {
+        match value.or_else(|| self.startup.get(name).map(str::to_string)) {
+            Some(v) => self.settings.set(name, &v),
+            None => self.settings.remove(name),
+        }
+    }
+
+    /// The transaction has ended: its settings stay or go.
+    pub fn settle_settings(&mut self, committed: bool) {
+        if self.pending.is_empty() {
+            return;
+        }
+        for p in std::mem::take(&mut self.pending) {
+            if committed && !p.local {
+                self.keep(&p.name, p.value);
+            }
+        }
+        self.refresh_context();
+    }
+
+    pub async fn show(&mut self, s: &ast::VariableShowStmt, sql: &str, described: bool) -> Result<Forwarded> {
+        let name = s.name.to_ascii_lowercase();
+        if let Some(own) = RouterSettings::canonical(&name) {
+            let mut value = self.own.get(own).to_string();
+            if own == "citus.shard_count" && value.is_empty() {
+                value = self.router.defaults.shards.to_string();
+            }
+            if described {
+                backend::row_description(self.out(), &[Field::text(&s.name)]);
+            }
+            backend::data_row(self.out(), std::iter::once(Some(value.as_bytes())));
+            return Ok(Forwarded { tag: "SHOW".into(), ..Default::default() });
+        }
+        self.on_home_described(sql, described).await
+    }
+
+    pub async fn discard(&mut self, s: &ast::DiscardStmt, sql: &str) -> Result<Forwarded> {
+        let mode = ast::DiscardMode::try_from(s.target).unwrap_or(ast::DiscardMode::DiscardAll);
+        if mode == ast::DiscardMode::DiscardAll && self.transaction.active {
+            return Err(ExecError::sql("25001", "DISCARD ALL cannot run inside a transaction block"));
+        }
+        if let Some(lane) = &mut self.pinned {
+            lane.run(sql).await?;
+            if mode == ast::DiscardMode::DiscardAll {
+                lane.conn.settings.clear();
+                lane.conn.statements.clear();
+            }
+        }
+        match mode {
+            ast::DiscardMode::DiscardAll => {
+                self.settings = self.startup.clone();
+                self.own = RouterSettings::default();
+                self.prepared.clear();
+                self.statements.clear();
+                self.portals.clear();
+                self.cursors.clear();
+                self.temporary.clear();
+                self.unpin();
+                self.refresh_context();
+                Ok(Forwarded { tag: "DISCARD ALL".into(), ..Default::default() })
+            }
+            ast::DiscardMode::DiscardTemp => {
+                self.temporary.clear();
+                self.refresh_context();
+                Ok(Forwarded { tag: "DISCARD TEMP".into(), ..Default::default() })
+            }
+            ast::DiscardMode::DiscardPlans => Ok(Forwarded { tag: "DISCARD PLANS".into(), ..Default::default() }),
+            _ => Ok(Forwarded { tag: "DISCARD SEQUENCES".into(), ..Default::default() }),
+        }
+    }
+
+    /// The session's own connection goes back, after a reset.
+    pub fn unpin(&mut self) {
+        if let Some(mut lane) = self.pinned.take() {
+            lane.conn.tainted = true;
+        }
+        self.pin = false;
+        self.listening = false;
+        self.transaction.keep = None;
+    }
+}
+
+/// The value of a SET as plain text, for the router's own settings.
+fn value_text(args: &[Node]) -> String {
+    let one = |n: &Node| match &n.node {
+        Some(NodeEnum::AConst(c)) => match &c.val {
+            Some(ast::a_const::Val::Ival(i)) => i.ival.to_string(),
+            Some(ast::a_const::Val::Fval(f)) => f.fval.clone(),
+            Some(ast::a_const::Val::Sval(s)) => s.sval.clone(),
+            Some(ast::a_const::Val::Boolval(b)) => b.boolval.to_string(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    };
+    args.iter().map(one).collect::<Vec<_>>().join(", ")
+}

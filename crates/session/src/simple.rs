@@ -1,0 +1,184 @@
+//! The simple protocol: a string of statements, which share one implicit transaction.
+
+use std::sync::Arc;
+
+use exec::{Compiled, ExecError, Forwarded};
+use sql::NodeEnum;
+use sql::template::Template;
+use wire::backend;
+
+use crate::prepared::Parsed;
+use crate::session::{Result, Session};
+
+impl Session {
+    /// A Query message. Errors are reported here; only a lost client comes back as an error.
+    pub async fn query(&mut self, sql: &str) -> Result<()> {
+        self.portals.remove("");
+        let scs = self.standard_conforming_strings();
+        let result = match sql::split::split_statements(sql, scs) {
+            Ok(ranges) if ranges.is_empty() => {
+                backend::empty_query(self.out());
+                Ok(())
+            }
+            Ok(ranges) => {
+                self.batch = ranges.len() > 1;
+                let mut result = Ok(());
+                for (i, range) in ranges.iter().enumerate() {
+                    result = self.one(&sql[range.clone()], i + 1 == ranges.len()).await;
+                    if result.is_err() {
+                        break;
+                    }
+                }
+                self.batch = false;
+                result
+            }
+            // PostgreSQL itself says what is wrong with it, and where.
+            Err(_) => Err(self.syntax_error(sql).await),
+        };
+        if let Err(e) = result {
+            self.failed(e).await?;
+        }
+        let status = self.status();
+        backend::ready(self.out(), status);
+        Ok(())
+    }
+
+    /// One statement of the string, with its completion.
+    async fn one(&mut self, sql: &str, last: bool) -> Result<()> {
+        if self.batch && !self.transaction.active && !self.transaction.explicit && may_share(sql) {
+            self.transaction.begin("BEGIN", false);
+        }
+        let done = self.one_statement(sql).await?;
+        if last || !self.batch {
+            self.finish_implicit(false).await?;
+        }
+        self.complete(&done);
+        Ok(())
+    }
+
+    pub fn complete(&mut self, done: &Forwarded) {
+        let rows = backend::rows_of_tag(&done.tag);
+        self.router.metrics.rows_sent.fetch_add(rows, std::sync::atomic::Ordering::Relaxed);
+        if done.empty {
+            backend::empty_query(self.out());
+        } else {
+            backend::command_complete(self.out(), &done.tag);
+        }
+    }
+
+    async fn one_statement(&mut self, sql: &str) -> Result<Forwarded> {
+        self.take_epoch();
+        let mut template = std::mem::take(&mut self.template);
+        let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
+        let result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
+        self.template = template;
+        result
+    }
+
+    async fn with_template(&mut self, sql: &str, template: Option<&Template>) -> Result<Forwarded> {
+        if let Some(t) = template
+            && !self.transaction.failed
+            && let Some(compiled) = self.epoch.by_template(t, self.context)
+            && let Some(done) = self.by_template(&compiled, sql, t).await?
+        {
+            return Ok(done);
+        }
+        if !self.transaction.failed
+            && let Some(compiled) = self.epoch.by_text(self.context, sql, &[])
+        {
+            return self.run(&compiled, sql, None, None).await;
+        }
+        let statement = match sql::parse(sql, self.standard_conforming_strings()) {
+            Ok(mut s) => s.pop(),
+            Err(_) => return Err(self.syntax_error(sql).await),
+        };
+        let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
+        self.allowed_when_failed(&statement)?;
+        match self.planned(statement.clone(), sql, &[])? {
+            Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
+            Parsed::Tree(tree) => self.run_tree(&tree, sql, None).await,
+            Parsed::Planned(compiled) => {
+                let compiled = match template {
+                    Some(t) if compiled.plan.template => self.keep_template(compiled, &statement, sql, t)?,
+                    _ => compiled,
+                };
+                self.run(&compiled, sql, None, None).await
+            }
+        }
+    }
+
+    /// A statement of a known template; `None` if its values lead to several nodes, which is planned by its own text.
+    async fn by_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Option<Forwarded>> {
+        if !matches!(compiled.plan.multi, plan::Multi::None) {
+            let request = exec::Request { sql, bound: None, literals: exec::Literals::Template(t) };
+            match self.work().place(compiled, &request).await? {
+                exec::Placed::One(..) => {}
+                exec::Placed::Several(_) => return Ok(None),
+            }
+        }
+        self.run(compiled, sql, None, Some(t)).await.map(Some)
+    }
+
+    /// Keeps a plan for all statements of its template, where only keys depend on literals.
+    fn keep_template(&mut self, compiled: Arc<Compiled>, statement: &NodeEnum, sql: &str, t: &Template) -> Result<Arc<Compiled>> {
+        let keyed = compiled.plan.only_home() || (!compiled.plan.tables.is_empty() && compiled.plan.tables.iter().all(|t| t.columns.iter().all(|c| !c.is_empty()) && !t.columns.is_empty()));
+        if !keyed || compiled.plan.evaluate.len() > 0 {
+            return Ok(compiled);
+        }
+        let templated = Arc::new(self.compile(statement, sql, Some(t))?);
+        if templated.fits_template() {
+            self.epoch.keep_template(&templated, t.hash());
+        }
+        Ok(templated)
+    }
+
+    /// The error PostgreSQL itself gives for a text that could not be parsed here.
+    pub async fn syntax_error(&mut self, sql: &str) -> ExecError {
+        match self.work().describe_text(sql, &[]).await {
+            Err(e) => e,
+            Ok(_) => ExecError::sql("0A000", "this statement's syntax is newer than the router's parser").hint("Run it on each node directly."),
+        }
+    }
+
+    /// In a failed transaction only its end is allowed.
+    pub fn allowed_when_failed(&self, statement: &NodeEnum) -> Result<()> {
+        use sql::ast::TransactionStmtKind as Kind;
+        if !self.transaction.failed {
+            return Ok(());
+        }
+        if let NodeEnum::TransactionStmt(t) = statement
+            && matches!(Kind::try_from(t.kind), Ok(Kind::TransStmtCommit | Kind::TransStmtRollback | Kind::TransStmtRollbackTo | Kind::TransStmtPrepare))
+        {
+            return Ok(());
+        }
+        Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block"))
+    }
+
+    /// A statement has failed: the client is told, and its transaction is over or failed.
+    pub async fn failed(&mut self, e: ExecError) -> Result<()> {
+        if let ExecError::Client(_) = e {
+            return Err(e);
+        }
+        let e = match self.io.take_deadlocked() && e.code() == "57014" {
+            true => ExecError::Sql(Box::new(
+                wire::ErrorFields::error("40P01", "deadlock detected")
+                    .detail("Transactions on several nodes waited for each other; this one began last.")
+                    .hint("Try the transaction again."),
+            )),
+            false => e,
+        };
+        if self.transaction.explicit {
+            self.transaction.failed = true;
+        } else {
+            self.finish_implicit(true).await?;
+        }
+        self.report(&e);
+        Ok(())
+    }
+}
+
+/// Statements that can't be in any transaction block stay out of the implicit one.
+fn may_share(sql: &str) -> bool {
+    let word = sql::split::first_keyword(sql).to_ascii_uppercase();
+    !matches!(word.as_str(), "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "VACUUM")
+}

@@ -1,0 +1,104 @@
+//! Statements that leave something behind in a session: which functions and statements do, and what follows from it.
+
+use std::collections::HashSet;
+
+use catalog::{Snapshot, Volatility};
+use sql::ast::{self, Node};
+use sql::lexer::{Lexer, TokenKind};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names};
+
+/// What a statement does besides giving rows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Special {
+    /// `set_config('name', …, false)`: the setting's name.
+    pub set_config: Vec<String>,
+    /// It takes something that belongs to the connection: an advisory lock, a large object.
+    pub pins: bool,
+    /// It calls a function of a user's own, which may have set anything.
+    pub taints: bool,
+}
+
+impl Special {
+    pub fn is_plain(&self) -> bool {
+        *self == Special::default()
+    }
+}
+
+pub fn special(statement: &NodeEnum, snapshot: &Snapshot) -> Special {
+    let mut find = Find { snapshot, special: Special::default() };
+    walk::below(statement, &mut find);
+    find.special
+}
+
+struct Find<'s> {
+    snapshot: &'s Snapshot,
+    special: Special,
+}
+
+impl<'a> Visit<'a> for Find<'_> {
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        let NodeEnum::FuncCall(f) = n else { return true };
+        let name = names::last(&f.funcname);
+        if name == "set_config" {
+            let local = f.args.get(2).is_some_and(|a| is_true(a));
+            match f.args.first().and_then(string) {
+                Some(setting) if !local => self.special.set_config.push(setting.to_ascii_lowercase()),
+                Some(_) => {}
+                None => self.special.taints = true,
+            }
+        }
+        let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_")) && !name.contains("_xact");
+        self.special.pins |= session_lock;
+        self.special.taints |= self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
+        true
+    }
+}
+
+fn string(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) => Some(&s.sval),
+        NodeEnum::TypeCast(t) => string(t.arg.as_deref()?),
+        _ => None,
+    }
+}
+
+fn is_true(node: &Node) -> bool {
+    matches!(&node.node, Some(NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Boolval(b)), .. })) if b.boolval)
+}
+
+/// A body of code that runs on one node (DO, a procedure) names a distributed or reference table.
+pub fn names_herd_table(code: &str, snapshot: &Snapshot) -> Option<String> {
+    let tables: HashSet<&str> = snapshot
+        .relations
+        .values()
+        .filter(|r| r.distribution().is_some() || r.is_reference())
+        .map(|r| r.name.as_str())
+        .collect();
+    if tables.is_empty() {
+        return None;
+    }
+    for token in Lexer::new(code, true).flatten() {
+        let word = &code[token.start..token.end];
+        let word = match token.kind {
+            TokenKind::Ident => word.to_ascii_lowercase(),
+            TokenKind::QuotedIdent => word.trim_matches('"').to_string(),
+            // Dynamic SQL in a string.
+            TokenKind::String | TokenKind::EString | TokenKind::DollarString => match word.len() > 2 {
+                true => {
+                    let inner = word.trim_start_matches(['E', 'e']).trim_matches(|c| c == '\'' || c == '$');
+                    match names_herd_table(inner, snapshot) {
+                        Some(found) => return Some(found),
+                        None => continue,
+                    }
+                }
+                false => continue,
+            },
+            _ => continue,
+        };
+        if tables.contains(word.as_str()) {
+            return Some(word);
+        }
+    }
+    None
+}

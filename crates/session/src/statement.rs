@@ -1,0 +1,316 @@
+//! One statement, whichever protocol it came by: what it is, and who runs it.
+//!
+//! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use exec::{Bound, Client, Compiled, ExecError, Forwarded, Literals, Request};
+use sql::NodeEnum;
+use sql::ast;
+use sql::template::Template;
+
+use crate::metrics::Strategy;
+use crate::prepared::Parsed;
+use crate::session::{Result, Session};
+use crate::special;
+
+impl Session {
+    /// What a text is. Plans come from the cache of the current catalog.
+    pub fn parse(&mut self, sql: &str, types: &[u32]) -> Result<Parsed> {
+        self.take_epoch();
+        if let Some(compiled) = self.epoch.by_text(self.context, sql, types) {
+            return Ok(Parsed::Planned(compiled));
+        }
+        let mut statements = match sql::parse(sql, self.standard_conforming_strings()) {
+            Ok(s) => s,
+            Err(e) => return Err(e.into()),
+        };
+        if statements.len() > 1 {
+            return Err(ExecError::sql("42601", "cannot insert multiple commands into a prepared statement"));
+        }
+        let Some(statement) = statements.pop() else { return Ok(Parsed::Empty) };
+        self.planned(statement, sql, types)
+    }
+
+    /// Plans a tree if it is of a kind that is planned.
+    pub fn planned(&mut self, statement: NodeEnum, sql: &str, types: &[u32]) -> Result<Parsed> {
+        let tree = match &statement {
+            NodeEnum::SelectStmt(s) => s.into_clause.is_some() || exec::recognise(&statement).is_some(),
+            NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => false,
+            _ => true,
+        };
+        let special = special::special(&statement, &self.epoch.snapshot);
+        if tree || !special.is_plain() {
+            return Ok(Parsed::Tree(Arc::new(statement)));
+        }
+        let compiled = Arc::new(self.compile(&statement, sql, None)?);
+        self.epoch.keep_text(&compiled, types);
+        Ok(Parsed::Planned(compiled))
+    }
+
+    pub fn compile(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+        let cx = plan::Context { snapshot: &self.epoch.snapshot, search_path: &self.search_path, temporary: &self.temporary };
+        let plan = plan::plan(statement, sql, &cx)?;
+        Ok(Compiled::new(plan, sql, self.context, template))
+    }
+
+    /// Runs a planned statement, again with a fresh catalog if the one it was planned with proves stale.
+    pub async fn run(&mut self, compiled: &Arc<Compiled>, sql: &str, bound: Option<&Bound>, template: Option<&Template>) -> Result<Forwarded> {
+        let started = Instant::now();
+        let literals = template.map_or(Literals::Own, Literals::Template);
+        let request = Request { sql, bound, literals };
+        let fresh = !self.transaction.active;
+        let before = self.io.out().len();
+        let result = self.work().run(compiled, &request).await;
+        let result = match result {
+            Err(e) if fresh && is_stale(&e) && self.io.out().len() == before && self.catalog_moved().await => {
+                self.finish_implicit(true).await?;
+                self.take_epoch();
+                let statement = sql::parse(sql, self.standard_conforming_strings())?.pop().ok_or(e)?;
+                let again = Arc::new(self.compile(&statement, sql, None)?);
+                self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await
+            }
+            other => other,
+        };
+        let strategy = match compiled.plan.multi_strategy() {
+            "reference" => Strategy::Reference,
+            "scatter" if compiled.plan.tables.iter().all(|t| t.columns.is_empty()) => Strategy::Scatter,
+            _ => Strategy::Route,
+        };
+        self.router.metrics.statement(strategy, started.elapsed());
+        match result {
+            Ok(f) => Ok(f),
+            Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+        }
+    }
+
+    /// Whether home's catalog is newer than ours; if so it is loaded.
+    async fn catalog_moved(&mut self) -> bool {
+        let ours = self.epoch.snapshot.epoch;
+        if self.router.herd.epoch.load().snapshot.epoch > ours {
+            return true;
+        }
+        let herd = self.router.herd.clone();
+        let Ok(mut conn) = herd.pools.get(&herd.config.home, &herd.config.admin).await else { return false };
+        let Ok(rows) = conn.simple("SELECT epoch FROM herd.epoch").await else { return false };
+        let theirs: i64 = rows.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(ours);
+        theirs > ours && herd.refresh(Some(theirs)).await.is_ok()
+    }
+
+    /// Runs a statement that goes by its tree.
+    pub async fn run_tree(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let described = bound.is_none();
+        match statement.as_ref() {
+            NodeEnum::TransactionStmt(t) => self.transaction_statement(t, sql).await,
+            NodeEnum::VariableSetStmt(s) => self.set(s, sql).await,
+            NodeEnum::VariableShowStmt(s) => self.show(s, sql, described).await,
+            NodeEnum::DiscardStmt(d) => self.discard(d, sql).await,
+            NodeEnum::PrepareStmt(p) => self.sql_prepare(p),
+            NodeEnum::ExecuteStmt(e) => self.sql_execute(e, described).await,
+            NodeEnum::DeallocateStmt(d) => self.sql_deallocate(d),
+            NodeEnum::DeclareCursorStmt(d) => self.declare_cursor(d, sql, bound).await,
+            NodeEnum::FetchStmt(f) => self.fetch(f, sql, described).await,
+            NodeEnum::ClosePortalStmt(c) => self.close_cursor(c, sql).await,
+            NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
+            NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
+            NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
+                self.pin_home();
+                self.listening = true;
+                self.on_home(sql).await
+            }
+            NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) | NodeEnum::LoadStmt(_) => self.on_home(sql).await,
+            NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(sql, bound).await,
+            NodeEnum::SelectStmt(_) | NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
+                self.special_statement(statement, sql, bound).await
+            }
+            _ => self.utility(statement, sql, bound).await,
+        }
+    }
+
+    /// DO and CALL run whole on home: code that names tables of the herd would see a part of them only.
+    async fn code(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        if let Some(table) = special::names_herd_table(sql, &self.epoch.snapshot) {
+            return Err(ExecError::sql("0A000", format!("code that runs on one node can't use the distributed or reference table \"{table}\""))
+                .hint("Send its statements through the router one by one."));
+        }
+        self.taint = true;
+        let result = self.on_home_bound(sql, bound).await;
+        self.taint = false;
+        result
+    }
+
+    async fn special_statement(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        if let Some(call) = exec::recognise(statement) {
+            return self.admin(call?, bound).await;
+        }
+        if let NodeEnum::SelectStmt(s) = statement.as_ref()
+            && s.into_clause.is_some()
+        {
+            return self.utility(statement, sql, bound).await;
+        }
+        let special = special::special(statement, &self.epoch.snapshot);
+        if special.pins {
+            self.pin_home();
+        }
+        let compiled = Arc::new(self.compile(statement, sql, None)?);
+        if !special.set_config.is_empty() && bound.is_none() && compiled.plan.only_home() {
+            let described = self.work().describe_text(sql, &[]).await?;
+            if let Some(fields) = &described.fields {
+                wire::backend::row_description(self.out(), fields);
+            }
+            let names: Vec<&str> = special.set_config.iter().map(String::as_str).collect();
+            return self.set_and_read(sql, &names, false).await;
+        }
+        self.taint = special.taints || !special.set_config.is_empty();
+        let result = self.run(&compiled, sql, bound, None).await;
+        self.taint = false;
+        result
+    }
+
+    async fn admin(&mut self, call: exec::AdminCall, bound: Option<&Bound>) -> Result<Forwarded> {
+        let described = bound.is_none();
+        let (call, format) = match bound {
+            Some(b) => (call.with_params(b)?, b.result_format(0)),
+            None => (call, 0),
+        };
+        let path = self.search_path.clone();
+        let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
+        let done = self.work().admin(call, &path, shards, described, format).await?;
+        self.after_commit.extend(done.after_commit);
+        self.load_own_schema().await?;
+        Ok(done.forwarded)
+    }
+
+    /// DDL and other utility statements.
+    async fn utility(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let started = Instant::now();
+        let temporary = temporary_table(statement);
+        if temporary.is_some() {
+            self.pin_home();
+        }
+        let (path, names) = (self.search_path.clone(), self.temporary.clone());
+        let done = if temporary.is_some() { None } else { self.work().ddl(statement, sql, &path, &names).await? };
+        let forwarded = match done {
+            Some(f) => f,
+            None => self.on_home_bound(sql, bound).await?,
+        };
+        if let Some(name) = temporary {
+            self.temporary.push(name);
+            self.refresh_context();
+        } else if let NodeEnum::DropStmt(d) = statement.as_ref() {
+            let dropped = dropped_names(d);
+            if self.temporary.iter().any(|t| dropped.contains(t)) {
+                self.temporary.retain(|t| !dropped.contains(t));
+                self.refresh_context();
+            }
+        }
+        if exec::changes_catalog(statement) {
+            self.schema_changed().await?;
+        }
+        self.router.metrics.statement(Strategy::Ddl, started.elapsed());
+        Ok(forwarded)
+    }
+
+    /// After DDL: the transaction's own view of the catalog, or at once everybody's.
+    async fn schema_changed(&mut self) -> Result<()> {
+        if self.transaction.active {
+            return self.load_own_schema().await;
+        }
+        exec::catalog_changed(&self.router.herd, vec![]).await;
+        self.take_epoch();
+        Ok(())
+    }
+
+    async fn copy(&mut self, c: &ast::CopyStmt, sql: &str) -> Result<Forwarded> {
+        let started = Instant::now();
+        let relation = c.relation.as_ref().and_then(|rv| {
+            let (schema, name) = sql::names::table(rv);
+            if schema.is_none() && self.temporary.iter().any(|t| t == name) {
+                return None;
+            }
+            self.epoch.snapshot.resolve(schema, name, &self.search_path).filter(|r| r.distribution().is_some() || r.is_reference()).cloned()
+        });
+        let query = match c.query.as_deref().and_then(|q| q.node.as_ref()) {
+            Some(q) => {
+                let text = sql::deparse(q)?;
+                let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty query"))?;
+                Some(self.compile(&tree, &text, None)?)
+            }
+            None => None,
+        };
+        let result = self.work().copy(c, sql, relation, query).await;
+        self.router.metrics.statement(Strategy::Copy, started.elapsed());
+        match result {
+            Ok(f) => Ok(f),
+            Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+        }
+    }
+
+    pub fn pin_home(&mut self) {
+        self.pin = true;
+        self.transaction.keep = Some(self.epoch.snapshot.home);
+    }
+
+    /// The statement as it is on home, its rows described.
+    pub async fn on_home(&mut self, sql: &str) -> Result<Forwarded> {
+        self.on_home_described(sql, true).await
+    }
+
+    pub async fn on_home_described(&mut self, sql: &str, described: bool) -> Result<Forwarded> {
+        let home = self.epoch.snapshot.home;
+        self.on_node(home, sql, described).await
+    }
+
+    pub async fn on_node(&mut self, node: i32, sql: &str, described: bool) -> Result<Forwarded> {
+        let mut work = self.work();
+        let mut p = work.lane(node).await?;
+        p.wrote = true;
+        p.lane.put_query(sql);
+        let result = match p.lane.conn.flush().await {
+            Ok(()) => exec::forward(&mut p.lane, work.client, described, None).await,
+            Err(e) => Err(e.into()),
+        };
+        work.put_back(p).await;
+        result
+    }
+
+    async fn on_home_bound(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        match bound {
+            Some(b) if !b.values.is_empty() => {
+                let compiled = Arc::new(Compiled::new(plan::Plan::home(), sql, self.context, None));
+                self.run(&compiled, sql, bound, None).await
+            }
+            Some(_) => self.on_home_described(sql, false).await,
+            None => self.on_home(sql).await,
+        }
+    }
+}
+
+/// Errors that a catalog which has moved on may explain.
+fn is_stale(e: &ExecError) -> bool {
+    matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000") && !matches!(e, ExecError::Client(_))
+}
+
+/// The table a statement creates for this session alone.
+fn temporary_table(statement: &NodeEnum) -> Option<String> {
+    let temporary = |rv: &ast::RangeVar| (rv.relpersistence == "t" || rv.schemaname == "pg_temp").then(|| rv.relname.clone());
+    match statement {
+        NodeEnum::CreateStmt(c) => temporary(c.relation.as_ref()?),
+        NodeEnum::CreateTableAsStmt(c) => temporary(c.into.as_deref()?.rel.as_ref()?),
+        NodeEnum::ViewStmt(v) => temporary(v.view.as_ref()?),
+        NodeEnum::CreateSeqStmt(s) => temporary(s.sequence.as_ref()?),
+        NodeEnum::SelectStmt(s) => temporary(s.into_clause.as_deref()?.rel.as_ref()?),
+        _ => None,
+    }
+}
+
+fn dropped_names(d: &ast::DropStmt) -> Vec<String> {
+    d.objects
+        .iter()
+        .filter_map(|o| match &o.node {
+            Some(NodeEnum::List(l)) => Some(sql::names::last(&l.items).to_string()),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,185 @@
+//! BEGIN, COMMIT, ROLLBACK, savepoints, and the implicit transactions around everything else.
+
+use exec::{ExecError, Forwarded, catalog_changed, load_own};
+use sql::ast::{self, TransactionStmtKind as Kind};
+use txn::CommitError;
+use wire::ErrorFields;
+
+use crate::session::{Result, Session, timestamp};
+
+impl Session {
+    pub async fn transaction_statement(&mut self, t: &ast::TransactionStmt, sql: &str) -> Result<Forwarded> {
+        let kind = Kind::try_from(t.kind).unwrap_or(Kind::Undefined);
+        let tag = |t: &str| Ok(Forwarded { tag: t.to_string(), ..Default::default() });
+        match kind {
+            Kind::TransStmtBegin | Kind::TransStmtStart => {
+                if self.transaction.explicit {
+                    self.notice("WARNING", "25001", "there is already a transaction in progress");
+                } else if self.transaction.active {
+                    // Inside a batch: the implicit transaction becomes the client's.
+                    self.transaction.explicit = true;
+                    if !t.options.is_empty() {
+                        self.transaction.everywhere(&set_transaction(sql)).await?;
+                    }
+                } else {
+                    self.transaction.begin(sql.trim().trim_end_matches(';'), true);
+                    self.now = Some(timestamp());
+                }
+                tag(if kind == Kind::TransStmtStart { "START TRANSACTION" } else { "BEGIN" })
+            }
+            Kind::TransStmtCommit => {
+                if !self.transaction.explicit {
+                    self.notice("WARNING", "25P01", "there is no transaction in progress");
+                    if !self.transaction.active {
+                        return tag("COMMIT");
+                    }
+                }
+                let done = self.commit().await?;
+                self.chain(t);
+                tag(&done)
+            }
+            Kind::TransStmtRollback => {
+                if !self.transaction.explicit {
+                    self.notice("WARNING", "25P01", "there is no transaction in progress");
+                    if !self.transaction.active {
+                        return tag("ROLLBACK");
+                    }
+                }
+                self.rollback().await;
+                self.chain(t);
+                tag("ROLLBACK")
+            }
+            Kind::TransStmtSavepoint => {
+                self.need_block("SAVEPOINT")?;
+                self.transaction.savepoint(&t.savepoint_name).await?;
+                tag("SAVEPOINT")
+            }
+            Kind::TransStmtRelease => {
+                self.need_block("RELEASE SAVEPOINT")?;
+                self.need_savepoint(&t.savepoint_name)?;
+                self.transaction.release(&t.savepoint_name).await?;
+                tag("RELEASE")
+            }
+            Kind::TransStmtRollbackTo => {
+                self.need_block("ROLLBACK TO SAVEPOINT")?;
+                self.need_savepoint(&t.savepoint_name)?;
+                self.transaction.rollback_to(&t.savepoint_name).await?;
+                let depth = self.transaction.depth();
+                self.pending.retain(|p| p.depth < depth);
+                self.refresh_context();
+                if self.own_schema {
+                    self.load_own_schema().await?;
+                }
+                tag("ROLLBACK")
+            }
+            Kind::TransStmtPrepare | Kind::TransStmtCommitPrepared | Kind::TransStmtRollbackPrepared => Err(ExecError::sql("0A000", "prepared transactions are not supported through the router")
+                .hint("COMMIT: the router commits over all nodes by two phases by itself.")),
+            Kind::Undefined => Err(ExecError::internal("unknown transaction statement")),
+        }
+    }
+
+    /// AND CHAIN: a new transaction of the same kind.
+    fn chain(&mut self, t: &ast::TransactionStmt) {
+        if t.chain {
+            let begin = self.transaction.last_begin().to_string();
+            self.transaction.begin(&begin, true);
+            self.now = Some(timestamp());
+        }
+    }
+
+    fn need_block(&self, what: &str) -> Result<()> {
+        if self.transaction.explicit || self.transaction.active {
+            return Ok(());
+        }
+        Err(ExecError::sql("25P01", format!("{what} can only be used in transaction blocks")))
+    }
+
+    fn need_savepoint(&self, name: &str) -> Result<()> {
+        if self.transaction.has_savepoint(name) {
+            return Ok(());
+        }
+        Err(ExecError::sql("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// Commits; the tag is COMMIT, or ROLLBACK of a transaction that had failed.
+    pub async fn commit(&mut self) -> Result<String> {
+        use exec::Client;
+        let two_phase = self.own.is_on("herd.two_phase");
+        let identity = self.router.herd.identity();
+        let number = self.router.herd.next_transaction();
+        let mut tag = String::new();
+        let failed = self.transaction.failed;
+        self.io.settled().await;
+        let done = self.transaction.commit(&identity, number, two_phase, &mut tag).await;
+        let committed = done.is_ok() && !failed;
+        self.ended(committed).await;
+        match done {
+            Ok(()) => Ok(tag),
+            Err(CommitError::RolledBack(e)) => Err(e.into()),
+            Err(CommitError::Unknown(e)) => Err(ExecError::Sql(Box::new(
+                ErrorFields::error("08007", format!("a node was lost while it committed: {e}"))
+                    .hint("Whether the transaction is committed is not known yet; look for its effects before trying again."),
+            ))),
+            Err(e @ CommitError::NoPreparedTransactions) => Err(ExecError::Sql(Box::new(
+                ErrorFields::error("55000", e.to_string())
+                    .hint("Set max_prepared_transactions on every node and restart it, or SET herd.two_phase = off to let each node commit by itself."),
+            ))),
+        }
+    }
+
+    pub async fn rollback(&mut self) {
+        use exec::Client;
+        self.io.settled().await;
+        self.transaction.rollback().await;
+        self.ended(false).await;
+    }
+
+    /// What follows the end of a transaction, however it ended.
+    async fn ended(&mut self, committed: bool) {
+        if let Some(lane) = self.transaction.kept.take() {
+            self.pinned = Some(lane);
+        }
+        self.now = None;
+        self.cursors.retain(|_, c| c.hold);
+        self.portals.clear();
+        self.settle_settings(committed);
+        let after = std::mem::take(&mut self.after_commit);
+        if self.own_schema {
+            self.own_schema = false;
+            if committed {
+                catalog_changed(&self.router.herd, after).await;
+            }
+            self.take_epoch();
+        }
+    }
+
+    /// The transaction has changed the schema: it sees its own catalog from now on.
+    pub async fn load_own_schema(&mut self) -> Result<()> {
+        self.own_schema = true;
+        let mut work = self.work();
+        self.epoch = load_own(&mut work).await?;
+        Ok(())
+    }
+
+    /// The end of a statement that is not in the client's own transaction.
+    pub async fn finish_implicit(&mut self, failed: bool) -> Result<()> {
+        if !self.transaction.active || self.transaction.explicit {
+            return Ok(());
+        }
+        if failed {
+            self.rollback().await;
+            return Ok(());
+        }
+        self.commit().await.map(|_| ())
+    }
+}
+
+/// `BEGIN ISOLATION LEVEL …` inside a batch: the options, as SET TRANSACTION takes them.
+fn set_transaction(begin: &str) -> String {
+    let upper = begin.to_ascii_uppercase();
+    let options = ["ISOLATION", "READ", "DEFERRABLE", "NOT"].iter().filter_map(|w| upper.find(w)).min();
+    match options {
+        Some(at) => format!("SET TRANSACTION {}", begin[at..].trim_end_matches(';')),
+        None => "SELECT 1".into(),
+    }
+}
