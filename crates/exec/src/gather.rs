@@ -100,7 +100,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Sends a part to its nodes, all at once; the lanes are returned with their answers still to be read.
-    pub async fn ask(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, result_formats: &[i16]) -> Result<Vec<Participant>> {
+    pub async fn ask_part(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, result_formats: &[i16]) -> Result<Vec<Participant>> {
         let sql = render::with_now(sql, &self.now);
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
@@ -137,7 +137,7 @@ impl<C: Client> Work<'_, C> {
     /// The rows of a part from all its nodes, as arrays.
     pub async fn collect(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, width: usize) -> Result<Arrays> {
         let mut arrays = Arrays::new(width);
-        let mut lanes = self.ask(nodes, sql, bound, &[]).await?;
+        let mut lanes = self.ask_part(nodes, sql, bound, &[]).await?;
         let mut failure = None;
         for p in &mut lanes {
             if let Err(e) = read_into(&mut arrays, p).await {

@@ -2,13 +2,16 @@
 //!
 //! It knows neither the client's protocol state nor how a statement was planned; it never holds a whole result.
 
+mod admin;
 mod capture;
 mod client;
 mod combine;
 mod compiled;
 mod copy;
 pub mod copy_format;
+mod ddl;
 mod describe;
+mod distribute;
 mod error;
 mod finish;
 mod gather;
@@ -28,11 +31,12 @@ mod shards;
 mod sink;
 mod statement;
 mod stream;
-mod stub_pending;
 mod work;
 
+pub use admin::{AdminCall, AdminDone, recognise};
 pub use client::Client;
 pub use compiled::{Compiled, Epoch};
+pub use ddl::{Check, Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify};
 pub use describe::Described;
 pub use error::ExecError;
 pub use herd::{ADMIN_STARTUP, Herd, HerdConfig, catalog_changed, load, load_own};
@@ -43,5 +47,4 @@ pub use sink::copy_line;
 pub use route::Forwarded;
 pub use names::restore_error;
 pub use statement::Placed;
-pub use stub_pending::*;
 pub use work::Work;

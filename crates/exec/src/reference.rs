@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
         let mut text = bound.clone();
         text.result_formats.clear();
         let returning = format!("{sql} RETURNING {}", names.join(", "));
-        let mut lanes = self.ask(&home, &returning, &text, &[]).await?;
+        let mut lanes = self.ask_part(&home, &returning, &text, &[]).await?;
         let mut arrays = Arrays::new(names.len());
         let mut failure = None;
         for p in &mut lanes {
@@ -93,7 +93,7 @@ impl<C: Client> Work<'_, C> {
         if w.returning {
             let list = w.returning_list.as_ref().ok_or_else(|| ExecError::internal("RETURNING without a list"))?;
             let all = format!("SELECT {list} FROM {source} AS {} ({})", catalog::quote_ident(&w.relation.name), names.join(", "));
-            let mut lanes = self.ask(&home, &all, &rows, request.result_formats()).await?;
+            let mut lanes = self.ask_part(&home, &all, &rows, request.result_formats()).await?;
             self.describe_to_client(request, described);
             for p in &mut lanes {
                 self.read_answer(p, true).await?;

@@ -151,8 +151,7 @@ impl<C: Client> Work<'_, C> {
     /// Asks PostgreSQL to read a text as the key's type; its error is the client's error.
     async fn ask_value(&mut self, text: &str, relation: &Relation, column: usize) -> Result<Option<Vec<u8>>> {
         let c = &relation.columns[column];
-        let ty = key::type_name(c.type_oid).ok_or_else(|| ExecError::internal("key of unknown type"))?;
-        let send = send_function(c.type_oid, ty);
+        let send = send_function(c.type_oid);
         let sql = format!("SELECT pg_catalog.encode({send}({}::{}), 'hex')", catalog::quote_literal(text), c.type_name);
         let rows = self.ask_home(&sql).await?;
         let hex = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten();
@@ -160,17 +159,44 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-fn send_function(oid: u32, name: &str) -> String {
+/// The function that gives a value in the type's binary send format (pg_type.dat).
+pub fn send_function(oid: u32) -> &'static str {
     match oid {
-        18 => "pg_catalog.charsend".into(),
-        1042 => "pg_catalog.bpcharsend".into(),
-        1043 => "pg_catalog.varcharsend".into(),
-        1082 | 1083 | 1114 | 1184 | 1266 | 2950 | 3802 | 3220 | 869 | 650 | 829 | 774 => format!("pg_catalog.{}_send", name),
-        _ if name.ends_with("[]") || name.starts_with('_') => "pg_catalog.array_send".into(),
-        _ if name.ends_with("multirange") => "pg_catalog.multirange_send".into(),
-        _ if name.ends_with("range") => "pg_catalog.range_send".into(),
-        1700 | 1186 | 16 => format!("pg_catalog.{}{}", name, if oid == 16 { "send" } else { "_send" }),
-        _ => format!("pg_catalog.{name}send"),
+        16 => "pg_catalog.boolsend",
+        17 => "pg_catalog.byteasend",
+        18 => "pg_catalog.charsend",
+        19 => "pg_catalog.namesend",
+        20 => "pg_catalog.int8send",
+        21 => "pg_catalog.int2send",
+        23 => "pg_catalog.int4send",
+        25 => "pg_catalog.textsend",
+        26 => "pg_catalog.oidsend",
+        27 => "pg_catalog.tidsend",
+        28 => "pg_catalog.xidsend",
+        29 => "pg_catalog.cidsend",
+        30 => "pg_catalog.oidvectorsend",
+        650 => "pg_catalog.cidr_send",
+        700 => "pg_catalog.float4send",
+        701 => "pg_catalog.float8send",
+        774 => "pg_catalog.macaddr8_send",
+        829 => "pg_catalog.macaddr_send",
+        869 => "pg_catalog.inet_send",
+        1042 => "pg_catalog.bpcharsend",
+        1043 => "pg_catalog.varcharsend",
+        1082 => "pg_catalog.date_send",
+        1083 => "pg_catalog.time_send",
+        1114 => "pg_catalog.timestamp_send",
+        1184 => "pg_catalog.timestamptz_send",
+        1186 => "pg_catalog.interval_send",
+        1266 => "pg_catalog.timetz_send",
+        1700 => "pg_catalog.numeric_send",
+        2950 => "pg_catalog.uuid_send",
+        3220 => "pg_catalog.pg_lsn_send",
+        3802 => "pg_catalog.jsonb_send",
+        5069 => "pg_catalog.xid8send",
+        3904 | 3906 | 3908 | 3910 | 3912 | 3926 => "pg_catalog.range_send",
+        4451 | 4532 | 4533 | 4534 | 4535 | 4536 => "pg_catalog.multirange_send",
+        _ => "pg_catalog.array_send",
     }
 }
 

@@ -44,7 +44,7 @@ impl<C: Client> Work<'_, C> {
         formats.extend(s.sort.iter().map(|_| 1));
         let limit = count(s.limit, &bound)?;
         let offset = count(s.offset, &bound)?.unwrap_or(0);
-        let mut lanes = self.ask(&nodes, &part.sql, &bound, &formats).await?;
+        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &formats).await?;
         self.describe_to_client(request, described);
         let sent = if s.sort.is_empty() { self.append(&mut lanes, limit, offset).await } else { self.merge(&mut lanes, s, described, compiled, limit, offset).await };
         self.abandon(lanes).await;

@@ -63,6 +63,10 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     for (name, value) in client.parameters.iter().filter(|(n, _)| !ignored.contains(&n.as_str())) {
         startup.set(name, value);
     }
+    if startup.get("application_name").is_none() {
+        // Not the router's own name.
+        startup.set("application_name", "");
+    }
     let io = ClientIo::new(client.stream, client.rbuf, router.limits.message_bytes_max, registration.handle.clone());
     let epoch = router.herd.epoch.load_full();
     let mut session = Session {

@@ -178,7 +178,9 @@ impl Session {
         let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
         let done = self.work().admin(call, &path, shards, described, format).await?;
         self.after_commit.extend(done.after_commit);
-        self.load_own_schema().await?;
+        if done.changed {
+            self.load_own_schema().await?;
+        }
         Ok(done.forwarded)
     }
 

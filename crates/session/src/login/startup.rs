@@ -48,7 +48,7 @@ impl Start {
             return Err(bad("42601", "a setting in \"options\" has no name"));
         }
         if name == "client_encoding" && !is_known_encoding(&value) {
-            let fields = ErrorFields::fatal("0A000", format!("client_encoding \"{value}\" is not supported"))
+            let fields = ErrorFields::fatal("22023", format!("invalid value for parameter \"client_encoding\": \"{value}\""))
                 .hint("Use client_encoding UTF8 (PGCLIENTENCODING=UTF8).");
             return Err(LoginError::Startup(Box::new(fields)));
         }
@@ -153,9 +153,9 @@ mod tests {
             assert!(start(&[("user", "a"), ("client_encoding", good)]).is_ok(), "{good}");
         }
         for bad in ["LATIN1", "", "auto", "utf16"] {
-            assert_eq!(start(&[("user", "a"), ("Client_Encoding", bad)]).err().unwrap(), "0A000", "{bad}");
+            assert_eq!(start(&[("user", "a"), ("Client_Encoding", bad)]).err().unwrap(), "22023", "{bad}");
         }
-        assert_eq!(start(&[("user", "a"), ("options", "-c client_encoding=win1252")]).err().unwrap(), "0A000");
+        assert_eq!(start(&[("user", "a"), ("options", "-c client_encoding=win1252")]).err().unwrap(), "22023");
     }
 
     #[test]

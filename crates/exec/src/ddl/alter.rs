@@ -1,0 +1,278 @@
+//! ALTER TABLE, and ALTER INDEX, VIEW, SEQUENCE where they share its tree.
+//!
+//! On a distributed table the statement goes to the parent on every node; what PostgreSQL does not do on parents is done
+//! on the partitions, and what would make the nodes differ is refused.
+
+use catalog::{Relation, RelationKind, quote_literal};
+use plan::{Refusal, rewrite};
+use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
+use sql::{NodeEnum, names};
+
+use super::place::{Cx, deparse, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole};
+use super::steps::{Spread, Step};
+use super::{Ddl, Decided, column, constraint, index};
+
+pub fn alter_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
+    let Some(rv) = &a.relation else { return Ok(Ddl::Home) };
+    let name = names::table(rv);
+    cx.not_ours(name)?;
+    if object_type(a.objtype) == ObjectType::ObjectType {
+        let guard = format!("pg_catalog.to_regtype({}) IS NOT NULL", quote_literal(&text(name)));
+        return Ok(Ddl::Nodes(Box::new(cx.everywhere_if(guard))));
+    }
+    match cx.find(name) {
+        Some(r) if r.distribution().is_some() || r.is_reference() => on_herd_table(cx, a, rv, r),
+        Some(r) if is_view(r) && cx.view_is_local(r) => Ok(Ddl::Home),
+        Some(r) if is_view(r) || r.kind == RelationKind::Sequence => Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name))))),
+        Some(_) => on_local_table(cx, a),
+        None => match cx.table_of_index(name) {
+            Some(table) => index::alter(cx, a, table),
+            None => Ok(Ddl::Home),
+        },
+    }
+}
+
+fn cmds(a: &AlterTableStmt) -> impl Iterator<Item = &AlterTableCmd> {
+    a.cmds.iter().filter_map(|n| match &n.node {
+        Some(NodeEnum::AlterTableCmd(c)) => Some(c.as_ref()),
+        _ => None,
+    })
+}
+
+pub fn subtype(c: &AlterTableCmd) -> T {
+    T::try_from(c.subtype).unwrap_or(T::Undefined)
+}
+
+/// A local table stays one as long as it has nothing to do with the herd's.
+fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
+    for c in cmds(a) {
+        let def = c.def.as_deref().and_then(|d| d.node.as_ref());
+        let constraints: Vec<&ast::Constraint> = match (subtype(c), def) {
+            (T::AtAddConstraint, Some(NodeEnum::Constraint(c))) => vec![c],
+            (T::AtAddColumn, Some(NodeEnum::ColumnDef(d))) => d
+                .constraints
+                .iter()
+                .filter_map(|n| match &n.node {
+                    Some(NodeEnum::Constraint(c)) => Some(c.as_ref()),
+                    _ => None,
+                })
+                .collect(),
+            (T::AtAddInherit, Some(NodeEnum::RangeVar(parent))) if cx.herd_var(parent).is_some() => return Err(no_children(&parent.relname)),
+            (T::AtAttachPartition, Some(NodeEnum::PartitionCmd(p))) => match &p.name {
+                Some(rv) if cx.herd_var(rv).is_some() => return Err(no_children(&rv.relname)),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        if let Some(target) = constraints.iter().find_map(|c| constraint::points_to_distributed(cx, c)) {
+            let local = a.relation.as_ref().map_or("", |r| r.relname.as_str());
+            return Err(Refusal::new(
+                format!("a foreign key from local table \"{local}\" to distributed table \"{}\" is not possible: home has only some of its rows", target.name),
+                format!("Distribute \"{local}\" first: SELECT create_distributed_table('{local}', …, colocate_with => '{}').", target.name),
+            ));
+        }
+    }
+    Ok(Ddl::Home)
+}
+
+pub fn no_children(table: &str) -> Refusal {
+    Refusal::new(
+        format!("\"{table}\" is distributed over the herd and cannot take part in inheritance or be a partition"),
+        "Call undistribute_table() first, or keep the tables apart.",
+    )
+}
+
+/// What the subcommands come to, one list for each place they run in.
+#[derive(Default)]
+struct Parts {
+    home: Vec<Node>,
+    others: Vec<Node>,
+    partitions: Vec<Node>,
+    /// Afterwards, on every node.
+    then: Vec<Node>,
+    /// Afterwards, on every node but home.
+    exhaust: Vec<String>,
+    checks: Vec<super::Check>,
+    mirror: bool,
+    identities: bool,
+    now: bool,
+}
+
+fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) -> Decided {
+    let mut parts = Parts::default();
+    for c in cmds(a) {
+        parts.add(cx, r, c)?;
+    }
+    let alter = |relation: ast::RangeVar, cmds: &[Node]| -> Result<Option<Step>, Refusal> {
+        let tree = AlterTableStmt { relation: Some(relation), cmds: cmds.to_vec(), ..a.clone() };
+        if cmds.is_empty() {
+            return Ok(None);
+        }
+        if NodeEnum::AlterTableStmt(tree.clone()) == *cx.statement {
+            return Ok(Some(Step::new(cx.sql)));
+        }
+        Ok(Some(Step::new(deparse(NodeEnum::AlterTableStmt(tree))?)))
+    };
+    let table = if r.distribution().is_some() { whole(rv) } else { rv.clone() };
+    let mut spread = cx.home_and(vec![], vec![]);
+    spread.nodes.extend(cx.others().into_iter().map(|node| super::NodeSteps { node, steps: vec![] }));
+    for n in &mut spread.nodes {
+        let own = if n.node == cx.home() { &parts.home } else { &parts.others };
+        n.steps.extend(alter(table.clone(), own)?);
+        for partition in partitions(r, n.node) {
+            let name = partition.strip_prefix("herd_shards.").unwrap_or(&partition).trim_matches('"').to_string();
+            let rv = ast::RangeVar { schemaname: "herd_shards".into(), relname: name, inh: true, ..rv.clone() };
+            n.steps.extend(alter(rv, &parts.partitions)?);
+        }
+        n.steps.extend(alter(table.clone(), &parts.then)?);
+        if n.node != cx.home() {
+            n.steps.extend(parts.exhaust.iter().map(Step::new));
+        }
+    }
+    if parts.mirror && r.distribution().is_some() {
+        mirror(&mut spread, r);
+    }
+    if parts.identities {
+        spread.push_home(column::grant_identities(r));
+    }
+    spread.checks = parts.checks;
+    spread.now = parts.now;
+    spread.tag = Some("ALTER TABLE");
+    Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+/// Gives the partitions what their parent has.
+pub fn mirror(spread: &mut Spread, r: &Relation) {
+    spread.push(format!("SELECT herd.mirror_partitions({}::pg_catalog.regclass)", quote_literal(&of_relation(r))));
+}
+
+impl Parts {
+    fn both(&mut self, c: &AlterTableCmd) {
+        let node = node(c.clone());
+        self.home.push(node.clone());
+        self.others.push(node);
+    }
+
+    fn add(&mut self, cx: &Cx, r: &Relation, c: &AlterTableCmd) -> Result<(), Refusal> {
+        let def = c.def.as_deref().and_then(|d| d.node.as_ref());
+        match (subtype(c), def) {
+            (T::AtAddColumn, Some(NodeEnum::ColumnDef(d))) => return self.add_column(cx, r, c, d),
+            (T::AtAddConstraint, Some(NodeEnum::Constraint(k))) => constraint::check(cx, r, k, None)?,
+            (T::AtAlterColumnType, Some(NodeEnum::ColumnDef(d))) => return self.change_type(cx, r, c, d),
+            (T::AtDropColumn, _) => refuse_key(r, &c.name, "dropped")?,
+            (T::AtAddIdentity, _) => {
+                self.exhaust.push(column::exhaust_column(r, &c.name));
+                self.identities = true;
+            }
+            (T::AtSetIdentity, Some(NodeEnum::List(l))) => {
+                // Elsewhere the sequence stays exhausted; only how the column takes values is the same.
+                let how = l.items.iter().filter(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"));
+                let how: Vec<Node> = how.cloned().collect();
+                self.home.push(node(c.clone()));
+                if !how.is_empty() {
+                    let list = NodeEnum::List(ast::List { items: how });
+                    self.others.push(node(AlterTableCmd { def: Some(Box::new(Node { node: Some(list) })), ..c.clone() }));
+                }
+                return Ok(());
+            }
+            (T::AtAttachPartition | T::AtDetachPartition | T::AtDetachPartitionFinalize, _) => {
+                return Err(Refusal::new(
+                    format!("the partitions of \"{}\" are the herd's shards", r.name),
+                    "They are made and moved by the router; to split a table by something else, call undistribute_table() first.",
+                ));
+            }
+            (T::AtAddInherit | T::AtDropInherit | T::AtAddOf | T::AtDropOf, _) => return Err(no_children(&r.name)),
+            _ => {}
+        }
+        match r.distribution() {
+            Some(_) => self.on_distributed(r, c),
+            None => {
+                self.both(c);
+                Ok(())
+            }
+        }
+    }
+
+    fn on_distributed(&mut self, r: &Relation, c: &AlterTableCmd) -> Result<(), Refusal> {
+        match subtype(c) {
+            // PostgreSQL has nowhere to keep these on a parent.
+            T::AtSetRelOptions | T::AtResetRelOptions | T::AtReplaceRelOptions => {
+                self.partitions.push(node(c.clone()));
+                return Ok(());
+            }
+            // Kept on the parent for partitions to come; those that are there are not reached.
+            T::AtSetCompression => self.partitions.push(node(c.clone())),
+            T::AtChangeOwner | T::AtReplicaIdentity | T::AtEnableRowSecurity | T::AtDisableRowSecurity => self.mirror = true,
+            T::AtForceRowSecurity | T::AtNoForceRowSecurity | T::AtSetStatistics | T::AtSetOptions | T::AtResetOptions => self.mirror = true,
+            T::AtSetLogged | T::AtSetUnLogged | T::AtSetTableSpace | T::AtSetAccessMethod | T::AtClusterOn | T::AtDropCluster => {
+                return Err(Refusal::new(
+                    format!("this form of ALTER TABLE is not supported on distributed table \"{}\"", r.name),
+                    "Call undistribute_table(), change the table, and distribute it again.",
+                ));
+            }
+            _ => {}
+        }
+        self.both(c);
+        Ok(())
+    }
+
+    fn add_column(&mut self, cx: &Cx, r: &Relation, c: &AlterTableCmd, d: &ast::ColumnDef) -> Result<(), Refusal> {
+        let added = column::add(cx, r, d)?;
+        match added.definition {
+            Some(definition) => {
+                self.now = true;
+                self.both(&AlterTableCmd { def: Some(Box::new(Node { node: Some(NodeEnum::ColumnDef(Box::new(definition))) })), ..c.clone() });
+            }
+            None => self.both(c),
+        }
+        if let Some(expression) = added.later_default {
+            self.then.push(node(AlterTableCmd {
+                subtype: T::AtColumnDefault as i32,
+                name: d.colname.clone(),
+                def: Some(Box::new(expression)),
+                behavior: ast::DropBehavior::DropRestrict as i32,
+                ..Default::default()
+            }));
+        }
+        self.checks.extend(added.check);
+        if added.sequence {
+            self.exhaust.push(column::exhaust_column(r, &d.colname));
+            self.identities = true;
+        }
+        Ok(())
+    }
+
+    fn change_type(&mut self, cx: &Cx, r: &Relation, c: &AlterTableCmd, d: &ast::ColumnDef) -> Result<(), Refusal> {
+        refuse_key(r, &c.name, "given another type")?;
+        let Some(using) = d.raw_default.as_deref() else {
+            self.both(c);
+            return Ok(());
+        };
+        let calls = column::Calls::of(cx, using);
+        if calls.sequence || calls.volatile && r.is_reference() {
+            return Err(Refusal::new(
+                format!("a volatile USING expression on \"{}\", which several nodes hold, is not supported", r.name),
+                "Add a new column, fill it by UPDATE, drop the old one and rename the new.",
+            ));
+        }
+        let mut tree = NodeEnum::AlterTableCmd(Box::new(c.clone()));
+        self.now |= rewrite::replace_now(&mut tree);
+        let NodeEnum::AlterTableCmd(changed) = tree else { return Ok(()) };
+        self.both(&changed);
+        Ok(())
+    }
+}
+
+fn node(c: AlterTableCmd) -> Node {
+    Node { node: Some(NodeEnum::AlterTableCmd(Box::new(c))) }
+}
+
+fn refuse_key(r: &Relation, column: &str, what: &str) -> Result<(), Refusal> {
+    if !key_columns(r).contains(&column) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        format!("column \"{column}\" is the key of distributed table \"{}\" and cannot be {what}", r.name),
+        "Call undistribute_table(), change the table, and distribute it by the new key.",
+    ))
+}

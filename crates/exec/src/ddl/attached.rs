@@ -1,0 +1,70 @@
+//! What hangs on a table: triggers, rules, policies, extended statistics.
+
+use plan::Refusal;
+use sql::ast::{self, Node, RangeVar};
+use sql::{NodeEnum, names};
+
+use super::create::reads_of_tree;
+use super::place::{Cx, deparse, is_herd, is_view, range_vars, regclass_exists, whole};
+use super::{Ddl, Decided};
+
+pub fn trigger(cx: &Cx, s: &ast::CreateTrigStmt) -> Decided {
+    let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
+    let name = names::table(rv);
+    cx.not_ours(name)?;
+    match cx.find(name) {
+        Some(r) if is_herd(r) => {
+            let function = names::last(&s.funcname);
+            if cx.snapshot.functions(function).any(|f| f.reads_herd_tables) {
+                return Err(Refusal::new(
+                    format!("trigger function \"{function}\" uses distributed or reference tables: on a node it would see only some of their rows"),
+                    "Do that work in the application's transaction, or have the trigger use only the row it is given.",
+                ));
+            }
+            let tree = NodeEnum::CreateTrigStmt(Box::new(ast::CreateTrigStmt { relation: Some(whole(rv)), ..s.clone() }));
+            let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };
+            Ok(Ddl::Nodes(Box::new(cx.everywhere(&sql))))
+        }
+        Some(r) if is_view(r) && !cx.view_is_local(r) => Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name))))),
+        _ => Ok(Ddl::Home),
+    }
+}
+
+pub fn rule(cx: &Cx, s: &ast::RuleStmt) -> Decided {
+    let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
+    let name = names::table(rv);
+    cx.not_ours(name)?;
+    match cx.find(name) {
+        Some(r) if is_herd(r) => Err(Refusal::new(
+            format!("rules on \"{}\", which several nodes hold, are not supported", r.name),
+            "A trigger can often take its place.",
+        )),
+        Some(r) if is_view(r) && !cx.view_is_local(r) => Err(Refusal::new(
+            format!("rules on view \"{}\", which reads tables of the herd, are not supported", r.name),
+            "Write to the tables themselves.",
+        )),
+        _ => Ok(Ddl::Home),
+    }
+}
+
+/// A policy is judged on each node, by what that node has.
+pub fn policy(cx: &Cx, table: Option<&RangeVar>, expressions: [Option<&Node>; 2]) -> Decided {
+    let Some(rv) = table else { return Ok(Ddl::Home) };
+    cx.not_ours(names::table(rv))?;
+    let Some(r) = cx.herd_var(rv) else { return Ok(Ddl::Home) };
+    let reads = expressions.into_iter().flatten().map(|e| reads_of_tree(cx, e, 0));
+    for reads in reads {
+        if reads.local || reads.distributed {
+            return Err(Refusal::new(
+                format!("a policy on \"{}\" that reads other tables is not supported: a node has only some of their rows", r.name),
+                "A policy may read reference tables: see create_reference_table().",
+            ));
+        }
+    }
+    Ok(Ddl::Nodes(Box::new(cx.everywhere(cx.sql))))
+}
+
+pub fn statistics(cx: &Cx, s: &ast::CreateStatsStmt) -> Decided {
+    let herd = range_vars(&s.relations).any(|rv| cx.herd_var(rv).is_some());
+    Ok(if herd { Ddl::Nodes(Box::new(cx.everywhere(cx.sql))) } else { Ddl::Home })
+}

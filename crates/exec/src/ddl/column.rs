@@ -1,0 +1,147 @@
+//! ADD COLUMN on tables that several nodes hold: what a default may be, so that rows come out the same as on one server.
+
+use catalog::{Relation, Volatility, quote_literal};
+use plan::{Refusal, rewrite};
+use sql::ast::{self, ConstrType, Node};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names};
+
+use super::constraint;
+use super::place::{Cx, of_relation};
+use super::steps::Check;
+
+/// What adding a column comes to.
+#[derive(Default)]
+pub struct Added {
+    /// The definition, if it had to be changed.
+    pub definition: Option<ast::ColumnDef>,
+    /// The default to set once the rows have theirs.
+    pub later_default: Option<Node>,
+    pub check: Option<Check>,
+    /// It comes with a sequence.
+    pub sequence: bool,
+}
+
+pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Refusal> {
+    let mut added = Added::default();
+    let serial = def.type_name.as_ref().and_then(names::plain_type).is_some_and(|t| {
+        matches!(t, "serial" | "serial2" | "serial4" | "serial8" | "smallserial" | "bigserial")
+    });
+    let mut identity = false;
+    for node in &def.constraints {
+        let Some(NodeEnum::Constraint(c)) = &node.node else { continue };
+        constraint::check(cx, table, c, Some(&def.colname))?;
+        match ConstrType::try_from(c.contype) {
+            Ok(ConstrType::ConstrIdentity) => identity = true,
+            Ok(ConstrType::ConstrDefault) => default(cx, table, def, c, &mut added),
+            _ => {}
+        }
+    }
+    if serial || identity {
+        added.sequence = true;
+        added.check = Some(only_if_empty(table, &format!("numbering the rows of \"{}\" over several nodes", table.name), &def.colname));
+    }
+    Ok(added)
+}
+
+fn default(cx: &Cx, table: &Relation, def: &ast::ColumnDef, c: &ast::Constraint, added: &mut Added) {
+    let Some(expression) = c.raw_expr.as_deref() else { return };
+    let calls = Calls::of(cx, expression);
+    if calls.sequence {
+        added.check = Some(only_if_empty(table, &format!("numbering the rows of \"{}\" over several nodes", table.name), &def.colname));
+    } else if calls.volatile && table.is_reference() {
+        // A row of a distributed table is on one node, so its value is computed once; a reference table's copies would differ.
+        added.check = Some(only_if_empty(table, &format!("a volatile default for the rows of reference table \"{}\"", table.name), &def.colname));
+    }
+    let mut changed = def.clone();
+    let mut found = false;
+    for node in &mut changed.constraints {
+        if let Some(NodeEnum::Constraint(c)) = &mut node.node
+            && c.contype == ConstrType::ConstrDefault as i32
+            && let Some(expr) = c.raw_expr.as_deref_mut().and_then(|e| e.node.take())
+        {
+            // Inside a node of its own, so that the expression itself can be replaced.
+            let mut outer = NodeEnum::List(ast::List { items: vec![Node { node: Some(expr) }] });
+            found |= rewrite::replace_now(&mut outer);
+            let NodeEnum::List(mut list) = outer else { continue };
+            c.raw_expr = list.items.pop().map(Box::new);
+        }
+    }
+    if found {
+        added.later_default = Some(expression.clone());
+        added.definition = Some(changed);
+    }
+}
+
+fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
+    Check {
+        sql: format!("SELECT EXISTS (SELECT FROM {})", of_relation(table)),
+        refusal: Refusal::new(
+            format!("{what} is not supported"),
+            format!("Add column \"{column}\" without a default, fill it by UPDATE, then give it its default by ALTER TABLE … ALTER COLUMN … SET DEFAULT."),
+        ),
+    }
+}
+
+/// What an expression calls.
+#[derive(Default)]
+pub struct Calls {
+    pub sequence: bool,
+    pub volatile: bool,
+}
+
+impl Calls {
+    pub fn of(cx: &Cx, expression: &Node) -> Calls {
+        struct Find<'c, 'a> {
+            cx: &'c Cx<'a>,
+            calls: Calls,
+        }
+        impl<'n> Visit<'n> for Find<'_, '_> {
+            fn node(&mut self, n: &'n NodeEnum) -> bool {
+                if let NodeEnum::FuncCall(f) = n {
+                    let name = names::last(&f.funcname);
+                    self.calls.sequence |= name == "nextval";
+                    let mut overloads = self.cx.snapshot.functions(name).peekable();
+                    // A function nobody has heard of may be anything.
+                    self.calls.volatile |= overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);
+                }
+                true
+            }
+        }
+        let mut find = Find { cx, calls: Calls::default() };
+        walk::walk(expression, &mut find);
+        find.calls
+    }
+}
+
+/// Exhausts the sequence behind a column, on nodes that are not home: values come from home alone.
+pub fn exhaust_column(table: &Relation, column: &str) -> String {
+    let sequence = format!("pg_catalog.pg_get_serial_sequence({}, {})", quote_literal(&of_relation(table)), quote_literal(column));
+    exhaust(&sequence)
+}
+
+/// `sequence`: an expression of its name.
+pub fn exhaust(sequence: &str) -> String {
+    format!(
+        "DO $herd$ DECLARE s record; BEGIN FOR s IN SELECT seqrelid::pg_catalog.regclass AS name, \
+         CASE WHEN seqincrement < 0 THEN seqmin ELSE seqmax END AS last FROM pg_catalog.pg_sequence \
+         WHERE seqrelid = {sequence}::pg_catalog.regclass LOOP \
+         EXECUTE pg_catalog.format('ALTER SEQUENCE %s NO CYCLE', s.name); \
+         PERFORM pg_catalog.setval(s.name, s.last, true); END LOOP; END $herd$"
+    )
+}
+
+/// Who may insert may take the values of identity columns: the router calls nextval() in the client's name.
+pub fn grant_identities(table: &Relation) -> String {
+    format!(
+        "DO $herd$ DECLARE g record; BEGIN FOR g IN SELECT DISTINCT s.oid::pg_catalog.regclass AS sequence, \
+         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END AS role \
+         FROM pg_catalog.pg_class t JOIN pg_catalog.pg_depend d ON d.refobjid = t.oid AND d.deptype = 'i' AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+         JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.relkind = 'S', \
+         LATERAL (SELECT grantee, privilege_type FROM pg_catalog.aclexplode(t.relacl) UNION SELECT x.grantee, x.privilege_type \
+         FROM pg_catalog.pg_attribute c, pg_catalog.aclexplode(c.attacl) x WHERE c.attrelid = t.oid) a \
+         WHERE t.oid = {}::pg_catalog.regclass AND a.privilege_type = 'INSERT' AND a.grantee <> t.relowner LOOP \
+         EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s', g.sequence, g.role); END LOOP; END $herd$",
+        quote_literal(&of_relation(table))
+    )
+}

@@ -1,0 +1,206 @@
+//! CREATE TABLE, VIEW, MATERIALIZED VIEW, TABLE AS and SELECT INTO. A new table is local; where a view is depends on what it
+//! reads.
+
+use std::collections::HashSet;
+
+use catalog::{Placement, RelationKind};
+use plan::Refusal;
+use sql::ast::{self, Node, ObjectType, RangeVar};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names};
+
+use super::place::{Cx, Name, deparse, is_view, range_vars, text};
+use super::steps::Step;
+use super::{Ddl, Decided, alter, constraint};
+
+/// Views within views beyond this are taken to read everything.
+const DEPTH_MAX: usize = 32;
+
+pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
+    let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
+    if rv.relpersistence == "t" {
+        return Ok(Ddl::Home);
+    }
+    cx.not_ours(names::table(rv))?;
+    if let Some(parent) = range_vars(&s.inh_relations).find(|p| cx.herd_var(p).is_some()) {
+        return Err(alter::no_children(&parent.relname));
+    }
+    let constraints = s.table_elts.iter().chain(&s.constraints).flat_map(|e| match &e.node {
+        Some(NodeEnum::Constraint(c)) => vec![c.as_ref()],
+        Some(NodeEnum::ColumnDef(d)) => d
+            .constraints
+            .iter()
+            .filter_map(|n| match &n.node {
+                Some(NodeEnum::Constraint(c)) => Some(c.as_ref()),
+                _ => None,
+            })
+            .collect(),
+        _ => vec![],
+    });
+    let target = constraints.filter_map(|c| constraint::points_to_distributed(cx, c)).next();
+    let Some(target) = target else { return Ok(Ddl::Home) };
+    // The usual way to a distributed table with a foreign key: make it, then distribute it.
+    let mut spread = cx.home_and(vec![Step::new(cx.sql)], vec![]);
+    spread.warning = Some(format!(
+        "the foreign key from \"{}\" to distributed table \"{}\" sees only the rows on home until you call create_distributed_table('{}', …)",
+        rv.relname, target.name, rv.relname
+    ));
+    Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
+    let (Some(rv), Some(query)) = (&s.view, s.query.as_deref()) else { return Ok(Ddl::Home) };
+    let name = names::table(rv);
+    cx.not_ours(name)?;
+    let reads = reads_of_tree(cx, query, 0);
+    if rv.relpersistence == "t" || reads.temporary {
+        return Ok(Ddl::Home);
+    }
+    if reads.local && reads.distributed {
+        return Err(mixed("a view"));
+    }
+    let elsewhere = match (reads.local, cx.find(name)) {
+        (false, _) => Step::new(cx.sql),
+        // What took its place there reads other tables now.
+        (true, Some(old)) if s.replace && is_view(old) && !cx.view_is_local(old) => Step::new(format!("DROP VIEW IF EXISTS {}", text(name))),
+        (true, _) => return Ok(Ddl::Home),
+    };
+    let mut spread = cx.home_and(vec![Step::new(cx.sql)], vec![elsewhere]);
+    spread.unqualified = rv.schemaname.is_empty();
+    Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+pub fn mixed(what: &str) -> Refusal {
+    Refusal::new(
+        format!("{what} over both distributed and local tables is not supported"),
+        "Make the local tables reference tables with create_reference_table().",
+    )
+}
+
+pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
+    let (Some(into), Some(query)) = (s.into.as_deref(), s.query.as_deref()) else { return Ok(Ddl::Home) };
+    let Some(rv) = &into.rel else { return Ok(Ddl::Home) };
+    cx.not_ours(names::table(rv))?;
+    if !reads_of_tree(cx, query, 0).distributed {
+        return Ok(Ddl::Home);
+    }
+    if super::place::object_type(s.objtype) == ObjectType::ObjectMatview {
+        return Err(Refusal::new(
+            "a materialized view over distributed tables is not supported",
+            "Use CREATE TABLE … AS, and fill the table again when it should be refreshed; or a plain view.",
+        ));
+    }
+    let exists = s.if_not_exists && creation_name(cx, rv).is_some_and(|name| cx.find(name).is_some());
+    if into.skip_data || exists {
+        return Ok(Ddl::Home);
+    }
+    let mut empty = s.clone();
+    if let Some(into) = empty.into.as_deref_mut() {
+        into.skip_data = true;
+    }
+    let create = deparse(NodeEnum::CreateTableAsStmt(Box::new(empty)))?;
+    let Some(query) = &query.node else { return Ok(Ddl::Home) };
+    let insert = format!("INSERT INTO {} {}", text(names::table(rv)), sql::deparse(query)?);
+    Ok(Ddl::CreateTableAs { create, insert })
+}
+
+/// The table a CREATE of this name would run into: without a schema, that of the first schema that exists.
+fn creation_name<'n>(cx: &'n Cx, rv: &'n RangeVar) -> Option<Name<'n>> {
+    let (schema, name) = names::table(rv);
+    match schema {
+        Some(_) => Some((schema, name)),
+        None => cx.find((None, name)).map(|r| (Some(r.schema.as_str()), name)),
+    }
+}
+
+/// `SELECT … INTO t` is `CREATE TABLE t AS SELECT …`.
+pub fn select_into(cx: &Cx, s: &ast::SelectStmt) -> Decided {
+    let mut query = s.clone();
+    let Some(into) = query.into_clause.take() else { return Ok(Ddl::NotDdl) };
+    let as_table = ast::CreateTableAsStmt {
+        query: Some(Box::new(Node { node: Some(NodeEnum::SelectStmt(Box::new(query))) })),
+        into: Some(into),
+        objtype: ObjectType::ObjectTable as i32,
+        is_select_into: false,
+        if_not_exists: false,
+    };
+    table_as(cx, &as_table)
+}
+
+/// What a query reads, itself or through views.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reads {
+    pub distributed: bool,
+    /// Local tables, or system catalogs, which tell of one node.
+    pub local: bool,
+    pub temporary: bool,
+}
+
+pub fn reads_of_tree(cx: &Cx, query: &Node, depth: usize) -> Reads {
+    let mut tables = Tables::default();
+    walk::walk(query, &mut tables);
+    tables.resolve(cx, depth)
+}
+
+pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
+    let Ok(statements) = sql::parse(query, true) else { return Reads { local: true, ..Reads::default() } };
+    let mut tables = Tables::default();
+    statements.iter().for_each(|s| {
+        if let NodeEnum::SelectStmt(select) = s {
+            walk::select_stmt(select, &mut tables);
+        }
+    });
+    tables.resolve(cx, depth)
+}
+
+#[derive(Default)]
+struct Tables<'n> {
+    names: Vec<Name<'n>>,
+    ctes: HashSet<&'n str>,
+    functions: Vec<&'n str>,
+}
+
+impl<'n> Visit<'n> for Tables<'n> {
+    fn node(&mut self, n: &'n NodeEnum) -> bool {
+        match n {
+            NodeEnum::CommonTableExpr(c) => {
+                self.ctes.insert(&c.ctename);
+            }
+            NodeEnum::FuncCall(f) => self.functions.push(names::last(&f.funcname)),
+            _ => {}
+        }
+        true
+    }
+
+    fn range_var(&mut self, rv: &'n RangeVar) {
+        self.names.push(names::table(rv));
+    }
+}
+
+impl Tables<'_> {
+    fn resolve(&self, cx: &Cx, depth: usize) -> Reads {
+        let mut reads = Reads::default();
+        if depth > DEPTH_MAX {
+            return Reads { distributed: true, local: true, temporary: false };
+        }
+        for name in self.names.iter().filter(|(schema, name)| schema.is_some() || !self.ctes.contains(name)) {
+            if name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1) {
+                reads.temporary = true;
+                continue;
+            }
+            match cx.find(*name).map(|r| (&r.placement, r.kind, r)) {
+                Some((Placement::Distributed(_), ..)) => reads.distributed = true,
+                Some((Placement::Reference, ..)) => {}
+                Some((Placement::Local, RelationKind::View, r)) => {
+                    let inner = reads_of_text(cx, r.view.as_deref().unwrap_or_default(), depth + 1);
+                    reads.distributed |= inner.distributed;
+                    reads.local |= inner.local;
+                }
+                Some(_) | None => reads.local = true,
+            }
+        }
+        // A function that uses the herd's tables would, in a view, run on one node.
+        reads.distributed |= self.functions.iter().any(|f| cx.snapshot.functions(f).any(|f| f.reads_herd_tables));
+        reads
+    }
+}

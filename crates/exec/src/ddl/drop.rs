@@ -1,0 +1,93 @@
+//! DROP of everything. Home says whether it can be; the other nodes then drop what they have of it.
+
+use catalog::RelationKind;
+use plan::Refusal;
+use sql::NodeEnum;
+use sql::ast::{self, DropBehavior, DropStmt, Node, ObjectType as O};
+
+use super::place::{Cx, Name, deparse, name_of, object_type, strings_of};
+use super::steps::{Spread, Step};
+use super::{Ddl, Decided};
+
+/// Takes tables that are gone out of the catalog.
+const FORGET: &str = "SELECT herd.forget_dropped()";
+
+pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
+    let objects: Vec<(Vec<&str>, &Node)> = s.objects.iter().map(|o| (strings_of(o), o)).collect();
+    let kind = object_type(s.remove_type);
+    match kind {
+        O::ObjectTable | O::ObjectView | O::ObjectSequence | O::ObjectIndex | O::ObjectMatview | O::ObjectForeignTable => {
+            for name in objects.iter().filter_map(|(o, _)| name_of(o)) {
+                cx.not_ours(name)?;
+            }
+        }
+        O::ObjectSchema => {
+            if let Some(schema) = objects.iter().flat_map(|(o, _)| o).find(|s| matches!(**s, "herd" | "herd_shards")) {
+                cx.not_ours((Some(schema), "*"))?;
+            }
+        }
+        _ => {}
+    }
+    let elsewhere: Vec<Node> = match kind {
+        O::ObjectTable => pick(&objects, |name| cx.herd(name).is_some()),
+        O::ObjectIndex => return drop_index(cx, s, pick(&objects, |name| cx.table_of_index(name).is_some())),
+        // A node may have less than the snapshot knows; IF EXISTS is enough.
+        O::ObjectView => pick(&objects, |name| cx.find(name).is_none_or(|r| r.kind == RelationKind::View && !cx.view_is_local(r))),
+        O::ObjectSequence => pick(&objects, |name| !(name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1))),
+        O::ObjectTrigger | O::ObjectPolicy | O::ObjectRule => {
+            let on = |o: &[&str]| o.split_last().and_then(|(_, table)| name_of(table)).and_then(|t| cx.find(t)).is_some_and(|r| super::place::is_herd(r) || super::place::is_view(r) && !cx.view_is_local(r));
+            objects.iter().filter(|(o, _)| on(o)).map(|(_, n)| (*n).clone()).collect()
+        }
+        O::ObjectMatview | O::ObjectForeignTable | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer => return Ok(Ddl::Home),
+        O::ObjectPublication | O::ObjectSubscription | O::ObjectTablespace | O::ObjectDatabase => return Ok(Ddl::Home),
+        _ => s.objects.clone(),
+    };
+    if elsewhere.is_empty() {
+        return Ok(Ddl::Home);
+    }
+    let mut spread = with_elsewhere(cx, s, elsewhere)?;
+    if kind == O::ObjectTable || s.behavior == DropBehavior::DropCascade as i32 {
+        spread.push_home(FORGET);
+    }
+    Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+fn pick(objects: &[(Vec<&str>, &Node)], wanted: impl Fn(Name) -> bool) -> Vec<Node> {
+    objects.iter().filter(|(o, _)| name_of(o).is_some_and(&wanted)).map(|(_, n)| (*n).clone()).collect()
+}
+
+fn with_elsewhere(cx: &Cx, s: &DropStmt, objects: Vec<Node>) -> Result<Spread, Refusal> {
+    let tree = NodeEnum::DropStmt(DropStmt { objects, missing_ok: true, ..s.clone() });
+    let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };
+    Ok(cx.home_and(vec![Step::new(cx.sql)], vec![Step::new(sql)]))
+}
+
+fn drop_index(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>) -> Decided {
+    if elsewhere.is_empty() {
+        return Ok(Ddl::Home);
+    }
+    if !s.concurrent {
+        return Ok(Ddl::Nodes(Box::new(with_elsewhere(cx, s, elsewhere)?)));
+    }
+    let distributed = |o: &Node| name_of(&strings_of(o)).and_then(|n| cx.table_of_index(n)).is_some_and(|t| t.distribution().is_some());
+    if elsewhere.iter().any(distributed) {
+        return Err(Refusal::new(
+            "DROP INDEX CONCURRENTLY is not supported on a distributed table",
+            "Use DROP INDEX, perhaps after SET lock_timeout: it needs its lock for a moment only.",
+        ));
+    }
+    Ok(Ddl::Autocommit(Box::new(with_elsewhere(cx, s, elsewhere)?)))
+}
+
+/// DROP OWNED and REASSIGN OWNED.
+pub fn owned(cx: &Cx) -> Decided {
+    let mut spread = cx.everywhere(cx.sql);
+    spread.push_home(FORGET);
+    Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+/// Roles: home's own words on home; other servers drop what they have.
+pub fn roles(cx: &Cx, s: &ast::DropRoleStmt) -> Decided {
+    let sql = deparse(NodeEnum::DropRoleStmt(ast::DropRoleStmt { missing_ok: true, ..s.clone() }))?;
+    Ok(Ddl::Nodes(Box::new(cx.each_server(&sql))))
+}

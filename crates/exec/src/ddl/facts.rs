@@ -1,0 +1,137 @@
+//! What home is asked before a statement is classified, in one query. It does not judge the answers.
+
+use std::collections::HashMap;
+
+use catalog::schema::CATALOG_LOCK;
+use catalog::{Row, Snapshot, quote_literal};
+use sql::NodeEnum;
+use sql::ast::{self, ObjectType};
+use sql::names;
+
+use super::mode::Mode;
+use super::place::{self, Name, text};
+
+/// What a classification may look at besides tree and snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Schemas unqualified names are looked up in, first to last.
+    pub search_path: Vec<String>,
+    /// Names of the session's temporary tables.
+    pub temporary: Vec<String>,
+    /// Schema and name of the table of each index the statement names, by the index's name as written.
+    pub indexes: HashMap<String, (String, String)>,
+    /// A free name for an index that was given none.
+    pub index_name: Option<String>,
+}
+
+/// Home's answers.
+#[derive(Debug, Default)]
+pub struct Answers {
+    pub epoch: i64,
+    /// The functions of [`super::run::FUNCTIONS`] are missing.
+    pub needs_functions: bool,
+    pub current_schema: String,
+    pub indexes: HashMap<String, (String, String)>,
+    pub index_name: Option<String>,
+}
+
+/// PostgreSQL's limit on names (NAMEDATALEN − 1).
+const NAME_BYTES_MAX: usize = 63;
+
+/// The query. Statements that change the catalog wait here for one another.
+pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> String {
+    let mut sql = String::new();
+    if mode == Mode::Changes {
+        sql += &format!("SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK}); ");
+    }
+    sql += "SELECT 'epoch', epoch::pg_catalog.text, NULL, NULL FROM herd.epoch \
+            UNION ALL SELECT 'functions', CASE WHEN pg_catalog.to_regprocedure('herd.forget_dropped()') IS NULL THEN 'missing' ELSE '' END, NULL, NULL \
+            UNION ALL SELECT 'schema', pg_catalog.current_schema()::pg_catalog.text, NULL, NULL";
+    for name in index_names(statement, snapshot, facts) {
+        let literal = quote_literal(&name);
+        sql += &format!(
+            " UNION ALL SELECT 'index', {literal}, n.nspname::pg_catalog.text, c.relname::pg_catalog.text FROM pg_catalog.pg_index x \
+             JOIN pg_catalog.pg_class c ON c.oid = x.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+             WHERE x.indexrelid = pg_catalog.to_regclass({literal})"
+        );
+    }
+    if let Some((schema, base)) = wanted_index_name(statement, snapshot, facts) {
+        let base = quote_literal(&base);
+        let candidate = format!("pg_catalog.concat({base}, nullif(i, 0))");
+        sql += &format!(
+            " UNION ALL (SELECT 'name', {candidate}, NULL, NULL FROM pg_catalog.generate_series(0, 999) i \
+             WHERE pg_catalog.to_regclass(pg_catalog.format('%I.%I', {}, {candidate})) IS NULL ORDER BY i LIMIT 1)",
+            quote_literal(&schema)
+        );
+    }
+    sql
+}
+
+pub fn answers(rows: Vec<Row>) -> Answers {
+    let mut answers = Answers::default();
+    for row in rows {
+        let mut cells = row.into_iter().map(Option::unwrap_or_default);
+        let (what, value, schema, name) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default(), cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        match what.as_str() {
+            "epoch" => answers.epoch = value.parse().unwrap_or(0),
+            "functions" => answers.needs_functions = !value.is_empty(),
+            "schema" => answers.current_schema = value,
+            "index" => {
+                answers.indexes.insert(value, (schema, name));
+            }
+            _ => answers.index_name = Some(value),
+        }
+    }
+    answers
+}
+
+/// Names that may be those of indexes, which a snapshot does not hold.
+fn index_names(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<String> {
+    let unknown = |name: Name| snapshot.resolve(name.0, name.1, &facts.search_path).is_none().then(|| text(name));
+    let of_var = |rv: &Option<ast::RangeVar>| rv.as_ref().and_then(|rv| unknown(names::table(rv))).into_iter().collect();
+    let of_object = |object: &ast::Node| place::name_of(&place::strings_of(object)).and_then(unknown);
+    match statement {
+        NodeEnum::AlterTableStmt(s) => of_var(&s.relation),
+        NodeEnum::RenameStmt(s) => of_var(&s.relation),
+        NodeEnum::ReindexStmt(s) => of_var(&s.relation),
+        NodeEnum::AlterObjectDependsStmt(s) => of_var(&s.relation),
+        NodeEnum::DropStmt(s) if place::object_type(s.remove_type) == ObjectType::ObjectIndex => s.objects.iter().filter_map(of_object).collect(),
+        NodeEnum::CommentStmt(s) if place::object_type(s.objtype) == ObjectType::ObjectIndex => s.object.as_deref().and_then(of_object).into_iter().collect(),
+        NodeEnum::IndexStmt(s) if !s.idxname.is_empty() => {
+            let table = s.relation.as_ref().and_then(|rv| {
+                let (schema, name) = names::table(rv);
+                snapshot.resolve(schema, name, &facts.search_path)
+            });
+            table.map(|t| catalog::qualified(&t.schema, &s.idxname)).into_iter().collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// Schema and first choice of a name for an index of a herd's table: it must be the same on every node.
+fn wanted_index_name(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option<(String, String)> {
+    let NodeEnum::IndexStmt(s) = statement else { return None };
+    let (schema, name) = names::table(s.relation.as_ref()?);
+    let table = snapshot.resolve(schema, name, &facts.search_path).filter(|r| place::is_herd(r))?;
+    if !s.idxname.is_empty() {
+        return None;
+    }
+    // As PostgreSQL's ChooseIndexName (indexcmds.c): table_column_column_idx.
+    let columns = s.index_params.iter().filter_map(|p| match &p.node {
+        Some(NodeEnum::IndexElem(e)) if e.name.is_empty() => Some("expr"),
+        Some(NodeEnum::IndexElem(e)) => Some(e.name.as_str()),
+        _ => None,
+    });
+    let base = std::iter::once(table.name.as_str()).chain(columns).collect::<Vec<_>>().join("_");
+    // Room for the suffix and three digits.
+    Some((table.schema.clone(), format!("{}_idx", truncated(&base, NAME_BYTES_MAX - 7))))
+}
+
+/// The longest prefix of at most `bytes` bytes that ends at a character.
+pub fn truncated(name: &str, bytes: usize) -> &str {
+    let mut end = name.len().min(bytes);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}

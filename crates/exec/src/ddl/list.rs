@@ -1,0 +1,76 @@
+//! Statements over lists of tables: TRUNCATE, LOCK, VACUUM, ANALYZE, CLUSTER. Each node gets the tables it has.
+
+use sql::NodeEnum;
+use sql::ast::{self, Node};
+
+use super::place::{Cx, deparse, range_vars, whole};
+use super::steps::{Spread, Step};
+use super::{Ddl, Decided};
+
+pub fn truncate(cx: &Cx, s: &ast::TruncateStmt) -> Decided {
+    for rv in range_vars(&s.relations) {
+        cx.not_ours(sql::names::table(rv))?;
+    }
+    let Some((home, tables)) = split(cx, &s.relations) else { return Ok(Ddl::Home) };
+    let whole_list = ast::TruncateStmt { relations: home, ..s.clone() };
+    // Elsewhere sequences stay exhausted.
+    let others = ast::TruncateStmt { relations: tables, restart_seqs: false, behavior: s.behavior };
+    spread(cx, NodeEnum::TruncateStmt(whole_list), NodeEnum::TruncateStmt(others)).map(|s| Ddl::Nodes(Box::new(s)))
+}
+
+pub fn lock(cx: &Cx, s: &ast::LockStmt) -> Decided {
+    let Some((home, tables)) = split(cx, &s.relations) else { return Ok(Ddl::Home) };
+    let whole_list = ast::LockStmt { relations: home, ..s.clone() };
+    let others = ast::LockStmt { relations: tables, ..s.clone() };
+    let mut spread = spread(cx, NodeEnum::LockStmt(whole_list), NodeEnum::LockStmt(others))?;
+    spread.read_only = true;
+    Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+pub fn vacuum(cx: &Cx, s: &ast::VacuumStmt) -> Decided {
+    let herd = |n: &Node| match &n.node {
+        Some(NodeEnum::VacuumRelation(v)) => v.relation.as_ref().is_some_and(|rv| cx.herd_var(rv).is_some()),
+        _ => false,
+    };
+    let tables: Vec<Node> = s.rels.iter().filter(|r| herd(r)).cloned().collect();
+    let mut spread = match (s.rels.is_empty(), tables.is_empty()) {
+        (true, _) => cx.everywhere(cx.sql),
+        (false, true) => return Ok(Ddl::Home),
+        (false, false) if tables.len() == s.rels.len() => cx.everywhere(cx.sql),
+        (false, false) => {
+            let others = deparse(NodeEnum::VacuumStmt(ast::VacuumStmt { rels: tables, ..s.clone() }))?;
+            cx.home_and(vec![Step::new(cx.sql)], vec![Step::new(others)])
+        }
+    };
+    spread.read_only = true;
+    Ok(if s.is_vacuumcmd { Ddl::Autocommit(Box::new(spread)) } else { Ddl::Nodes(Box::new(spread)) })
+}
+
+pub fn cluster(cx: &Cx, s: &ast::ClusterStmt) -> Decided {
+    Ok(match &s.relation {
+        Some(rv) if cx.herd_var(rv).is_none() => Ddl::Home,
+        _ => Ddl::Autocommit(Box::new(cx.everywhere(cx.sql))),
+    })
+}
+
+/// Home's list, and that of the other nodes; None if that is empty.
+fn split(cx: &Cx, relations: &[Node]) -> Option<(Vec<Node>, Vec<Node>)> {
+    let (mut home, mut others) = (Vec::new(), Vec::new());
+    for node in relations {
+        match &node.node {
+            Some(NodeEnum::RangeVar(rv)) if cx.herd_var(rv).is_some() => {
+                let node = Node { node: Some(NodeEnum::RangeVar(whole(rv))) };
+                home.push(node.clone());
+                others.push(node);
+            }
+            _ => home.push(node.clone()),
+        }
+    }
+    (!others.is_empty()).then_some((home, others))
+}
+
+/// The client's own text where the tree is unchanged.
+fn spread(cx: &Cx, home: NodeEnum, others: NodeEnum) -> Result<Spread, plan::Refusal> {
+    let text = |tree: NodeEnum| if tree == *cx.statement { Ok(cx.sql.to_string()) } else { deparse(tree) };
+    Ok(cx.home_and(vec![Step::new(text(home)?)], vec![Step::new(text(others)?)]))
+}

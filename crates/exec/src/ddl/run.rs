@@ -1,0 +1,413 @@
+//! Runs a utility statement: home first, whose error is the client's before any other node is touched, then the other
+//! nodes side by side, then the new epoch. Who commits, and tells the other routers, is the session.
+
+use std::sync::Arc;
+
+use catalog::NodeId;
+use sql::NodeEnum;
+use tokio::task::JoinSet;
+use txn::Participant;
+use wire::ErrorFields;
+
+use super::facts::{self, Answers};
+use super::steps::{NodeSteps, Spread, Step};
+use super::{Ddl, Facts, Mode, changes_catalog, classify, role};
+use crate::client::Client;
+use crate::compiled::{Compiled, Epoch};
+use crate::error::{ExecError, Result};
+use crate::herd::load_own;
+use crate::render;
+use crate::request::Request;
+use crate::route::{Forwarded, forward};
+use crate::work::Work;
+
+/// What the catalog needs on home to follow DDL.
+pub const FUNCTIONS: &str = include_str!("functions.sql");
+
+impl<C: Client> Work<'_, C> {
+    /// Runs a utility statement; None if it is not one of this kind. In a transaction afterwards, it is the caller's to
+    /// commit. `search_path` and `temporary` are the session's.
+    pub async fn ddl(&mut self, statement: &NodeEnum, sql: &str, search_path: &[String], temporary: &[String]) -> Result<Option<Forwarded>> {
+        let mode = Mode::of(statement);
+        if mode == Mode::NotDdl {
+            return Ok(None);
+        }
+        let block = self.transaction.active;
+        if mode != Mode::Plain {
+            self.need_transaction();
+        }
+        let mut salt = [0; 16];
+        rand::fill(&mut salt[..]);
+        let hashed = role::with_verifier(statement, &salt);
+        let (statement, sql) = match &hashed {
+            Some(changed) => (changed, sql::deparse(changed)?),
+            None => (statement, sql.to_string()),
+        };
+        let mut facts = Facts { search_path: search_path.to_vec(), temporary: temporary.to_vec(), ..Facts::default() };
+        let mut answers = self.ask(mode, statement, &facts).await?;
+        let mut newer = None;
+        if answers.epoch != self.epoch.snapshot.epoch {
+            newer = Some(self.newer(answers.epoch).await?);
+        }
+        let own_schema = self.own_schema;
+        let epoch = newer.as_ref().unwrap_or(self.epoch);
+        let mut work = self.with_epoch(epoch, own_schema);
+        if newer.is_some() {
+            // What was asked went by the old snapshot's names.
+            answers = work.ask(mode, statement, &facts).await?;
+        }
+        if answers.needs_functions {
+            let mut admin = work.herd.admin(&work.epoch.snapshot, work.home()).await?;
+            admin.simple(FUNCTIONS).await?;
+        }
+        facts.indexes = std::mem::take(&mut answers.indexes);
+        facts.index_name = answers.index_name.take();
+        let ddl = classify(statement, &sql, &work.epoch.snapshot, &facts);
+        let done = work.run_ddl(ddl, statement, &sql, &answers, block).await;
+        match done {
+            Ok(forwarded) => Ok(forwarded),
+            Err(e) => Err(crate::names::restore_error(work.herd, &work.epoch.snapshot, e).await),
+        }
+    }
+
+    fn with_epoch<'s>(&'s mut self, epoch: &'s Arc<Epoch>, own_schema: bool) -> Work<'s, C> {
+        Work {
+            herd: self.herd,
+            epoch,
+            login: self.login,
+            settings: self.settings,
+            transaction: self.transaction,
+            client: self.client,
+            pinned: self.pinned,
+            pin: self.pin,
+            own_schema,
+            taint: self.taint,
+            now: self.now.clone(),
+        }
+    }
+
+    async fn ask(&mut self, mode: Mode, statement: &NodeEnum, facts: &Facts) -> Result<Answers> {
+        let question = facts::question(mode, statement, &self.epoch.snapshot, facts);
+        Ok(facts::answers(self.ask_home(&question).await?))
+    }
+
+    /// The catalog as it is now: a statement classified by an old one could reach too few nodes.
+    async fn newer(&mut self, epoch: i64) -> Result<Arc<Epoch>> {
+        if self.transaction.active {
+            return load_own(self).await;
+        }
+        self.herd.refresh(Some(epoch)).await?;
+        Ok(self.herd.epoch.load_full())
+    }
+
+    async fn run_ddl(&mut self, ddl: Ddl, statement: &NodeEnum, sql: &str, answers: &Answers, block: bool) -> Result<Option<Forwarded>> {
+        let mode = Mode::of(statement);
+        let forwarded = match ddl {
+            Ddl::NotDdl => return Ok(None),
+            Ddl::Refuse(refusal) => return Err(refusal.into()),
+            Ddl::Home => {
+                let spread = Spread { nodes: vec![NodeSteps { node: self.home(), steps: vec![Step::new(sql)] }], ..Spread::default() };
+                self.spread(spread, answers, mode == Mode::Changes).await?
+            }
+            Ddl::Nodes(spread) => self.spread(*spread, answers, mode == Mode::Changes).await?,
+            Ddl::Autocommit(spread) => {
+                if block && spread.nodes.len() > 1 {
+                    return Err(ExecError::sql("25001", format!("{} cannot run inside a transaction block", command(sql))));
+                }
+                self.each_by_itself(*spread).await?
+            }
+            Ddl::CreateTableAs { create, insert } => self.create_table_as(&create, &insert).await?,
+        };
+        if mode == Mode::Plain && changes_catalog(statement) && !block {
+            // What PostgreSQL does not do in a transaction is done; now the routers must hear of it.
+            self.need_transaction();
+            self.bump_everywhere().await?;
+        }
+        if mode == Mode::Uses {
+            self.unchanged(answers.epoch).await?;
+        }
+        Ok(Some(forwarded))
+    }
+
+    /// Runs the steps: in the transaction, if there is one.
+    async fn spread(&mut self, spread: Spread, answers: &Answers, bump: bool) -> Result<Forwarded> {
+        self.warn(&spread);
+        for check in &spread.checks {
+            for n in &spread.nodes {
+                let mut p = self.lane(n.node).await?;
+                let answer = p.lane.rows(&check.sql).await;
+                self.put_back(p).await;
+                if is_true(&answer?) {
+                    return Err(check.refusal.clone().into());
+                }
+            }
+        }
+        let Spread { nodes, tag, settings, unqualified, now, read_only, .. } = spread;
+        let mut nodes = nodes.into_iter();
+        let Some(first) = nodes.next() else { return Err(ExecError::internal("a utility statement for no node")) };
+        let (mut forwarded, epoch) = self.at_home(first, tag.is_none(), now, !read_only, bump).await?;
+        if let Some(tag) = tag {
+            forwarded.tag = tag.to_string();
+        }
+
+        let mut tasks = JoinSet::new();
+        let mut failure = None;
+        for n in nodes {
+            let mut p = match self.lane(n.node).await {
+                Ok(p) => p,
+                Err(e) => {
+                    failure = Some((n.node, e));
+                    break;
+                }
+            };
+            p.wrote |= !read_only;
+            let texts = Elsewhere {
+                steps: n.steps.into_iter().map(|s| Step { sql: if now { render::with_now(&s.sql, &self.now) } else { s.sql }, ..s }).collect(),
+                before: settings.iter().map(|(name, value)| format!("SET LOCAL {name} = {value}")).collect(),
+                after: settings.iter().map(|(name, _)| restore_setting(name, self.settings.get(name))).collect(),
+                epoch,
+                schema: unqualified.then(|| answers.current_schema.clone()),
+            };
+            tasks.spawn(async move {
+                let done = texts.run(&mut p).await;
+                (p, done)
+            });
+        }
+        while let Some(joined) = tasks.join_next().await {
+            let Ok((p, done)) = joined else { return Err(ExecError::internal("a node's part of a utility statement was given up")) };
+            let node = p.lane.node;
+            self.put_back(p).await;
+            if let Err(e) = done
+                && failure.as_ref().is_none_or(|(n, _)| node < *n)
+            {
+                failure = Some((node, e));
+            }
+        }
+        match failure {
+            Some((node, e)) => Err(self.on_node(node, e)),
+            None => Ok(forwarded),
+        }
+    }
+
+    /// Home's steps; the client sees the first. Returns the new epoch, if there is one.
+    async fn at_home(&mut self, n: NodeSteps, forward_first: bool, now: bool, wrote: bool, bump: bool) -> Result<(Forwarded, Option<i64>)> {
+        let mut p = self.lane(n.node).await?;
+        p.wrote |= wrote;
+        let done = async {
+            let mut forwarded = Forwarded::default();
+            for (i, step) in n.steps.iter().enumerate() {
+                let sql = if now { render::with_now(&step.sql, &self.now) } else { step.sql.clone() };
+                if i == 0 && forward_first {
+                    p.lane.put_query(&sql);
+                    p.lane.conn.flush().await?;
+                    forwarded = forward(&mut p.lane, self.client, true, None).await?;
+                } else if holds(&mut p, step).await? {
+                    p.lane.run(&sql).await?;
+                }
+            }
+            let epoch = if bump { p.lane.rows("SELECT herd.bump_epoch()").await? } else { vec![] };
+            Ok((forwarded, number(&epoch)))
+        }
+        .await;
+        self.put_back(p).await;
+        done
+    }
+
+    /// On each node outside of a transaction. What was done before a failure is undone.
+    async fn each_by_itself(&mut self, spread: Spread) -> Result<Forwarded> {
+        self.warn(&spread);
+        let mut forwarded = Forwarded::default();
+        let mut begun = Vec::new();
+        for n in &spread.nodes {
+            let home = n.node == self.home();
+            let mut p = self.lane(n.node).await?;
+            let mut done = Ok(());
+            for (i, step) in n.steps.iter().enumerate() {
+                done = self.one_step(&mut p, step, home && i == 0, &mut forwarded).await;
+                if done.is_err() {
+                    break;
+                }
+                if i == 0 {
+                    begun.push(n.node);
+                }
+            }
+            self.put_back(p).await;
+            if let Err(e) = done {
+                self.undo(&begun, n.node, &spread.undo).await;
+                return Err(if home { e } else { self.on_node(n.node, e) });
+            }
+        }
+        Ok(forwarded)
+    }
+
+    async fn one_step(&mut self, p: &mut Participant, step: &Step, own: bool, forwarded: &mut Forwarded) -> Result<()> {
+        if !holds(p, step).await? {
+            return Ok(());
+        }
+        if own {
+            p.lane.put_query(&step.sql);
+            p.lane.conn.flush().await?;
+            *forwarded = forward(&mut p.lane, self.client, true, None).await?;
+        } else {
+            p.lane.run(&step.sql).await?;
+        }
+        Ok(())
+    }
+
+    /// A concurrent build that failed leaves an invalid index behind, so the node where it failed is among them.
+    async fn undo(&mut self, begun: &[NodeId], failed: NodeId, texts: &[String]) {
+        let concurrent = begun.is_empty().then_some(failed).into_iter();
+        let nodes: Vec<NodeId> = begun.iter().copied().chain(concurrent).collect();
+        for node in nodes {
+            let Ok(mut p) = self.lane(node).await else { continue };
+            for sql in texts {
+                if let Err(e) = p.lane.run(sql).await {
+                    tracing::warn!(node, error = %e, "could not undo a part of a statement");
+                }
+            }
+            self.put_back(p).await;
+        }
+    }
+
+    async fn bump_everywhere(&mut self) -> Result<()> {
+        let home = NodeSteps { node: self.home(), steps: vec![] };
+        let (_, epoch) = self.at_home(home, false, false, true, true).await?;
+        let others: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != self.home()).collect();
+        for node in others {
+            let mut p = self.lane(node).await?;
+            p.wrote = true;
+            let done = p.lane.run(&bump(epoch)).await;
+            self.put_back(p).await;
+            done?;
+        }
+        Ok(())
+    }
+
+    /// The empty table, then its rows as an INSERT … SELECT of the transaction's own schema.
+    async fn create_table_as(&mut self, create: &str, insert: &str) -> Result<Forwarded> {
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let made = async {
+            p.lane.put_query(create);
+            p.lane.conn.flush().await?;
+            forward(&mut p.lane, self.client, false, None).await
+        }
+        .await;
+        self.put_back(p).await;
+        made?;
+        let epoch = load_own(self).await?;
+        let search_path = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
+        let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
+        let mut work = self.with_epoch(&epoch, true);
+        let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
+        let cx = plan::Context { snapshot: &epoch.snapshot, search_path: &search_path, temporary: &[] };
+        let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
+        let inserted = work.run(&compiled, &Request::simple(insert)).await?;
+        let (_, _) = work.at_home(NodeSteps { node: home, steps: vec![] }, false, false, true, true).await?;
+        Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
+    }
+
+    /// The statement went by a catalog that still holds: a table that became distributed meanwhile is on other nodes, too.
+    async fn unchanged(&mut self, epoch: i64) -> Result<()> {
+        let now = self.ask_home("SELECT epoch FROM herd.epoch").await?;
+        if number(&now) == Some(epoch) {
+            return Ok(());
+        }
+        Err(ExecError::sql("40001", "the catalog of the herd has changed meanwhile").hint("Try again."))
+    }
+
+    fn warn(&mut self, spread: &Spread) {
+        if let Some(warning) = &spread.warning {
+            ErrorFields::with_severity("WARNING", "01000", warning.clone()).put(self.client.out(), b'N');
+        }
+    }
+
+    /// Says which node an error came from: the client knows only one server.
+    fn on_node(&self, node: NodeId, e: ExecError) -> ExecError {
+        let mut fields = e.to_fields();
+        let name = self.epoch.snapshot.node(node).map_or_else(|| node.to_string(), |n| n.name.clone());
+        let context = match fields.get(b'W') {
+            Some(context) => format!("{context}\non node \"{name}\""),
+            None => format!("on node \"{name}\""),
+        };
+        fields.set(b'W', context);
+        ExecError::Sql(Box::new(fields))
+    }
+}
+
+/// What runs on a node that is not home.
+struct Elsewhere {
+    steps: Vec<Step>,
+    before: Vec<String>,
+    after: Vec<String>,
+    epoch: Option<i64>,
+    /// The schema that a new object without one goes to.
+    schema: Option<String>,
+}
+
+impl Elsewhere {
+    async fn run(&self, p: &mut Participant) -> Result<()> {
+        if let Some(schema) = &self.schema {
+            let rows = p.lane.rows("SELECT pg_catalog.current_schema()").await?;
+            let here = rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default();
+            if here != *schema {
+                return Err(ExecError::sql("3F000", format!("schema \"{schema}\", which the search path leads to, does not exist on every node"))
+                    .hint("Create the schema on every node, or name another one that exists."));
+            }
+        }
+        for sql in &self.before {
+            p.lane.run(sql).await?;
+        }
+        for step in &self.steps {
+            if holds(p, step).await? {
+                p.lane.run(&step.sql).await?;
+            }
+        }
+        for sql in &self.after {
+            p.lane.run(sql).await?;
+        }
+        if self.epoch.is_some() {
+            p.lane.run(&bump(self.epoch)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn bump(epoch: Option<i64>) -> String {
+    format!("SELECT herd.bump_epoch({})", epoch.map_or_else(String::new, |e| e.to_string()))
+}
+
+async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
+    match &step.guard {
+        Some(guard) => Ok(is_true(&p.lane.rows(&format!("SELECT {guard}")).await?)),
+        None => Ok(true),
+    }
+}
+
+fn is_true(rows: &[catalog::Row]) -> bool {
+    rows.first().and_then(|r| r.first()?.as_deref()) == Some("t")
+}
+
+fn number(rows: &[catalog::Row]) -> Option<i64> {
+    rows.first()?.first()?.as_deref()?.parse().ok()
+}
+
+fn restore_setting(name: &str, value: Option<&str>) -> String {
+    match value {
+        Some(v) => format!("SET LOCAL {name} = {}", catalog::quote_literal(v)),
+        None => format!("SET LOCAL {name} TO DEFAULT"),
+    }
+}
+
+/// The command's name, for PostgreSQL's own error message.
+fn command(sql: &str) -> String {
+    let words: Vec<String> = sql.split_whitespace().map(str::to_uppercase).collect();
+    let concurrently = words.iter().any(|w| w == "CONCURRENTLY");
+    match words.first().map(String::as_str) {
+        Some("CREATE") => "CREATE INDEX CONCURRENTLY".into(),
+        Some("DROP") => "DROP INDEX CONCURRENTLY".into(),
+        Some(first) if concurrently => format!("{first} CONCURRENTLY"),
+        Some(first) => first.into(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,300 @@
+//! Runs the catalog's plans that change what a table is, or the herd's nodes: statements on each node and rows copied in
+//! bounded chunks, all in one transaction.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot};
+use key::{Bound, Located};
+use pool::{Conn, PoolError, Progress};
+use sql::NodeEnum;
+use txn::Participant;
+use wire::{ErrorFields, backend, put};
+
+use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::herd::{ADMIN_STARTUP, catalog_error, refused};
+use crate::route::Forwarded;
+use crate::sink::copy_line;
+use crate::work::Work;
+
+/// Rows fetched at a time from the table that is moved.
+const CHUNK_ROWS: usize = 20_000;
+
+impl<C: Client> Work<'_, C> {
+    /// Runs an admin call. In a transaction of its own it is tried again when the catalog has moved on.
+    pub async fn admin(&mut self, call: AdminCall, search_path: &[String], shards: i32, described: bool, format: i16) -> Result<AdminDone> {
+        if call.function == AdminFunction::Version {
+            let version = format!("pgherd {}", env!("CARGO_PKG_VERSION"));
+            return Ok(self.answer(&call, described, version.as_bytes(), vec![], false));
+        }
+        self.need_transaction();
+        let snapshot = self.current_snapshot().await?;
+        let (plan, value) = match call.function {
+            AdminFunction::AddNode => {
+                let (plan, id) = self.plan_node(&call, &snapshot).await?;
+                (plan, Some(id))
+            }
+            AdminFunction::RemoveNode => {
+                let (host, port, _) = call.address()?;
+                let node = snapshot.nodes.iter().find(|n| n.host == host && n.port == port);
+                let id = node.ok_or_else(|| ExecError::sql("42704", format!("node {host}:{port} is not part of the herd")))?.id;
+                (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
+            }
+            _ => (self.plan_table(&call, &snapshot, search_path, shards).await?, None),
+        };
+        self.run_plan(&snapshot, &plan).await?;
+        let text = match (value, format) {
+            (Some(id), 0) => id.to_string().into_bytes(),
+            (Some(id), _) => id.to_be_bytes().to_vec(),
+            (None, _) => Vec::new(),
+        };
+        Ok(self.answer(&call, described, &text, plan.after_commit, true))
+    }
+
+    fn answer(&mut self, call: &AdminCall, described: bool, value: &[u8], after_commit: Vec<String>, changed: bool) -> AdminDone {
+        if described {
+            backend::row_description(self.client.out(), &call.columns());
+        }
+        backend::data_row(self.client.out(), std::iter::once(Some(value)));
+        AdminDone { forwarded: Forwarded { tag: "SELECT 1".into(), ..Default::default() }, after_commit, changed }
+    }
+
+    /// The catalog as it is now, read inside the transaction with the catalog locked, so that plans are never stale.
+    async fn current_snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        p.wrote = true;
+        let loaded = async {
+            p.lane.run(&format!("SELECT pg_catalog.pg_advisory_xact_lock({})", catalog::schema::CATALOG_LOCK)).await?;
+            let owner = "SELECT (pg_catalog.pg_has_role(nspowner, 'MEMBER'))::int FROM pg_catalog.pg_namespace WHERE nspname = 'herd'";
+            let allowed = p.lane.rows(owner).await?;
+            if allowed.first().and_then(|r| r[0].as_deref()) != Some("1") {
+                return Err(ExecError::sql("42501", "permission denied for the herd's catalog").hint("Run it as a superuser, or as a member of the role that owns schema herd."));
+            }
+            catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error)
+        }
+        .await;
+        self.put_back(p).await;
+        Ok(Arc::new(loaded?))
+    }
+
+    async fn plan_table(&mut self, call: &AdminCall, snapshot: &Snapshot, search_path: &[String], shards: i32) -> Result<DistributionPlan> {
+        let (schema, name) = split_name(&call.table()?)?;
+        let found = snapshot.resolve(schema.as_deref(), &name, search_path);
+        let (schema, name) = match found {
+            Some(r) => (r.schema.clone(), r.name.clone()),
+            None => return Err(ExecError::sql("42P01", format!("relation \"{name}\" does not exist"))),
+        };
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let planned = async {
+            for sql in catalog::lock_statements(&schema, &name) {
+                p.lane.run(&sql).await?;
+            }
+            let definition = catalog::read_definition(&mut p.lane, &schema, &name).await.map_err(catalog_error)?;
+            match call.function {
+                AdminFunction::CreateReferenceTable => catalog::plan_reference(snapshot, &definition).map_err(|r| refused(&r)),
+                AdminFunction::UndistributeTable => catalog::plan_undistribute(snapshot, &definition).map_err(|r| refused(&r)),
+                _ => {
+                    let (mut request, bounds) = call.distribute_request(&schema, &name)?;
+                    if let Some(texts) = bounds {
+                        let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
+                        request.bounds = Some(catalog::read_bounds(&mut p.lane, &definition, &request.columns, strategy, &texts).await.map_err(catalog_error)?);
+                    }
+                    if let Some(other) = request.colocate_with.as_mut().filter(|o| *o != "default" && *o != "none") {
+                        let (schema, table) = split_name(other)?;
+                        if let Some(r) = snapshot.resolve(schema.as_deref(), &table, search_path) {
+                            *other = catalog::qualified(&r.schema, &r.name);
+                        }
+                    }
+                    catalog::plan_distribution(snapshot, &definition, &request, shards).map_err(|r| refused(&r))
+                }
+            }
+        }
+        .await;
+        self.put_back(p).await;
+        planned
+    }
+
+    /// Prepares a new server and plans its place in the herd.
+    async fn plan_node(&mut self, call: &AdminCall, snapshot: &Snapshot) -> Result<(DistributionPlan, NodeId)> {
+        let (host, port, database) = call.address()?;
+        let database = database.unwrap_or_else(|| self.herd.config.home.database.clone());
+        let target = pool::NodeTarget { host: host.clone(), port, database: database.clone(), tls: self.herd.config.home.tls.clone() };
+        let mut conn = Conn::connect(&target, &self.herd.config.admin, &ADMIN_STARTUP, self.herd.config.connect_timeout).await?;
+        let version = conn.simple("SELECT current_setting('server_version_num')").await?;
+        let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
+        conn.simple(&catalog::bootstrap_node_sql(&snapshot.herd_id)).await?;
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let read = async {
+            let mut definitions: Vec<Definition> = Vec::new();
+            for r in snapshot.relations.values().filter(|r| r.distribution().is_some() || r.is_reference()) {
+                definitions.push(catalog::read_definition(&mut p.lane, &r.schema, &r.name).await.map_err(catalog_error)?);
+            }
+            Ok::<_, ExecError>(definitions)
+        }
+        .await;
+        self.put_back(p).await;
+        let name = format!("node{}", snapshot.nodes.iter().map(|n| n.id).max().unwrap_or(0) + 1);
+        let address = catalog::schema::NodeAddress { name, host, port, database };
+        let (node, plan) = catalog::plan_add_node(snapshot, &read?, &address, version).map_err(|r| refused(&r))?;
+        // The node takes part in this very transaction.
+        let lane = txn::Lane::new(node.id, self.herd.pools.get(&target, self.login).await?);
+        self.transaction.join(lane).wrote = true;
+        Ok((plan, node.id))
+    }
+
+    async fn run_plan(&mut self, snapshot: &Snapshot, plan: &DistributionPlan) -> Result<()> {
+        self.run_statements(&plan.before).await?;
+        for copy in &plan.copies {
+            self.copy_rows(snapshot, copy).await?;
+        }
+        self.run_statements(&plan.after).await
+    }
+
+    async fn run_statements(&mut self, parts: &[NodeSql]) -> Result<()> {
+        for part in parts {
+            let mut p = self.lane(part.node).await?;
+            p.wrote = true;
+            let mut done = Ok(());
+            for sql in &part.statements {
+                if let Err(e) = p.lane.run(sql).await {
+                    done = Err(e);
+                    break;
+                }
+            }
+            self.put_back(p).await;
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Moves rows: a cursor on the source, chunk by chunk, each chunk split by key and copied into its nodes.
+    async fn copy_rows(&mut self, snapshot: &Snapshot, copy: &CopyRows) -> Result<()> {
+        let _ = snapshot;
+        for (source, statement) in &copy.sources {
+            let select = select_of(statement, copy)?;
+            let mut p = self.lane(*source).await?;
+            p.wrote = true;
+            let opened = p.lane.run(&format!("DECLARE herd_copy NO SCROLL CURSOR FOR {select}")).await;
+            self.put_back(p).await;
+            opened?;
+            loop {
+                let mut p = self.lane(*source).await?;
+                let rows = p.lane.rows(&format!("FETCH FORWARD {CHUNK_ROWS} FROM herd_copy")).await;
+                self.put_back(p).await;
+                let rows = rows?;
+                let last = rows.len() < CHUNK_ROWS;
+                self.copy_chunk(copy, &rows).await?;
+                if last {
+                    break;
+                }
+            }
+            let mut p = self.lane(*source).await?;
+            let closed = p.lane.run("CLOSE herd_copy").await;
+            self.put_back(p).await;
+            closed?;
+        }
+        Ok(())
+    }
+
+    async fn copy_chunk(&mut self, copy: &CopyRows, rows: &[catalog::Row]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let width = copy.columns.len();
+        let mut data: BTreeMap<NodeId, Vec<u8>> = BTreeMap::new();
+        let bounds: Vec<Bound> = match &copy.to {
+            CopyTarget::ByKey { group, .. } => group.shards.iter().map(|s| s.bound.clone()).collect(),
+            CopyTarget::Nodes(_) => vec![],
+        };
+        let mut line = Vec::new();
+        for row in rows {
+            let values: Vec<Option<&[u8]>> = row[..width].iter().map(|v| v.as_deref().map(str::as_bytes)).collect();
+            line.clear();
+            copy_line(&values, &mut line);
+            match &copy.to {
+                CopyTarget::ByKey { group, .. } => {
+                    let keys = row[width..].iter().map(|hex| hex.as_deref().map(decode_hex).transpose()).collect::<Result<Vec<_>>>()?;
+                    let node = match key::locate(group.strategy, &group.key_types, &bounds, &keys).map_err(crate::shards::key_error)? {
+                        Located::Shard(s) => group.shards[s].node,
+                        Located::Nowhere => return Err(ExecError::sql("23514", "a row of the table fits none of the shards' bounds").hint("Add a shard with the bound DEFAULT, or widen the bounds.")),
+                    };
+                    data.entry(node).or_default().extend_from_slice(&line);
+                }
+                CopyTarget::Nodes(nodes) => nodes.iter().for_each(|n| data.entry(*n).or_default().extend_from_slice(&line)),
+            }
+        }
+        let mut lanes: Vec<Participant> = Vec::new();
+        let mut failure = None;
+        for (node, lines) in &data {
+            let mut p = self.lane(*node).await?;
+            p.wrote = true;
+            p.lane.put_query(&copy.into);
+            for piece in lines.chunks(256 << 10) {
+                put::copy_data(p.lane.conn.out(), piece);
+            }
+            put::copy_done(p.lane.conn.out());
+            loop {
+                match p.lane.conn.flush_or_fill().await {
+                    Ok(Progress::Flushed) => break,
+                    Ok(Progress::Filled) => {}
+                    Err(e) => {
+                        failure = Some(e.into());
+                        break;
+                    }
+                }
+            }
+            lanes.push(p);
+        }
+        for mut p in lanes {
+            if let Err(e) = end_copy(&mut p).await {
+                failure.get_or_insert(e);
+            }
+            self.put_back(p).await;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+async fn end_copy(p: &mut Participant) -> Result<()> {
+    let mut error = None;
+    loop {
+        let frame = p.lane.next().await?;
+        match frame.tag() {
+            b'E' => error = Some(ErrorFields::parse(frame.body())?),
+            b'Z' => break,
+            _ => {}
+        }
+    }
+    error.map_or(Ok(()), |e| Err(PoolError::Server(Box::new(e)).into()))
+}
+
+fn decode_hex(hex: &str) -> Result<Vec<u8>> {
+    let byte = |i: usize| hex.get(i..i + 2).and_then(|h| u8::from_str_radix(h, 16).ok());
+    (0..hex.len()).step_by(2).map(byte).collect::<Option<Vec<_>>>().ok_or_else(|| ExecError::internal("unreadable key value"))
+}
+
+/// The rows of a `COPY … TO STDOUT` as a query, with the key's values in binary behind them.
+fn select_of(copy: &str, rows: &CopyRows) -> Result<String> {
+    let unreadable = || ExecError::internal("unreadable COPY");
+    let Some(NodeEnum::CopyStmt(c)) = sql::parse(copy, true)?.pop() else { return Err(unreadable()) };
+    let columns: Vec<String> = rows.columns.iter().map(|n| catalog::quote_ident(n)).collect();
+    let mut list = columns.clone();
+    if let CopyTarget::ByKey { key, group } = &rows.to {
+        for (k, ty) in key.iter().zip(&group.key_types) {
+            let send = crate::shards::send_function(*ty);
+            list.push(format!("pg_catalog.encode({send}({}), 'hex')", columns[*k]));
+        }
+    }
+    let from = match (&c.relation, c.query.as_deref().and_then(|q| q.node.as_ref())) {
+        (Some(r), _) => format!("ONLY {}", catalog::qualified(&r.schemaname, &r.relname)),
+        (None, Some(q)) => format!("({}) AS q", sql::deparse(q)?),
+        _ => return Err(unreadable()),
+    };
+    let from = if c.query.is_none() { from.replace("ONLY ", "") } else { from };
+    Ok(format!("SELECT {} FROM {from}", list.join(", ")))
+}
