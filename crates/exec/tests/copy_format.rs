@@ -95,7 +95,25 @@ impl Random {
 
 fn nasty_value(random: &mut Random) -> Option<String> {
     const PIECES: [&str; 20] = [
-        "\t", "\n", "\r", "\r\n", "\\", "\"", "'", ",", "|", ";", ".", "N", "nil", "x41", "101", " ", "é", "漢字", "\u{1f427}",
+        "\t",
+        "\n",
+        "\r",
+        "\r\n",
+        "\\",
+        "\"",
+        "'",
+        ",",
+        "|",
+        ";",
+        ".",
+        "N",
+        "nil",
+        "x41",
+        "101",
+        " ",
+        "é",
+        "漢字",
+        "\u{1f427}",
         "\u{1}",
     ];
     match random.below(8) {
@@ -161,7 +179,8 @@ fn what_postgresql_writes_is_split_and_stored_again() {
     let values = rows.iter().map(|row| format!("({})", row.each_ref().map(literal).join(",")));
     let table = "(id serial, a text, \"b c\" text, d text)";
     let insert = values.collect::<Vec<_>>().join(",");
-    let setup = format!("CREATE TABLE t {table}; CREATE TABLE copied {table}; INSERT INTO t (a, \"b c\", d) VALUES {insert};");
+    let setup =
+        format!("CREATE TABLE t {table}; CREATE TABLE copied {table}; INSERT INTO t (a, \"b c\", d) VALUES {insert};");
     psql(&server, &["-f", "-"], setup.as_bytes());
     let stored = |name: &str| query(&server, &format!("SELECT {HEX_ROWS} FROM {name}"));
 
@@ -221,7 +240,8 @@ fn appended_fields_are_stored() {
     for (sql, options) in formats().into_iter().filter(|(_, o)| o.format != Format::Binary && o.header == Header::No) {
         let (mut data, mut expected) = (Vec::new(), Vec::<Values>::new());
         let mut random = Random(2);
-        let encoder = RowEncoder::new(&CopyOptions { force_quote: Columns::None, ..options.clone() }, &["a"]).expect(sql);
+        let encoder =
+            RowEncoder::new(&CopyOptions { force_quote: Columns::None, ..options.clone() }, &["a"]).expect(sql);
         for _ in 0..100 {
             let row: [Option<String>; 3] = std::array::from_fn(|_| nasty_value(&mut random).filter(|v| !v.is_empty()));
             let Some(first) = row[0].as_ref().filter(|v| v.as_bytes() != options.null) else { continue };
@@ -250,16 +270,16 @@ END $$;";
 
 #[test]
 fn broken_data_is_judged_as_postgresql_does() {
-    const PIECES: [&str; 18] = [
-        "a", "b", "\\", "\\.", ".", "\\N", "\"", "\"\"", "'", ",", ",", "\t", "\t", "\n", "\n", "\r", "\r\n", "\\x4",
-    ];
+    const PIECES: [&str; 18] =
+        ["a", "b", "\\", "\\.", ".", "\\N", "\"", "\"\"", "'", ",", ",", "\t", "\t", "\n", "\n", "\r", "\r\n", "\\x4"];
     // Of some cases a line end is all there is but for data, so that the first line's does not decide alone.
     const ENDS: [&str; 3] = ["\n", "\r", "\r\n"];
     let Some(server) = server() else { return };
     psql(&server, &["-f", "-"], TRY_COPY.replace("ROWS", HEX_ROWS).as_bytes());
     let csv = CopyOptions::new(Format::Csv);
     let escaped = CopyOptions { quote: b'\'', escape: b'\\', ..csv.clone() };
-    let forced = CopyOptions { force_null: Columns::All, force_not_null: Columns::Named(vec!["d".into()]), ..csv.clone() };
+    let forced =
+        CopyOptions { force_null: Columns::All, force_not_null: Columns::Named(vec!["d".into()]), ..csv.clone() };
     let formats = [
         ("FORMAT text", CopyOptions::new(Format::Text)),
         ("FORMAT text, HEADER", CopyOptions { header: Header::Skip, ..CopyOptions::new(Format::Text) }),
@@ -279,7 +299,9 @@ fn broken_data_is_judged_as_postgresql_does() {
                     (1, 3..6) => delimiter.clone(),
                     (1, _) => PIECES[random.below(10)].to_string(),
                     // Lines of the right number of fields.
-                    (2, n) => format!("{}{delimiter}{}{delimiter}{n}{end}", random.of(&PIECES[..12]), random.of(&PIECES)),
+                    (2, n) => {
+                        format!("{}{delimiter}{}{delimiter}{n}{end}", random.of(&PIECES[..12]), random.of(&PIECES))
+                    }
                     _ => random.of(&PIECES).to_string(),
                 };
                 (0..1 + case % 12).map(&mut piece).collect::<String>().into_bytes()

@@ -102,9 +102,11 @@ impl Written {
     }
 
     fn check_binary(&self, options: &CopyOptions) -> Result<(), CopyError> {
-        for (name, given) in
-            [("DELIMITER", self.delimiter.is_some()), ("NULL", self.null.is_some()), ("DEFAULT", self.default.is_some())]
-        {
+        for (name, given) in [
+            ("DELIMITER", self.delimiter.is_some()),
+            ("NULL", self.null.is_some()),
+            ("DEFAULT", self.default.is_some()),
+        ] {
             if given {
                 return refuse(SYNTAX, format!("cannot specify {name} in BINARY mode"));
             }

@@ -67,8 +67,24 @@ pub struct CopyOptions {
 /// Client encodings whose multi-byte characters contain bytes below 0x80 (`PG_ENCODING_IS_CLIENT_ONLY` in pg_wchar.h),
 /// written without case and punctuation, with their aliases.
 const EMBEDS_ASCII: [&str; 18] = [
-    "sjis", "mskanji", "shiftjis", "win932", "windows932", "big5", "win950", "windows950", "gbk", "win936",
-    "windows936", "uhc", "win949", "windows949", "gb18030", "johab", "shiftjis2004", "sjis2004",
+    "sjis",
+    "mskanji",
+    "shiftjis",
+    "win932",
+    "windows932",
+    "big5",
+    "win950",
+    "windows950",
+    "gbk",
+    "win936",
+    "windows936",
+    "uhc",
+    "win949",
+    "windows949",
+    "gb18030",
+    "johab",
+    "shiftjis2004",
+    "sjis2004",
 ];
 
 impl CopyOptions {

@@ -59,3 +59,26 @@ fn detaches_concurrently(cmd: &ast::Node) -> bool {
     let concurrent = || matches!(c.def.as_deref(), Some(ast::Node { node: Some(NodeEnum::PartitionCmd(PartitionCmd { concurrent: true, .. })) }));
     c.subtype == AlterTableType::AtDetachPartitionFinalize as i32 || c.subtype == AlterTableType::AtDetachPartition as i32 && concurrent()
 }
+
+/// It is about nothing but the session's temporary tables: no router need hear of it.
+pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
+    let known = |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.contains(&rv.relname);
+    let var = |rv: &Option<ast::RangeVar>| rv.as_ref().is_some_and(known);
+    let all = |nodes: &[ast::Node]| !nodes.is_empty() && nodes.iter().all(|n| matches!(&n.node, Some(NodeEnum::RangeVar(rv)) if known(rv)));
+    match statement {
+        NodeEnum::AlterTableStmt(s) => var(&s.relation),
+        NodeEnum::IndexStmt(s) => var(&s.relation),
+        NodeEnum::RenameStmt(s) => var(&s.relation),
+        NodeEnum::TruncateStmt(s) => all(&s.relations),
+        NodeEnum::LockStmt(s) => all(&s.relations),
+        NodeEnum::DropStmt(s) if s.remove_type == ast::ObjectType::ObjectTable as i32 => {
+            let named = |o: &ast::Node| match &super::place::strings_of(o)[..] {
+                [name] => temporary.iter().any(|t| t == name),
+                [schema, _] => *schema == "pg_temp",
+                _ => false,
+            };
+            s.objects.iter().all(named)
+        }
+        _ => false,
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{NodeId, Placement, Relation, RelationKind, Snapshot, quote_ident, quote_literal};
-use plan::{Context, Refusal};
+use plan::Refusal;
 use sql::ast::{self, Node, RangeVar};
 use sql::{NodeEnum, names};
 
@@ -28,10 +28,6 @@ impl<'a> Cx<'a> {
     /// Ids of the other nodes, in order.
     pub fn others(&self) -> Vec<NodeId> {
         self.snapshot.nodes.iter().map(|n| n.id).filter(|id| *id != self.snapshot.home).collect()
-    }
-
-    pub fn context(&self) -> Context<'a> {
-        Context { snapshot: self.snapshot, search_path: &self.facts.search_path, temporary: &self.facts.temporary }
     }
 
     /// A table, view or sequence the snapshot knows; temporary ones hide others.

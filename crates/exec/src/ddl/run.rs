@@ -29,7 +29,7 @@ impl<C: Client> Work<'_, C> {
     /// commit. `search_path` and `temporary` are the session's.
     pub async fn ddl(&mut self, statement: &NodeEnum, sql: &str, search_path: &[String], temporary: &[String]) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
-        if mode == Mode::NotDdl {
+        if mode == Mode::NotDdl || super::mode::is_temporary(statement, temporary) {
             return Ok(None);
         }
         let block = self.transaction.active;

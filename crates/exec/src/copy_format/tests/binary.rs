@@ -86,9 +86,13 @@ fn several_streams_become_one() {
     let begin = [&BINARY_HEADER[..], &two].concat();
     let empty = [&BINARY_HEADER[..], &BINARY_TRAILER].concat();
     let mut client = Vec::new();
-    for (node, message, has_header) in
-        [(2, &empty, false), (1, &begin, true), (0, &begin, false), (1, &one, false), (0, &BINARY_TRAILER.to_vec(), false)]
-    {
+    for (node, message, has_header) in [
+        (2, &empty, false),
+        (1, &begin, true),
+        (0, &begin, false),
+        (1, &one, false),
+        (0, &BINARY_TRAILER.to_vec(), false),
+    ] {
         let joined = join.push(node, message).expect("right");
         assert_eq!(!joined.header.is_empty(), has_header);
         client.extend([joined.header, joined.rows].concat());

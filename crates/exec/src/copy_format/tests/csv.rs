@@ -10,35 +10,33 @@ fn csv() -> CopyOptions {
 #[test]
 fn quotes_hide_line_ends_and_delimiters() {
     let data = "1,\"a,\r\nb\"\r\n2,\"\"\r\n,x";
-    assert_eq!(records(&csv(), &["a", "b"], data), [
-        record("1,\"a,\r\nb\"\r\n", &[Some("1"), Some("a,\r\nb")]),
-        record("2,\"\"\r\n", &[Some("2"), Some("")]),
-        record(",x", &[None, Some("x")]),
-    ]);
+    assert_eq!(
+        records(&csv(), &["a", "b"], data),
+        [
+            record("1,\"a,\r\nb\"\r\n", &[Some("1"), Some("a,\r\nb")]),
+            record("2,\"\"\r\n", &[Some("2"), Some("")]),
+            record(",x", &[None, Some("x")]),
+        ]
+    );
 }
 
 #[test]
 fn quotes_may_stand_anywhere_and_escape_themselves() {
     let data = "a\"b,c\"d,\"\"\"\",\"x\"\"y\"\"\",\"a\"\"\"b\n";
-    assert_eq!(records(&csv(), &["a", "b", "c", "d"], data), [record(data, &[
-        Some("ab,cd"),
-        Some("\""),
-        Some("x\"y\""),
-        Some("a\"b")
-    ])]);
+    assert_eq!(
+        records(&csv(), &["a", "b", "c", "d"], data),
+        [record(data, &[Some("ab,cd"), Some("\""), Some("x\"y\""), Some("a\"b")])]
+    );
 }
 
 #[test]
 fn another_escape_works_within_quotes_only() {
     let options = CopyOptions { quote: b'\'', escape: b'\\', delimiter: b';', ..csv() };
     let data = "'a\\'b';\\;'\\\\';'\\x';'a\\\\\\''\n";
-    assert_eq!(records(&options, &["a", "b", "c", "d", "e"], data), [record(data, &[
-        Some("a'b"),
-        Some("\\"),
-        Some("\\"),
-        Some("\\x"),
-        Some("a\\'")
-    ])]);
+    assert_eq!(
+        records(&options, &["a", "b", "c", "d", "e"], data),
+        [record(data, &[Some("a'b"), Some("\\"), Some("\\"), Some("\\x"), Some("a\\'")])]
+    );
 }
 
 #[test]
@@ -59,12 +57,7 @@ fn nulls_are_unquoted_unless_forced() {
     };
     let columns = ["a", "b", "c", "d"];
     let quoted = "\"nil\",\"nil\",\"nil\",n\"i\"l\n";
-    assert_eq!(records(&options, &columns, quoted), [record(quoted, &[
-        Some("nil"),
-        None,
-        Some("nil"),
-        Some("nil")
-    ])]);
+    assert_eq!(records(&options, &columns, quoted), [record(quoted, &[Some("nil"), None, Some("nil"), Some("nil")])]);
     let plain = "nil,nil,nil,nil\n";
     assert_eq!(records(&options, &columns, plain), [record(plain, &[None, None, Some("nil"), None])]);
     let all = CopyOptions { force_null: Columns::All, ..csv() };
@@ -78,11 +71,10 @@ fn nulls_are_unquoted_unless_forced() {
 fn the_end_marker_is_data_but_for_old_servers() {
     let data = "1\n\\.\n2\n";
     let one = record("1\n", &[Some("1")]);
-    assert_eq!(records(&csv(), &["a"], data), [
-        one.clone(),
-        record("\\.\n", &[Some("\\.")]),
-        record("2\n", &[Some("2")])
-    ]);
+    assert_eq!(
+        records(&csv(), &["a"], data),
+        [one.clone(), record("\\.\n", &[Some("\\.")]), record("2\n", &[Some("2")])]
+    );
     let old = CopyOptions { csv_end_marker: true, ..csv() };
     assert_eq!(records(&old, &["a"], data), [one]);
     for data in ["\\.", "\"\\.\"\n", "\\.x\n"] {

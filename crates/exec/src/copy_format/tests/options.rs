@@ -38,7 +38,8 @@ fn both_syntaxes_are_read() {
     let old = r#"DELIMITER ';' NULL 'nil' CSV HEADER QUOTE '''' ESCAPE '\' FORCE NULL a, "B" FORCE NOT NULL c
         ENCODING 'latin1'"#;
     assert_eq!(read(old), Ok(expected));
-    for (written, header) in [("on", Header::Skip), ("0", Header::No), ("FALSE", Header::No), ("MATCH", Header::Match)] {
+    for (written, header) in [("on", Header::Skip), ("0", Header::No), ("FALSE", Header::No), ("MATCH", Header::Match)]
+    {
         assert_eq!(read(&format!("(HEADER {written})")).map(|o| o.header), Ok(header), "{written}");
     }
     assert_eq!(read("(FORMAT csv, FORCE_QUOTE *)").map(|o| o.force_quote), Ok(Columns::All));

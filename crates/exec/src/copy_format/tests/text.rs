@@ -25,10 +25,10 @@ fn line_ends_of_all_kinds_stay_with_their_records() {
 
 #[test]
 fn a_backslash_hides_a_line_end() {
-    assert_eq!(records(&text(), &["a"], "x\\\ny\nz\n"), [
-        record("x\\\ny\n", &[Some("x\ny")]),
-        record("z\n", &[Some("z")])
-    ]);
+    assert_eq!(
+        records(&text(), &["a"], "x\\\ny\nz\n"),
+        [record("x\\\ny\n", &[Some("x\ny")]), record("z\n", &[Some("z")])]
+    );
     // It hides the carriage return only.
     assert_eq!(records(&text(), &["a"], "x\\\r\n"), [record("x\\\r\n", &[Some("x\r")])]);
     assert_eq!(records(&text(), &["a"], "x\\\\\n"), [record("x\\\\\n", &[Some("x\\")])]);
@@ -50,25 +50,17 @@ fn mixed_line_ends_are_refused() {
 #[test]
 fn escapes_are_resolved_and_the_null_marker_is_compared_before() {
     let data = "\\b\\f\\n\\r\\t\\v\t\\101\\7x\\x4a\\x4\\xg\t\\N\t\\\\N\t\\\tq\t\\1234\n";
-    let values = [
-        Some("\u{8}\u{c}\n\r\t\u{b}"),
-        Some("A\u{7}xJ\u{4}xg"),
-        None,
-        Some("\\N"),
-        Some("\tq"),
-        Some("S4"),
-    ];
+    let values = [Some("\u{8}\u{c}\n\r\t\u{b}"), Some("A\u{7}xJ\u{4}xg"), None, Some("\\N"), Some("\tq"), Some("S4")];
     assert_eq!(records(&text(), &["a", "b", "c", "d", "e", "f"], data), [record(data, &values)]);
 }
 
 #[test]
 fn options_change_delimiter_and_markers() {
     let options = CopyOptions { delimiter: b'|', null: b"nil".into(), default: Some(b"def".into()), ..text() };
-    assert_eq!(records(&options, &["a", "b", "c"], "nil|\\nil|\\|x\n"), [record("nil|\\nil|\\|x\n", &[
-        None,
-        Some("\nil"),
-        Some("|x")
-    ])]);
+    assert_eq!(
+        records(&options, &["a", "b", "c"], "nil|\\nil|\\|x\n"),
+        [record("nil|\\nil|\\|x\n", &[None, Some("\nil"), Some("|x")])]
+    );
     let refused = error(&options, &["a"], "def\n");
     assert_eq!((&refused, refused.sqlstate()), (&CopyError::DefaultInKey("a".into()), "0A000"));
 }
@@ -130,9 +122,8 @@ fn fields_are_appended_before_the_line_end() {
     assert_eq!(append(&text(), "1\\", &[Some("7")]), "1\t7");
     let marker = CopyOptions { null: b"7".into(), default: Some(b"8".into()), ..text() };
     assert_eq!(append(&marker, "1\n", &[Some("7"), None, Some("8")]), "1\t\\067\t7\t\\070\n");
-    assert_eq!(records(&marker, &["a", "b", "c"], "1\t\\067\t\\070\n"), [record("1\t\\067\t\\070\n", &[
-        Some("1"),
-        Some("7"),
-        Some("8")
-    ])]);
+    assert_eq!(
+        records(&marker, &["a", "b", "c"], "1\t\\067\t\\070\n"),
+        [record("1\t\\067\t\\070\n", &[Some("1"), Some("7"), Some("8")])]
+    );
 }
