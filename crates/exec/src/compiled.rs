@@ -76,7 +76,7 @@ pub struct Compiled {
     pub described: OnceCell<Arc<Described>>,
     /// Columns of each part of a multi-node read.
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
-    keys: Mutex<HashMap<i32, StatementKey>>,
+    keys: Mutex<HashMap<(i32, u64), StatementKey>>,
 }
 
 impl Compiled {
@@ -150,11 +150,8 @@ impl Compiled {
     }
 
     /// The key of the prepared statement for a shard (−1: through the parent).
-    pub fn statement_key(&self, shard: i32, make: impl FnOnce() -> StatementKey) -> StatementKey {
-        *self.keys.lock().entry(shard).or_insert_with(make)
-    }
-
-    pub fn known_key(&self, shard: i32) -> Option<StatementKey> {
-        self.keys.lock().get(&shard).copied()
+    /// `settings`: fingerprint of the settings PostgreSQL reads literals under.
+    pub fn statement_key(&self, shard: i32, settings: u64, make: impl FnOnce() -> StatementKey) -> StatementKey {
+        *self.keys.lock().entry((shard, settings)).or_insert_with(make)
     }
 }

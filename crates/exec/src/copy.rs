@@ -140,7 +140,13 @@ impl<C: Client> Work<'_, C> {
     async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Relation) -> Result<Forwarded> {
         let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
             [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
-            ref names => names.iter().map(|n| catalog::quote_ident(n)).collect(),
+            ref names => names
+                .iter()
+                .map(|n| match relation.column(n) {
+                    Some(_) => Ok(catalog::quote_ident(n)),
+                    None => Err(ExecError::sql("42703", format!("column \"{n}\" of relation \"{}\" does not exist", relation.name))),
+                })
+                .collect::<Result<_>>()?,
         };
         let query = format!("SELECT {} FROM {}", names.join(", "), catalog::qualified(&relation.schema, &relation.name));
         let nodes = relation.distribution().map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>()).unwrap_or_default();

@@ -36,6 +36,7 @@ mod work;
 pub use admin::{AdminCall, AdminDone, recognise};
 pub use client::Client;
 pub use compiled::{Compiled, Epoch};
+pub use copy::bind_tail;
 pub use ddl::{Check, Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify};
 pub use describe::Described;
 pub use error::ExecError;

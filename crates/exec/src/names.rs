@@ -51,10 +51,25 @@ fn replace(fields: &mut ErrorFields, from: &str, to: &str) {
         if let Some(text) = fields.get(code)
             && text.contains(from)
         {
-            let text = text.replace(&format!("\"{from}\""), &format!("\"{to}\"")).replace(&format!("{SCHEMA}.{from}"), to);
+            let text = whole_words(&text.replace(&format!("{SCHEMA}.{from}"), to), from, to);
             fields.set(code, text);
         }
     }
+}
+
+/// Replaces a name where it stands by itself, not inside a longer one.
+fn whole_words(text: &str, from: &str, to: &str) -> String {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let end = at + from.len();
+        let alone = !rest[..at].ends_with(part) && !rest[end..].starts_with(part);
+        out.push_str(&rest[..at]);
+        out.push_str(if alone { to } else { from });
+        rest = &rest[end..];
+    }
+    out + rest
 }
 
 /// The table a partition's name belongs to.

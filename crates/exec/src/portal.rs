@@ -31,6 +31,11 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
+    /// Runs a statement on a node by the extended protocol without keeping it prepared there.
+    pub async fn route_once(&mut self, compiled: &Compiled, request: &Request<'_>, node: i32) -> Result<Forwarded> {
+        self.portal_open(node, "", compiled, request, 0).await
+    }
+
     /// Reads more rows of an open portal.
     pub async fn portal_more(&mut self, node: i32, name: &str, rows_max: i32) -> Result<Forwarded> {
         let mut p = self.lane(node).await?;

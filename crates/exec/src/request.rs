@@ -17,13 +17,6 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// A Bind of nothing: results are text.
-    pub fn without_parameters() -> Self {
-        let mut bound = Bound::default();
-        bound.tail = crate::copy::bind_tail(&bound);
-        bound
-    }
-
     pub fn format(&self, i: usize) -> i16 {
         frontend::format_of(&self.formats, i)
     }

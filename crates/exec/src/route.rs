@@ -43,11 +43,15 @@ impl<C: Client> Work<'_, C> {
                 let foreign = node != self.home();
                 // Types of users' own have other oids on other nodes: there they are inferred.
                 let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
+                // A statement means what it meant when it was parsed: under other settings (how literals are read) or
+                // after a change of the schema it is another statement.
+                let settings = self.settings.fingerprint() ^ self.transaction.settings_mark();
+                let epoch = self.epoch.snapshot.epoch;
                 let make = || {
                     let text = shard.and_then(spliced);
-                    StatementKey::of(text.as_deref().unwrap_or(request.sql), &types)
+                    StatementKey::of(&format!("{settings:x} {epoch} {}", text.as_deref().unwrap_or(request.sql)), &types)
                 };
-                let key = if types == bound.types { compiled.statement_key(number, make) } else { make() };
+                let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
                 match p.lane.conn.statements.get(&key) {
                     Some(name) => put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail),
                     None => {

@@ -85,6 +85,11 @@ impl<C: Client> Work<'_, C> {
                         Value::Known(v) => values.push(v),
                         Value::Impossible => {}
                         Value::Ask(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                        // A value to be written is coerced by PostgreSQL, as on assignment.
+                        Value::Unknown if compiled.plan.kind == plan::StatementKind::Insert => match literal_text(compiled, request, e) {
+                            Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                            None => return Ok(None),
+                        },
                         Value::Unknown => return Ok(None),
                     }
                 }
@@ -127,6 +132,10 @@ impl<C: Client> Work<'_, C> {
                 },
                 _ => evaluate(compiled, request, e, ty).into_iter().next().unwrap_or(Value::Unknown),
             };
+            let value = match (value, literal_text(compiled, request, e)) {
+                (Value::Unknown, Some(text)) => Value::Ask(text),
+                (value, _) => value,
+            };
             let value = match value {
                 Value::Known(v) => v,
                 Value::Ask(text) => self.ask_value(&text, relation, d.key[i]).await?,
@@ -152,7 +161,10 @@ impl<C: Client> Work<'_, C> {
     async fn ask_value(&mut self, text: &str, relation: &Relation, column: usize) -> Result<Option<Vec<u8>>> {
         let c = &relation.columns[column];
         let send = send_function(c.type_oid);
-        let sql = format!("SELECT pg_catalog.encode({send}({}::{}), 'hex')", catalog::quote_literal(text), c.type_name);
+        // A number is read as one first, so that 11.4 becomes the integer 11 as on assignment.
+        let number = text.parse::<f64>().is_ok() && matches!(c.type_oid, 20 | 21 | 23);
+        let value = if number { format!("({text})") } else { catalog::quote_literal(text) };
+        let sql = format!("SELECT pg_catalog.encode({send}({value}::{}), 'hex')", c.type_name);
         let rows = self.ask_home(&sql).await?;
         let hex = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten();
         hex.map(|h| decode_hex(&h).ok_or_else(|| ExecError::internal("unreadable key value"))).transpose()
@@ -226,6 +238,19 @@ fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec
         KeyExpr::Param(n) => vec![param(request, *n, ty)],
         KeyExpr::ParamArray(n) => array(request, *n, ty),
         KeyExpr::Evaluated(_) => vec![Value::Unknown],
+    }
+}
+
+/// The value of a literal in this request, as text.
+fn literal_text(compiled: &Compiled, request: &Request, e: &KeyExpr) -> Option<String> {
+    let KeyExpr::Literal { location, text, .. } = e else { return None };
+    match request.literals {
+        Literals::Own => Some(text.clone()),
+        Literals::Template(t) => {
+            let (index, negative) = compiled.literal(*location)?;
+            let value = t.literal_value(request.sql, index).ok()?;
+            Some(if negative { format!("-{value}") } else { value.into_owned() })
+        }
     }
 }
 

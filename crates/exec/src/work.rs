@@ -69,6 +69,10 @@ impl<C: Client> Work<'_, C> {
     /// Gives a lane back: to the transaction, to the session that is pinned to it, or to its pool.
     pub async fn put_back(&mut self, mut participant: Participant) {
         participant.lane.conn.tainted |= self.taint;
+        let notices = std::mem::take(&mut participant.lane.notices);
+        if participant.lane.node == self.home() {
+            self.client.out().extend_from_slice(&notices);
+        }
         if self.transaction.active {
             self.transaction.participants.push(participant);
             return;

@@ -93,6 +93,8 @@ fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
 /// The rewriting of a VALUES list: columns and values that PostgreSQL would fill in differently on each node.
 struct Rows<'r> {
     relation: &'r Relation,
+    /// OVERRIDING USER VALUE: values for identity columns are passed over.
+    user_value: bool,
     evaluate: Vec<Evaluation>,
     changed: bool,
     overriding: bool,
@@ -113,7 +115,7 @@ fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast:
         return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
     }
     columns.truncate(width);
-    let mut r = Rows { relation: &relation, evaluate: vec![], changed: source.is_none(), overriding: false };
+    let mut r = Rows { relation: &relation, evaluate: vec![], changed: false, overriding: false, user_value: insert.r#override == ast::OverridingKind::OverridingUserValue as i32 };
     for (i, column) in relation.columns.iter().enumerate() {
         if !columns.contains(&i) && r.must_fill(i, column, &d.key, several) {
             columns.push(i);
@@ -140,7 +142,7 @@ fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast:
     let mut sql_text = text.to_string();
     if r.changed {
         new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
-        if r.overriding && new.r#override == ast::OverridingKind::OverridingNotSet as i32 {
+        if (r.overriding && new.r#override == ast::OverridingKind::OverridingNotSet as i32) || r.user_value {
             new.r#override = ast::OverridingKind::OverridingSystemValue as i32;
         }
         let mut values = build::select();
@@ -174,6 +176,7 @@ fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast:
         multi: if single { Multi::None } else { Multi::Insert(Box::new(split)) },
         evaluate,
         kind: StatementKind::Insert,
+        rewritten: None,
     })
 }
 
@@ -191,6 +194,9 @@ impl Rows<'_> {
     /// One value: replaced where it must be evaluated once. The key expression of a key column is returned.
     fn value(&mut self, value: &mut Node, column: usize, is_key: bool, several: bool) -> Result<Option<KeyExpr>> {
         let c = &self.relation.columns[column];
+        if self.user_value && c.identity != 0 {
+            *value = default_marker();
+        }
         if matches!(value.node, Some(NodeEnum::SetToDefault(_))) {
             if let Some(sequence) = &c.sequence {
                 self.overriding |= c.identity == b'a';
@@ -471,6 +477,7 @@ fn through_router(insert: &ast::InsertStmt, a: &Analysis, source: &ast::SelectSt
         })),
         evaluate: vec![],
         kind: StatementKind::Insert,
+        rewritten: None,
     })
 }
 

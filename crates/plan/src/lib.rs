@@ -42,6 +42,15 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut expanded = statement.clone();
+    if rewrite::drop_only(&mut expanded, cx) {
+        // ONLY the table: for its users it has no partitions.
+        let text = sql::deparse(&expanded)?;
+        let tree = sql::parse(&text, true)?.pop().unwrap_or(expanded);
+        let mut plan = self::plan(&tree, &text, cx)?;
+        plan.template = false;
+        plan.rewritten = Some(text);
+        return Ok(plan);
+    }
     let views = views::expand(&mut expanded, cx)?;
     match &expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, text, cx, views),

@@ -137,7 +137,7 @@ impl Analysis<'_> {
                 let uses = self.deep_uses(*level);
                 if uses.is_empty() {
                     self.same_everywhere(*level)
-                } else if *lateral && uses.iter().all(|u| self.same_key(anchor, *u, self.uses[*u].classes)) {
+                } else if *lateral && !uses.contains(&anchor) && uses.iter().all(|u| self.same_key(anchor, *u, self.uses[*u].classes)) {
                     Ok(())
                 } else {
                     self.pushable(*level, false).map(|_| ())

@@ -123,6 +123,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
         multi,
         evaluate: vec![],
         kind,
+        rewritten: None,
     })
 }
 

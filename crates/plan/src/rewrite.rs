@@ -65,6 +65,24 @@ pub fn count(node: Option<&Node>) -> Result<Option<Count>, ()> {
     }
 }
 
+/// Takes ONLY off distributed tables: to their users they have no partitions. True if there was one.
+pub fn drop_only(node: &mut NodeEnum, cx: &crate::Context) -> bool {
+    struct Drop<'a>(&'a crate::Context<'a>, bool);
+    impl VisitMut for Drop<'_> {
+        fn range_var(&mut self, rv: &mut ast::RangeVar) {
+            let (schema, name) = names::table(rv);
+            let found = || self.0.snapshot.resolve(schema, name, self.0.search_path).is_some_and(|r| r.distribution().is_some());
+            if !rv.inh && found() {
+                rv.inh = true;
+                self.1 = true;
+            }
+        }
+    }
+    let mut v = Drop(cx, false);
+    walk::below_mut(node, &mut v);
+    v.1
+}
+
 /// Replaces `now()` and its kin by the statement's one timestamp. True if there were any.
 pub fn replace_now(node: &mut NodeEnum) -> bool {
     let mut v = ReplaceNow { found: false };

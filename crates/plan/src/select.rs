@@ -38,6 +38,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
         multi,
         evaluate: vec![],
         kind: StatementKind::Select,
+        rewritten: None,
     })
 }
 

@@ -67,6 +67,8 @@ pub struct Plan {
     pub evaluate: Vec<Evaluation>,
     /// Columns of the target, in order, for statements that write rows (see [`Multi::Insert`]).
     pub kind: StatementKind,
+    /// The statement to run in place of the client's text, where a node would read that differently.
+    pub rewritten: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +212,7 @@ impl Plan {
             multi: Multi::None,
             evaluate: Vec::new(),
             kind: StatementKind::Select,
+            rewritten: None,
         }
     }
 

@@ -26,6 +26,9 @@ impl Session {
         let text = sql::deparse(query)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
         let compiled = self.compile(&tree, &text, None)?;
+        // The rows' formats are chosen by each FETCH, not here.
+        let bound = bound.map(|b| Bound { result_formats: vec![], tail: exec::bind_tail(&Bound { result_formats: vec![], ..b.clone() }), ..b.clone() });
+        let bound = bound.as_ref();
         let request = Request { sql: &text, bound, literals: exec::Literals::Own };
         let placed = self.work().place(&compiled, &request).await?;
         let node = match placed {
@@ -117,9 +120,12 @@ impl Session {
         self.cursors.get(name).map_or(self.epoch.snapshot.home, |c| c.node)
     }
 
-    pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, described: bool) -> Result<Forwarded> {
+    pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         let node = self.cursor_node(&f.portalname);
-        self.on_node(node, sql, described).await
+        let Some(bound) = bound else { return self.on_node(node, sql, true).await };
+        let whole = Compiled::new(plan::Plan { writes: false, ..plan::Plan::home() }, sql, self.context, None);
+        let request = Request { sql, bound: Some(bound), literals: exec::Literals::Own };
+        self.work().route_once(&whole, &request, node).await
     }
 
     pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {

@@ -84,6 +84,7 @@ impl Session {
         }
         let mut params = declared.clone();
         let mut fields = None;
+        let mut deferred = None;
         match &parsed {
             Parsed::Empty => {}
             Parsed::Planned(compiled) => {
@@ -97,10 +98,15 @@ impl Session {
             }
             Parsed::Tree(tree) => {
                 let tree = tree.clone();
-                (params, fields) = self.describe_tree(&tree, sql, &declared).await?;
+                match self.describe_tree(&tree, sql, &declared).await {
+                    Ok(d) => (params, fields) = d,
+                    Err(e @ ExecError::Client(_)) => return Err(e),
+                    Err(e) if is_planned(&tree) => return Err(e),
+                    Err(e) => deferred = Some(Box::new(e.to_fields())),
+                }
             }
         }
-        Ok(Prepared { sql: sql.to_string(), declared, params, fields, parsed, epoch: self.epoch.snapshot.epoch, context: self.context })
+        Ok(Prepared { sql: sql.to_string(), declared, params, fields, parsed, deferred, epoch: self.epoch.snapshot.epoch, context: self.context })
     }
 
     fn bind(&mut self, frame: &Frame) -> Result<()> {
@@ -159,6 +165,9 @@ impl Session {
                         name => ExecError::sql("26000", format!("prepared statement \"{name}\" does not exist")),
                     });
                 };
+                if let Some(e) = &prepared.deferred {
+                    return Err(ExecError::Sql(e.clone()));
+                }
                 backend::parameter_description(self.out(), &prepared.params);
                 self.put_fields(prepared.fields.as_deref(), &[]);
                 Ok(())
@@ -168,6 +177,9 @@ impl Session {
                     return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
                 };
                 let (prepared, formats) = (portal.prepared.clone(), portal.bound.result_formats.clone());
+                if let Some(e) = &prepared.deferred {
+                    return Err(ExecError::Sql(e.clone()));
+                }
                 self.put_fields(prepared.fields.as_deref(), &formats);
                 Ok(())
             }
@@ -183,11 +195,10 @@ impl Session {
             return Ok((declared.to_vec(), Some(call.columns())));
         }
         let described = match tree.as_ref() {
-            N::ExplainStmt(_) => return Ok((declared.to_vec(), Some(vec![Field::text("QUERY PLAN")]))),
-            N::VariableShowStmt(s) => {
-                let name = if s.name == "all" { return Ok((vec![], self.work().describe_text(sql, declared).await?.fields)) } else { &s.name };
-                return Ok((vec![], Some(vec![Field::text(name)])));
+            N::VariableShowStmt(s) if crate::set::RouterSettings::canonical(&s.name.to_ascii_lowercase()).is_some() => {
+                return Ok((vec![], Some(vec![Field::text(&s.name)])));
             }
+            N::ExplainStmt(_) | N::VariableShowStmt(_) => self.work().describe_text(sql, declared).await?,
             N::ExecuteStmt(e) => {
                 let text = self.executed_text(e).await?;
                 return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
@@ -363,6 +374,11 @@ impl Session {
         backend::ready(self.out(), status);
         Ok(())
     }
+}
+
+fn is_planned(tree: &sql::NodeEnum) -> bool {
+    use sql::NodeEnum as N;
+    matches!(tree, N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_))
 }
 
 /// Statements that may be in a transaction block with others.

@@ -25,6 +25,8 @@ pub struct Prepared {
     pub params: Vec<u32>,
     pub fields: Option<Vec<Field>>,
     pub parsed: Parsed,
+    /// Utility statements are not looked into before they are described or run: their error comes then.
+    pub deferred: Option<Box<wire::ErrorFields>>,
     /// The catalog it was planned with.
     pub epoch: i64,
     pub context: u64,

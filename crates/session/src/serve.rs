@@ -99,6 +99,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         router: router.clone(),
     };
     session.refresh_context();
+    session.transaction.home = Some(session.epoch.snapshot.home);
     let result = async {
         session.greet(registration.pid, &registration.secret).await?;
         session.messages().await

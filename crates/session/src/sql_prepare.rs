@@ -9,13 +9,16 @@ use crate::prepared::{Parsed, SqlPrepared};
 use crate::session::{Result, Session};
 
 impl Session {
-    pub fn sql_prepare(&mut self, p: &ast::PrepareStmt) -> Result<Forwarded> {
+    pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt) -> Result<Forwarded> {
         if self.prepared.contains_key(&p.name) {
             return Err(ExecError::sql("42P05", format!("prepared statement \"{}\" already exists", p.name)));
         }
         let Some(query) = p.query.as_deref().and_then(|q| q.node.as_ref()) else { return Err(ExecError::internal("PREPARE without a statement")) };
         let types = p.argtypes.iter().map(type_text).collect::<Result<Vec<_>>>()?;
-        self.prepared.insert(p.name.clone(), SqlPrepared { sql: sql::deparse(query)?, types });
+        let text = sql::deparse(query)?;
+        // PostgreSQL checks it now.
+        self.work().describe_text(&typed(&text, &types)?, &[]).await?;
+        self.prepared.insert(p.name.clone(), SqlPrepared { sql: text, types });
         Ok(Forwarded { tag: "PREPARE".into(), ..Default::default() })
     }
 
@@ -52,15 +55,18 @@ impl Session {
         Ok(sql::deparse(&tree)?)
     }
 
-    pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, described: bool) -> Result<Forwarded> {
+    pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
         let text = self.executed_text(e).await?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
         match self.planned(tree, &text, &[])? {
-            Parsed::Planned(compiled) if described => self.run(&compiled, &text, None, None).await,
-            Parsed::Planned(compiled) => {
-                let bound = exec::Bound::without_parameters();
-                self.run(&compiled, &text, Some(&bound), None).await
-            }
+            Parsed::Planned(compiled) => match bound {
+                None => self.run(&compiled, &text, None, None).await,
+                Some(b) => {
+                    let mut bound = exec::Bound { result_formats: b.result_formats.clone(), ..Default::default() };
+                    bound.tail = exec::bind_tail(&bound);
+                    self.run(&compiled, &text, Some(&bound), None).await
+                }
+            },
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, &text, None)).await,
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
         }

@@ -106,11 +106,11 @@ impl Session {
             NodeEnum::VariableSetStmt(s) => self.set(s, sql).await,
             NodeEnum::VariableShowStmt(s) => self.show(s, sql, described).await,
             NodeEnum::DiscardStmt(d) => self.discard(d, sql).await,
-            NodeEnum::PrepareStmt(p) => self.sql_prepare(p),
-            NodeEnum::ExecuteStmt(e) => self.sql_execute(e, described).await,
+            NodeEnum::PrepareStmt(p) => self.sql_prepare(p).await,
+            NodeEnum::ExecuteStmt(e) => self.sql_execute(e, bound).await,
             NodeEnum::DeallocateStmt(d) => self.sql_deallocate(d),
             NodeEnum::DeclareCursorStmt(d) => self.declare_cursor(d, sql, bound).await,
-            NodeEnum::FetchStmt(f) => self.fetch(f, sql, described).await,
+            NodeEnum::FetchStmt(f) => self.fetch(f, sql, bound).await,
             NodeEnum::ClosePortalStmt(c) => self.close_cursor(c, sql).await,
             NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
             NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
@@ -123,6 +123,10 @@ impl Session {
             NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(sql, bound).await,
             NodeEnum::SelectStmt(_) | NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
                 self.special_statement(statement, sql, bound).await
+            }
+            NodeEnum::LockStmt(_) if !self.transaction.explicit && !self.batch => Err(ExecError::sql("25P01", "LOCK TABLE can only be used in transaction blocks")),
+            NodeEnum::CreateTableAsStmt(c) if matches!(c.query.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::ExecuteStmt(_))) => {
+                Err(ExecError::sql("0A000", "CREATE TABLE AS EXECUTE is not supported through the router").hint("Write the statement itself in place of EXECUTE."))
             }
             _ => self.utility(statement, sql, bound).await,
         }
@@ -267,7 +271,7 @@ impl Session {
     pub async fn on_node(&mut self, node: i32, sql: &str, described: bool) -> Result<Forwarded> {
         let mut work = self.work();
         let mut p = work.lane(node).await?;
-        p.wrote = true;
+        p.wrote |= writes(sql);
         p.lane.put_query(sql);
         let result = match p.lane.conn.flush().await {
             Ok(()) => exec::forward(&mut p.lane, work.client, described, None).await,
@@ -287,6 +291,12 @@ impl Session {
             None => self.on_home(sql).await,
         }
     }
+}
+
+/// Statements of the session's own that change nothing need no part in a commit over several nodes.
+fn writes(sql: &str) -> bool {
+    let word = sql::split::first_keyword(sql).to_ascii_uppercase();
+    !matches!(word.as_str(), "FETCH" | "MOVE" | "CLOSE" | "DECLARE" | "SHOW" | "SET" | "RESET" | "EXPLAIN" | "LISTEN" | "UNLISTEN")
 }
 
 /// Errors that a catalog which has moved on may explain.

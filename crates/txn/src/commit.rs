@@ -62,7 +62,9 @@ impl Transaction {
     }
 
     async fn commit_two_phase(&mut self, identity: &Identity, number: u64) -> Result<(), CommitError> {
-        let decider = self.participants.iter().position(|p| p.wrote).unwrap_or(0);
+        // A node with temporary objects can't prepare; only the session's home lane may have some, so it decides.
+        let kept = self.keep.or(self.home).and_then(|n| self.participants.iter().position(|p| p.wrote && p.lane.node == n));
+        let decider = kept.or_else(|| self.participants.iter().position(|p| p.wrote)).unwrap_or(0);
         self.participants.swap(0, decider);
         let gid = Gid { herd: identity.herd.clone(), decider: self.participants[0].lane.node, router: identity.router, number };
         // Deferred constraints are checked now, so that the decider's own commit can hardly fail.

@@ -10,11 +10,13 @@ pub struct Lane {
     pub conn: PooledConn,
     /// ReadyForQuery that belong to requests put in front: everything up to them is skipped.
     skip: u32,
+    /// Notices of statements run by [`run`](Self::run), whole messages, for whoever wants to pass them on.
+    pub notices: bytes::BytesMut,
 }
 
 impl Lane {
     pub fn new(node: NodeId, conn: PooledConn) -> Self {
-        Lane { node, conn, skip: 0 }
+        Lane { node, conn, skip: 0, notices: Default::default() }
     }
 
     /// Puts SQL in front of what comes next. Its replies are not seen; its error, if any, comes from [`next`](Self::next).
@@ -90,6 +92,7 @@ impl Lane {
                     self.conn.flush().await?;
                 }
                 b'Z' => break,
+                b'N' => self.notices.extend_from_slice(&frame.raw),
                 _ => {}
             }
         }

@@ -28,6 +28,8 @@ pub struct Transaction {
     pub failed: bool,
     /// The session keeps its lane to this node beyond the transaction; it is found in `kept` then.
     pub keep: Option<NodeId>,
+    /// The node that decides where it has a say.
+    pub home: Option<NodeId>,
     pub kept: Option<Lane>,
 }
 
@@ -67,6 +69,15 @@ impl Transaction {
         self.participants.push(Participant { lane, wrote: false });
         let last = self.participants.len() - 1;
         &mut self.participants[last]
+    }
+
+    /// Tells apart what was set inside this transaction; 0: nothing.
+    pub fn settings_mark(&self) -> u64 {
+        let settings = self.history.iter().filter_map(|e| match e {
+            Event::Setting(sql) => Some(sql.as_str()),
+            Event::Savepoint(_) => None,
+        });
+        settings.fold(0, |mark, sql| sql.bytes().fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)))
     }
 
     /// A SET inside the transaction, for nodes that join later.

@@ -7,6 +7,7 @@ use super::options::{CopyOptions, Format};
 
 /// Writes `record`, as a `Splitter` handed it out, with further fields at its end, keeping its line end.
 pub fn append_fields(options: &CopyOptions, record: &[u8], values: &[Option<&str>], out: &mut Vec<u8>) {
+    debug_assert_ne!(options.format, Format::Binary, "append_binary_fields is for tuples");
     let (content, line_end) = cut(options.format, record);
     out.put_slice(content);
     for value in values {

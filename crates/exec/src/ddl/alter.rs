@@ -137,7 +137,9 @@ fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) 
     }
     spread.checks = parts.checks;
     spread.now = parts.now;
-    spread.tag = Some("ALTER TABLE");
+    if parts.home.is_empty() {
+        spread.tag = Some("ALTER TABLE");
+    }
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 

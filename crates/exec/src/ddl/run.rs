@@ -233,7 +233,11 @@ impl<C: Client> Work<'_, C> {
             }
             self.put_back(p).await;
             if let Err(e) = done {
-                self.undo(&begun, n.node, &spread.undo).await;
+                // A concurrent build that failed leaves an invalid index behind; one that was there before is not ours to drop.
+                if !begun.contains(&n.node) && e.code() != "42P07" {
+                    begun.push(n.node);
+                }
+                self.undo(&begun, &spread.undo).await;
                 return Err(if home { e } else { self.on_node(n.node, e) });
             }
         }
@@ -254,11 +258,8 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    /// A concurrent build that failed leaves an invalid index behind, so the node where it failed is among them.
-    async fn undo(&mut self, begun: &[NodeId], failed: NodeId, texts: &[String]) {
-        let concurrent = begun.is_empty().then_some(failed).into_iter();
-        let nodes: Vec<NodeId> = begun.iter().copied().chain(concurrent).collect();
-        for node in nodes {
+    async fn undo(&mut self, nodes: &[NodeId], texts: &[String]) {
+        for &node in nodes {
             let Ok(mut p) = self.lane(node).await else { continue };
             for sql in texts {
                 if let Err(e) = p.lane.run(sql).await {

@@ -16,7 +16,7 @@ pub fn create(cx: &Cx, s: &ast::CreateSeqStmt) -> Decided {
     }
     cx.not_ours(names::table(rv))?;
     // An owner that is a local table is on home only.
-    let options = s.options.iter().filter(|o| owner(o).is_none_or(|table| owned_everywhere(cx, &table))).cloned().collect();
+    let options = s.options.iter().filter(|o| owner(o).is_none_or(|column| column.len() > 1 && owned_everywhere(cx, &column))).cloned().collect();
     // One of that name may be left of a local table's column, whose drop only home saw.
     let elsewhere = deparse(NodeEnum::CreateSeqStmt(ast::CreateSeqStmt { options, if_not_exists: true, ..s.clone() }))?;
     let exhaust = column::exhaust(&quote_literal(&text(names::table(rv))));
@@ -30,11 +30,13 @@ pub fn alter(cx: &Cx, s: &ast::AlterSeqStmt) -> Decided {
     let Some(rv) = &s.sequence else { return Ok(Ddl::Home) };
     let name = names::table(rv);
     cx.not_ours(name)?;
-    let options: Vec<Node> = s.options.iter().filter(|o| owner(o).is_some_and(|table| owned_everywhere(cx, &table))).cloned().collect();
-    if options.is_empty() || cx.find(name).is_none() {
-        return Ok(Ddl::Home);
-    }
-    let elsewhere = deparse(NodeEnum::AlterSeqStmt(ast::AlterSeqStmt { options, ..s.clone() }))?;
+    let owned_by = s.options.iter().filter_map(owner).rfind(|column| owned_everywhere(cx, column));
+    let (Some(column), Some(_)) = (owned_by, cx.find(name)) else { return Ok(Ddl::Home) };
+    let column = match &column[..] {
+        [none] if none == "none" => "NONE".to_string(),
+        parts => parts.iter().map(|p| catalog::quote_ident(p)).collect::<Vec<_>>().join("."),
+    };
+    let elsewhere = format!("ALTER SEQUENCE {} OWNED BY {column}", text(name));
     Ok(Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(cx.sql)], vec![Step::guarded(regclass_exists(name), elsewhere)]))))
 }
 
@@ -45,6 +47,7 @@ fn owner(option: &Node) -> Option<Vec<String>> {
     (d.defname == "owned_by").then(|| names::strings(&l.items).into_iter().map(str::to_string).collect())
 }
 
+/// Every node has the table, or there is none.
 fn owned_everywhere(cx: &Cx, column: &[String]) -> bool {
     let parts: Vec<&str> = column.iter().map(String::as_str).collect();
     match parts.split_last() {
