@@ -149,6 +149,26 @@ impl Compiled {
         Some(out)
     }
 
+    /// For each splice where it starts and ends in the statement, and the length of what replaces it.
+    pub fn splice_lengths(&self, template: Option<&Template>, shard: i32) -> Vec<(usize, usize, usize)> {
+        let length = |s: &plan::Splice, i: usize| {
+            let start = match template {
+                Some(t) => t.offset(self.splices.get(i)?.0),
+                None => s.start,
+            };
+            let d = self.plan.tables[s.table].relation.distribution()?;
+            let alias = s.alias.as_ref().map_or(0, |a| 4 + catalog::quote_ident(a).len());
+            Some((start, start + (s.end - s.start), d.partition(shard).len() + alias))
+        };
+        self.plan.splices.iter().flatten().enumerate().filter_map(|(i, s)| length(s, i)).collect()
+    }
+
+    /// A result may have columns of types whose oids differ from node to node.
+    pub fn may_have_user_types(&self) -> bool {
+        const FIRST_USER_OID: u32 = 16384;
+        self.plan.splices.is_none() || self.plan.tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
+    }
+
     /// The key of the prepared statement for a shard (−1: through the parent).
     /// `settings`: fingerprint of the settings PostgreSQL reads literals under.
     pub fn statement_key(&self, shard: i32, settings: u64, make: impl FnOnce() -> StatementKey) -> StatementKey {

@@ -15,6 +15,7 @@ mod concurrently;
 mod constraint;
 mod create;
 mod drop;
+mod elsewhere;
 mod facts;
 mod grant;
 mod index;
@@ -23,6 +24,7 @@ mod mode;
 mod object;
 mod place;
 mod rename;
+mod rights;
 mod role;
 mod run;
 mod sequence;
@@ -30,11 +32,12 @@ mod steps;
 
 pub use facts::Facts;
 pub use mode::{Mode, changes_catalog};
-pub use steps::{Check, NodeSteps, Spread, Step};
+pub use steps::{Check, NodeSteps, Rights, Spread, Step};
 
 use catalog::Snapshot;
 use plan::Refusal;
 use sql::NodeEnum;
+use sql::ast;
 
 use place::Cx;
 
@@ -100,5 +103,3 @@ fn decide(cx: &Cx) -> Decided {
         _ => object::other(cx),
     }
 }
-
-use sql::ast;

@@ -37,7 +37,7 @@ pub use admin::{AdminCall, AdminDone, recognise};
 pub use client::Client;
 pub use compiled::{Compiled, Epoch};
 pub use copy::bind_tail;
-pub use ddl::{Check, Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify};
+pub use ddl::{Check, Ddl, Facts, Mode, NodeSteps, Rights, Spread, Step, changes_catalog, classify};
 pub use describe::Described;
 pub use error::ExecError;
 pub use herd::{ADMIN_STARTUP, Herd, HerdConfig, catalog_changed, load, load_own};

@@ -82,13 +82,31 @@ impl<C: Client> Work<'_, C> {
         }
         let result = self.finish_route(&mut p, compiled, request).await;
         self.put_back(p).await;
-        result
+        result.map_err(|e| match shard {
+            Some(s) => restore_position(e, compiled, template, s),
+            None => e,
+        })
     }
 
     async fn finish_route(&mut self, p: &mut Participant, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
         p.lane.conn.flush().await?;
-        let fix = (p.lane.node != self.home()).then_some(compiled);
-        forward(&mut p.lane, self.client, request.is_simple(), fix).await
+        let foreign = p.lane.node != self.home();
+        let fields = match foreign && request.is_simple() && compiled.may_have_user_types() {
+            // Types of users' own have other oids there: home's description holds for the client.
+            true => {
+                let described = self.described(compiled, &[]).await;
+                match described {
+                    Ok(d) => d.fields.clone(),
+                    Err(_) => None,
+                }
+            }
+            false => None,
+        };
+        if let Some(fields) = fields {
+            backend::row_description(self.client.out(), &fields);
+            return forward(&mut p.lane, self.client, false, None).await;
+        }
+        forward(&mut p.lane, self.client, request.is_simple(), foreign.then_some(compiled)).await
     }
 }
 
@@ -185,6 +203,25 @@ async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Fr
             }
         }
     }
+}
+
+/// An error's position counts the partition's name; the client's statement has the table's.
+fn restore_position(e: ExecError, compiled: &Compiled, template: Option<&sql::template::Template>, shard: i32) -> ExecError {
+    let mut fields = match &e {
+        ExecError::Pool(pool::PoolError::Server(f)) => (**f).clone(),
+        _ => return e,
+    };
+    let Some(mut position) = fields.get(b'P').and_then(|p| p.parse::<usize>().ok()) else { return e };
+    let mut grown = 0;
+    for (start, end, added) in compiled.splice_lengths(template, shard) {
+        // Bytes and characters are the same up to the first name in nearly every statement; others are off by a few.
+        if position > start + grown + added {
+            grown += added - (end - start).min(added);
+        }
+    }
+    position = position.saturating_sub(grown).max(1);
+    fields.set(b'P', position.to_string());
+    ExecError::Pool(pool::PoolError::Server(Box::new(fields)))
 }
 
 /// Object ids of a node in terms of home: a partition's columns are its table's; what is not known is left out.

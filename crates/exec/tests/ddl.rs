@@ -99,6 +99,9 @@ fn show_spread(s: &Spread, sql: &str) -> String {
     for check in &s.checks {
         let _ = writeln!(out, "  unless {}: {} ({})", check.sql, check.refusal.message, check.refusal.hint.as_deref().unwrap_or_default());
     }
+    if let Some(rights) = &s.rights {
+        let _ = writeln!(out, "  may make things in the schema of the shards: the owner of {}{}", rights.table, rights.new_owner.as_ref().map_or(String::new(), |r| format!(" and {r}")));
+    }
     for (name, value) in s.settings {
         let _ = writeln!(out, "  others: {name} = {value}");
     }

@@ -9,6 +9,8 @@ use wire::{Frame, frame};
 use crate::cancel::{CancelHandle, Settled};
 use crate::client_stream::ClientStream;
 
+/// As PostgreSQL's PQ_SMALL_MESSAGE_LIMIT.
+const SMALL_MESSAGE_MAX: usize = 10_000;
 /// A buffer that grew beyond this is given back when the client is idle.
 const BUFFER_KEPT_MAX: usize = 64 << 10;
 
@@ -50,6 +52,12 @@ impl ClientIo {
 
     /// A message that is already here.
     pub fn buffered(&mut self) -> exec_result::Result<Option<Frame>> {
+        // PQ_SMALL_MESSAGE_LIMIT: messages that carry no data are short.
+        if let Ok(Some((b'S' | b'H' | b'X' | b'C' | b'D' | b'E' | b'c', len))) = frame::peek(&self.rbuf, usize::MAX)
+            && len > SMALL_MESSAGE_MAX
+        {
+            return Err(ExecError::Client(format!("invalid message length {len}")));
+        }
         frame::take(&mut self.rbuf, self.message_bytes_max).map_err(|e| ExecError::Client(e.to_string()))
     }
 

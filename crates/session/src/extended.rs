@@ -26,7 +26,7 @@ impl Session {
                 let p = frontend::parse(frame.body()).map_err(bad)?;
                 self.parse_message(p.name, p.sql, p.types).await
             }
-            b'B' => self.bind(frame),
+            b'B' => self.bind(frame).await,
             b'D' => {
                 let d = frontend::named(frame.body()).map_err(bad)?;
                 self.describe(d.kind, d.name).await
@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// Plans and describes a statement.
-    async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
+    pub async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
         let parsed = match self.parse(sql, &declared) {
             Ok(p) => p,
             Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => return Err(self.syntax_error(sql).await),
@@ -109,7 +109,7 @@ impl Session {
         Ok(Prepared { sql: sql.to_string(), declared, params, fields, parsed, deferred, epoch: self.epoch.snapshot.epoch, context: self.context })
     }
 
-    fn bind(&mut self, frame: &Frame) -> Result<()> {
+    async fn bind(&mut self, frame: &Frame) -> Result<()> {
         let b = frontend::bind(frame.body()).map_err(|e| ExecError::sql("08P01", e.to_string()))?;
         let Some(prepared) = self.statements.get(b.statement).cloned() else {
             return Err(match b.statement {
@@ -140,6 +140,13 @@ impl Session {
         if let Some(f) = b.formats.iter().chain(&b.result_formats).find(|f| !matches!(f, 0 | 1)) {
             return Err(ExecError::sql("22023", format!("unsupported format code: {f}")));
         }
+        for (i, value) in b.values.iter().enumerate() {
+            if let Some(v) = value {
+                crate::values::check(i + 1, b.format(i), prepared.params[i], v)?;
+            }
+        }
+        self.take_epoch();
+        let prepared = if self.transaction.failed { prepared } else { self.current(&prepared).await? };
         let slice = |v: &[u8]| frame.raw.slice_ref(v);
         let bound = Bound {
             types: prepared.params.clone(),

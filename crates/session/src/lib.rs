@@ -24,6 +24,7 @@ mod special;
 mod sql_prepare;
 mod statement;
 mod transaction;
+mod values;
 
 pub use router::{Limits, Router, RouterDefaults};
 pub use serve::serve;

@@ -210,7 +210,11 @@ impl Session {
                 let sql = match wire::frontend::query(frame.body()) {
                     Ok(sql) => sql,
                     Err(e) => {
-                        self.failed(ExecError::sql("08P01", e.to_string())).await?;
+                        let e = match std::str::from_utf8(frame.body()) {
+                            Err(broken) => crate::values::encoding_error(&frame.body()[broken.valid_up_to()..]),
+                            Ok(_) => ExecError::sql("08P01", e.to_string()),
+                        };
+                        self.failed(e).await?;
                         let status = self.status();
                         wire::backend::ready(self.out(), status);
                         return Ok(());
@@ -228,6 +232,9 @@ impl Session {
             b'H' => self.io.send().await,
             b'S' => {
                 *skipping = false;
+                if !frame.body().is_empty() {
+                    self.failed(ExecError::sql("08P01", "invalid message format")).await?;
+                }
                 self.sync().await
             }
             // COPY data after a COPY has failed is passed over.
@@ -250,6 +257,17 @@ impl Session {
         if let Err(ExecError::Client(message)) = result
             && !message.starts_with("connection lost")
         {
+            if message.starts_with("unexpected message type") {
+                ErrorFields::error("08P01", message.clone()).put(self.out(), b'E');
+                ErrorFields::fatal("08P01", "terminating connection because protocol synchronization was lost").put(self.out(), b'E');
+                let _ = self.io.send().await;
+                if self.transaction.active {
+                    self.rollback().await;
+                }
+                self.unpin();
+                self.io.close().await;
+                return;
+            }
             ErrorFields::fatal("08P01", message.clone()).put(self.out(), b'E');
             let _ = self.io.send().await;
         }

@@ -14,6 +14,7 @@ impl Session {
     /// A Query message. Errors are reported here; only a lost client comes back as an error.
     pub async fn query(&mut self, sql: &str) -> Result<()> {
         self.portals.remove("");
+        self.statements.remove("");
         let scs = self.standard_conforming_strings();
         let result = match sql::split::split_statements(sql, scs) {
             Ok(ranges) if ranges.is_empty() => {
@@ -23,11 +24,15 @@ impl Session {
             Ok(ranges) => {
                 self.batch = ranges.len() > 1;
                 let mut result = Ok(());
+                // Nothing of a string runs if any of it can't be read.
+                if self.batch && sql::parse(sql, scs).is_err() {
+                    result = Err(self.syntax_error(sql).await);
+                }
                 for (i, range) in ranges.iter().enumerate() {
-                    result = self.one(&sql[range.clone()], i + 1 == ranges.len()).await;
                     if result.is_err() {
                         break;
                     }
+                    result = self.one(&sql[range.clone()], i + 1 == ranges.len()).await;
                 }
                 self.batch = false;
                 result

@@ -10,24 +10,28 @@ use crate::session::{Result, Session};
 
 impl Session {
     pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt) -> Result<Forwarded> {
-        if self.prepared.contains_key(&p.name) {
+        if self.prepared.contains_key(&p.name) || self.statements.contains_key(&p.name) {
             return Err(ExecError::sql("42P05", format!("prepared statement \"{}\" already exists", p.name)));
         }
         let Some(query) = p.query.as_deref().and_then(|q| q.node.as_ref()) else { return Err(ExecError::internal("PREPARE without a statement")) };
         let types = p.argtypes.iter().map(type_text).collect::<Result<Vec<_>>>()?;
         let text = sql::deparse(query)?;
         // PostgreSQL checks it now.
-        self.work().describe_text(&typed(&text, &types)?, &[]).await?;
+        let typed = typed(&text, &types)?;
+        let kept = self.prepare(&typed, vec![]).await?;
+        self.statements.insert(p.name.clone(), std::sync::Arc::new(kept));
         self.prepared.insert(p.name.clone(), SqlPrepared { sql: text, types });
         Ok(Forwarded { tag: "PREPARE".into(), ..Default::default() })
     }
 
     /// The statement PREPARE kept, with an EXECUTE's arguments in it.
     pub async fn executed_text(&mut self, e: &ast::ExecuteStmt) -> Result<String> {
-        let Some(p) = self.prepared.get(&e.name) else {
-            return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", e.name)));
+        let (text, declared) = match (self.prepared.get(&e.name), self.statements.get(&e.name)) {
+            (Some(p), _) => (p.sql.clone(), p.types.clone()),
+            // One of the extended protocol: they share their names.
+            (None, Some(p)) => (p.sql.clone(), vec![]),
+            (None, None) => return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", e.name))),
         };
-        let (text, declared) = (p.sql.clone(), p.types.clone());
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
         let described = self.work().describe_text(&typed(&text, &declared)?, &[]).await?;
         if described.params.len() != e.params.len() && declared.len() != e.params.len() {
@@ -78,7 +82,8 @@ impl Session {
             self.statements.clear();
             return Ok(Forwarded { tag: "DEALLOCATE ALL".into(), ..Default::default() });
         }
-        if self.prepared.remove(&d.name).is_none() && self.statements.remove(&d.name).is_none() {
+        let (sql, message) = (self.prepared.remove(&d.name), self.statements.remove(&d.name));
+        if sql.is_none() && message.is_none() {
             return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", d.name)));
         }
         Ok(Forwarded { tag: "DEALLOCATE".into(), ..Default::default() })

@@ -92,7 +92,7 @@ impl Lane {
                     self.conn.flush().await?;
                 }
                 b'Z' => break,
-                b'N' => self.notices.extend_from_slice(&frame.raw),
+                b'N' | b'S' => self.notices.extend_from_slice(&frame.raw),
                 _ => {}
             }
         }

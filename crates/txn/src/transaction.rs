@@ -31,6 +31,8 @@ pub struct Transaction {
     /// The node that decides where it has a say.
     pub home: Option<NodeId>,
     pub kept: Option<Lane>,
+    /// Notices and changed parameters that home reported when the transaction ended, for the client.
+    pub reports: bytes::BytesMut,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +167,10 @@ impl Transaction {
     }
 
     pub(crate) fn end(&mut self) {
-        for p in self.participants.drain(..) {
+        for mut p in self.participants.drain(..) {
+            if self.home == Some(p.lane.node) {
+                self.reports.extend_from_slice(&std::mem::take(&mut p.lane.notices));
+            }
             if self.keep == Some(p.lane.node) && !p.lane.conn.is_broken() && p.lane.conn.status() == b'I' {
                 self.kept = Some(p.lane);
             }

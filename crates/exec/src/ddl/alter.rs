@@ -9,7 +9,7 @@ use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, O
 use sql::{NodeEnum, names};
 
 use super::place::{Cx, deparse, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole};
-use super::steps::{Spread, Step};
+use super::steps::{Rights, Spread, Step};
 use super::{Ddl, Decided, column, constraint, index};
 
 pub fn alter_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
@@ -96,6 +96,8 @@ struct Parts {
     mirror: bool,
     identities: bool,
     now: bool,
+    makes_index: bool,
+    new_owner: Option<String>,
 }
 
 fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) -> Decided {
@@ -136,6 +138,9 @@ fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) 
         spread.push_home(column::grant_identities(r));
     }
     spread.checks = parts.checks;
+    if r.distribution().is_some() && (parts.new_owner.is_some() || parts.makes_index) {
+        spread.rights = Some(Rights { table: of_relation(r), new_owner: parts.new_owner });
+    }
     spread.now = parts.now;
     if parts.home.is_empty() {
         spread.tag = Some("ALTER TABLE");
@@ -159,7 +164,11 @@ impl Parts {
         let def = c.def.as_deref().and_then(|d| d.node.as_ref());
         match (subtype(c), def) {
             (T::AtAddColumn, Some(NodeEnum::ColumnDef(d))) => return self.add_column(cx, r, c, d),
-            (T::AtAddConstraint, Some(NodeEnum::Constraint(k))) => constraint::check(cx, r, k, None)?,
+            (T::AtAddConstraint, Some(NodeEnum::Constraint(k))) => {
+                constraint::check(cx, r, k, None)?;
+                self.makes_index |= constraint::makes_index(k);
+            }
+            (T::AtChangeOwner, _) => self.new_owner = c.newowner.as_ref().map(|role| role.rolename.clone()),
             (T::AtAlterColumnType, Some(NodeEnum::ColumnDef(d))) => return self.change_type(cx, r, c, d),
             (T::AtDropColumn, _) => refuse_key(r, &c.name, "dropped")?,
             (T::AtAddIdentity, _) => {

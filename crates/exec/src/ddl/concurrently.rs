@@ -7,8 +7,8 @@ use sql::NodeEnum;
 use sql::ast::{IndexStmt, RangeVar};
 
 use super::facts::truncated;
-use super::place::{Cx, deparse};
-use super::steps::{NodeSteps, Step};
+use super::place::{Cx, deparse, of_relation};
+use super::steps::{NodeSteps, Rights, Step};
 use super::{Ddl, Decided};
 
 /// `s` has a name.
@@ -29,6 +29,7 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     let only = text(IndexStmt { concurrent: false, relation: Some(RangeVar { inh: false, ..rv.clone() }), ..s.clone() })?;
     let mut spread = cx.everywhere(&only);
+    spread.rights = Some(Rights { table: of_relation(table), new_owner: None });
     spread.undo.push(format!("DROP INDEX IF EXISTS {index}"));
     for NodeSteps { node, steps } in &mut spread.nodes {
         for shard in d.group.shards.iter().filter(|shard| shard.node == *node) {

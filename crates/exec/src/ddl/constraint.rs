@@ -25,6 +25,12 @@ pub fn check(cx: &Cx, table: &Relation, c: &ast::Constraint, column: Option<&str
     }
 }
 
+/// PostgreSQL makes an index for it.
+pub fn makes_index(c: &ast::Constraint) -> bool {
+    let kind = ConstrType::try_from(c.contype).unwrap_or(ConstrType::Undefined);
+    matches!(kind, ConstrType::ConstrPrimary | ConstrType::ConstrUnique | ConstrType::ConstrExclusion)
+}
+
 /// Each node can check only its own rows.
 pub fn includes_key(table: &Relation, columns: &[&str], what: &str) -> Result<(), Refusal> {
     let key = key_columns(table);

@@ -6,8 +6,8 @@ use sql::ast::{self, AlterTableType as T, ReindexObjectType};
 use sql::{NodeEnum, names};
 
 use super::alter::subtype;
-use super::place::{Cx, deparse, text, whole};
-use super::steps::Step;
+use super::place::{Cx, deparse, of_relation, text, whole};
+use super::steps::{Rights, Step};
 use super::{Ddl, Decided, concurrently, constraint};
 
 pub fn create(cx: &Cx, s: &ast::IndexStmt) -> Decided {
@@ -34,7 +34,9 @@ pub fn create(cx: &Cx, s: &ast::IndexStmt) -> Decided {
     }
     let tree = NodeEnum::IndexStmt(Box::new(named));
     let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };
-    Ok(Ddl::Nodes(Box::new(cx.everywhere(&sql))))
+    let mut spread = cx.everywhere(&sql);
+    spread.rights = table.distribution().map(|_| Rights { table: of_relation(table), new_owner: None });
+    Ok(Ddl::Nodes(Box::new(spread)))
 }
 
 /// ALTER INDEX on an index of the herd's table.

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use txn::Participant;
 use wire::ErrorFields;
 
+use super::elsewhere::{Elsewhere, bump, holds, is_true, number, restore_setting};
 use super::facts::{self, Answers};
 use super::steps::{NodeSteps, Spread, Step};
 use super::{Ddl, Facts, Mode, changes_catalog, classify, role};
@@ -131,17 +132,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Runs the steps: in the transaction, if there is one.
     async fn spread(&mut self, spread: Spread, answers: &Answers, bump: bool) -> Result<Forwarded> {
-        self.warn(&spread);
-        for check in &spread.checks {
-            for n in &spread.nodes {
-                let mut p = self.lane(n.node).await?;
-                let answer = p.lane.rows(&check.sql).await;
-                self.put_back(p).await;
-                if is_true(&answer?) {
-                    return Err(check.refusal.clone().into());
-                }
-            }
-        }
+        self.prepare(&spread).await?;
         let Spread { nodes, tag, settings, unqualified, now, read_only, .. } = spread;
         let mut nodes = nodes.into_iter();
         let Some(first) = nodes.next() else { return Err(ExecError::internal("a utility statement for no node")) };
@@ -215,7 +206,7 @@ impl<C: Client> Work<'_, C> {
 
     /// On each node outside of a transaction. What was done before a failure is undone.
     async fn each_by_itself(&mut self, spread: Spread) -> Result<Forwarded> {
-        self.warn(&spread);
+        self.prepare(&spread).await?;
         let mut forwarded = Forwarded::default();
         let mut begun = Vec::new();
         for n in &spread.nodes {
@@ -317,9 +308,24 @@ impl<C: Client> Work<'_, C> {
         Err(ExecError::sql("40001", "the catalog of the herd has changed meanwhile").hint("Try again."))
     }
 
-    fn warn(&mut self, spread: &Spread) {
+    /// What comes before anything is changed: the warning, the checks, the privileges.
+    async fn prepare(&mut self, spread: &Spread) -> Result<()> {
         if let Some(warning) = &spread.warning {
             ErrorFields::with_severity("WARNING", "01000", warning.clone()).put(self.client.out(), b'N');
+        }
+        for check in &spread.checks {
+            for n in &spread.nodes {
+                let mut p = self.lane(n.node).await?;
+                let answer = p.lane.rows(&check.sql).await;
+                self.put_back(p).await;
+                if is_true(&answer?) {
+                    return Err(check.refusal.clone().into());
+                }
+            }
+        }
+        match &spread.rights {
+            Some(rights) => self.grant_rights(rights, spread.nodes.iter().map(|n| n.node)).await,
+            None => Ok(()),
         }
     }
 
@@ -333,70 +339,6 @@ impl<C: Client> Work<'_, C> {
         };
         fields.set(b'W', context);
         ExecError::Sql(Box::new(fields))
-    }
-}
-
-/// What runs on a node that is not home.
-struct Elsewhere {
-    steps: Vec<Step>,
-    before: Vec<String>,
-    after: Vec<String>,
-    epoch: Option<i64>,
-    /// The schema that a new object without one goes to.
-    schema: Option<String>,
-}
-
-impl Elsewhere {
-    async fn run(&self, p: &mut Participant) -> Result<()> {
-        if let Some(schema) = &self.schema {
-            let rows = p.lane.rows("SELECT pg_catalog.current_schema()").await?;
-            let here = rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default();
-            if here != *schema {
-                return Err(ExecError::sql("3F000", format!("schema \"{schema}\", which the search path leads to, does not exist on every node"))
-                    .hint("Create the schema on every node, or name another one that exists."));
-            }
-        }
-        for sql in &self.before {
-            p.lane.run(sql).await?;
-        }
-        for step in &self.steps {
-            if holds(p, step).await? {
-                p.lane.run(&step.sql).await?;
-            }
-        }
-        for sql in &self.after {
-            p.lane.run(sql).await?;
-        }
-        if self.epoch.is_some() {
-            p.lane.run(&bump(self.epoch)).await?;
-        }
-        Ok(())
-    }
-}
-
-fn bump(epoch: Option<i64>) -> String {
-    format!("SELECT herd.bump_epoch({})", epoch.map_or_else(String::new, |e| e.to_string()))
-}
-
-async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
-    match &step.guard {
-        Some(guard) => Ok(is_true(&p.lane.rows(&format!("SELECT {guard}")).await?)),
-        None => Ok(true),
-    }
-}
-
-fn is_true(rows: &[catalog::Row]) -> bool {
-    rows.first().and_then(|r| r.first()?.as_deref()) == Some("t")
-}
-
-fn number(rows: &[catalog::Row]) -> Option<i64> {
-    rows.first()?.first()?.as_deref()?.parse().ok()
-}
-
-fn restore_setting(name: &str, value: Option<&str>) -> String {
-    match value {
-        Some(v) => format!("SET LOCAL {name} = {}", catalog::quote_literal(v)),
-        None => format!("SET LOCAL {name} TO DEFAULT"),
     }
 }
 

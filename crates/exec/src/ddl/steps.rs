@@ -35,10 +35,20 @@ pub struct Check {
     pub refusal: Refusal,
 }
 
+/// The statement makes something in the schema of the shards, which takes a privilege that the table's owner may lack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// Quoted and qualified.
+    pub table: String,
+    /// Who is to own the table.
+    pub new_owner: Option<String>,
+}
+
 /// What each node runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     pub checks: Vec<Check>,
+    pub rights: Option<Rights>,
     /// Home first, then in the order of nodes. Home's first step is the statement itself: the client gets its tag and
     /// notices.
     pub nodes: Vec<NodeSteps>,

@@ -45,7 +45,7 @@ impl Session {
         let admin = Login::new("postgres", Secret::None);
         let config = HerdConfig { home: server.target("n1"), admin, default_shards: 4, connect_timeout: Duration::from_secs(5) };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
-        let herd = Arc::new(Herd::new(config, Pools::new(PoolConfig::default()), snapshot, 1));
+        let herd = Arc::new(Herd::new(config, Pools::new(PoolConfig::default()), snapshot, rand::random()));
         Session { herd, login: Login::new(user, Secret::None), settings: Settings::default(), transaction: Transaction::default(), client: Kept::default(), pinned: None, pin: false }
     }
 
@@ -203,6 +203,13 @@ async fn indexes() {
     assert_eq!(alice.code("DROP INDEX CONCURRENTLY orders_note_idx1").await, "0A000");
     alice.good(&["DROP INDEX CONCURRENTLY cc"]).await;
     expect(n, "SELECT to_regclass('cc') IS NULL", "t").await;
+    alice.good(&["ALTER TABLE items ADD UNIQUE (no, order_id)"]).await;
+    n.iter_mut().next().unwrap().simple("GRANT bob TO alice; GRANT CREATE ON SCHEMA public TO bob").await.unwrap();
+    for node in &mut n[1..] {
+        node.simple("GRANT CREATE ON SCHEMA public TO bob").await.unwrap();
+    }
+    alice.good(&["ALTER TABLE orders OWNER TO bob"]).await;
+    expect(n, "SELECT bool_and(relowner = 'bob'::regrole) FROM pg_class WHERE relname ~ '^orders(_\\d)?$'", "t").await;
     alice.transaction.begin("BEGIN", true);
     assert_eq!(alice.ddl("VACUUM").await.unwrap_err().code(), "25001");
     alice.transaction.rollback().await;

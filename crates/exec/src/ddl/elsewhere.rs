@@ -1,0 +1,71 @@
+//! One node's part of a utility statement, and the small things that running any part needs. It does not know what the
+//! other nodes do.
+
+use txn::Participant;
+
+use super::steps::Step;
+use crate::error::{ExecError, Result};
+
+/// What runs on a node that is not home.
+pub struct Elsewhere {
+    pub steps: Vec<Step>,
+    pub before: Vec<String>,
+    pub after: Vec<String>,
+    pub epoch: Option<i64>,
+    /// The schema that a new object without one goes to.
+    pub schema: Option<String>,
+}
+
+impl Elsewhere {
+    pub async fn run(&self, p: &mut Participant) -> Result<()> {
+        if let Some(schema) = &self.schema {
+            let rows = p.lane.rows("SELECT pg_catalog.current_schema()").await?;
+            let here = rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default();
+            if here != *schema {
+                return Err(ExecError::sql("3F000", format!("schema \"{schema}\", which the search path leads to, does not exist on every node"))
+                    .hint("Create the schema on every node, or name another one that exists."));
+            }
+        }
+        for sql in &self.before {
+            p.lane.run(sql).await?;
+        }
+        for step in &self.steps {
+            if holds(p, step).await? {
+                p.lane.run(&step.sql).await?;
+            }
+        }
+        for sql in &self.after {
+            p.lane.run(sql).await?;
+        }
+        if self.epoch.is_some() {
+            p.lane.run(&bump(self.epoch)).await?;
+        }
+        Ok(())
+    }
+}
+
+pub fn bump(epoch: Option<i64>) -> String {
+    format!("SELECT herd.bump_epoch({})", epoch.map_or_else(String::new, |e| e.to_string()))
+}
+
+pub async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
+    match &step.guard {
+        Some(guard) => Ok(is_true(&p.lane.rows(&format!("SELECT {guard}")).await?)),
+        None => Ok(true),
+    }
+}
+
+pub fn is_true(rows: &[catalog::Row]) -> bool {
+    rows.first().and_then(|r| r.first()?.as_deref()) == Some("t")
+}
+
+pub fn number(rows: &[catalog::Row]) -> Option<i64> {
+    rows.first()?.first()?.as_deref()?.parse().ok()
+}
+
+pub fn restore_setting(name: &str, value: Option<&str>) -> String {
+    match value {
+        Some(v) => format!("SET LOCAL {name} = {}", catalog::quote_literal(v)),
+        None => format!("SET LOCAL {name} TO DEFAULT"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Parameter values checked at Bind, as PostgreSQL does, where the router can tell that they are wrong.
+//!
+//! What it can't tell is left to PostgreSQL at Execute.
+
+use exec::ExecError;
+use key::KeyError;
+
+use crate::session::Result;
+
+/// Checks parameter `n` (from 1).
+pub fn check(n: usize, format: i16, type_oid: u32, value: &[u8]) -> Result<()> {
+    if format == 0 {
+        let text = match std::str::from_utf8(value) {
+            Ok(t) => t,
+            Err(e) => return Err(encoding_error(&value[e.valid_up_to()..])),
+        };
+        return match key::parse_text(type_oid, text) {
+            Err(e @ (KeyError::Invalid { .. } | KeyError::OutOfRange { .. })) => Err(ExecError::sql(e.sqlstate(), e.to_string())),
+            _ => Ok(()),
+        };
+    }
+    let Some(width) = width(type_oid) else { return Ok(()) };
+    if value.len() < width {
+        return Err(ExecError::sql("08P01", "insufficient data left in message"));
+    }
+    if value.len() > width {
+        return Err(ExecError::sql("22P03", format!("incorrect binary data format in bind parameter {n}")));
+    }
+    Ok(())
+}
+
+/// `report_invalid_encoding` in mbutils.c: the bytes of the broken character.
+pub fn encoding_error(broken: &[u8]) -> ExecError {
+    let length = match broken.first() {
+        Some(0xC2..=0xDF) => 2,
+        Some(0xE0..=0xEF) => 3,
+        Some(0xF0..=0xF4) => 4,
+        _ => 1,
+    };
+    let bytes: Vec<String> = broken.iter().take(length).map(|b| format!("0x{b:02x}")).collect();
+    ExecError::sql("22021", format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" ")))
+}
+
+/// Bytes of a type of fixed width in binary format.
+fn width(type_oid: u32) -> Option<usize> {
+    match type_oid {
+        16 => Some(1),
+        21 => Some(2),
+        23 | 26 | 700 | 1082 => Some(4),
+        20 | 701 | 1083 | 1114 | 1184 => Some(8),
+        1186 | 2950 => Some(16),
+        _ => None,
+    }
+}
