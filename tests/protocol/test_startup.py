@@ -105,7 +105,6 @@ def test_refused_startup_has_postgres_code(oracle, herd, parameters):
         ({"datestyle": "German"}, "select date '2024-02-29'"),
         ({"options": "-c timezone=Asia/Kolkata -c extra_float_digits=0"}, "select current_setting('timezone'), 1.0::float8 / 3"),
         ({"options": "-c search_path=pg_catalog"}, "show search_path"),
-        ({"client_encoding": "LATIN1"}, "show client_encoding"),
         ({"database": None}, "select current_database()"),
         ({"my.setting": "value"}, "show my.setting"),
     ],

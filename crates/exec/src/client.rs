@@ -19,6 +19,11 @@ pub trait Client: Send {
     /// The next message of a COPY from the client: data, done or fail. Flush and Sync are passed over.
     fn copy_frame(&mut self) -> impl Future<Output = Result<Frame>> + Send;
 
+    /// A node reported a parameter's value.
+    fn parameter(&mut self, report: &Frame) {
+        self.out().extend_from_slice(&report.raw);
+    }
+
     /// The statement runs on this connection from now on: a cancel must reach it.
     fn started(&mut self, _key: CancelKey) {}
 

@@ -3,6 +3,7 @@
 //! It knows neither the client's protocol state nor how a statement was planned; it never holds a whole result.
 
 mod admin;
+mod arrays;
 mod capture;
 mod client;
 mod combine;

@@ -91,6 +91,14 @@ impl<C: Client> Work<'_, C> {
     async fn finish_route(&mut self, p: &mut Participant, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
         p.lane.conn.flush().await?;
         let foreign = p.lane.node != self.home();
+        let described = compiled.described.get().cloned();
+        let arrays = match foreign && !request.is_simple() {
+            true => crate::arrays::columns(&self.epoch.snapshot, described.as_ref().and_then(|d| d.fields.as_deref()), request),
+            false => vec![],
+        };
+        if !arrays.is_empty() {
+            return self.route_arrays(p, &arrays).await;
+        }
         let fields = match foreign && request.is_simple() && compiled.may_have_user_types() {
             // Types of users' own have other oids there: home's description holds for the client.
             true => {
@@ -107,6 +115,24 @@ impl<C: Client> Work<'_, C> {
             return forward(&mut p.lane, self.client, false, None).await;
         }
         forward(&mut p.lane, self.client, request.is_simple(), foreign.then_some(compiled)).await
+    }
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Row by row, for results whose arrays must be rewritten.
+    async fn route_arrays(&mut self, p: &mut Participant, arrays: &crate::arrays::ArrayColumns) -> Result<Forwarded> {
+        let mut done = Forwarded::default();
+        loop {
+            match crate::rows::next(&mut p.lane).await? {
+                crate::rows::Reply::Row(row) => {
+                    self.client.out().extend_from_slice(&crate::arrays::rewrite(&row.raw, arrays));
+                    self.client.relieve().await?;
+                }
+                crate::rows::Reply::Complete(tag) => done.tag = tag,
+                crate::rows::Reply::Done => return Ok(done),
+                crate::rows::Reply::Described(_) => {}
+            }
+        }
     }
 }
 
@@ -163,7 +189,7 @@ pub async fn forward<C: Client>(lane: &mut Lane, client: &mut C, described: bool
                 None => client.out().extend_from_slice(&frame.raw),
             },
             b'N' => client.out().extend_from_slice(&frame.raw),
-            b'S' => client.out().extend_from_slice(&frame.raw),
+            b'S' => client.parameter(&frame),
             b'G' => copy_in(lane, client, &frame).await?,
             b'H' | b'd' | b'c' => {
                 client.out().extend_from_slice(&frame.raw);

@@ -21,7 +21,7 @@ pub fn send(lane: &mut Lane, sql: &str, types: &[u32], formats: &[i16], values: 
 
 /// What a lane says next of its query.
 pub enum Reply {
-    Described(Option<Vec<Field>>),
+    Described(#[allow(dead_code)] Option<Vec<Field>>),
     Row(Frame),
     Complete(String),
     Done,

@@ -84,7 +84,10 @@ impl<C: Client> Work<'_, C> {
                     match value {
                         Value::Known(v) => values.push(v),
                         Value::Impossible => {}
-                        Value::Ask(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                        Value::Ask(text) => {
+                            let asked = self.ask_value(&text, &table.relation, d.key[i]).await;
+                            values.push(asked.map_err(|error| at_literal(error, compiled, request, e))?);
+                        }
                         // A value to be written is coerced by PostgreSQL, as on assignment.
                         Value::Unknown if compiled.plan.kind == plan::StatementKind::Insert => match literal_text(compiled, request, e) {
                             Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
@@ -138,7 +141,7 @@ impl<C: Client> Work<'_, C> {
             };
             let value = match value {
                 Value::Known(v) => v,
-                Value::Ask(text) => self.ask_value(&text, relation, d.key[i]).await?,
+                Value::Ask(text) => self.ask_value(&text, relation, d.key[i]).await.map_err(|error| at_literal(error, compiled, request, e))?,
                 // PostgreSQL refuses the value by itself wherever the row is sent.
                 Value::Impossible | Value::Unknown => return Ok(0),
             };
@@ -239,6 +242,22 @@ fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec
         KeyExpr::ParamArray(n) => array(request, *n, ty),
         KeyExpr::Evaluated(_) => vec![Value::Unknown],
     }
+}
+
+/// The position of an error about a key's value is that of its literal in the client's statement.
+fn at_literal(error: ExecError, compiled: &Compiled, request: &Request, e: &KeyExpr) -> ExecError {
+    let mut fields = error.to_fields();
+    fields.fields.retain(|(code, _)| *code != b'P');
+    if let KeyExpr::Literal { location, .. } = e {
+        let start = match request.literals {
+            Literals::Own => Some(*location),
+            Literals::Template(t) => compiled.literal(*location).and_then(|(i, _)| t.literals().get(i)).map(|l| l.start as usize),
+        };
+        if let Some(before) = start.and_then(|s| request.sql.get(..s)) {
+            fields.set(b'P', (before.chars().count() + 1).to_string());
+        }
+    }
+    ExecError::Sql(Box::new(fields))
 }
 
 /// The value of a literal in this request, as text.

@@ -44,22 +44,32 @@ impl<C: Client> Work<'_, C> {
         formats.extend(s.sort.iter().map(|_| 1));
         let limit = count(s.limit, &bound)?;
         let offset = count(s.offset, &bound)?.unwrap_or(0);
+        let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request);
+        if !arrays.is_empty() && !s.sort.is_empty() {
+            let sql = s.sql.as_ref().ok_or_else(|| ExecError::sql("0A000", "this ORDER BY is not supported over several nodes with arrays of own types in binary format"))?;
+            return self.finish(compiled, request, m, sql, described).await;
+        }
         let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &formats).await?;
         self.describe_to_client(request, described);
-        let sent = if s.sort.is_empty() { self.append(&mut lanes, limit, offset).await } else { self.merge(&mut lanes, s, described, compiled, limit, offset).await };
+        let sent = if s.sort.is_empty() { self.append(&mut lanes, limit, offset, &arrays).await } else { self.merge(&mut lanes, s, described, compiled, limit, offset).await };
         self.abandon(lanes).await;
         Ok(format!("SELECT {}", sent?))
     }
 
-    async fn append(&mut self, lanes: &mut [Participant], limit: Option<u64>, mut offset: u64) -> Result<u64> {
+    async fn append(&mut self, lanes: &mut [Participant], limit: Option<u64>, mut offset: u64, arrays: &crate::arrays::ArrayColumns) -> Result<u64> {
         let mut sent = 0;
+        let home = self.home();
         for p in lanes {
             loop {
                 match rows::next(&mut p.lane).await? {
                     Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
                     Reply::Row(_) if offset > 0 => offset -= 1,
                     Reply::Row(frame) => {
-                        self.client.out().extend_from_slice(&frame.raw);
+                        if arrays.is_empty() || p.lane.node == home {
+                            self.client.out().extend_from_slice(&frame.raw);
+                        } else {
+                            self.client.out().extend_from_slice(&crate::arrays::rewrite(&frame.raw, arrays));
+                        }
                         sent += 1;
                         self.client.relieve().await?;
                     }

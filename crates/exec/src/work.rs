@@ -71,7 +71,13 @@ impl<C: Client> Work<'_, C> {
         participant.lane.conn.tainted |= self.taint;
         let notices = std::mem::take(&mut participant.lane.notices);
         if participant.lane.node == self.home() {
-            self.client.out().extend_from_slice(&notices);
+            let mut notices = notices;
+            while let Ok(Some(f)) = wire::frame::take(&mut notices, 1 << 30) {
+                match f.tag() {
+                    b'S' => self.client.parameter(&f),
+                    _ => self.client.out().extend_from_slice(&f.raw),
+                }
+            }
         }
         if self.transaction.active {
             self.transaction.participants.push(participant);

@@ -1,5 +1,7 @@
 //! A client's socket with its buffers, as the executor needs it. It does not know what messages mean.
 
+use std::collections::BTreeMap;
+
 use bytes::BytesMut;
 use exec::{Client, ExecError};
 use pool::CancelKey;
@@ -22,11 +24,14 @@ pub struct ClientIo {
     message_bytes_max: usize,
     handle: CancelHandle,
     running: bool,
+    /// Parameters as the client was told, and as nodes have reported them since.
+    told: BTreeMap<String, String>,
+    news: BTreeMap<String, String>,
 }
 
 impl ClientIo {
     pub fn new(stream: ClientStream, rbuf: BytesMut, message_bytes_max: usize, handle: CancelHandle) -> Self {
-        ClientIo { stream: Some(stream), rbuf, out: BytesMut::with_capacity(4096), message_bytes_max, handle, running: false }
+        ClientIo { stream: Some(stream), rbuf, out: BytesMut::with_capacity(4096), message_bytes_max, handle, running: false, told: BTreeMap::new(), news: BTreeMap::new() }
     }
 
     /// The next message; `None` when the client closed the connection between messages. Cancel-safe.
@@ -64,6 +69,32 @@ impl ClientIo {
     /// The type of the next message if any of it is here.
     pub fn next_type(&self) -> Option<u8> {
         self.rbuf.first().copied()
+    }
+
+    /// What the client was told at its login.
+    pub fn told(&mut self, parameters: &[(String, String)]) {
+        self.told = parameters.iter().cloned().collect();
+    }
+
+    /// ReadyForQuery, with the parameters that have changed before it, as PostgreSQL reports them.
+    pub fn ready(&mut self, status: u8) {
+        for (name, value) in std::mem::take(&mut self.news) {
+            if self.told.get(&name) != Some(&value) {
+                wire::backend::parameter_status(&mut self.out, &name, &value);
+                self.told.insert(name, value);
+            }
+        }
+        wire::backend::ready(&mut self.out, status);
+    }
+
+    /// Notices go on; reports of parameters wait.
+    pub fn pass_on(&mut self, mut messages: BytesMut) {
+        while let Ok(Some(f)) = frame::take(&mut messages, 1 << 30) {
+            match f.tag() {
+                b'S' => self.parameter(&f),
+                _ => self.out.extend_from_slice(&f.raw),
+            }
+        }
     }
 
     pub fn take_deadlocked(&self) -> bool {
@@ -120,6 +151,12 @@ impl Client for ClientIo {
                 b'X' => return Err(ExecError::Client("client left during COPY".into())),
                 other => return Err(ExecError::Client(format!("unexpected message type 0x{other:02X} during COPY from stdin"))),
             }
+        }
+    }
+
+    fn parameter(&mut self, report: &Frame) {
+        if let Ok((name, value)) = wire::backend::parse_parameter_status(report.body()) {
+            self.news.insert(name.to_string(), value.to_string());
         }
     }
 

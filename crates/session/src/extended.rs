@@ -378,7 +378,7 @@ impl Session {
             self.portals.clear();
         }
         let status = self.status();
-        backend::ready(self.out(), status);
+        self.io.ready(status);
         Ok(())
     }
 }

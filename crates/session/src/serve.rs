@@ -121,6 +121,7 @@ impl Session {
         };
         match result {
             Ok(parameters) => {
+                self.io.told(&parameters);
                 login::greet(self.out(), &parameters, pid, secret);
                 self.io.send().await
             }
@@ -216,7 +217,7 @@ impl Session {
                         };
                         self.failed(e).await?;
                         let status = self.status();
-                        wire::backend::ready(self.out(), status);
+                        self.io.ready(status);
                         return Ok(());
                     }
                 };
@@ -242,7 +243,7 @@ impl Session {
             b'F' => {
                 self.failed(ExecError::sql("0A000", "the function call protocol is not supported").hint("Use SELECT function(…).")).await?;
                 let status = self.status();
-                wire::backend::ready(self.out(), status);
+                self.io.ready(status);
                 Ok(())
             }
             other => {

@@ -44,7 +44,7 @@ impl Session {
             self.failed(e).await?;
         }
         let status = self.status();
-        backend::ready(self.out(), status);
+        self.io.ready(status);
         Ok(())
     }
 

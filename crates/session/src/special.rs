@@ -15,6 +15,8 @@ pub struct Special {
     pub set_config: Vec<String>,
     /// It takes something that belongs to the connection: an advisory lock, a large object.
     pub pins: bool,
+    /// `set_config($1, …)`.
+    pub sets_unknown: bool,
     /// It calls a function of a user's own, which may have set anything.
     pub taints: bool,
 }
@@ -45,7 +47,7 @@ impl<'a> Visit<'a> for Find<'_> {
             match f.args.first().and_then(string) {
                 Some(setting) if !local => self.special.set_config.push(setting.to_ascii_lowercase()),
                 Some(_) => {}
-                None => self.special.taints = true,
+                None => self.special.sets_unknown = true,
             }
         }
         let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_")) && !name.contains("_xact");

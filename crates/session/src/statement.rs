@@ -154,14 +154,20 @@ impl Session {
             return self.utility(statement, sql, bound).await;
         }
         let special = special::special(statement, &self.epoch.snapshot);
+        if special.sets_unknown {
+            // Which setting is in a parameter: the session stays on the connection that has it.
+            self.pin_home();
+        }
         if special.pins {
             self.pin_home();
         }
         let compiled = Arc::new(self.compile(statement, sql, None)?);
-        if !special.set_config.is_empty() && bound.is_none() && compiled.plan.only_home() {
-            let described = self.work().describe_text(sql, &[]).await?;
-            if let Some(fields) = &described.fields {
-                wire::backend::row_description(self.out(), fields);
+        if !special.set_config.is_empty() && bound.is_none_or(|b| b.values.is_empty()) && compiled.plan.only_home() {
+            if bound.is_none() {
+                let described = self.work().describe_text(sql, &[]).await?;
+                if let Some(fields) = &described.fields {
+                    wire::backend::row_description(self.out(), fields);
+                }
             }
             let names: Vec<&str> = special.set_config.iter().map(String::as_str).collect();
             return self.set_and_read(sql, &names, false).await;

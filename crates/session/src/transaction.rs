@@ -137,7 +137,7 @@ impl Session {
     /// What follows the end of a transaction, however it ended.
     async fn ended(&mut self, committed: bool) {
         let reports = std::mem::take(&mut self.transaction.reports);
-        self.out().extend_from_slice(&reports);
+        self.io.pass_on(reports);
         if let Some(lane) = self.transaction.kept.take() {
             self.pinned = Some(lane);
         }

@@ -189,7 +189,7 @@ fn uses_local_type(cx: &Cx) -> bool {
             parts.pop();
         }
         let relation = name_of(&parts).and_then(|name| cx.find(name));
-        relation.is_some_and(|r| !is_herd(r) && r.kind != RelationKind::Sequence && !(is_view(r) && !cx.view_is_local(r)))
+        relation.is_some_and(|r| !is_herd(r) && r.kind != RelationKind::Sequence && (!is_view(r) || cx.view_is_local(r)))
     })
 }
 
