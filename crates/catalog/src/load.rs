@@ -37,7 +37,10 @@ pub async fn load_with<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Resu
 }
 
 /// As [`load_with`], inside a transaction whose own changes are to be seen. The transaction's settings stay as they are.
-pub async fn load_in_transaction<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
+pub async fn load_in_transaction<Q: Query>(
+    q: &mut Q,
+    previous: Option<&Snapshot>,
+) -> Result<Snapshot, CatalogError<Q::Error>> {
     rows(q, "SAVEPOINT herd_load").await?;
     let loaded = load_all(q, previous).await;
     rows(q, "ROLLBACK TO SAVEPOINT herd_load; RELEASE SAVEPOINT herd_load").await?;

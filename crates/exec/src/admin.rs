@@ -90,7 +90,8 @@ fn argument(node: &Node, function: &str) -> Result<(Option<String>, Arg)> {
         _ => (None, Some(node)),
     };
     let unknown = || {
-        ExecError::sql("0A000", format!("{function}() takes constants and parameters as arguments, not expressions")).hint("Write the values themselves.")
+        ExecError::sql("0A000", format!("{function}() takes constants and parameters as arguments, not expressions"))
+            .hint("Write the values themselves.")
     };
     Ok((name, constant(value.ok_or_else(unknown)?).ok_or_else(unknown)?))
 }
@@ -125,15 +126,30 @@ impl AdminCall {
     pub fn with_params(mut self, bound: &Bound) -> Result<Self> {
         for (_, arg) in &mut self.args {
             if let Arg::Param(n) = arg {
-                let value = bound.values.get(*n - 1).ok_or_else(|| ExecError::sql("42P02", format!("there is no parameter ${n}")))?;
+                let value = bound
+                    .values
+                    .get(*n - 1)
+                    .ok_or_else(|| ExecError::sql("42P02", format!("there is no parameter ${n}")))?;
                 *arg = match value {
                     None => Arg::Null,
-                    Some(v) if bound.format(*n - 1) == 0 || matches!(bound.types.get(*n - 1), Some(0 | 25 | 1043 | 19 | 705)) => {
-                        Arg::Text(std::str::from_utf8(v).map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?.to_string())
+                    Some(v)
+                        if bound.format(*n - 1) == 0
+                            || matches!(bound.types.get(*n - 1), Some(0 | 25 | 1043 | 19 | 705)) =>
+                    {
+                        Arg::Text(
+                            std::str::from_utf8(v)
+                                .map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?
+                                .to_string(),
+                        )
                     }
                     Some(v) => match v[..] {
                         [a, b, c, d] => Arg::Text(i32::from_be_bytes([a, b, c, d]).to_string()),
-                        _ => return Err(ExecError::sql("0A000", format!("{}() takes its parameters as text", self.name))),
+                        _ => {
+                            return Err(ExecError::sql(
+                                "0A000",
+                                format!("{}() takes its parameters as text", self.name),
+                            ));
+                        }
                     },
                 };
             }
@@ -161,7 +177,8 @@ impl AdminCall {
             let Some(at) = at else {
                 let what = name.clone().unwrap_or_else(|| format!("argument {}", i + 1));
                 let known: Vec<&str> = parameters.iter().filter_map(|p| p.split('|').next()).collect();
-                return Err(ExecError::sql("42883", format!("{}() does not know {what}", self.name)).hint(&format!("Its arguments are: {}.", known.join(", "))));
+                return Err(ExecError::sql("42883", format!("{}() does not know {what}", self.name))
+                    .hint(&format!("Its arguments are: {}.", known.join(", "))));
             };
             values[at] = (*arg != Arg::Null).then(|| arg.clone());
         }
@@ -177,12 +194,23 @@ impl AdminCall {
 
     /// The table an admin function is about, as written.
     pub fn table(&self) -> Result<String> {
-        let first = self.args.iter().find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation"))).map(|(_, a)| a.clone());
+        let first = self
+            .args
+            .iter()
+            .find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation")))
+            .map(|(_, a)| a.clone());
         self.text(&first, "a table's name")
     }
 
     pub fn distribute_request(&self, schema: &str, name: &str) -> Result<(DistributeRequest, Option<Vec<String>>)> {
-        let v = self.named(&["table_name|table|relation", "distribution_column|column", "distribution_type|strategy", "colocate_with", "shard_count", "bounds"])?;
+        let v = self.named(&[
+            "table_name|table|relation",
+            "distribution_column|column",
+            "distribution_type|strategy",
+            "colocate_with",
+            "shard_count",
+            "bounds",
+        ])?;
         let columns = self.text(&v[1], "a distribution column")?;
         let columns = columns.split(',').map(|c| unquote(c.trim())).collect();
         let strategy = match &v[2] {
@@ -191,23 +219,40 @@ impl AdminCall {
                 "hash" => Strategy::Hash,
                 "range" => Strategy::Range,
                 "list" => Strategy::List,
-                other => return Err(ExecError::sql("22023", format!("unknown strategy \"{other}\"")).hint("The strategies are hash, range and list.")),
+                other => {
+                    return Err(ExecError::sql("22023", format!("unknown strategy \"{other}\""))
+                        .hint("The strategies are hash, range and list."));
+                }
             }),
         };
-        let shard_count = match &v[4] {
-            Some(_) => {
-                let text = self.text(&v[4], "a shard count")?;
-                Some(text.parse().map_err(|_| ExecError::sql("22023", format!("shard_count must be a number, not \"{text}\"")))?)
-            }
-            None => None,
-        };
+        let shard_count =
+            match &v[4] {
+                Some(_) => {
+                    let text = self.text(&v[4], "a shard count")?;
+                    Some(text.parse().map_err(|_| {
+                        ExecError::sql("22023", format!("shard_count must be a number, not \"{text}\""))
+                    })?)
+                }
+                None => None,
+            };
         let colocate_with = v[3].as_ref().map(|_| self.text(&v[3], "a table to colocate with")).transpose()?;
         let bounds = match &v[5] {
             Some(Arg::List(l)) => Some(l.clone()),
             Some(Arg::Text(t)) => Some(t.split(';').map(|b| b.trim().to_string()).collect()),
             _ => None,
         };
-        Ok((DistributeRequest { schema: schema.into(), name: name.into(), columns, strategy, shard_count, colocate_with, bounds: None }, bounds))
+        Ok((
+            DistributeRequest {
+                schema: schema.into(),
+                name: name.into(),
+                columns,
+                strategy,
+                shard_count,
+                colocate_with,
+                bounds: None,
+            },
+            bounds,
+        ))
     }
 
     /// Host, port and database of a node.
@@ -243,4 +288,3 @@ pub fn split_name(name: &str) -> Result<(Option<String>, String)> {
     }
     Err(ExecError::sql("42602", format!("invalid name syntax: \"{name}\"")))
 }
-

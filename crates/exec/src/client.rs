@@ -34,8 +34,6 @@ pub trait Client: Send {
 
     /// Backpressure: sends once enough has gathered.
     fn relieve(&mut self) -> impl Future<Output = Result<()>> + Send {
-        async {
-            if self.out().len() > PENDING_MAX { self.flush().await } else { Ok(()) }
-        }
+        async { if self.out().len() > PENDING_MAX { self.flush().await } else { Ok(()) } }
     }
 }

@@ -16,7 +16,15 @@ use crate::rows::{self, Reply};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    pub async fn combine(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect, functions: &[Combine], sql: &str, described: &Described) -> Result<String> {
+    pub async fn combine(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        m: &MultiSelect,
+        functions: &[Combine],
+        sql: &str,
+        described: &Described,
+    ) -> Result<String> {
         let bound = parameters(request, described);
         let part = &m.parts[0];
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
@@ -27,7 +35,9 @@ impl<C: Client> Work<'_, C> {
         for p in &mut lanes {
             loop {
                 match rows::next(&mut p.lane).await {
-                    Ok(Reply::Row(frame)) => partials.push(backend::parse_data_row(frame.body())?.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect()),
+                    Ok(Reply::Row(frame)) => partials.push(
+                        backend::parse_data_row(frame.body())?.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect(),
+                    ),
                     Ok(Reply::Done) => break,
                     Ok(_) => {}
                     Err(e) => {
@@ -49,7 +59,10 @@ impl<C: Client> Work<'_, C> {
             .map(|i| {
                 let integer = |t: u32| matches!(t, 20 | 21 | 23);
                 let described = fields.get(i)?;
-                if !integer(columns[0].fields.get(i)?.type_oid) || !integer(described.type_oid) || fields.len() != functions.len() {
+                if !integer(columns[0].fields.get(i)?.type_oid)
+                    || !integer(described.type_oid)
+                    || fields.len() != functions.len()
+                {
                     return None;
                 }
                 let value = fold(functions[i], partials.iter().map(|p| p.get(i).cloned().flatten()))?;

@@ -17,17 +17,21 @@ use crate::describe::{Described, PartColumns};
 /// Statements kept; the cache is emptied when it is full.
 const CACHE_MAX: usize = 8192;
 
+/// Context, text and declared parameter types.
+type TextKey = (u64, String, Vec<u32>);
+
 pub struct Epoch {
     pub snapshot: Arc<Snapshot>,
     /// Bounds of each colocation group's shards, side by side as `key::locate` wants them.
     bounds: HashMap<i32, Arc<[Bound]>>,
     templates: Mutex<HashMap<u64, Arc<Compiled>>>,
-    texts: Mutex<HashMap<(u64, String, Vec<u32>), Arc<Compiled>>>,
+    texts: Mutex<HashMap<TextKey, Arc<Compiled>>>,
 }
 
 impl Epoch {
     pub fn new(snapshot: Snapshot) -> Self {
-        let bounds = snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
+        let bounds =
+            snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
         Epoch { snapshot: Arc::new(snapshot), bounds, templates: Mutex::default(), texts: Mutex::default() }
     }
 
@@ -117,11 +121,12 @@ impl Compiled {
     /// Every key literal and splice can be found again in another statement of the template.
     pub fn fits_template(&self) -> bool {
         let wanted = self.plan.tables.iter().flat_map(|t| &t.columns).flatten();
-        wanted.filter_map(|k| match k {
-            KeyExpr::Literal { location, .. } => Some(location),
-            _ => None,
-        })
-        .all(|l| self.literals.contains_key(l))
+        wanted
+            .filter_map(|k| match k {
+                KeyExpr::Literal { location, .. } => Some(location),
+                _ => None,
+            })
+            .all(|l| self.literals.contains_key(l))
             && self.splices.len() == self.plan.splices.as_ref().map_or(0, Vec::len)
     }
 
@@ -166,7 +171,8 @@ impl Compiled {
     /// A result may have columns of types whose oids differ from node to node.
     pub fn may_have_user_types(&self) -> bool {
         const FIRST_USER_OID: u32 = 16384;
-        self.plan.splices.is_none() || self.plan.tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
+        self.plan.splices.is_none()
+            || self.plan.tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
     }
 
     /// The key of the prepared statement for a shard (−1: through the parent).

@@ -22,10 +22,20 @@ use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
     /// Runs a COPY statement. `relation`: the table it names, if it is distributed or a reference table.
-    pub async fn copy(&mut self, copy: &ast::CopyStmt, sql: &str, relation: Option<Arc<Relation>>, query: Option<Compiled>) -> Result<Forwarded> {
+    pub async fn copy(
+        &mut self,
+        copy: &ast::CopyStmt,
+        sql: &str,
+        relation: Option<Arc<Relation>>,
+        query: Option<Compiled>,
+    ) -> Result<Forwarded> {
         if copy.is_program || !copy.filename.is_empty() {
             if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.tables.is_empty()) {
-                return Err(ExecError::sql("0A000", "COPY to or from a server's file or program is not supported for distributed and reference tables").hint("Use STDIN and STDOUT, or psql's \\copy."));
+                return Err(ExecError::sql(
+                    "0A000",
+                    "COPY to or from a server's file or program is not supported for distributed and reference tables",
+                )
+                .hint("Use STDIN and STDOUT, or psql's \\copy."));
             }
             return self.copy_on(self.home(), sql, copy.is_from).await;
         }
@@ -60,14 +70,25 @@ impl<C: Client> Work<'_, C> {
             [] => relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect(),
             ref names => names
                 .iter()
-                .map(|n| relation.column(n).ok_or_else(|| ExecError::sql("42703", format!("column \"{n}\" of relation \"{}\" does not exist", relation.name))))
+                .map(|n| {
+                    relation.column(n).ok_or_else(|| {
+                        ExecError::sql(
+                            "42703",
+                            format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
+                        )
+                    })
+                })
                 .collect::<Result<Vec<_>>>()?,
         };
         self.need_transaction();
         let mut sink = Sink::open(self, relation.clone(), columns.clone(), SinkKind::Copy, &[]).await?;
         if !sink.filled_names().is_empty() && options.format == Format::Binary {
             sink.abort(self).await;
-            return Err(ExecError::sql("0A000", "binary COPY without values for serial or identity columns is not supported").hint("Use text or CSV, or give the values."));
+            return Err(ExecError::sql(
+                "0A000",
+                "binary COPY without values for serial or identity columns is not supported",
+            )
+            .hint("Use text or CSV, or give the values."));
         }
         let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
         if let Err(e) = sink.start_copy(&text).await {
@@ -144,17 +165,29 @@ impl<C: Client> Work<'_, C> {
                 .iter()
                 .map(|n| match relation.column(n) {
                     Some(_) => Ok(catalog::quote_ident(n)),
-                    None => Err(ExecError::sql("42703", format!("column \"{n}\" of relation \"{}\" does not exist", relation.name))),
+                    None => Err(ExecError::sql(
+                        "42703",
+                        format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
+                    )),
                 })
                 .collect::<Result<_>>()?,
         };
-        let query = format!("SELECT {} FROM {}", names.join(", "), catalog::qualified(&relation.schema, &relation.name));
-        let nodes = relation.distribution().map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>()).unwrap_or_default();
+        let query =
+            format!("SELECT {} FROM {}", names.join(", "), catalog::qualified(&relation.schema, &relation.name));
+        let nodes = relation
+            .distribution()
+            .map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>())
+            .unwrap_or_default();
         self.copy_nodes_to(copy, &query, &nodes).await
     }
 
     /// The same query on each node, its COPY data joined into one stream.
-    async fn copy_nodes_to(&mut self, copy: &ast::CopyStmt, query: &str, nodes: &std::collections::BTreeSet<i32>) -> Result<Forwarded> {
+    async fn copy_nodes_to(
+        &mut self,
+        copy: &ast::CopyStmt,
+        query: &str,
+        nodes: &std::collections::BTreeSet<i32>,
+    ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         let query = crate::render::with_now(query, &self.now);
         let mut lanes = Vec::new();
@@ -227,7 +260,11 @@ impl<C: Client> Work<'_, C> {
                 let described = self.described(&query, &[]).await?;
                 let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
                 if options.format == Format::Binary {
-                    return Err(ExecError::sql("0A000", "binary COPY of this query over several nodes is not supported").hint("Use text or CSV."));
+                    return Err(ExecError::sql(
+                        "0A000",
+                        "binary COPY of this query over several nodes is not supported",
+                    )
+                    .hint("Use text or CSV."));
                 }
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
@@ -265,10 +302,15 @@ impl Records {
     }
 }
 
-async fn deliver(options: &CopyOptions, sink: &mut Sink, splitter: &Splitter, preamble_sent: &mut bool, records: &Records, filled: &[String]) -> Result<()> {
-    if !*preamble_sent
-        && let Some(preamble) = splitter.preamble()
-    {
+async fn deliver(
+    options: &CopyOptions,
+    sink: &mut Sink,
+    splitter: &Splitter,
+    preamble_sent: &mut bool,
+    records: &Records,
+    filled: &[String],
+) -> Result<()> {
+    if !*preamble_sent && let Some(preamble) = splitter.preamble() {
         let mut header = preamble.to_vec();
         if !filled.is_empty() && options.format != Format::Binary {
             header.clear();
@@ -333,7 +375,11 @@ impl Consumer for Encoder {
         self.count += 1;
         self.cut();
         if self.held > crate::gather::PARTIAL_BYTES_MAX {
-            return Err(ExecError::sql("54000", "the result of this COPY is too large to be sorted or aggregated in one place").hint("Copy the table itself, or narrow the query."));
+            return Err(ExecError::sql(
+                "54000",
+                "the result of this COPY is too large to be sorted or aggregated in one place",
+            )
+            .hint("Copy the table itself, or narrow the query."));
         }
         Ok(())
     }
@@ -357,7 +403,12 @@ fn copy_text(copy: &ast::CopyStmt, table: Option<(&str, &str, &[String])>, from:
             r.schemaname = schema.to_string();
             r.relname = name.to_string();
         }
-        let unquote = |n: &String| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map(|n| n.replace("\"\"", "\"")).unwrap_or_else(|| n.clone());
+        let unquote = |n: &String| {
+            n.strip_prefix('"')
+                .and_then(|n| n.strip_suffix('"'))
+                .map(|n| n.replace("\"\"", "\""))
+                .unwrap_or_else(|| n.clone())
+        };
         c.attlist = columns.iter().map(|n| sql::build::string(&unquote(n))).collect();
     }
     c.is_from = from;
@@ -367,7 +418,12 @@ fn copy_text(copy: &ast::CopyStmt, table: Option<(&str, &str, &[String])>, from:
 /// The option list of a COPY as text; only the first node writes the header.
 fn option_list(options: &[Node], first: bool) -> Result<String> {
     let mut c = ast::CopyStmt {
-        relation: Some(ast::RangeVar { relname: "t".into(), inh: true, relpersistence: "p".into(), ..Default::default() }),
+        relation: Some(ast::RangeVar {
+            relname: "t".into(),
+            inh: true,
+            relpersistence: "p".into(),
+            ..Default::default()
+        }),
         options: options.to_vec(),
         ..Default::default()
     };
@@ -375,7 +431,10 @@ fn option_list(options: &[Node], first: bool) -> Result<String> {
         c.options.retain(|o| !matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "header"));
     }
     let text = sql::deparse(&NodeEnum::CopyStmt(Box::new(c)))?;
-    let at = text.find("TO STDOUT").map(|i| i + "TO STDOUT".len()).ok_or_else(|| ExecError::internal("COPY options could not be written"))?;
+    let at = text
+        .find("TO STDOUT")
+        .map(|i| i + "TO STDOUT".len())
+        .ok_or_else(|| ExecError::internal("COPY options could not be written"))?;
     Ok(text[at..].to_string())
 }
 

@@ -53,7 +53,10 @@ pub enum Ddl {
     /// On each node by itself: PostgreSQL does not run it in a transaction block.
     Autocommit(Box<Spread>),
     /// `CREATE TABLE … AS` over distributed tables: the empty table on home, then its rows through the router.
-    CreateTableAs { create: String, insert: String },
+    CreateTableAs {
+        create: String,
+        insert: String,
+    },
     Refuse(Refusal),
 }
 

@@ -26,7 +26,12 @@ pub struct PartColumns {
 
 impl<C: Client> Work<'_, C> {
     /// The columns of every part of a read, asked once.
-    pub async fn part_columns(&mut self, compiled: &Compiled, parts: &[plan::Part], params: &[u32]) -> Result<Arc<Vec<PartColumns>>> {
+    pub async fn part_columns(
+        &mut self,
+        compiled: &Compiled,
+        parts: &[plan::Part],
+        params: &[u32],
+    ) -> Result<Arc<Vec<PartColumns>>> {
         if let Some(p) = compiled.parts.get() {
             return Ok(p.clone());
         }
@@ -44,12 +49,14 @@ impl<C: Client> Work<'_, C> {
     /// `format_type` of each column; anonymous rows have none and can't travel as text.
     pub async fn type_names(&mut self, fields: &[Field]) -> Result<Vec<String>> {
         if fields.iter().any(|f| f.type_oid == 2249) {
-            return Err(ExecError::sql("0A000", "anonymous row values are not supported over several nodes").hint("Select the columns by themselves."));
+            return Err(ExecError::sql("0A000", "anonymous row values are not supported over several nodes")
+                .hint("Select the columns by themselves."));
         }
         if fields.is_empty() {
             return Ok(vec![]);
         }
-        let columns: Vec<String> = fields.iter().map(|f| format!("pg_catalog.format_type({}, {})", f.type_oid, f.typmod)).collect();
+        let columns: Vec<String> =
+            fields.iter().map(|f| format!("pg_catalog.format_type({}, {})", f.type_oid, f.typmod)).collect();
         let rows = self.ask_home(&format!("SELECT {}", columns.join(", "))).await?;
         let row = rows.into_iter().next().unwrap_or_default();
         Ok(row.into_iter().map(|t| t.unwrap_or_else(|| "text".into())).collect())
@@ -85,7 +92,13 @@ impl<C: Client> Work<'_, C> {
         self.describe_with(p, false, sql, types).await
     }
 
-    async fn describe_with(&mut self, mut p: txn::Participant, outside: bool, sql: &str, types: &[u32]) -> Result<Described> {
+    async fn describe_with(
+        &mut self,
+        mut p: txn::Participant,
+        outside: bool,
+        sql: &str,
+        types: &[u32],
+    ) -> Result<Described> {
         put::parse(p.lane.conn.out(), "", sql, types);
         put::describe(p.lane.conn.out(), b'S', "");
         put::sync(p.lane.conn.out());

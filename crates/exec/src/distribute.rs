@@ -24,7 +24,14 @@ const CHUNK_ROWS: usize = 20_000;
 
 impl<C: Client> Work<'_, C> {
     /// Runs an admin call. In a transaction of its own it is tried again when the catalog has moved on.
-    pub async fn admin(&mut self, call: AdminCall, search_path: &[String], shards: i32, described: bool, format: i16) -> Result<AdminDone> {
+    pub async fn admin(
+        &mut self,
+        call: AdminCall,
+        search_path: &[String],
+        shards: i32,
+        described: bool,
+        format: i16,
+    ) -> Result<AdminDone> {
         if call.function == AdminFunction::Version {
             let version = format!("pgherd {}", env!("CARGO_PKG_VERSION"));
             return Ok(self.answer(&call, described, version.as_bytes(), vec![], false));
@@ -39,7 +46,9 @@ impl<C: Client> Work<'_, C> {
             AdminFunction::RemoveNode => {
                 let (host, port, _) = call.address()?;
                 let node = snapshot.nodes.iter().find(|n| n.host == host && n.port == port);
-                let id = node.ok_or_else(|| ExecError::sql("42704", format!("node {host}:{port} is not part of the herd")))?.id;
+                let id = node
+                    .ok_or_else(|| ExecError::sql("42704", format!("node {host}:{port} is not part of the herd")))?
+                    .id;
                 (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
             }
             _ => (self.plan_table(&call, &snapshot, search_path, shards).await?, None),
@@ -53,7 +62,14 @@ impl<C: Client> Work<'_, C> {
         Ok(self.answer(&call, described, &text, plan.after_commit, true))
     }
 
-    fn answer(&mut self, call: &AdminCall, described: bool, value: &[u8], after_commit: Vec<String>, changed: bool) -> AdminDone {
+    fn answer(
+        &mut self,
+        call: &AdminCall,
+        described: bool,
+        value: &[u8],
+        after_commit: Vec<String>,
+        changed: bool,
+    ) -> AdminDone {
         if described {
             backend::row_description(self.client.out(), &call.columns());
         }
@@ -80,7 +96,13 @@ impl<C: Client> Work<'_, C> {
         Ok(Arc::new(loaded?))
     }
 
-    async fn plan_table(&mut self, call: &AdminCall, snapshot: &Snapshot, search_path: &[String], shards: i32) -> Result<DistributionPlan> {
+    async fn plan_table(
+        &mut self,
+        call: &AdminCall,
+        snapshot: &Snapshot,
+        search_path: &[String],
+        shards: i32,
+    ) -> Result<DistributionPlan> {
         let (schema, name) = split_name(&call.table()?)?;
         let found = snapshot.resolve(schema.as_deref(), &name, search_path);
         let (schema, name) = match found {
@@ -95,13 +117,21 @@ impl<C: Client> Work<'_, C> {
             }
             let definition = catalog::read_definition(&mut p.lane, &schema, &name).await.map_err(catalog_error)?;
             match call.function {
-                AdminFunction::CreateReferenceTable => catalog::plan_reference(snapshot, &definition).map_err(|r| refused(&r)),
-                AdminFunction::UndistributeTable => catalog::plan_undistribute(snapshot, &definition).map_err(|r| refused(&r)),
+                AdminFunction::CreateReferenceTable => {
+                    catalog::plan_reference(snapshot, &definition).map_err(|r| refused(&r))
+                }
+                AdminFunction::UndistributeTable => {
+                    catalog::plan_undistribute(snapshot, &definition).map_err(|r| refused(&r))
+                }
                 _ => {
                     let (mut request, bounds) = call.distribute_request(&schema, &name)?;
                     if let Some(texts) = bounds {
                         let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
-                        request.bounds = Some(catalog::read_bounds(&mut p.lane, &definition, &request.columns, strategy, &texts).await.map_err(catalog_error)?);
+                        request.bounds = Some(
+                            catalog::read_bounds(&mut p.lane, &definition, &request.columns, strategy, &texts)
+                                .await
+                                .map_err(catalog_error)?,
+                        );
                     }
                     if let Some(other) = request.colocate_with.as_mut().filter(|o| *o != "default" && *o != "none") {
                         let (schema, table) = split_name(other)?;
@@ -122,8 +152,14 @@ impl<C: Client> Work<'_, C> {
     async fn plan_node(&mut self, call: &AdminCall, snapshot: &Snapshot) -> Result<(DistributionPlan, NodeId)> {
         let (host, port, database) = call.address()?;
         let database = database.unwrap_or_else(|| self.herd.config.home.database.clone());
-        let target = pool::NodeTarget { host: host.clone(), port, database: database.clone(), tls: self.herd.config.home.tls.clone() };
-        let mut conn = Conn::connect(&target, &self.herd.config.admin, &ADMIN_STARTUP, self.herd.config.connect_timeout).await?;
+        let target = pool::NodeTarget {
+            host: host.clone(),
+            port,
+            database: database.clone(),
+            tls: self.herd.config.home.tls.clone(),
+        };
+        let mut conn =
+            Conn::connect(&target, &self.herd.config.admin, &ADMIN_STARTUP, self.herd.config.connect_timeout).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         conn.simple(&catalog::bootstrap_node_sql(&snapshot.herd_id)).await?;
@@ -132,7 +168,8 @@ impl<C: Client> Work<'_, C> {
         let read = async {
             let mut definitions: Vec<Definition> = Vec::new();
             for r in snapshot.relations.values().filter(|r| r.distribution().is_some() || r.is_reference()) {
-                definitions.push(catalog::read_definition(&mut p.lane, &r.schema, &r.name).await.map_err(catalog_error)?);
+                definitions
+                    .push(catalog::read_definition(&mut p.lane, &r.schema, &r.name).await.map_err(catalog_error)?);
             }
             Ok::<_, ExecError>(definitions)
         }
@@ -218,14 +255,24 @@ impl<C: Client> Work<'_, C> {
             copy_line(&values, &mut line);
             match &copy.to {
                 CopyTarget::ByKey { group, .. } => {
-                    let keys = row[width..].iter().map(|hex| hex.as_deref().map(decode_hex).transpose()).collect::<Result<Vec<_>>>()?;
-                    let node = match key::locate(group.strategy, &group.key_types, &bounds, &keys).map_err(crate::shards::key_error)? {
+                    let keys = row[width..]
+                        .iter()
+                        .map(|hex| hex.as_deref().map(decode_hex).transpose())
+                        .collect::<Result<Vec<_>>>()?;
+                    let node = match key::locate(group.strategy, &group.key_types, &bounds, &keys)
+                        .map_err(crate::shards::key_error)?
+                    {
                         Located::Shard(s) => group.shards[s].node,
-                        Located::Nowhere => return Err(ExecError::sql("23514", "a row of the table fits none of the shards' bounds").hint("Add a shard with the bound DEFAULT, or widen the bounds.")),
+                        Located::Nowhere => {
+                            return Err(ExecError::sql("23514", "a row of the table fits none of the shards' bounds")
+                                .hint("Add a shard with the bound DEFAULT, or widen the bounds."));
+                        }
                     };
                     data.entry(node).or_default().extend_from_slice(&line);
                 }
-                CopyTarget::Nodes(nodes) => nodes.iter().for_each(|n| data.entry(*n).or_default().extend_from_slice(&line)),
+                CopyTarget::Nodes(nodes) => {
+                    nodes.iter().for_each(|n| data.entry(*n).or_default().extend_from_slice(&line))
+                }
             }
         }
         let mut lanes: Vec<Participant> = Vec::new();
@@ -275,7 +322,11 @@ async fn end_copy(p: &mut Participant) -> Result<()> {
 
 fn decode_hex(hex: &str) -> Result<Vec<u8>> {
     let byte = |i: usize| hex.get(i..i + 2).and_then(|h| u8::from_str_radix(h, 16).ok());
-    (0..hex.len()).step_by(2).map(byte).collect::<Option<Vec<_>>>().ok_or_else(|| ExecError::internal("unreadable key value"))
+    (0..hex.len())
+        .step_by(2)
+        .map(byte)
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| ExecError::internal("unreadable key value"))
 }
 
 /// The rows of a `COPY … TO STDOUT` as a query, with the key's values in binary behind them.

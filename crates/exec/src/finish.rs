@@ -18,7 +18,14 @@ const TEXT_ARRAY: u32 = 1009;
 
 impl<C: Client> Work<'_, C> {
     /// Collects all parts and runs `sql` over them.
-    pub async fn finish(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect, sql: &str, described: &Described) -> Result<String> {
+    pub async fn finish(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        m: &MultiSelect,
+        sql: &str,
+        described: &Described,
+    ) -> Result<String> {
         let bound = parameters(request, described);
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
         let mut arrays = Vec::with_capacity(m.parts.len());
@@ -30,7 +37,14 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Runs `sql` over answers that are already here.
-    pub async fn finish_over(&mut self, compiled: &Compiled, request: &Request<'_>, sql: &str, described: &Described, arrays: &mut [Arrays]) -> Result<String> {
+    pub async fn finish_over(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        sql: &str,
+        described: &Described,
+        arrays: &mut [Arrays],
+    ) -> Result<String> {
         let mut bound = parameters(request, described);
         let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
         let mut sql = render::with_now(sql, &self.now);

@@ -83,7 +83,12 @@ impl Arrays {
 
 impl<C: Client> Work<'_, C> {
     /// The nodes a part concerns.
-    pub async fn part_nodes(&mut self, compiled: &Compiled, request: &Request<'_>, part: &Part) -> Result<BTreeSet<NodeId>> {
+    pub async fn part_nodes(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        part: &Part,
+    ) -> Result<BTreeSet<NodeId>> {
         let mut nodes = BTreeSet::new();
         for t in &part.tables {
             let table = &compiled.plan.tables[*t];
@@ -100,7 +105,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Sends a part to its nodes, all at once; the lanes are returned with their answers still to be read.
-    pub async fn ask_part(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, result_formats: &[i16]) -> Result<Vec<Participant>> {
+    pub async fn ask_part(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        sql: &str,
+        bound: &Bound,
+        result_formats: &[i16],
+    ) -> Result<Vec<Participant>> {
         let sql = render::with_now(sql, &self.now);
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
@@ -135,7 +146,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The rows of a part from all its nodes, as arrays.
-    pub async fn collect(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, width: usize) -> Result<Arrays> {
+    pub async fn collect(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        sql: &str,
+        bound: &Bound,
+        width: usize,
+    ) -> Result<Arrays> {
         let mut arrays = Arrays::new(width);
         let mut lanes = self.ask_part(nodes, sql, bound, &[]).await?;
         let mut failure = None;
@@ -156,8 +173,11 @@ async fn read_into(arrays: &mut Arrays, p: &mut Participant) -> Result<()> {
             Reply::Row(frame) => {
                 arrays.push(&backend::parse_data_row(frame.body())?)?;
                 if arrays.bytes() > PARTIAL_BYTES_MAX {
-                    return Err(ExecError::sql("54000", "the partial results of this statement are too large to be finished in one place")
-                        .hint("Narrow the statement by a condition, or group by the distribution key."));
+                    return Err(ExecError::sql(
+                        "54000",
+                        "the partial results of this statement are too large to be finished in one place",
+                    )
+                    .hint("Narrow the statement by a condition, or group by the distribution key."));
                 }
             }
             Reply::Done => return Ok(()),

@@ -73,7 +73,8 @@ impl Herd {
         if at_least.is_some_and(|e| current.epoch >= e) {
             return Ok(());
         }
-        let mut conn = Conn::connect(&self.config.home, &self.config.admin, &ADMIN_STARTUP, self.config.connect_timeout).await?;
+        let mut conn =
+            Conn::connect(&self.config.home, &self.config.admin, &ADMIN_STARTUP, self.config.connect_timeout).await?;
         let snapshot = load(&mut conn, Some(&current)).await?;
         self.epoch.store(Arc::new(Epoch::new(snapshot)));
         Ok(())
@@ -81,8 +82,11 @@ impl Herd {
 }
 
 /// Settings of the router's own connections: nothing a client sets reaches them.
-pub const ADMIN_STARTUP: [(&str, &str); 3] =
-    [("client_encoding", "UTF8"), ("application_name", "herd router"), ("options", "-c search_path=pg_catalog -c DateStyle=ISO -c IntervalStyle=postgres")];
+pub const ADMIN_STARTUP: [(&str, &str); 3] = [
+    ("client_encoding", "UTF8"),
+    ("application_name", "herd router"),
+    ("options", "-c search_path=pg_catalog -c DateStyle=ISO -c IntervalStyle=postgres"),
+];
 
 pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot> {
     catalog::load_with(q, previous).await.map_err(catalog_error)

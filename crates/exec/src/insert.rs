@@ -15,11 +15,17 @@ use crate::request::Request;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    pub async fn split_insert(&mut self, compiled: &Compiled, request: &Request<'_>, insert: &SplitInsert) -> Result<String> {
+    pub async fn split_insert(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        insert: &SplitInsert,
+    ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         let evaluated = self.evaluate(&compiled.plan.evaluate).await?;
-        let d = insert.relation.distribution().cloned().ok_or_else(|| ExecError::internal("not a distributed table"))?;
+        let d =
+            insert.relation.distribution().cloned().ok_or_else(|| ExecError::internal("not a distributed table"))?;
         let mut nodes: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
         for (i, keys) in insert.keys.iter().enumerate() {
             let shard = self.shard_of_row(compiled, request, &insert.relation, keys, &evaluated).await?;
@@ -33,7 +39,10 @@ impl<C: Client> Work<'_, C> {
         let texts: Vec<(NodeId, String)> = nodes
             .iter()
             .map(|(node, rows)| {
-                let rows: Vec<String> = rows.iter().map(|r| render::with_evaluated(&insert.sql[insert.rows[*r].0..insert.rows[*r].1], &evaluated)).collect();
+                let rows: Vec<String> = rows
+                    .iter()
+                    .map(|r| render::with_evaluated(&insert.sql[insert.rows[*r].0..insert.rows[*r].1], &evaluated))
+                    .collect();
                 (*node, format!("{head}{}{tail}", rows.join(", ")))
             })
             .collect();
@@ -61,7 +70,8 @@ impl<C: Client> Work<'_, C> {
         // RETURNING in the order of VALUES, as plain PostgreSQL has it; ON CONFLICT may have skipped rows, then node by node.
         let whole = answers.iter().zip(nodes.values()).all(|(a, rows)| a.rows.len() == rows.len());
         if whole {
-            let mut ordered: Vec<_> = nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip(&a.rows)).collect();
+            let mut ordered: Vec<_> =
+                nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip(&a.rows)).collect();
             ordered.sort_by_key(|(row, _)| **row);
             for (_, row) in ordered {
                 self.client.out().extend_from_slice(row);

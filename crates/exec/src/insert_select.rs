@@ -18,7 +18,13 @@ use crate::statement::Placed;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    pub async fn insert_select(&mut self, compiled: &Compiled, request: &Request<'_>, i: &InsertSelect, nodes: &BTreeSet<i32>) -> Result<String> {
+    pub async fn insert_select(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        i: &InsertSelect,
+        nodes: &BTreeSet<i32>,
+    ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         let bound = parameters(request, &described);
@@ -29,11 +35,18 @@ impl<C: Client> Work<'_, C> {
         }
         if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
             // The source is read outside the transaction's own connections, so it would miss what they did.
-            return Err(ExecError::sql("0A000", "INSERT … SELECT between different shards is not supported in a transaction that has already written")
-                .hint("Run it first in the transaction, or by itself."));
+            return Err(ExecError::sql(
+                "0A000",
+                "INSERT … SELECT between different shards is not supported in a transaction that has already written",
+            )
+            .hint("Run it first in the transaction, or by itself."));
         }
         let source = self.source(i, &bound.types).await?;
-        let kind = if i.tail.is_empty() { SinkKind::Copy } else { SinkKind::Insert { head: i.head.clone(), tail: i.tail.clone(), returning: i.returning } };
+        let kind = if i.tail.is_empty() {
+            SinkKind::Copy
+        } else {
+            SinkKind::Insert { head: i.head.clone(), tail: i.tail.clone(), returning: i.returning }
+        };
         self.need_transaction();
         let mut sink = Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats()).await?;
         // The source's rows are text, whatever the client wants of RETURNING.
@@ -70,7 +83,8 @@ impl<C: Client> Work<'_, C> {
         if fields.iter().zip(&targets).all(|(f, c)| f.type_oid == c.type_oid) {
             return Ok(compiled);
         }
-        let casts: Vec<String> = targets.iter().enumerate().map(|(n, c)| format!("s.c{n}::{}", without_modifier(&c.type_name))).collect();
+        let casts: Vec<String> =
+            targets.iter().enumerate().map(|(n, c)| format!("s.c{n}::{}", without_modifier(&c.type_name))).collect();
         let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
@@ -86,7 +100,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Runs a read on connections of its own; its rows go to the consumer.
-    pub async fn read_into<R: Consumer>(&mut self, source: &Compiled, request: &Request<'_>, consumer: &mut R) -> Result<()> {
+    pub async fn read_into<R: Consumer>(
+        &mut self,
+        source: &Compiled,
+        request: &Request<'_>,
+        consumer: &mut R,
+    ) -> Result<()> {
         let mut reading = txn::Transaction::default();
         let (mut pinned, mut pin) = (None, false);
         let mut capture = Capture::new(consumer);

@@ -22,7 +22,13 @@ pub struct Answer {
 
 impl<C: Client> Work<'_, C> {
     /// Sends a text to nodes in one transaction; rows go to the client as they come. The rows counted are returned.
-    pub async fn everywhere(&mut self, nodes: &BTreeSet<NodeId>, sql: &str, bound: &Bound, request: &Request<'_>) -> Result<u64> {
+    pub async fn everywhere(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        sql: &str,
+        bound: &Bound,
+        request: &Request<'_>,
+    ) -> Result<u64> {
         let texts: Vec<(NodeId, String)> = nodes.iter().map(|n| (*n, sql.to_string())).collect();
         let mut lanes = self.write(&texts, bound, request).await?;
         let mut count = 0;
@@ -40,7 +46,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Sends each node its own text. More than one node, and a transaction is needed.
-    pub async fn write(&mut self, texts: &[(NodeId, String)], bound: &Bound, request: &Request<'_>) -> Result<Vec<Participant>> {
+    pub async fn write(
+        &mut self,
+        texts: &[(NodeId, String)],
+        bound: &Bound,
+        request: &Request<'_>,
+    ) -> Result<Vec<Participant>> {
         if texts.len() > 1 {
             self.need_transaction();
         }

@@ -11,7 +11,14 @@ use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
     /// Opens a named portal on a node and reads its first rows. There must be a transaction.
-    pub async fn portal_open(&mut self, node: i32, name: &str, compiled: &Compiled, request: &Request<'_>, rows_max: i32) -> Result<Forwarded> {
+    pub async fn portal_open(
+        &mut self,
+        node: i32,
+        name: &str,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        rows_max: i32,
+    ) -> Result<Forwarded> {
         let Some(bound) = request.bound else { return Err(crate::ExecError::internal("a portal without Bind")) };
         let mut p = self.lane(node).await?;
         p.wrote |= compiled.plan.writes;

@@ -16,7 +16,13 @@ use crate::request::{Bound, Request};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    pub async fn reference_write(&mut self, compiled: &Compiled, request: &Request<'_>, w: &ReferenceWrite, verb: &str) -> Result<String> {
+    pub async fn reference_write(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        w: &ReferenceWrite,
+        verb: &str,
+    ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         let bound = parameters(request, &described);
@@ -24,7 +30,8 @@ impl<C: Client> Work<'_, C> {
         let others: BTreeSet<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         match (&w.everywhere, &w.by_rows) {
             (Ok(sql), _) => {
-                let texts: Vec<(NodeId, String)> = std::iter::once(home).chain(others).map(|n| (n, sql.clone())).collect();
+                let texts: Vec<(NodeId, String)> =
+                    std::iter::once(home).chain(others).map(|n| (n, sql.clone())).collect();
                 let mut lanes = self.write(&texts, &bound, request).await?;
                 self.describe_to_client(request, &described);
                 let mut count = 0;
@@ -51,7 +58,15 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Values that could differ from node to node are computed once, on home; the others get the finished rows.
-    async fn by_rows(&mut self, request: &Request<'_>, w: &ReferenceWrite, sql: &str, bound: &Bound, described: &crate::Described, others: BTreeSet<NodeId>) -> Result<String> {
+    async fn by_rows(
+        &mut self,
+        request: &Request<'_>,
+        w: &ReferenceWrite,
+        sql: &str,
+        bound: &Bound,
+        described: &crate::Described,
+        others: BTreeSet<NodeId>,
+    ) -> Result<String> {
         let stored: Vec<_> = w.relation.columns.iter().filter(|c| !c.generated).collect();
         let names: Vec<String> = stored.iter().map(|c| catalog::quote_ident(&c.name)).collect();
         let types: Vec<String> = stored.iter().map(|c| c.type_name.clone()).collect();
@@ -82,17 +97,23 @@ impl<C: Client> Work<'_, C> {
         }
         let count = arrays.rows;
         let values = arrays.finish();
-        let rows = Bound { types: vec![1009; values.len()], formats: vec![0; values.len()], values, ..Default::default() };
+        let rows =
+            Bound { types: vec![1009; values.len()], formats: vec![0; values.len()], values, ..Default::default() };
         let table = catalog::qualified(&w.relation.schema, &w.relation.name);
         let source = render::unnest(1, &types);
-        let copy = format!("INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM {source} AS p", names.join(", "));
+        let copy =
+            format!("INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM {source} AS p", names.join(", "));
         let plain = Request::simple(&copy);
         if !others.is_empty() {
             self.everywhere(&others, &copy, &rows, &plain).await?;
         }
         if w.returning {
             let list = w.returning_list.as_ref().ok_or_else(|| ExecError::internal("RETURNING without a list"))?;
-            let all = format!("SELECT {list} FROM {source} AS {} ({})", catalog::quote_ident(&w.relation.name), names.join(", "));
+            let all = format!(
+                "SELECT {list} FROM {source} AS {} ({})",
+                catalog::quote_ident(&w.relation.name),
+                names.join(", ")
+            );
             let mut lanes = self.ask_part(&home, &all, &rows, request.result_formats()).await?;
             self.describe_to_client(request, described);
             for p in &mut lanes {

@@ -10,7 +10,8 @@ pub fn with_evaluated(sql: &str, values: &[Option<String>]) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
     while let Some(at) = rest.find("'%e") {
-        let number = rest[at + 3..].split_once("%'").and_then(|(n, _)| Some((n, values.get(n.parse::<usize>().ok()?)?)));
+        let number =
+            rest[at + 3..].split_once("%'").and_then(|(n, _)| Some((n, values.get(n.parse::<usize>().ok()?)?)));
         match number {
             Some((digits, value)) => {
                 out.push_str(&rest[..at]);
@@ -41,7 +42,8 @@ pub fn with_part(sql: &str, n: usize, source: &str, types: &[String]) -> String 
 /// Rows of text arrays, from parameter `first` on, as a subquery with columns `c0`, `c1`, ….
 pub fn unnest(first: usize, types: &[String]) -> String {
     let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("x.v{i}::{t} AS c{i}")).collect();
-    let params: Vec<String> = (0..types.len()).map(|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", first + i)).collect();
+    let params: Vec<String> =
+        (0..types.len()).map(|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", first + i)).collect();
     let names: Vec<String> = (0..types.len()).map(|i| format!("v{i}")).collect();
     format!("(SELECT {} FROM ROWS FROM ({}) AS x({}))", columns.join(", "), params.join(", "), names.join(", "))
 }

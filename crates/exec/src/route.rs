@@ -24,7 +24,13 @@ pub struct Forwarded {
 
 impl<C: Client> Work<'_, C> {
     /// The whole statement on one node; `shard`: name that shard's partitions instead of the parents.
-    pub async fn route(&mut self, compiled: &Compiled, request: &Request<'_>, node: i32, shard: Option<i32>) -> Result<Forwarded> {
+    pub async fn route(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        node: i32,
+        shard: Option<i32>,
+    ) -> Result<Forwarded> {
         let shard = shard.filter(|_| compiled.plan.splices.is_some() && !compiled.plan.tables.is_empty());
         let mut p = self.lane(node).await?;
         p.wrote |= compiled.plan.writes;
@@ -49,7 +55,10 @@ impl<C: Client> Work<'_, C> {
                 let epoch = self.epoch.snapshot.epoch;
                 let make = || {
                     let text = shard.and_then(spliced);
-                    StatementKey::of(&format!("{settings:x} {epoch} {}", text.as_deref().unwrap_or(request.sql)), &types)
+                    StatementKey::of(
+                        &format!("{settings:x} {epoch} {}", text.as_deref().unwrap_or(request.sql)),
+                        &types,
+                    )
                 };
                 let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
                 match p.lane.conn.statements.get(&key) {
@@ -88,12 +97,21 @@ impl<C: Client> Work<'_, C> {
         })
     }
 
-    async fn finish_route(&mut self, p: &mut Participant, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
+    async fn finish_route(
+        &mut self,
+        p: &mut Participant,
+        compiled: &Compiled,
+        request: &Request<'_>,
+    ) -> Result<Forwarded> {
         p.lane.conn.flush().await?;
         let foreign = p.lane.node != self.home();
         let described = compiled.described.get().cloned();
         let arrays = match foreign && !request.is_simple() {
-            true => crate::arrays::columns(&self.epoch.snapshot, described.as_ref().and_then(|d| d.fields.as_deref()), request),
+            true => crate::arrays::columns(
+                &self.epoch.snapshot,
+                described.as_ref().and_then(|d| d.fields.as_deref()),
+                request,
+            ),
             false => vec![],
         };
         if !arrays.is_empty() {
@@ -138,7 +156,12 @@ impl<C: Client> Work<'_, C> {
 
 /// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
 /// `described`: RowDescription goes to the client too. `fix`: object ids in it are this node's and must become home's.
-pub async fn forward<C: Client>(lane: &mut Lane, client: &mut C, described: bool, fix: Option<&Compiled>) -> Result<Forwarded> {
+pub async fn forward<C: Client>(
+    lane: &mut Lane,
+    client: &mut C,
+    described: bool,
+    fix: Option<&Compiled>,
+) -> Result<Forwarded> {
     lane.settle_before().await?;
     let mut done = Forwarded::default();
     let mut error: Option<ErrorFields> = None;
@@ -232,7 +255,12 @@ async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Fr
 }
 
 /// An error's position counts the partition's name; the client's statement has the table's.
-fn restore_position(e: ExecError, compiled: &Compiled, template: Option<&sql::template::Template>, shard: i32) -> ExecError {
+fn restore_position(
+    e: ExecError,
+    compiled: &Compiled,
+    template: Option<&sql::template::Template>,
+    shard: i32,
+) -> ExecError {
     let mut fields = match &e {
         ExecError::Pool(pool::PoolError::Server(f)) => (**f).clone(),
         _ => return e,
@@ -258,7 +286,11 @@ fn localize(fields: &mut [backend::Field], compiled: &Compiled) {
     };
     for f in fields {
         match one {
-            Some(r) if f.table_oid != 0 && r.column(&f.name).is_some_and(|c| r.columns[c].type_oid == f.type_oid || f.type_oid >= 16384) => {
+            Some(r)
+                if f.table_oid != 0
+                    && r.column(&f.name)
+                        .is_some_and(|c| r.columns[c].type_oid == f.type_oid || f.type_oid >= 16384) =>
+            {
                 f.table_oid = r.oid;
                 if f.type_oid >= 16384
                     && let Some(c) = r.column(&f.name)

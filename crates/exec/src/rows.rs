@@ -9,7 +9,14 @@ use wire::{ErrorFields, Frame, put};
 use crate::error::Result;
 
 /// Sends a query by the extended protocol, unnamed, without waiting.
-pub fn send(lane: &mut Lane, sql: &str, types: &[u32], formats: &[i16], values: &[Option<Bytes>], result_formats: &[i16]) {
+pub fn send(
+    lane: &mut Lane,
+    sql: &str,
+    types: &[u32],
+    formats: &[i16],
+    values: &[Option<Bytes>],
+    result_formats: &[i16],
+) {
     let out = lane.conn.out();
     put::parse(out, "", sql, types);
     put::bind(out, "", "", formats, values.iter().map(|v| v.as_deref()), result_formats);

@@ -49,7 +49,8 @@ impl<C: Client> Work<'_, C> {
                     for s in &shards {
                         nodes.insert(d.group.shards[*s].node);
                     }
-                    let number = (shards.len() == 1).then(|| d.group.shards[*shards.iter().next().unwrap_or(&0)].number);
+                    let number =
+                        (shards.len() == 1).then(|| d.group.shards[*shards.iter().next().unwrap_or(&0)].number);
                     one &= number.is_some() && (i == 0 || number == shard);
                     shard = number;
                 }
@@ -66,7 +67,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Positions of the shards one use of a table is restricted to; `None`: all.
-    pub async fn shards_of(&mut self, compiled: &Compiled, request: &Request<'_>, table: &TableKeys) -> Result<Option<BTreeSet<usize>>> {
+    pub async fn shards_of(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        table: &TableKeys,
+    ) -> Result<Option<BTreeSet<usize>>> {
         let Some(d) = table.relation.distribution() else { return Ok(None) };
         if table.columns.is_empty() || table.columns.first().is_none_or(Vec::is_empty) {
             return Ok(None);
@@ -89,10 +95,12 @@ impl<C: Client> Work<'_, C> {
                             values.push(asked.map_err(|error| at_literal(error, compiled, request, e))?);
                         }
                         // A value to be written is coerced by PostgreSQL, as on assignment.
-                        Value::Unknown if compiled.plan.kind == plan::StatementKind::Insert => match literal_text(compiled, request, e) {
-                            Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
-                            None => return Ok(None),
-                        },
+                        Value::Unknown if compiled.plan.kind == plan::StatementKind::Insert => {
+                            match literal_text(compiled, request, e) {
+                                Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                                None => return Ok(None),
+                            }
+                        }
                         Value::Unknown => return Ok(None),
                     }
                 }
@@ -100,16 +108,21 @@ impl<C: Client> Work<'_, C> {
             if known.len().saturating_mul(values.len()) > ALTERNATIVES_MAX {
                 return Ok(None);
             }
-            known = known.iter().flat_map(|k| values.iter().map(move |v| [k.clone(), vec![v.clone()]].concat())).collect();
+            known =
+                known.iter().flat_map(|k| values.iter().map(move |v| [k.clone(), vec![v.clone()]].concat())).collect();
         }
         let mut shards = BTreeSet::new();
         for values in &known {
             if values.len() == d.key.len() {
-                if let Located::Shard(s) = key::locate(d.group.strategy, &d.group.key_types, &bounds, values).map_err(key_error)? {
+                if let Located::Shard(s) =
+                    key::locate(d.group.strategy, &d.group.key_types, &bounds, values).map_err(key_error)?
+                {
                     shards.insert(s);
                 }
             } else if !values.is_empty() {
-                shards.extend(key::locate_prefix(d.group.strategy, &d.group.key_types, &bounds, values).map_err(key_error)?);
+                shards.extend(
+                    key::locate_prefix(d.group.strategy, &d.group.key_types, &bounds, values).map_err(key_error)?,
+                );
             } else {
                 return Ok(None);
             }
@@ -122,7 +135,14 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The shard a row to be written belongs to, as a position in the group.
-    pub async fn shard_of_row(&mut self, compiled: &Compiled, request: &Request<'_>, relation: &Relation, keys: &[KeyExpr], evaluated: &[Option<String>]) -> Result<usize> {
+    pub async fn shard_of_row(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        relation: &Relation,
+        keys: &[KeyExpr],
+        evaluated: &[Option<String>],
+    ) -> Result<usize> {
         let d = relation.distribution().ok_or_else(|| ExecError::internal("not a distributed table"))?;
         let mut values = Vec::with_capacity(keys.len());
         for (i, e) in keys.iter().enumerate() {
@@ -141,7 +161,10 @@ impl<C: Client> Work<'_, C> {
             };
             let value = match value {
                 Value::Known(v) => v,
-                Value::Ask(text) => self.ask_value(&text, relation, d.key[i]).await.map_err(|error| at_literal(error, compiled, request, e))?,
+                Value::Ask(text) => self
+                    .ask_value(&text, relation, d.key[i])
+                    .await
+                    .map_err(|error| at_literal(error, compiled, request, e))?,
                 // PostgreSQL refuses the value by itself wherever the row is sent.
                 Value::Impossible | Value::Unknown => return Ok(0),
             };
@@ -153,7 +176,9 @@ impl<C: Client> Work<'_, C> {
                 None => None,
             });
         }
-        match key::locate(d.group.strategy, &d.group.key_types, &self.epoch.bounds(d.group.id), &values).map_err(key_error)? {
+        match key::locate(d.group.strategy, &d.group.key_types, &self.epoch.bounds(d.group.id), &values)
+            .map_err(key_error)?
+        {
             Located::Shard(s) => Ok(s),
             // "no partition of relation found for row" comes from any node.
             Located::Nowhere => Ok(0),
@@ -251,7 +276,9 @@ fn at_literal(error: ExecError, compiled: &Compiled, request: &Request, e: &KeyE
     if let KeyExpr::Literal { location, .. } = e {
         let start = match request.literals {
             Literals::Own => Some(*location),
-            Literals::Template(t) => compiled.literal(*location).and_then(|(i, _)| t.literals().get(i)).map(|l| l.start as usize),
+            Literals::Template(t) => {
+                compiled.literal(*location).and_then(|(i, _)| t.literals().get(i)).map(|l| l.start as usize)
+            }
         };
         if let Some(before) = start.and_then(|s| request.sql.get(..s)) {
             fields.set(b'P', (before.chars().count() + 1).to_string());

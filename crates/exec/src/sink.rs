@@ -21,7 +21,11 @@ use crate::work::Work;
 pub enum SinkKind {
     Copy,
     /// `INSERT INTO t (…)` … `ON CONFLICT … RETURNING …`
-    Insert { head: String, tail: String, returning: bool },
+    Insert {
+        head: String,
+        tail: String,
+        returning: bool,
+    },
 }
 
 /// Rows of one INSERT batch.
@@ -58,7 +62,13 @@ struct Sequence {
 
 impl Sink {
     /// Opens lanes in the transaction to every node that may get rows.
-    pub async fn open<C: Client>(work: &mut Work<'_, C>, relation: Arc<Relation>, mut columns: Vec<usize>, kind: SinkKind, result_formats: &[i16]) -> Result<Sink> {
+    pub async fn open<C: Client>(
+        work: &mut Work<'_, C>,
+        relation: Arc<Relation>,
+        mut columns: Vec<usize>,
+        kind: SinkKind,
+        result_formats: &[i16],
+    ) -> Result<Sink> {
         let given = columns.len();
         let mut sequences = Vec::new();
         if relation.distribution().is_some() || relation.is_reference() {
@@ -77,11 +87,18 @@ impl Sink {
             Placement::Reference => (snapshot.nodes.iter().map(|n| n.id).collect(), vec![], Arc::from([])),
             Placement::Distributed(d) => {
                 let nodes: std::collections::BTreeSet<NodeId> = d.group.shards.iter().map(|s| s.node).collect();
-                let key = d.key.iter().map(|k| columns.iter().position(|c| c == k).unwrap_or(usize::MAX)).collect::<Vec<_>>();
+                let key =
+                    d.key.iter().map(|k| columns.iter().position(|c| c == k).unwrap_or(usize::MAX)).collect::<Vec<_>>();
                 for (k, at) in d.key.iter().zip(&key) {
                     let column = &relation.columns[*k];
                     if *at == usize::MAX && column.default.is_some() {
-                        return Err(ExecError::sql("0A000", format!("the distribution key \"{}\" must be given here: its default is computed row by row", column.name)));
+                        return Err(ExecError::sql(
+                            "0A000",
+                            format!(
+                                "the distribution key \"{}\" must be given here: its default is computed row by row",
+                                column.name
+                            ),
+                        ));
                     }
                 }
                 (nodes.into_iter().collect(), key, work.epoch.bounds(d.group.id))
@@ -89,7 +106,22 @@ impl Sink {
         };
         let home = snapshot.home;
         let source = (work.herd.pools.clone(), work.herd.target(snapshot, home)?, work.login.clone());
-        let mut sink = Sink { relation, columns, given, key, bounds, lanes: vec![], batches: vec![], kind, result_formats: result_formats.to_vec(), returned: vec![], count: 0, home, sequences, source };
+        let mut sink = Sink {
+            relation,
+            columns,
+            given,
+            key,
+            bounds,
+            lanes: vec![],
+            batches: vec![],
+            kind,
+            result_formats: result_formats.to_vec(),
+            returned: vec![],
+            count: 0,
+            home,
+            sequences,
+            source,
+        };
         for node in nodes {
             let mut p = work.lane(node).await?;
             p.wrote = true;
@@ -153,8 +185,13 @@ impl Sink {
             if s.values.is_empty() {
                 let (pools, target, login) = &self.source;
                 let mut conn = pools.get(target, login).await?;
-                let sql = format!("SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})", catalog::quote_literal(&s.name), s.batch);
-                s.values = conn.simple(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+                let sql = format!(
+                    "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})",
+                    catalog::quote_literal(&s.name),
+                    s.batch
+                );
+                s.values =
+                    conn.simple(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
                 s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
             }
             values.push(s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?);
@@ -194,10 +231,16 @@ impl Sink {
                 }
             });
         }
-        match key::locate(d.group.strategy, &d.group.key_types, &self.bounds, &values).map_err(crate::shards::key_error)? {
+        match key::locate(d.group.strategy, &d.group.key_types, &self.bounds, &values)
+            .map_err(crate::shards::key_error)?
+        {
             Located::Shard(s) => {
                 let node = d.group.shards[s].node;
-                let at = self.lanes.iter().position(|p| p.lane.node == node).ok_or_else(|| ExecError::internal("a shard without a lane"))?;
+                let at = self
+                    .lanes
+                    .iter()
+                    .position(|p| p.lane.node == node)
+                    .ok_or_else(|| ExecError::internal("a shard without a lane"))?;
                 Ok(at..at + 1)
             }
             Located::Nowhere => Ok(0..1),
@@ -251,7 +294,11 @@ impl Sink {
         let types: Vec<String> = self.columns.iter().map(|c| self.relation.columns[*c].type_name.clone()).collect();
         let head = match self.given == self.columns.len() {
             true => head.clone(),
-            false => format!("INSERT INTO {} ({})", catalog::qualified(&self.relation.schema, &self.relation.name), self.column_names().join(", ")),
+            false => format!(
+                "INSERT INTO {} ({})",
+                catalog::qualified(&self.relation.schema, &self.relation.name),
+                self.column_names().join(", ")
+            ),
         };
         let sql = format!("{head} SELECT * FROM {} AS p {tail}", render::unnest(1, &types));
         let values = self.batches[i].finish();

@@ -14,7 +14,8 @@ use crate::work::Work;
 impl<C: Client> Work<'_, C> {
     /// Runs a statement to its end; the command tag is returned for the session to send after the commit.
     pub async fn run(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
-        let rewritten = compiled.plan.rewritten.as_ref().map(|sql| Request { sql, bound: request.bound, literals: Literals::Own });
+        let rewritten =
+            compiled.plan.rewritten.as_ref().map(|sql| Request { sql, bound: request.bound, literals: Literals::Own });
         let request = rewritten.as_ref().unwrap_or(request);
         let tag = match self.place(compiled, request).await? {
             Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,

@@ -15,7 +15,12 @@ use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
     /// A read over several nodes, by whichever finish its plan has.
-    pub async fn multi_select(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect) -> Result<String> {
+    pub async fn multi_select(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        m: &MultiSelect,
+    ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         match &m.finish {
@@ -25,7 +30,14 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    async fn stream(&mut self, compiled: &Compiled, request: &Request<'_>, m: &MultiSelect, s: &Stream, described: &Described) -> Result<String> {
+    async fn stream(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        m: &MultiSelect,
+        s: &Stream,
+        described: &Described,
+    ) -> Result<String> {
         let bound = parameters(request, described);
         let visible = described.fields.as_ref().map_or(0, Vec::len);
         let part = &m.parts[0];
@@ -34,7 +46,8 @@ impl<C: Client> Work<'_, C> {
             let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
             if !comparable(&columns[0].fields[visible..], s.bytewise) {
                 let sql = s.sql.as_ref().ok_or_else(|| {
-                    ExecError::sql("0A000", "this ORDER BY is not supported over several nodes").hint("Name the columns instead of using *.")
+                    ExecError::sql("0A000", "this ORDER BY is not supported over several nodes")
+                        .hint("Name the columns instead of using *.")
                 })?;
                 // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
                 return self.finish(compiled, request, m, sql, described).await;
@@ -46,17 +59,32 @@ impl<C: Client> Work<'_, C> {
         let offset = count(s.offset, &bound)?.unwrap_or(0);
         let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request);
         if !arrays.is_empty() && !s.sort.is_empty() {
-            let sql = s.sql.as_ref().ok_or_else(|| ExecError::sql("0A000", "this ORDER BY is not supported over several nodes with arrays of own types in binary format"))?;
+            let sql = s.sql.as_ref().ok_or_else(|| {
+                ExecError::sql(
+                    "0A000",
+                    "this ORDER BY is not supported over several nodes with arrays of own types in binary format",
+                )
+            })?;
             return self.finish(compiled, request, m, sql, described).await;
         }
         let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &formats).await?;
         self.describe_to_client(request, described);
-        let sent = if s.sort.is_empty() { self.append(&mut lanes, limit, offset, &arrays).await } else { self.merge(&mut lanes, s, described, compiled, limit, offset).await };
+        let sent = if s.sort.is_empty() {
+            self.append(&mut lanes, limit, offset, &arrays).await
+        } else {
+            self.merge(&mut lanes, s, described, compiled, limit, offset).await
+        };
         self.abandon(lanes).await;
         Ok(format!("SELECT {}", sent?))
     }
 
-    async fn append(&mut self, lanes: &mut [Participant], limit: Option<u64>, mut offset: u64, arrays: &crate::arrays::ArrayColumns) -> Result<u64> {
+    async fn append(
+        &mut self,
+        lanes: &mut [Participant],
+        limit: Option<u64>,
+        mut offset: u64,
+        arrays: &crate::arrays::ArrayColumns,
+    ) -> Result<u64> {
         let mut sent = 0;
         let home = self.home();
         for p in lanes {
@@ -81,9 +109,21 @@ impl<C: Client> Work<'_, C> {
         Ok(sent)
     }
 
-    async fn merge(&mut self, lanes: &mut [Participant], s: &Stream, described: &Described, compiled: &Compiled, limit: Option<u64>, mut offset: u64) -> Result<u64> {
+    async fn merge(
+        &mut self,
+        lanes: &mut [Participant],
+        s: &Stream,
+        described: &Described,
+        compiled: &Compiled,
+        limit: Option<u64>,
+        mut offset: u64,
+    ) -> Result<u64> {
         let visible = described.fields.as_ref().map_or(0, Vec::len);
-        let types = compiled.parts.get().map(|p| p[0].fields[visible..].iter().map(|f| f.type_oid).collect()).unwrap_or_default();
+        let types = compiled
+            .parts
+            .get()
+            .map(|p| p[0].fields[visible..].iter().map(|f| f.type_oid).collect())
+            .unwrap_or_default();
         let mut merge = Merge::new(s.sort.clone(), types, visible, lanes.len());
         for (i, p) in lanes.iter_mut().enumerate() {
             merge.put(i, next_row(p).await?)?;

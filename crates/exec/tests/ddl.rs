@@ -5,29 +5,67 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use catalog::{Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot, UniqueIndex, Volatility};
+use catalog::{
+    Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
+    UniqueIndex, Volatility,
+};
 use exec::{Ddl, Facts, Spread, Step, changes_catalog, classify};
 use key::{Bound, Strategy};
 
 /// Three nodes; `orders` and `items` colocated, `events` apart, `countries` everywhere, `notes` local.
 fn snapshot() -> Snapshot {
-    let node = |id: i32, name: &str, database: &str| Node { id, name: name.into(), host: format!("h{id}"), port: 5432, database: database.into() };
+    let node = |id: i32, name: &str, database: &str| Node {
+        id,
+        name: name.into(),
+        host: format!("h{id}"),
+        port: 5432,
+        database: database.into(),
+    };
     let group = |id: i32, nodes: [i32; 4]| {
-        let shard = |(n, node): (usize, i32)| Shard { number: n as i32, node, bound: Bound::Hash { modulus: 4, remainder: n as u32 } };
-        Arc::new(Colocation { id, strategy: Strategy::Hash, key_types: vec![20], shards: nodes.into_iter().enumerate().map(shard).collect() })
+        let shard = |(n, node): (usize, i32)| Shard {
+            number: n as i32,
+            node,
+            bound: Bound::Hash { modulus: 4, remainder: n as u32 },
+        };
+        Arc::new(Colocation {
+            id,
+            strategy: Strategy::Hash,
+            key_types: vec![20],
+            shards: nodes.into_iter().enumerate().map(shard).collect(),
+        })
     };
     let (first, second) = (group(1, [1, 2, 3, 2]), group(2, [1, 2, 3, 1]));
-    let distributed = |group: &Arc<Colocation>, prefix: &str| Placement::Distributed(Distribution { key: vec![0], group: group.clone(), prefix: prefix.into() });
-    let mut s = Snapshot { epoch: 7, home: 1, nodes: vec![node(1, "home", "app"), node(2, "n2", "app"), node(3, "n3", "app3")], ..Snapshot::default() };
-    let mut add = |schema: &str, name: &str, kind, placement, columns: &[&str], primary: &[usize], view: Option<&str>| {
-        let unique = if primary.is_empty() { vec![] } else { vec![UniqueIndex { name: format!("{name}_pkey"), columns: primary.to_vec(), primary: true }] };
-        let relation = Relation {
-            oid: 0, schema: schema.into(), name: name.into(), kind, placement, unique,
-            columns: columns.iter().map(|c| column(c)).collect(),
-            view: view.map(str::to_string), row_security: false, statement_triggers: false, triggers: false,
-        };
-        s.relations.insert((schema.into(), name.into()), Arc::new(relation));
+    let distributed = |group: &Arc<Colocation>, prefix: &str| {
+        Placement::Distributed(Distribution { key: vec![0], group: group.clone(), prefix: prefix.into() })
     };
+    let mut s = Snapshot {
+        epoch: 7,
+        home: 1,
+        nodes: vec![node(1, "home", "app"), node(2, "n2", "app"), node(3, "n3", "app3")],
+        ..Snapshot::default()
+    };
+    let mut add =
+        |schema: &str, name: &str, kind, placement, columns: &[&str], primary: &[usize], view: Option<&str>| {
+            let unique = if primary.is_empty() {
+                vec![]
+            } else {
+                vec![UniqueIndex { name: format!("{name}_pkey"), columns: primary.to_vec(), primary: true }]
+            };
+            let relation = Relation {
+                oid: 0,
+                schema: schema.into(),
+                name: name.into(),
+                kind,
+                placement,
+                unique,
+                columns: columns.iter().map(|c| column(c)).collect(),
+                view: view.map(str::to_string),
+                row_security: false,
+                statement_triggers: false,
+                triggers: false,
+            };
+            s.relations.insert((schema.into(), name.into()), Arc::new(relation));
+        };
     use RelationKind::{Sequence, Table, View};
     add("public", "orders", Table, distributed(&first, "orders"), &["id", "customer", "note", "created"], &[0], None);
     add("public", "items", Table, distributed(&first, "items"), &["order_id", "no", "what", "!ident"], &[0, 1], None);
@@ -39,7 +77,17 @@ fn snapshot() -> Snapshot {
     add("public", "numbers", Sequence, Placement::Local, &[], &[], None);
     let function = |name: &str, volatility, user_defined, reads_herd_tables| {
         let schema = if user_defined { "public" } else { "pg_catalog" };
-        (name.to_string(), vec![Function { schema: schema.into(), kind: FunctionKind::Function, volatility, returns_set: false, user_defined, reads_herd_tables }])
+        (
+            name.to_string(),
+            vec![Function {
+                schema: schema.into(),
+                kind: FunctionKind::Function,
+                volatility,
+                returns_set: false,
+                user_defined,
+                reads_herd_tables,
+            }],
+        )
     };
     s.builtin_functions = Arc::new(HashMap::from([
         function("now", Volatility::Stable, false, false),
@@ -47,7 +95,10 @@ fn snapshot() -> Snapshot {
         function("nextval", Volatility::Volatile, false, false),
         function("upper", Volatility::Immutable, false, false),
     ]));
-    s.functions = HashMap::from([function("touch", Volatility::Volatile, true, false), function("count_orders", Volatility::Volatile, true, true)]);
+    s.functions = HashMap::from([
+        function("touch", Volatility::Volatile, true, false),
+        function("count_orders", Volatility::Volatile, true, true),
+    ]);
     s
 }
 
@@ -55,8 +106,16 @@ fn snapshot() -> Snapshot {
 fn column(name: &str) -> Column {
     let identity = if name.starts_with('!') { b'd' } else { 0 };
     Column {
-        name: name.trim_start_matches('!').into(), type_oid: 20, typmod: -1, type_name: "bigint".into(), not_null: false, default: None,
-        sequence: None, identity, generated: false, collation_is_bytes: true,
+        name: name.trim_start_matches('!').into(),
+        type_oid: 20,
+        typmod: -1,
+        type_name: "bigint".into(),
+        not_null: false,
+        default: None,
+        sequence: None,
+        identity,
+        generated: false,
+        collation_is_bytes: true,
     }
 }
 
@@ -97,15 +156,30 @@ fn show_spread(s: &Spread, sql: &str) -> String {
         let _ = writeln!(out, "  warning: {warning}");
     }
     for check in &s.checks {
-        let _ = writeln!(out, "  unless {}: {} ({})", check.sql, check.refusal.message, check.refusal.hint.as_deref().unwrap_or_default());
+        let _ = writeln!(
+            out,
+            "  unless {}: {} ({})",
+            check.sql,
+            check.refusal.message,
+            check.refusal.hint.as_deref().unwrap_or_default()
+        );
     }
     if let Some(rights) = &s.rights {
-        let _ = writeln!(out, "  may make things in the schema of the shards: the owner of {}{}", rights.table, rights.new_owner.as_ref().map_or(String::new(), |r| format!(" and {r}")));
+        let _ = writeln!(
+            out,
+            "  may make things in the schema of the shards: the owner of {}{}",
+            rights.table,
+            rights.new_owner.as_ref().map_or(String::new(), |r| format!(" and {r}"))
+        );
     }
     for (name, value) in s.settings {
         let _ = writeln!(out, "  others: {name} = {value}");
     }
-    for (flag, what) in [(s.unqualified, "in the same schema everywhere"), (s.now, "with one timestamp"), (s.read_only, "nothing to commit")] {
+    for (flag, what) in [
+        (s.unqualified, "in the same schema everywhere"),
+        (s.now, "with one timestamp"),
+        (s.read_only, "nothing to commit"),
+    ] {
         if flag {
             let _ = writeln!(out, "  {what}");
         }
@@ -133,7 +207,11 @@ fn show_spread(s: &Spread, sql: &str) -> String {
 fn statements_come_to_what_the_golden_files_say() {
     let snapshot = snapshot();
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ddl");
-    let mut files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|f| f.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "txt")).collect();
+    let mut files: Vec<_> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "txt"))
+        .collect();
     files.sort();
     assert!(!files.is_empty());
     let mut wrong = Vec::new();

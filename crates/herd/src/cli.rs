@@ -159,20 +159,8 @@ impl Cli {
     pub fn run(self) -> Result<Action, local::Error> {
         let done = |()| Action::Done(ExitCode::SUCCESS);
         match self.command {
-            Command::Up {
-                dir,
-                nodes,
-                port,
-                shards,
-                settings,
-            } => {
-                let url = local::up(&UpOptions {
-                    dir: dir.dir.clone(),
-                    nodes,
-                    port,
-                    shards,
-                    settings,
-                })?;
+            Command::Up { dir, nodes, port, shards, settings } => {
+                let url = local::up(&UpOptions { dir: dir.dir.clone(), nodes, port, shards, settings })?;
                 // The URL alone on standard output, for scripts.
                 println!("{url}");
                 let option = if dir.dir.as_os_str() == ".herd" {
@@ -180,9 +168,7 @@ impl Cli {
                 } else {
                     format!(" --dir {}", dir.dir.display())
                 };
-                eprintln!(
-                    "Connect with `herd psql{option}`, or give the URL to any PostgreSQL client."
-                );
+                eprintln!("Connect with `herd psql{option}`, or give the URL to any PostgreSQL client.");
                 Ok(Action::Done(ExitCode::SUCCESS))
             }
             Command::Down { dir } => local::down(&dir.dir).map(done),
@@ -191,8 +177,7 @@ impl Cli {
                 if json {
                     println!(
                         "{}",
-                        serde_json::to_string_pretty(&status)
-                            .unwrap_or_else(|e| unreachable!("plain data: {e}"))
+                        serde_json::to_string_pretty(&status).unwrap_or_else(|e| unreachable!("plain data: {e}"))
                     );
                 } else {
                     print!("{status}");
@@ -216,13 +201,8 @@ impl Cli {
 }
 
 fn node_sql(command: NodeCommand) -> (String, Where) {
-    let call = |function: &str, address: &Address| {
-        format!(
-            "select {function}({}, {})",
-            literal(&address.host),
-            address.port
-        )
-    };
+    let call =
+        |function: &str, address: &Address| format!("select {function}({}, {})", literal(&address.host), address.port);
     match command {
         NodeCommand::Add { address, to } => (call("citus_add_node", &address), to),
         NodeCommand::Remove { address, to } => (call("citus_remove_node", &address), to),
@@ -235,9 +215,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Command {
-        Cli::try_parse_from(line.split(' '))
-            .unwrap_or_else(|error| panic!("{line}: {error}"))
-            .command
+        Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}")).command
     }
 
     #[test]
@@ -248,18 +226,11 @@ mod tests {
 
     #[test]
     fn psql_gets_its_arguments_as_they_are() {
-        let Command::Psql { dir, arguments } = parse("herd psql --dir /x -c select --dir y") else {
-            panic!()
-        };
+        let Command::Psql { dir, arguments } = parse("herd psql --dir /x -c select --dir y") else { panic!() };
         assert_eq!(dir.dir, PathBuf::from("/x"));
         assert_eq!(arguments, ["-c", "select", "--dir", "y"]);
-        let Command::Psql { dir, arguments } = parse("herd psql -At") else {
-            panic!()
-        };
-        assert_eq!(
-            (dir.dir, arguments),
-            (PathBuf::from(".herd"), vec![OsString::from("-At")])
-        );
+        let Command::Psql { dir, arguments } = parse("herd psql -At") else { panic!() };
+        assert_eq!((dir.dir, arguments), (PathBuf::from(".herd"), vec![OsString::from("-At")]));
     }
 
     #[test]
@@ -268,26 +239,16 @@ mod tests {
             Command::Node(command) => node_sql(command).0,
             other => panic!("{other:?}"),
         };
-        assert_eq!(
-            sql("herd node add 10.0.0.5 5432"),
-            "select citus_add_node('10.0.0.5', 5432)"
-        );
-        assert_eq!(
-            sql("herd node remove o'neil 5432 --url u"),
-            "select citus_remove_node('o''neil', 5432)"
-        );
+        assert_eq!(sql("herd node add 10.0.0.5 5432"), "select citus_add_node('10.0.0.5', 5432)");
+        assert_eq!(sql("herd node remove o'neil 5432 --url u"), "select citus_remove_node('o''neil', 5432)");
         assert_eq!(sql("herd node list --dir x"), "select * from herd.nodes");
     }
 
     #[test]
     fn impossible_numbers_are_refused() {
-        for line in [
-            "herd up --nodes 0",
-            "herd up --nodes 65",
-            "herd up --port 0",
-            "herd up --shards 0",
-            "herd node add h 0",
-        ] {
+        for line in
+            ["herd up --nodes 0", "herd up --nodes 65", "herd up --port 0", "herd up --shards 0", "herd node add h 0"]
+        {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }
     }

@@ -18,21 +18,11 @@ pub use conninfo::NodeConfig;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {path}: {source}")]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a valid herd.toml: {source}")]
-    Parse {
-        path: PathBuf,
-        source: Box<toml::de::Error>,
-    },
+    Parse { path: PathBuf, source: Box<toml::de::Error> },
     #[error("{path}: {setting} {reason}")]
-    Value {
-        path: PathBuf,
-        setting: &'static str,
-        reason: String,
-    },
+    Value { path: PathBuf, setting: &'static str, reason: String },
 }
 
 /// A router's configuration, checked.
@@ -103,12 +93,7 @@ pub struct PoolConfig {
 
 impl Default for PoolConfig {
     fn default() -> Self {
-        PoolConfig {
-            size: 20,
-            wait_timeout_ms: 30_000,
-            idle_timeout_s: 600,
-            max_prepared: 500,
-        }
+        PoolConfig { size: 20, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500 }
     }
 }
 
@@ -139,11 +124,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            connections: 10_000,
-            login_timeout_s: 15,
-            message_bytes_max: 1 << 30,
-        }
+        Limits { connections: 10_000, login_timeout_s: 15, message_bytes_max: 1 << 30 }
     }
 }
 
@@ -161,26 +142,16 @@ pub const SHARDS_MAX: u32 = 8192;
 impl Config {
     /// Reads and checks `path`. Relative paths in it are resolved against its folder.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Config::parse(&text, path)
     }
 
     /// Checks the text of a configuration file; `path` is for messages and relative paths.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        let mut config: Config = toml::from_str(text).map_err(|source| ConfigError::Parse {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
-        config
-            .check()
-            .map_err(|(setting, reason)| ConfigError::Value {
-                path: path.to_owned(),
-                setting,
-                reason,
-            })?;
+        let mut config: Config = toml::from_str(text)
+            .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })?;
+        config.check().map_err(|(setting, reason)| ConfigError::Value { path: path.to_owned(), setting, reason })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if let Some(tls) = &mut config.tls {
             tls.certificate = folder.join(&tls.certificate);
@@ -204,17 +175,11 @@ impl Config {
         at_least_one("limits.connections", self.limits.connections.into())?;
         at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;
         if !(1..=SHARDS_MAX).contains(&self.shards) {
-            return Err((
-                "shards",
-                format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards),
-            ));
+            return Err(("shards", format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards)));
         }
         // PostgreSQL's own bounds: a StartupMessage fits 10 000 bytes, no message exceeds 1 GiB.
         if !(10_000..=1 << 30).contains(&self.limits.message_bytes_max) {
-            return Err((
-                "limits.message_bytes_max",
-                "must be from 10000 to 1073741824".to_owned(),
-            ));
+            return Err(("limits.message_bytes_max", "must be from 10000 to 1073741824".to_owned()));
         }
         let mut seen = std::collections::HashSet::new();
         for node in std::iter::once(&self.home).chain(&self.nodes) {
@@ -232,9 +197,7 @@ impl<'de> Deserialize<'de> for NodeConfig {
         impl serde::de::Visitor<'_> for Visitor {
             type Value = NodeConfig;
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str(
-                    "a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\"",
-                )
+                f.write_str("a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\"")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NodeConfig, E> {
                 NodeConfig::from_str(text).map_err(E::custom)

@@ -62,7 +62,8 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         ..Default::default()
     });
     pools.spawn_reaper();
-    let herd_config = HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
+    let herd_config =
+        HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
     let herd = Arc::new(Herd::new(herd_config, pools, snapshot, rand::random()));
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
     let router = Arc::new(Router {
@@ -80,7 +81,9 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
     }
     if let Some(address) = config.metrics {
-        let listener = TcpListener::bind(address).await.map_err(|source| RouterError::Listen { address: address.to_string(), source })?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| RouterError::Listen { address: address.to_string(), source })?;
         tokio::spawn(metrics::serve(listener, router.clone()));
     }
     background::start(&router);
@@ -98,7 +101,9 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     }
     tracing::info!("stopping");
     let deadline = tokio::time::Instant::now() + DRAIN;
-    while router.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0 && tokio::time::Instant::now() < deadline {
+    while router.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0
+        && tokio::time::Instant::now() < deadline
+    {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())
@@ -176,10 +181,18 @@ fn login(node: &NodeConfig) -> Login {
     Login::new(&node.user, secret)
 }
 
-fn login_config(config: &Config, herd_id: &str, parameters: Arc<ArcSwap<Vec<(String, String)>>>) -> Result<LoginConfig, RouterError> {
-    let read = |path: &std::path::Path| std::fs::read(path).map_err(|source| RouterError::File { path: path.display().to_string(), source });
+fn login_config(
+    config: &Config,
+    herd_id: &str,
+    parameters: Arc<ArcSwap<Vec<(String, String)>>>,
+) -> Result<LoginConfig, RouterError> {
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|source| RouterError::File { path: path.display().to_string(), source })
+    };
     let tls = match &config.tls {
-        Some(t) => Some(session::login::server_config(&read(&t.certificate)?, &read(&t.key)?).map_err(RouterError::Tls)?),
+        Some(t) => {
+            Some(session::login::server_config(&read(&t.certificate)?, &read(&t.key)?).map_err(RouterError::Tls)?)
+        }
         None => None,
     };
     // The same on all routers of a herd, so that an unknown user looks the same on all of them.

@@ -79,52 +79,35 @@ pub fn locate(
         Strategy::Hash => None,
         _ => bounds.iter().position(|bound| *bound == Bound::Default),
     };
-    Ok(found
-        .or_else(default)
-        .map_or(Located::Nowhere, Located::Shard))
+    Ok(found.or_else(default).map_or(Located::Nowhere, Located::Shard))
 }
 
 pub(crate) fn check_count(expected: usize, got: usize) -> Result<(), KeyError> {
-    if expected == got {
-        Ok(())
-    } else {
-        Err(KeyError::ColumnCount { expected, got })
-    }
+    if expected == got { Ok(()) } else { Err(KeyError::ColumnCount { expected, got }) }
 }
 
 /// Fails for a type outside of what the strategy can use, even where no value of it would be looked at.
 pub(crate) fn check_types(strategy: Strategy, types: &[Oid]) -> Result<(), KeyError> {
-    let supported = if strategy == Strategy::Hash {
-        hashable
-    } else {
-        orderable
-    };
+    let supported = if strategy == Strategy::Hash { hashable } else { orderable };
     match types.iter().find(|type_oid| !supported(**type_oid)) {
-        Some(type_oid) => Err(KeyError::Unsupported {
-            type_oid: *type_oid,
-        }),
+        Some(type_oid) => Err(KeyError::Unsupported { type_oid: *type_oid }),
         None => Ok(()),
     }
 }
 
 /// `compute_partition_hash_value`.
 fn row_hash(types: &[Oid], values: &[Option<Vec<u8>>]) -> Result<u64, KeyError> {
-    types
-        .iter()
-        .zip(values)
-        .try_fold(0, |row, (type_oid, value)| {
-            Ok(match value {
-                Some(value) => hash_combine64(row, hash(*type_oid, value)?),
-                None => row,
-            })
+    types.iter().zip(values).try_fold(0, |row, (type_oid, value)| {
+        Ok(match value {
+            Some(value) => hash_combine64(row, hash(*type_oid, value)?),
+            None => row,
         })
+    })
 }
 
 fn find_hash(bounds: &[Bound], hash: u64) -> Option<usize> {
     let holds = |bound: &Bound| match *bound {
-        Bound::Hash { modulus, remainder } => {
-            hash.checked_rem(modulus.into()) == Some(remainder.into())
-        }
+        Bound::Hash { modulus, remainder } => hash.checked_rem(modulus.into()) == Some(remainder.into()),
         _ => false,
     };
     // Where all share a modulus and stand in order, the remainder is the index. A hit is right in any case, as bounds do not overlap.
@@ -137,17 +120,9 @@ fn find_hash(bounds: &[Bound], hash: u64) -> Option<usize> {
     bounds.iter().position(holds)
 }
 
-fn find_range(
-    types: &[Oid],
-    bounds: &[Bound],
-    values: &[Option<Vec<u8>>],
-) -> Result<Option<usize>, KeyError> {
+fn find_range(types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Result<Option<usize>, KeyError> {
     // Only the default partition takes NULLs.
-    let Some(values) = values
-        .iter()
-        .map(Option::as_deref)
-        .collect::<Option<Vec<_>>>()
-    else {
+    let Some(values) = values.iter().map(Option::as_deref).collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
     let reaches = |bound: &Bound| match bound {
@@ -155,9 +130,7 @@ fn find_range(
         _ => Ok(false),
     };
     let holds = |bound: &Bound| match bound {
-        Bound::Range { to, .. } => {
-            Ok(reaches(bound)? && compare_bound(types, to, &values)?.is_gt())
-        }
+        Bound::Range { to, .. } => Ok(reaches(bound)? && compare_bound(types, to, &values)?.is_gt()),
         _ => Ok::<_, KeyError>(false),
     };
     // A binary search as if the bounds stood in order; a hit is right in any case, as bounds do not overlap.
@@ -188,11 +161,7 @@ fn compare_bound(types: &[Oid], bound: &[Datum], values: &[&[u8]]) -> Result<Ord
 }
 
 /// A bound's first columns against as many values.
-pub(crate) fn compare_prefix(
-    types: &[Oid],
-    bound: &[Datum],
-    values: &[&[u8]],
-) -> Result<Ordering, KeyError> {
+pub(crate) fn compare_prefix(types: &[Oid], bound: &[Datum], values: &[&[u8]]) -> Result<Ordering, KeyError> {
     for ((type_oid, datum), value) in types.iter().zip(bound).zip(values) {
         let order = match datum {
             Datum::MinValue => Ordering::Less,
@@ -206,17 +175,10 @@ pub(crate) fn compare_prefix(
     Ok(Ordering::Equal)
 }
 
-fn find_list(
-    types: &[Oid],
-    bounds: &[Bound],
-    values: &[Option<Vec<u8>>],
-) -> Result<Option<usize>, KeyError> {
+fn find_list(types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Result<Option<usize>, KeyError> {
     // PostgreSQL's list keys have one column.
     let ([type_oid], [value]) = (types, values) else {
-        return Err(KeyError::ColumnCount {
-            expected: 1,
-            got: types.len(),
-        });
+        return Err(KeyError::ColumnCount { expected: 1, got: types.len() });
     };
     for (index, bound) in bounds.iter().enumerate() {
         let Bound::List { values: listed } = bound else {

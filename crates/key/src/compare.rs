@@ -19,12 +19,8 @@ pub fn compare(type_oid: Oid, a: &[u8], b: &[u8]) -> Result<Ordering, KeyError> 
     match type_oid {
         INT2 => by(a, b, |value| fixed(type_oid, value).map(i16::from_be_bytes)),
         INT4 | DATE => by(a, b, |value| fixed(type_oid, value).map(i32::from_be_bytes)),
-        INT8 | TIME | TIMESTAMP | TIMESTAMPTZ => {
-            by(a, b, |value| fixed(type_oid, value).map(i64::from_be_bytes))
-        }
-        BOOL => by(a, b, |value| {
-            fixed::<1>(type_oid, value).map(|[byte]| byte != 0)
-        }),
+        INT8 | TIME | TIMESTAMP | TIMESTAMPTZ => by(a, b, |value| fixed(type_oid, value).map(i64::from_be_bytes)),
+        BOOL => by(a, b, |value| fixed::<1>(type_oid, value).map(|[byte]| byte != 0)),
         // "char" compares as unsigned, whatever C's char is.
         CHAR => by(a, b, |value| fixed::<1>(type_oid, value)),
         // Unsigned big-endian fields in order of weight compare as their bytes.
@@ -36,19 +32,12 @@ pub fn compare(type_oid: Oid, a: &[u8], b: &[u8]) -> Result<Ordering, KeyError> 
         TEXT | VARCHAR | BYTEA => Ok(a.cmp(b)),
         NAME => Ok(check_name(a)?.cmp(check_name(b)?)),
         BPCHAR => Ok(trim_blanks(a).cmp(trim_blanks(b))),
-        FLOAT4 => by(a, b, |value| {
-            fixed(type_oid, value).map(|bytes| Float(f32::from_be_bytes(bytes).into()))
-        }),
-        FLOAT8 => by(a, b, |value| {
-            fixed(type_oid, value).map(|bytes| Float(f64::from_be_bytes(bytes)))
-        }),
+        FLOAT4 => by(a, b, |value| fixed(type_oid, value).map(|bytes| Float(f32::from_be_bytes(bytes).into()))),
+        FLOAT8 => by(a, b, |value| fixed(type_oid, value).map(|bytes| Float(f64::from_be_bytes(bytes)))),
         NUMERIC => Ok(Numeric::decode(a)?.compare(&Numeric::decode(b)?)),
         INTERVAL => by(a, b, interval_span),
         TIMETZ => by(a, b, timetz_order),
-        INET | CIDR => Ok(compare_inet(
-            &Inet::decode(type_oid, a)?,
-            &Inet::decode(type_oid, b)?,
-        )),
+        INET | CIDR => Ok(compare_inet(&Inet::decode(type_oid, a)?, &Inet::decode(type_oid, b)?)),
         _ => Err(KeyError::Unsupported { type_oid }),
     }
 }
@@ -67,9 +56,7 @@ struct Float(f64);
 
 impl Ord for Float {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0
-            .partial_cmp(&other.0)
-            .unwrap_or_else(|| self.0.is_nan().cmp(&other.0.is_nan()))
+        self.0.partial_cmp(&other.0).unwrap_or_else(|| self.0.is_nan().cmp(&other.0.is_nan()))
     }
 }
 

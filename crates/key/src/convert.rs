@@ -26,15 +26,9 @@ pub fn convert(from: Oid, to: Oid, value: &[u8]) -> Option<Converted> {
     }
     match (from, to) {
         // An untyped literal takes the key's type.
-        (UNKNOWN, _) => parse_text(to, std::str::from_utf8(value).ok()?)
-            .ok()
-            .map(Value),
-        (INT2 | INT4 | INT8, INT2 | INT4 | INT8 | NUMERIC | FLOAT4 | FLOAT8) => {
-            from_integer(integer(from, value)?, to)
-        }
-        (NUMERIC, INT2 | INT4 | INT8 | FLOAT4 | FLOAT8) => {
-            from_numeric(&Numeric::decode(value).ok()?, to)
-        }
+        (UNKNOWN, _) => parse_text(to, std::str::from_utf8(value).ok()?).ok().map(Value),
+        (INT2 | INT4 | INT8, INT2 | INT4 | INT8 | NUMERIC | FLOAT4 | FLOAT8) => from_integer(integer(from, value)?, to),
+        (NUMERIC, INT2 | INT4 | INT8 | FLOAT4 | FLOAT8) => from_numeric(&Numeric::decode(value).ok()?, to),
         (FLOAT4, FLOAT8) => from_float(f32::from_be_bytes(value.try_into().ok()?).into(), to),
         (FLOAT8, FLOAT4) => from_float(f64::from_be_bytes(value.try_into().ok()?), to),
         // Binary-coercible pairs.
@@ -73,9 +67,7 @@ fn from_numeric(value: &Numeric, to: Oid) -> Option<Converted> {
             from_float(f64::from_be_bytes(double.try_into().ok()?), to)
         }
         // The key is cast to numeric, which is exact: only a whole number can be equal.
-        _ => value
-            .to_integer()
-            .map_or(Some(Converted::NoMatch), |value| from_integer(value, to)),
+        _ => value.to_integer().map_or(Some(Converted::NoMatch), |value| from_integer(value, to)),
     }
 }
 
@@ -84,9 +76,7 @@ fn from_float(value: f64, to: Oid) -> Option<Converted> {
     let narrow = value as f32;
     Some(match to {
         FLOAT8 => Converted::Value(value.to_be_bytes().to_vec()),
-        _ if f64::from(narrow) == value || value.is_nan() => {
-            Converted::Value(narrow.to_be_bytes().to_vec())
-        }
+        _ if f64::from(narrow) == value || value.is_nan() => Converted::Value(narrow.to_be_bytes().to_vec()),
         _ => Converted::NoMatch,
     })
 }
@@ -95,10 +85,7 @@ fn from_float(value: f64, to: Oid) -> Option<Converted> {
 /// a `varchar` is compared as bpchar, so one parameter equals several keys and nothing can be said here.
 fn from_string(from: Oid, to: Oid, value: &[u8]) -> Option<Converted> {
     let value = match (from, to) {
-        (TEXT | VARCHAR | NAME, TEXT)
-        | (TEXT | NAME, VARCHAR)
-        | (VARCHAR, BPCHAR)
-        | (TEXT | VARCHAR, NAME) => value,
+        (TEXT | VARCHAR | NAME, TEXT) | (TEXT | NAME, VARCHAR) | (VARCHAR, BPCHAR) | (TEXT | VARCHAR, NAME) => value,
         (BPCHAR, TEXT | NAME) => trim_blanks(value),
         // bpchar = text and bpchar = name compare as text: a key without its blanks never equals a value with some.
         (TEXT | NAME, BPCHAR) if value.ends_with(b" ") => return Some(Converted::NoMatch),

@@ -13,23 +13,15 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(type_oid: Oid, value: &'a [u8]) -> Self {
-        Cursor {
-            rest: value,
-            type_oid,
-        }
+        Cursor { rest: value, type_oid }
     }
 
     pub(crate) fn error(&self) -> KeyError {
-        KeyError::InvalidBinary {
-            type_name: name_or_unknown(self.type_oid),
-        }
+        KeyError::InvalidBinary { type_name: name_or_unknown(self.type_oid) }
     }
 
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], KeyError> {
-        let (head, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or_else(|| self.error())?;
+        let (head, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.error())?;
         self.rest = rest;
         Ok(head)
     }
@@ -68,9 +60,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn nullable(&mut self) -> Result<Option<&'a [u8]>, KeyError> {
         match self.i32()? {
             -1 => Ok(None),
-            len => self
-                .take(usize::try_from(len).map_err(|_| self.error())?)
-                .map(Some),
+            len => self.take(usize::try_from(len).map_err(|_| self.error())?).map(Some),
         }
     }
 
@@ -80,17 +70,11 @@ impl<'a> Cursor<'a> {
 
     /// The value must be read to its end.
     pub(crate) fn end(&self) -> Result<(), KeyError> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(self.error())
-        }
+        if self.rest.is_empty() { Ok(()) } else { Err(self.error()) }
     }
 }
 
 /// The whole value as one fixed-size field.
 pub(crate) fn fixed<const N: usize>(type_oid: Oid, value: &[u8]) -> Result<[u8; N], KeyError> {
-    value.try_into().map_err(|_| KeyError::InvalidBinary {
-        type_name: name_or_unknown(type_oid),
-    })
+    value.try_into().map_err(|_| KeyError::InvalidBinary { type_name: name_or_unknown(type_oid) })
 }

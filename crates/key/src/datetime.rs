@@ -26,10 +26,7 @@ pub(crate) fn interval_span(value: &[u8]) -> Result<i128, KeyError> {
 fn digits(text: &str, len: usize) -> Option<(u32, &str)> {
     let (head, rest) = text.split_at_checked(len)?;
     let plain = head.bytes().all(|byte| byte.is_ascii_digit());
-    plain
-        .then(|| head.parse().ok())
-        .flatten()
-        .map(|value| (value, rest))
+    plain.then(|| head.parse().ok()).flatten().map(|value| (value, rest))
 }
 
 /// `YYYY-MM-DD` as days since 2000-01-01, and the rest.
@@ -52,11 +49,7 @@ fn date(text: &str) -> Option<(i32, &str)> {
 
 /// Counts years from March, so that the leap day comes last.
 fn days_since_2000(year: i32, month: i32, day: i32) -> i32 {
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     // The same count for 2000-01-01.
     days - 730_425
@@ -117,10 +110,7 @@ fn date_time(text: &str) -> Option<(i64, &str)> {
 /// The infinities of dates and timestamps.
 fn infinite(text: &str) -> Option<bool> {
     let negative = text.starts_with('-');
-    text.strip_prefix('-')
-        .unwrap_or(text)
-        .eq_ignore_ascii_case("infinity")
-        .then_some(negative)
+    text.strip_prefix('-').unwrap_or(text).eq_ignore_ascii_case("infinity").then_some(negative)
 }
 
 fn answer<const N: usize>(value: Option<[u8; N]>) -> Result<Vec<u8>, KeyError> {
@@ -130,15 +120,9 @@ fn answer<const N: usize>(value: Option<[u8; N]>) -> Result<Vec<u8>, KeyError> {
 pub(crate) fn parse_date(text: &str) -> Result<Vec<u8>, KeyError> {
     let text = trim_space(text);
     if let Some(negative) = infinite(text) {
-        return Ok(if negative { i32::MIN } else { i32::MAX }
-            .to_be_bytes()
-            .to_vec());
+        return Ok(if negative { i32::MIN } else { i32::MAX }.to_be_bytes().to_vec());
     }
-    answer(
-        date(text)
-            .filter(|(_, rest)| rest.is_empty())
-            .map(|(days, _)| days.to_be_bytes()),
-    )
+    answer(date(text).filter(|(_, rest)| rest.is_empty()).map(|(days, _)| days.to_be_bytes()))
 }
 
 pub(crate) fn parse_time(text: &str) -> Result<Vec<u8>, KeyError> {
@@ -161,16 +145,8 @@ fn infinite_timestamp(text: &str) -> Option<i64> {
 
 pub(crate) fn parse_timestamp(text: &str) -> Result<Vec<u8>, KeyError> {
     let text = trim_space(text);
-    let plain = || {
-        date_time(text)
-            .filter(|(_, rest)| rest.is_empty())
-            .map(|(micros, _)| micros)
-    };
-    answer(
-        infinite_timestamp(text)
-            .or_else(plain)
-            .map(i64::to_be_bytes),
-    )
+    let plain = || date_time(text).filter(|(_, rest)| rest.is_empty()).map(|(micros, _)| micros);
+    answer(infinite_timestamp(text).or_else(plain).map(i64::to_be_bytes))
 }
 
 /// Only with a time and an explicit numeric zone: everything else asks the session's TimeZone.
@@ -181,9 +157,5 @@ pub(crate) fn parse_timestamptz(text: &str) -> Result<Vec<u8>, KeyError> {
         let (micros, rest) = date_time(text)?;
         Some(micros - i64::from(zone(rest)?) * MICROS_PER_SECOND)
     };
-    answer(
-        infinite_timestamp(text)
-            .or_else(zoned)
-            .map(i64::to_be_bytes),
-    )
+    answer(infinite_timestamp(text).or_else(zoned).map(i64::to_be_bytes))
 }

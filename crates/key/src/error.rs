@@ -10,22 +10,13 @@ pub enum KeyError {
     Unsupported { type_oid: Oid },
     /// PostgreSQL's input function would refuse the text.
     #[error("invalid input syntax for type {type_name}: \"{input}\"")]
-    Invalid {
-        type_name: &'static str,
-        input: String,
-    },
+    Invalid { type_name: &'static str, input: String },
     /// The text or value is well formed, but outside of the type. The message is PostgreSQL's; `sqlstate` 22003 or 22008.
     #[error("{message}")]
-    OutOfRange {
-        message: String,
-        sqlstate: &'static str,
-    },
+    OutOfRange { message: String, sqlstate: &'static str },
     /// A string longer than its column's or type's limit.
     #[error("value too long for type {type_name}({limit})")]
-    TooLong {
-        type_name: &'static str,
-        limit: usize,
-    },
+    TooLong { type_name: &'static str, limit: usize },
     /// The bytes are not this type's binary format.
     #[error("incorrect binary data format for type {type_name}")]
     InvalidBinary { type_name: &'static str },
@@ -52,16 +43,10 @@ impl KeyError {
     }
 
     pub(crate) fn invalid(type_name: &'static str, input: &str) -> Self {
-        KeyError::Invalid {
-            type_name,
-            input: input.to_owned(),
-        }
+        KeyError::Invalid { type_name, input: input.to_owned() }
     }
 
     pub(crate) fn numeric_out_of_range(message: impl Into<String>) -> Self {
-        KeyError::OutOfRange {
-            message: message.into(),
-            sqlstate: "22003",
-        }
+        KeyError::OutOfRange { message: message.into(), sqlstate: "22003" }
     }
 }

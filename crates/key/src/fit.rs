@@ -32,23 +32,13 @@ pub fn fit(type_oid: Oid, typmod: i32, value: &[u8]) -> Result<Vec<u8>, KeyError
         TIMESTAMP | TIMESTAMPTZ => {
             let micros = i64::from_be_bytes(fixed(type_oid, value)?);
             let infinite = micros == i64::MIN || micros == i64::MAX;
-            let micros = if infinite {
-                micros
-            } else {
-                round_micros(micros, typmod)
-            };
+            let micros = if infinite { micros } else { round_micros(micros, typmod) };
             Ok(micros.to_be_bytes().to_vec())
         }
-        TIME => Ok(
-            round_micros(i64::from_be_bytes(fixed(type_oid, value)?), typmod)
-                .to_be_bytes()
-                .to_vec(),
-        ),
+        TIME => Ok(round_micros(i64::from_be_bytes(fixed(type_oid, value)?), typmod).to_be_bytes().to_vec()),
         TIMETZ => {
             let [time @ .., _, _, _, _] = fixed::<12>(type_oid, value)?;
-            let mut rounded = round_micros(i64::from_be_bytes(time), typmod)
-                .to_be_bytes()
-                .to_vec();
+            let mut rounded = round_micros(i64::from_be_bytes(time), typmod).to_be_bytes().to_vec();
             rounded.extend(&value[8..]);
             Ok(rounded)
         }
@@ -72,10 +62,7 @@ fn fit_string(type_oid: Oid, limit: i32, value: &[u8]) -> Result<Vec<u8>, KeyErr
     let limit = limit.max(0) as usize;
     let type_name = name_or_unknown(type_oid);
     let text = std::str::from_utf8(value).map_err(|_| KeyError::NeedsServer)?;
-    let end = text
-        .char_indices()
-        .nth(limit)
-        .map_or(text.len(), |(end, _)| end);
+    let end = text.char_indices().nth(limit).map_or(text.len(), |(end, _)| end);
     if text[end..].bytes().any(|byte| byte != b' ') {
         return Err(KeyError::TooLong { type_name, limit });
     }

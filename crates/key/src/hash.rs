@@ -27,18 +27,12 @@ pub fn hash(type_oid: Oid, value: &[u8]) -> Result<u64, KeyError> {
 
 /// A row's hash from its key columns' hashes; NULL columns (`None`) are skipped (`compute_partition_hash_value`).
 pub fn combine(hashes: &[Option<u64>]) -> u64 {
-    hashes
-        .iter()
-        .flatten()
-        .fold(0, |row, hash| hash_combine64(row, *hash))
+    hashes.iter().flatten().fold(0, |row, hash| hash_combine64(row, *hash))
 }
 
 /// `hash_combine64` (src/include/common/hashfn.h).
 pub(crate) fn hash_combine64(a: u64, b: u64) -> u64 {
-    a ^ b
-        .wrapping_add(0x49a0_f4dd_15e5_a8e3)
-        .wrapping_add(a << 54)
-        .wrapping_add(a >> 7)
+    a ^ b.wrapping_add(0x49a0_f4dd_15e5_a8e3).wrapping_add(a << 54).wrapping_add(a >> 7)
 }
 
 pub(crate) fn hash_seeded(type_oid: Oid, value: &[u8], seed: u64) -> Result<u64, KeyError> {
@@ -46,9 +40,7 @@ pub(crate) fn hash_seeded(type_oid: Oid, value: &[u8], seed: u64) -> Result<u64,
         Some(Shape::Scalar) => hash_scalar(type_oid, value, seed),
         Some(Shape::Array { element }) => nested::hash_array(type_oid, element, value, seed),
         Some(Shape::Range { subtype }) => nested::hash_range(type_oid, subtype, value, seed),
-        Some(Shape::Multirange { subtype }) => {
-            nested::hash_multirange(type_oid, subtype, value, seed)
-        }
+        Some(Shape::Multirange { subtype }) => nested::hash_multirange(type_oid, subtype, value, seed),
         None => Err(KeyError::Unsupported { type_oid }),
     }
 }
@@ -58,13 +50,8 @@ fn hash_scalar(type_oid: Oid, value: &[u8], seed: u64) -> Result<u64, KeyError> 
         // boolrecv takes any byte but zero as true.
         BOOL => hash_u32(u32::from(fixed::<1>(type_oid, value)?[0] != 0), seed),
         CHAR => hash_u32(char_byte(value)?, seed),
-        INT2 => hash_u32(
-            i32::from(i16::from_be_bytes(fixed(type_oid, value)?)) as u32,
-            seed,
-        ),
-        INT4 | OID | XID | CID | DATE => {
-            hash_u32(u32::from_be_bytes(fixed(type_oid, value)?), seed)
-        }
+        INT2 => hash_u32(i32::from(i16::from_be_bytes(fixed(type_oid, value)?)) as u32, seed),
+        INT4 | OID | XID | CID | DATE => hash_u32(u32::from_be_bytes(fixed(type_oid, value)?), seed),
         INT8 | TIME | TIMESTAMP | TIMESTAMPTZ | PG_LSN | XID8 => {
             hash_i64(i64::from_be_bytes(fixed(type_oid, value)?), seed)
         }
@@ -104,11 +91,7 @@ fn hash_f64(value: f64, seed: u64) -> u64 {
         return seed;
     }
     // The NaN of C's NAN macro, which PostgreSQL uses for all of them.
-    let bits = if value.is_nan() {
-        0x7ff8_0000_0000_0000
-    } else {
-        value.to_bits()
-    };
+    let bits = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() };
     hash_bytes(&bits.to_le_bytes(), seed)
 }
 
@@ -141,10 +124,7 @@ fn char_byte(value: &[u8]) -> Result<u32, KeyError> {
 
 pub(crate) fn check_name(value: &[u8]) -> Result<&[u8], KeyError> {
     if value.len() > NAME_BYTES_MAX {
-        return Err(KeyError::TooLong {
-            type_name: "name",
-            limit: NAME_BYTES_MAX,
-        });
+        return Err(KeyError::TooLong { type_name: "name", limit: NAME_BYTES_MAX });
     }
     Ok(value)
 }
@@ -184,10 +164,6 @@ impl<'a> Inet<'a> {
         if !matches!((family, len), (2, 4) | (3, 16)) || usize::from(bits) > len * 8 {
             return Err(cursor.error());
         }
-        Ok(Inet {
-            family,
-            bits,
-            address,
-        })
+        Ok(Inet { family, bits, address })
     }
 }

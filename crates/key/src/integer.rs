@@ -7,11 +7,8 @@ use crate::text::is_space;
 /// Parses into `min..=-(min + 1)`. Where PostgreSQL reports "out of range" before it looks at the rest of the text, so does this.
 pub(crate) fn parse(text: &str, type_name: &'static str, min: i64) -> Result<i64, KeyError> {
     let invalid = || KeyError::invalid(type_name, text);
-    let out_of_range = || {
-        KeyError::numeric_out_of_range(format!(
-            "value \"{text}\" is out of range for type {type_name}"
-        ))
-    };
+    let out_of_range =
+        || KeyError::numeric_out_of_range(format!("value \"{text}\" is out of range for type {type_name}"));
     let limit = min.unsigned_abs();
 
     let mut rest = text.as_bytes();
@@ -38,9 +35,7 @@ pub(crate) fn parse(text: &str, type_name: &'static str, min: i64) -> Result<i64
                 rest = tail;
             }
             // Between digits, and right behind a prefix.
-            [b'_', next, ..] if digit(*next, radix).is_some() && (digits > 0 || radix != 10) => {
-                rest = &rest[1..]
-            }
+            [b'_', next, ..] if digit(*next, radix).is_some() && (digits > 0 || radix != 10) => rest = &rest[1..],
             _ => break,
         }
     }
@@ -78,9 +73,7 @@ pub(crate) fn parse_prefixed(text: &str) -> Option<i128> {
             [] if digits > 0 => return Some(value),
             [b'_', next, ..] if digit(*next, radix).is_some() => rest = &rest[1..],
             [byte, tail @ ..] => {
-                value = value
-                    .checked_mul(radix.into())?
-                    .checked_add(digit(*byte, radix)?.into())?;
+                value = value.checked_mul(radix.into())?.checked_add(digit(*byte, radix)?.into())?;
                 digits += 1;
                 rest = tail;
             }

@@ -14,11 +14,7 @@ impl State {
     /// A non-zero seed is mixed in as if it were the first twelve bytes (its last four zero).
     fn new(len: usize, seed: u64) -> State {
         let start = START.wrapping_add(len as u32);
-        let mut state = State {
-            a: start,
-            b: start,
-            c: start,
-        };
+        let mut state = State { a: start, b: start, c: start };
         if seed != 0 {
             state.add([(seed >> 32) as u32, seed as u32, 0]);
             state.mix();

@@ -62,9 +62,7 @@ impl Json {
             Json::Bool(value) => scalar(hash_u32((*value).into(), seed)),
             Json::Number(number) => scalar(number.hash(seed)),
             Json::String(string) => scalar(hash_bytes(string.as_bytes(), seed)),
-            Json::Array(elements) => elements
-                .iter()
-                .fold(hash ^ ARRAY, |hash, element| element.hash_into(hash, seed)),
+            Json::Array(elements) => elements.iter().fold(hash ^ ARRAY, |hash, element| element.hash_into(hash, seed)),
             Json::Object(members) => members.iter().fold(hash ^ OBJECT, |hash, (key, value)| {
                 let hash = rotate_halves(hash) ^ hash_bytes(key.as_bytes(), seed);
                 value.hash_into(hash, seed)
@@ -186,12 +184,7 @@ impl Parser<'_> {
     }
 
     /// Items between two brackets, separated by commas.
-    fn list(
-        &mut self,
-        open: &str,
-        close: &str,
-        mut item: impl FnMut(&mut Self) -> Option<()>,
-    ) -> Option<()> {
+    fn list(&mut self, open: &str, close: &str, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.eat(open)?;
         self.skip_space();
         if self.eat(close).is_some() {
@@ -208,17 +201,14 @@ impl Parser<'_> {
     }
 
     fn number(&mut self) -> Option<Json> {
-        let end = self
-            .rest
-            .find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'))
-            .unwrap_or(self.rest.len());
+        let end =
+            self.rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
         // Stricter than numeric's own grammar: no leading zeros, digits on both sides of the point.
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let mantissa = unsigned.split(['e', 'E']).next()?;
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-        let decimal =
-            |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let decimal = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         if !decimal(whole) || !decimal(fraction) || (whole.len() > 1 && whole.starts_with('0')) {
             return None;
         }
@@ -273,8 +263,6 @@ impl Parser<'_> {
         let (digits, rest) = self.rest.split_at_checked(4)?;
         let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         self.rest = rest;
-        plain
-            .then(|| u32::from_str_radix(digits, 16).ok())
-            .flatten()
+        plain.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
     }
 }

@@ -40,9 +40,7 @@ fn elements(type_oid: Oid, element: Oid, value: &[u8]) -> Result<Vec<Option<&[u8
     if count > cursor.rest().len() / 4 {
         return Err(cursor.error());
     }
-    let elements = (0..count)
-        .map(|_| cursor.nullable())
-        .collect::<Result<_, _>>()?;
+    let elements = (0..count).map(|_| cursor.nullable()).collect::<Result<_, _>>()?;
     cursor.end()?;
     Ok(elements)
 }
@@ -53,27 +51,18 @@ fn fold(result: u64, part: u64) -> u64 {
 }
 
 /// `hash_array_extended`: the dimensions do not count, NULL elements count as 0.
-pub(crate) fn hash_array(
-    type_oid: Oid,
-    element: Oid,
-    value: &[u8],
-    seed: u64,
-) -> Result<u64, KeyError> {
-    elements(type_oid, element, value)?
-        .into_iter()
-        .try_fold(1, |result, value| {
-            let part = value.map_or(Ok(0), |value| hash_seeded(element, value, seed))?;
-            Ok(fold(result, part))
-        })
+pub(crate) fn hash_array(type_oid: Oid, element: Oid, value: &[u8], seed: u64) -> Result<u64, KeyError> {
+    elements(type_oid, element, value)?.into_iter().try_fold(1, |result, value| {
+        let part = value.map_or(Ok(0), |value| hash_seeded(element, value, seed))?;
+        Ok(fold(result, part))
+    })
 }
 
 /// `hashoidvectorextended`: the in-memory array of native 32-bit words.
 pub(crate) fn hash_oidvector(value: &[u8], seed: u64) -> Result<u64, KeyError> {
     let mut bytes = Vec::with_capacity(value.len());
     for element in elements(OIDVECTOR, OID, value)? {
-        let element = element.ok_or(KeyError::InvalidBinary {
-            type_name: "oidvector",
-        })?;
+        let element = element.ok_or(KeyError::InvalidBinary { type_name: "oidvector" })?;
         bytes.extend(u32::from_be_bytes(fixed(OID, element)?).to_le_bytes());
     }
     Ok(hash_bytes(&bytes, seed))
@@ -88,11 +77,7 @@ struct Range {
 
 impl Range {
     const fn empty() -> Range {
-        Range {
-            flags: EMPTY,
-            lower: None,
-            upper: None,
-        }
+        Range { flags: EMPTY, lower: None, upper: None }
     }
 
     /// Reads what `range_recv` reads and does what `make_range` does: canonicalizes discrete subtypes, finds empty ranges.
@@ -112,14 +97,7 @@ impl Range {
         if flags & EMPTY != 0 {
             return Ok(Range::empty());
         }
-        Range {
-            flags,
-            lower,
-            upper,
-        }
-        .serialized(type_oid, subtype)?
-        .canonical(subtype)?
-        .serialized(type_oid, subtype)
+        Range { flags, lower, upper }.serialized(type_oid, subtype)?.canonical(subtype)?.serialized(type_oid, subtype)
     }
 
     /// `range_serialize`: infinite bounds are never inclusive; equal bounds that are not both inclusive hold nothing.
@@ -134,8 +112,7 @@ impl Range {
         let (Some(lower), Some(upper)) = (&self.lower, &self.upper) else {
             return Ok(self);
         };
-        let both_inclusive =
-            self.flags & (LOWER_INCLUSIVE | UPPER_INCLUSIVE) == LOWER_INCLUSIVE | UPPER_INCLUSIVE;
+        let both_inclusive = self.flags & (LOWER_INCLUSIVE | UPPER_INCLUSIVE) == LOWER_INCLUSIVE | UPPER_INCLUSIVE;
         match compare(subtype, lower, upper)? {
             Ordering::Greater => Err(Cursor::new(type_oid, &[]).error()),
             Ordering::Equal if !both_inclusive => Ok(Range::empty()),
@@ -163,15 +140,8 @@ impl Range {
 
     /// `hash_range_extended`.
     fn hash(&self, subtype: Oid, seed: u64) -> Result<u64, KeyError> {
-        let bound = |bound: &Option<Vec<u8>>| {
-            bound
-                .as_ref()
-                .map_or(Ok(0), |bound| hash_seeded(subtype, bound, seed))
-        };
-        Ok(
-            rotate_halves(hash_u32(self.flags.into(), seed) ^ bound(&self.lower)?)
-                ^ bound(&self.upper)?,
-        )
+        let bound = |bound: &Option<Vec<u8>>| bound.as_ref().map_or(Ok(0), |bound| hash_seeded(subtype, bound, seed));
+        Ok(rotate_halves(hash_u32(self.flags.into(), seed) ^ bound(&self.lower)?) ^ bound(&self.upper)?)
     }
 
     /// Is there something between this range and the next, so that a multirange keeps both apart?
@@ -181,9 +151,7 @@ impl Range {
         };
         Ok(match compare(subtype, upper, lower)? {
             Ordering::Less => true,
-            Ordering::Equal => {
-                self.flags & UPPER_INCLUSIVE == 0 && next.flags & LOWER_INCLUSIVE == 0
-            }
+            Ordering::Equal => self.flags & UPPER_INCLUSIVE == 0 && next.flags & LOWER_INCLUSIVE == 0,
             Ordering::Greater => false,
         })
     }
@@ -195,43 +163,25 @@ fn successor(subtype: Oid, bound: &mut Vec<u8>) -> Result<bool, KeyError> {
     *bound = match subtype {
         INT8 => {
             let value = i64::from_be_bytes(fixed(subtype, bound)?);
-            value
-                .checked_add(1)
-                .ok_or_else(|| overflow("bigint"))?
-                .to_be_bytes()
-                .to_vec()
+            value.checked_add(1).ok_or_else(|| overflow("bigint"))?.to_be_bytes().to_vec()
         }
         _ => {
             let value = i32::from_be_bytes(fixed(subtype, bound)?);
             if subtype == DATE && (value == i32::MIN || value == i32::MAX) {
                 return Ok(false);
             }
-            value
-                .checked_add(1)
-                .ok_or_else(|| overflow("integer"))?
-                .to_be_bytes()
-                .to_vec()
+            value.checked_add(1).ok_or_else(|| overflow("integer"))?.to_be_bytes().to_vec()
         }
     };
     Ok(true)
 }
 
-pub(crate) fn hash_range(
-    type_oid: Oid,
-    subtype: Oid,
-    value: &[u8],
-    seed: u64,
-) -> Result<u64, KeyError> {
+pub(crate) fn hash_range(type_oid: Oid, subtype: Oid, value: &[u8], seed: u64) -> Result<u64, KeyError> {
     Range::decode(type_oid, subtype, value)?.hash(subtype, seed)
 }
 
 /// `hash_multirange_extended`. A multirange whose ranges touch, overlap or are out of order would be merged by the server: not here.
-pub(crate) fn hash_multirange(
-    type_oid: Oid,
-    subtype: Oid,
-    value: &[u8],
-    seed: u64,
-) -> Result<u64, KeyError> {
+pub(crate) fn hash_multirange(type_oid: Oid, subtype: Oid, value: &[u8], seed: u64) -> Result<u64, KeyError> {
     let mut cursor = Cursor::new(type_oid, value);
     let count = cursor.u32()?;
     let mut previous: Option<Range> = None;
@@ -239,9 +189,7 @@ pub(crate) fn hash_multirange(
     for _ in 0..count {
         let range = cursor.nullable()?.ok_or_else(|| cursor.error())?;
         let range = Range::decode(type_oid, subtype, range)?;
-        let apart = previous
-            .as_ref()
-            .map_or(Ok(true), |previous| previous.is_apart_from(&range, subtype))?;
+        let apart = previous.as_ref().map_or(Ok(true), |previous| previous.is_apart_from(&range, subtype))?;
         if range.flags & EMPTY != 0 || !apart {
             return Err(KeyError::NeedsServer);
         }

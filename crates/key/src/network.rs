@@ -19,10 +19,7 @@ pub(crate) fn parse_inet(text: &str, cidr: bool) -> Result<Vec<u8>, KeyError> {
         return Err(KeyError::NeedsServer);
     };
     let bits_max = bytes.len() * 8;
-    let bits = mask
-        .map_or(Some(bits_max), parse_bits)
-        .filter(|bits| *bits <= bits_max)
-        .ok_or(KeyError::NeedsServer)?;
+    let bits = mask.map_or(Some(bits_max), parse_bits).filter(|bits| *bits <= bits_max).ok_or(KeyError::NeedsServer)?;
     if cidr && has_host_bits(&bytes, bits) {
         return Err(KeyError::NeedsServer);
     }
@@ -32,8 +29,7 @@ pub(crate) fn parse_inet(text: &str, cidr: bool) -> Result<Vec<u8>, KeyError> {
 }
 
 fn parse_bits(mask: &str) -> Option<usize> {
-    let plain =
-        mask.bytes().all(|byte| byte.is_ascii_digit()) && (mask == "0" || !mask.starts_with('0'));
+    let plain = mask.bytes().all(|byte| byte.is_ascii_digit()) && (mask == "0" || !mask.starts_with('0'));
     plain.then(|| mask.parse().ok()).flatten()
 }
 
@@ -49,13 +45,7 @@ pub(crate) fn parse_mac<const N: usize>(text: &str) -> Result<Vec<u8>, KeyError>
     let separator = if text.contains(':') { ':' } else { '-' };
     let bytes: Option<Vec<u8>> = text
         .split(separator)
-        .map(|pair| {
-            parse_hex(pair)
-                .filter(|bytes| bytes.len() == 1)
-                .map(|bytes| bytes[0])
-        })
+        .map(|pair| parse_hex(pair).filter(|bytes| bytes.len() == 1).map(|bytes| bytes[0]))
         .collect();
-    bytes
-        .filter(|bytes| bytes.len() == N)
-        .ok_or(KeyError::NeedsServer)
+    bytes.filter(|bytes| bytes.len() == N).ok_or(KeyError::NeedsServer)
 }

@@ -51,25 +51,12 @@ impl Finite {
             digits.pop();
         }
         let zero = digits.is_empty();
-        Finite {
-            negative: negative && !zero,
-            weight: if zero { 0 } else { weight - leading as i32 },
-            scale,
-            digits,
-        }
+        Finite { negative: negative && !zero, weight: if zero { 0 } else { weight - leading as i32 }, scale, digits }
     }
 
     /// From decimal digits (values 0 to 9), `point` of which stand before the decimal point (it may lie outside of them).
-    fn from_decimals(
-        negative: bool,
-        decimals: &[u8],
-        point: i64,
-        scale: u16,
-    ) -> Result<Finite, KeyError> {
-        let significant = decimals
-            .iter()
-            .position(|digit| *digit != 0)
-            .unwrap_or(decimals.len());
+    fn from_decimals(negative: bool, decimals: &[u8], point: i64, scale: u16) -> Result<Finite, KeyError> {
+        let significant = decimals.iter().position(|digit| *digit != 0).unwrap_or(decimals.len());
         let decimals = &decimals[significant..];
         if decimals.is_empty() {
             return Ok(Finite::new(false, 0, scale, Vec::new()));
@@ -109,11 +96,7 @@ impl Finite {
             let up = decimals[keep] >= 5;
             decimals.truncate(keep);
             if up {
-                let nines = decimals
-                    .iter()
-                    .rev()
-                    .take_while(|digit| **digit == 9)
-                    .count();
+                let nines = decimals.iter().rev().take_while(|digit| **digit == 9).count();
                 decimals[keep - nines..].fill(0);
                 if nines == keep {
                     decimals.insert(0, 1);
@@ -132,10 +115,7 @@ impl Finite {
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
             // Stripped digits compare like strings: a longer one with the same start is larger.
-            (false, false) => self
-                .weight
-                .cmp(&other.weight)
-                .then_with(|| self.digits.cmp(&other.digits)),
+            (false, false) => self.weight.cmp(&other.weight).then_with(|| self.digits.cmp(&other.digits)),
         }
     }
 }
@@ -148,11 +128,8 @@ impl Numeric {
     /// From the binary format; digits behind the display scale are cut off, as `numeric_recv` does.
     pub(crate) fn decode(value: &[u8]) -> Result<Numeric, KeyError> {
         let mut cursor = Cursor::new(NUMERIC, value);
-        let (count, weight, sign, scale) =
-            (cursor.u16()?, cursor.i16()?, cursor.u16()?, cursor.u16()?);
-        let mut digits = (0..count)
-            .map(|_| cursor.u16())
-            .collect::<Result<Vec<_>, _>>()?;
+        let (count, weight, sign, scale) = (cursor.u16()?, cursor.i16()?, cursor.u16()?, cursor.u16()?);
+        let mut digits = (0..count).map(|_| cursor.u16()).collect::<Result<Vec<_>, _>>()?;
         cursor.end()?;
         if digits.iter().any(|digit| *digit > 9999) {
             return Err(cursor.error());
@@ -175,24 +152,13 @@ impl Numeric {
                 *last -= *last % [1, 1000, 100, 10][cut];
             }
         }
-        Ok(Numeric::Finite(Finite::new(
-            negative,
-            weight.into(),
-            scale,
-            digits,
-        )))
+        Ok(Numeric::Finite(Finite::new(negative, weight.into(), scale, digits)))
     }
 
     /// The binary send format.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let header = |count: u16, weight: i16, sign: u16, scale: u16| {
-            [
-                count.to_be_bytes(),
-                weight.to_be_bytes(),
-                sign.to_be_bytes(),
-                scale.to_be_bytes(),
-            ]
-            .concat()
+            [count.to_be_bytes(), weight.to_be_bytes(), sign.to_be_bytes(), scale.to_be_bytes()].concat()
         };
         match self {
             Numeric::NaN => header(0, 0, SIGN_NAN, 0),
@@ -200,17 +166,8 @@ impl Numeric {
             Numeric::Infinity { negative: false } => header(0, 0, SIGN_POSITIVE_INFINITY, 0x20),
             Numeric::Infinity { negative: true } => header(0, 0, SIGN_NEGATIVE_INFINITY, 0x20),
             Numeric::Finite(finite) => {
-                let sign = if finite.negative {
-                    SIGN_NEGATIVE
-                } else {
-                    SIGN_POSITIVE
-                };
-                let mut bytes = header(
-                    finite.digits.len() as u16,
-                    finite.weight as i16,
-                    sign,
-                    finite.scale,
-                );
+                let sign = if finite.negative { SIGN_NEGATIVE } else { SIGN_POSITIVE };
+                let mut bytes = header(finite.digits.len() as u16, finite.weight as i16, sign, finite.scale);
                 bytes.extend(finite.digits.iter().flat_map(|digit| digit.to_be_bytes()));
                 bytes
             }
@@ -218,15 +175,9 @@ impl Numeric {
     }
 
     pub(crate) fn from_integer(value: i128) -> Numeric {
-        let decimals: Vec<u8> = value
-            .unsigned_abs()
-            .to_string()
-            .bytes()
-            .map(|byte| byte - b'0')
-            .collect();
+        let decimals: Vec<u8> = value.unsigned_abs().to_string().bytes().map(|byte| byte - b'0').collect();
         // An i128 has 39 digits at most: far below the weight limit.
-        Finite::from_decimals(value < 0, &decimals, decimals.len() as i64, 0)
-            .map_or(Numeric::NaN, Numeric::Finite)
+        Finite::from_decimals(value < 0, &decimals, decimals.len() as i64, 0).map_or(Numeric::NaN, Numeric::Finite)
     }
 
     /// The value as an integer, where it is one and fits.
@@ -240,10 +191,7 @@ impl Numeric {
         if fraction.iter().any(|digit| *digit != 0) {
             return None;
         }
-        let digits = whole
-            .iter()
-            .copied()
-            .chain(std::iter::repeat_n(0, point - whole.len()));
+        let digits = whole.iter().copied().chain(std::iter::repeat_n(0, point - whole.len()));
         let absolute = digits.fold(0_i128, |value, digit| value * 10 + i128::from(digit));
         i64::try_from(if finite.negative { -absolute } else { absolute }).ok()
     }
@@ -254,11 +202,7 @@ impl Numeric {
             Numeric::NaN | Numeric::Infinity { .. } => seed,
             Numeric::Finite(finite) if finite.digits.is_empty() => seed.wrapping_sub(1),
             Numeric::Finite(finite) => {
-                let bytes: Vec<u8> = finite
-                    .digits
-                    .iter()
-                    .flat_map(|digit| digit.to_le_bytes())
-                    .collect();
+                let bytes: Vec<u8> = finite.digits.iter().flat_map(|digit| digit.to_le_bytes()).collect();
                 hash_bytes(&bytes, seed) ^ i64::from(finite.weight) as u64
             }
         }

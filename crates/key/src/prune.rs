@@ -27,10 +27,7 @@ pub fn locate_prefix(
     if strategy != Strategy::Range || prefix.is_empty() {
         return Ok((0..bounds.len()).collect());
     }
-    let known = prefix
-        .iter()
-        .map(Option::as_deref)
-        .collect::<Option<Vec<_>>>();
+    let known = prefix.iter().map(Option::as_deref).collect::<Option<Vec<_>>>();
     select(types, bounds, |from, to| {
         // Only the default partition takes NULLs.
         let Some(known) = &known else {

@@ -4,9 +4,7 @@ use proptest::prelude::*;
 
 use crate::bounds::Datum::{MaxValue, MinValue, Value};
 use crate::types::{INT4, JSONB, TEXT};
-use crate::{
-    Bound, Datum, KeyError, Located, Strategy as Split, locate, locate_prefix, overlapping,
-};
+use crate::{Bound, Datum, KeyError, Located, Strategy as Split, locate, locate_prefix, overlapping};
 
 fn int(value: i32) -> Option<Vec<u8>> {
     Some(value.to_be_bytes().to_vec())
@@ -17,34 +15,16 @@ fn at(value: i32) -> Datum {
 }
 
 fn range(from: &[Datum], to: &[Datum]) -> Bound {
-    Bound::Range {
-        from: from.to_vec(),
-        to: to.to_vec(),
-    }
+    Bound::Range { from: from.to_vec(), to: to.to_vec() }
 }
 
 #[test]
 fn wrong_calls_are_errors() {
-    let bounds = [Bound::Hash {
-        modulus: 1,
-        remainder: 0,
-    }];
-    let count = KeyError::ColumnCount {
-        expected: 2,
-        got: 1,
-    };
-    assert_eq!(
-        locate(Split::Hash, &[INT4, TEXT], &bounds, &[int(1)]),
-        Err(count)
-    );
-    assert_eq!(
-        locate(Split::Range, &[JSONB], &[], &[None]),
-        Err(KeyError::Unsupported { type_oid: JSONB })
-    );
-    assert!(matches!(
-        locate(Split::Hash, &[INT4], &bounds, &[Some(vec![1])]),
-        Err(KeyError::InvalidBinary { .. })
-    ));
+    let bounds = [Bound::Hash { modulus: 1, remainder: 0 }];
+    let count = KeyError::ColumnCount { expected: 2, got: 1 };
+    assert_eq!(locate(Split::Hash, &[INT4, TEXT], &bounds, &[int(1)]), Err(count));
+    assert_eq!(locate(Split::Range, &[JSONB], &[], &[None]), Err(KeyError::Unsupported { type_oid: JSONB }));
+    assert!(matches!(locate(Split::Hash, &[INT4], &bounds, &[Some(vec![1])]), Err(KeyError::InvalidBinary { .. })));
     let short = [range(&[at(1)], &[at(2)])];
     assert!(matches!(
         locate(Split::Range, &[INT4, INT4], &short, &[int(1), int(1)]),
@@ -54,36 +34,13 @@ fn wrong_calls_are_errors() {
 
 #[test]
 fn a_row_without_a_shard_is_nowhere() {
-    let hash = [Bound::Hash {
-        modulus: 0,
-        remainder: 0,
-    }];
-    assert_eq!(
-        locate(Split::Hash, &[INT4], &hash, &[int(1)]),
-        Ok(Located::Nowhere)
-    );
+    let hash = [Bound::Hash { modulus: 0, remainder: 0 }];
+    assert_eq!(locate(Split::Hash, &[INT4], &hash, &[int(1)]), Ok(Located::Nowhere));
     let bounds = [range(&[at(1)], &[at(5)])];
-    assert_eq!(
-        locate(Split::Range, &[INT4], &bounds, &[int(5)]),
-        Ok(Located::Nowhere)
-    );
-    assert_eq!(
-        locate(Split::Range, &[INT4], &bounds, &[None]),
-        Ok(Located::Nowhere)
-    );
-    assert_eq!(
-        locate(
-            Split::Range,
-            &[INT4],
-            &[bounds[0].clone(), Bound::Default],
-            &[None]
-        ),
-        Ok(Located::Shard(1))
-    );
-    assert_eq!(
-        locate_prefix(Split::Range, &[INT4], &bounds, &[int(0)]),
-        Ok(vec![])
-    );
+    assert_eq!(locate(Split::Range, &[INT4], &bounds, &[int(5)]), Ok(Located::Nowhere));
+    assert_eq!(locate(Split::Range, &[INT4], &bounds, &[None]), Ok(Located::Nowhere));
+    assert_eq!(locate(Split::Range, &[INT4], &[bounds[0].clone(), Bound::Default], &[None]), Ok(Located::Shard(1)));
+    assert_eq!(locate_prefix(Split::Range, &[INT4], &bounds, &[int(0)]), Ok(vec![]));
 }
 
 #[test]
@@ -101,28 +58,10 @@ fn prefixes_prune_ranges_and_nothing_else() {
     assert_eq!(shards(1), Ok(vec![1, 2]));
     assert_eq!(shards(2), Ok(vec![3]));
     assert_eq!(shards(3), Ok(vec![3, 4]));
-    assert_eq!(
-        locate_prefix(Split::Range, &types, &bounds, &[]),
-        Ok(vec![0, 1, 2, 3, 4])
-    );
-    assert_eq!(
-        locate_prefix(Split::Range, &types, &bounds, &[None]),
-        Ok(vec![])
-    );
-    let hashes = [
-        Bound::Hash {
-            modulus: 2,
-            remainder: 0,
-        },
-        Bound::Hash {
-            modulus: 2,
-            remainder: 1,
-        },
-    ];
-    assert_eq!(
-        locate_prefix(Split::Hash, &types, &hashes, &[int(1)]),
-        Ok(vec![0, 1])
-    );
+    assert_eq!(locate_prefix(Split::Range, &types, &bounds, &[]), Ok(vec![0, 1, 2, 3, 4]));
+    assert_eq!(locate_prefix(Split::Range, &types, &bounds, &[None]), Ok(vec![]));
+    let hashes = [Bound::Hash { modulus: 2, remainder: 0 }, Bound::Hash { modulus: 2, remainder: 1 }];
+    assert_eq!(locate_prefix(Split::Hash, &types, &hashes, &[int(1)]), Ok(vec![0, 1]));
 }
 
 /// Splits some of `modulus` hash shards in two, by doubling their modulus, some of those again.
@@ -144,29 +83,17 @@ fn split_bounds(modulus: u32, splits: &[bool]) -> Vec<Bound> {
 fn bounds_of(points: Vec<(Datum, Datum)>) -> Vec<Bound> {
     let rank = |datum: &Datum| match datum {
         MinValue => (0, 0),
-        Value(value) => (
-            1,
-            i32::from_be_bytes([value[0], value[1], value[2], value[3]]),
-        ),
+        Value(value) => (1, i32::from_be_bytes([value[0], value[1], value[2], value[3]])),
         MaxValue => (2, 0),
     };
     let mut points: Vec<[Datum; 2]> = points
         .into_iter()
         // Behind MINVALUE or MAXVALUE PostgreSQL wants the same again.
-        .map(|(first, second)| {
-            if matches!(first, Value(_)) {
-                [first, second]
-            } else {
-                [first.clone(), first]
-            }
-        })
+        .map(|(first, second)| if matches!(first, Value(_)) { [first, second] } else { [first.clone(), first] })
         .collect();
     points.sort_by_key(|point| (rank(&point[0]), rank(&point[1])));
     points.dedup();
-    points
-        .windows(2)
-        .map(|pair| range(&pair[0], &pair[1]))
-        .collect()
+    points.windows(2).map(|pair| range(&pair[0], &pair[1])).collect()
 }
 
 fn datum() -> impl proptest::strategy::Strategy<Value = Datum> {
@@ -179,12 +106,7 @@ fn domain() -> impl Iterator<Item = (i32, i32)> {
 }
 
 fn shard_of(bounds: &[Bound], row: (i32, i32)) -> Option<usize> {
-    match locate(
-        Split::Range,
-        &[INT4, INT4],
-        bounds,
-        &[int(row.0), int(row.1)],
-    ) {
+    match locate(Split::Range, &[INT4, INT4], bounds, &[int(row.0), int(row.1)]) {
         Ok(Located::Shard(index)) => Some(index),
         _ => None,
     }
@@ -251,10 +173,7 @@ proptest! {
 /// The shards that hold some row with such a first value, over a domain wide enough for every bound to hold a row.
 fn holding_beyond(bounds: &[Bound], wanted: impl Fn(i32) -> bool) -> Vec<usize> {
     let rows = (-20..20).flat_map(|first| (-2..9).map(move |second| (first, second)));
-    let mut shards: Vec<usize> = rows
-        .filter(|row| wanted(row.0))
-        .filter_map(|row| shard_of(bounds, row))
-        .collect();
+    let mut shards: Vec<usize> = rows.filter(|row| wanted(row.0)).filter_map(|row| shard_of(bounds, row)).collect();
     shards.sort_unstable();
     shards.dedup();
     shards

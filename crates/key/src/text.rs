@@ -23,8 +23,7 @@ pub(crate) fn trim_space(text: &str) -> &str {
 /// What PostgreSQL would answer (22P02, 22003), or [`KeyError::NeedsServer`]: then only the server knows.
 pub fn parse_text(type_oid: Oid, text: &str) -> Result<Vec<u8>, KeyError> {
     let int = |min: i64| integer::parse(text, name_or_unknown(type_oid), min);
-    let unsigned32 =
-        || u32::try_from(integer::parse_unsigned(text)?).map_err(|_| KeyError::NeedsServer);
+    let unsigned32 = || u32::try_from(integer::parse_unsigned(text)?).map_err(|_| KeyError::NeedsServer);
     match type_oid {
         BOOL => parse_bool(text).map(|value| vec![value.into()]),
         CHAR => parse_char(text),
@@ -36,17 +35,11 @@ pub fn parse_text(type_oid: Oid, text: &str) -> Result<Vec<u8>, KeyError> {
         TEXT | VARCHAR | BPCHAR => Ok(text.into()),
         NAME => Ok(truncate(text, NAME_BYTES_MAX).into()),
         BYTEA => parse_bytea(text),
-        FLOAT4 => parse_float(text, "real", |digits| {
-            digits
-                .parse::<f32>()
-                .ok()
-                .map(|v| (v.into(), v.to_be_bytes().to_vec()))
-        }),
+        FLOAT4 => {
+            parse_float(text, "real", |digits| digits.parse::<f32>().ok().map(|v| (v.into(), v.to_be_bytes().to_vec())))
+        }
         FLOAT8 => parse_float(text, "double precision", |digits| {
-            digits
-                .parse::<f64>()
-                .ok()
-                .map(|v| (v, v.to_be_bytes().to_vec()))
+            digits.parse::<f64>().ok().map(|v| (v, v.to_be_bytes().to_vec()))
         }),
         NUMERIC => Numeric::parse(text).map(|value| value.encode()),
         UUID => parse_uuid(text),
@@ -116,13 +109,7 @@ fn parse_bytea(text: &str) -> Result<Vec<u8>, KeyError> {
                 bytes.push(b'\\');
                 rest = tail;
             }
-            [
-                b'\\',
-                a @ b'0'..=b'3',
-                b @ b'0'..=b'7',
-                c @ b'0'..=b'7',
-                tail @ ..,
-            ] => {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] => {
                 bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
                 rest = tail;
             }
@@ -141,10 +128,7 @@ pub(crate) fn parse_hex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) {
         return None;
     }
-    text.as_bytes()
-        .chunks_exact(2)
-        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
-        .collect()
+    text.as_bytes().chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 /// `float4in`, `float8in`. Both round to the nearest, as Rust's parser does; hexadecimal floats and odd NaNs are the C library's.
@@ -157,9 +141,7 @@ fn parse_float(
     let unsigned = word.strip_prefix(['+', '-']).unwrap_or(word);
     let lower = unsigned.to_ascii_lowercase();
     if matches!(lower.as_str(), "inf" | "infinity") || word.eq_ignore_ascii_case("nan") {
-        return parse(word)
-            .map(|(_, bytes)| bytes)
-            .ok_or(KeyError::NeedsServer);
+        return parse(word).map(|(_, bytes)| bytes).ok_or(KeyError::NeedsServer);
     }
     if lower.starts_with(['n', 'i']) || lower.starts_with("0x") {
         return Err(KeyError::NeedsServer);
@@ -172,18 +154,12 @@ fn parse_float(
     if lacks_digits || !decimal(whole) || !decimal(fraction) || !decimal(exponent) {
         // strtod reports a number out of range even when something else follows it: only short texts without exponent are clear.
         let clear = word.len() < 30 && !lower.contains('e');
-        return Err(if clear {
-            KeyError::invalid(type_name, text)
-        } else {
-            KeyError::NeedsServer
-        });
+        return Err(if clear { KeyError::invalid(type_name, text) } else { KeyError::NeedsServer });
     }
     let (value, bytes) = parse(word).ok_or(KeyError::NeedsServer)?;
     let vanished = value == 0.0 && mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
     if value.is_infinite() || vanished {
-        return Err(KeyError::numeric_out_of_range(format!(
-            "\"{word}\" is out of range for type {type_name}"
-        )));
+        return Err(KeyError::numeric_out_of_range(format!("\"{word}\" is out of range for type {type_name}")));
     }
     Ok(bytes)
 }
@@ -203,25 +179,16 @@ fn parse_uuid(text: &str) -> Result<Vec<u8>, KeyError> {
             rest = rest.strip_prefix('-').unwrap_or(rest);
         }
     }
-    if rest.is_empty() {
-        Ok(bytes)
-    } else {
-        Err(invalid())
-    }
+    if rest.is_empty() { Ok(bytes) } else { Err(invalid()) }
 }
 
 /// `pg_lsn_in`: two runs of one to eight hexadecimal digits.
 fn parse_lsn(text: &str) -> Result<Vec<u8>, KeyError> {
     let half = |digits: &str| {
-        let plain =
-            (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        plain
-            .then(|| u32::from_str_radix(digits, 16).ok())
-            .flatten()
+        let plain = (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        plain.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
     };
-    let parsed = text
-        .split_once('/')
-        .and_then(|(high, low)| Some((half(high)?, half(low)?)));
+    let parsed = text.split_once('/').and_then(|(high, low)| Some((half(high)?, half(low)?)));
     let (high, low) = parsed.ok_or_else(|| KeyError::invalid("pg_lsn", text))?;
     Ok([high.to_be_bytes(), low.to_be_bytes()].concat())
 }

@@ -163,18 +163,16 @@ fn describe(type_oid: Oid) -> Option<(Shape, &'static str)> {
     if let Some((_, element, name)) = ARRAYS.iter().find(|(oid, ..)| *oid == type_oid) {
         return Some((Shape::Array { element: *element }, name));
     }
-    RANGES.iter().find_map(
-        |(range, multirange, subtype, range_name, multirange_name)| {
-            let subtype = *subtype;
-            if *range == type_oid {
-                Some((Shape::Range { subtype }, *range_name))
-            } else if *multirange == type_oid {
-                Some((Shape::Multirange { subtype }, *multirange_name))
-            } else {
-                None
-            }
-        },
-    )
+    RANGES.iter().find_map(|(range, multirange, subtype, range_name, multirange_name)| {
+        let subtype = *subtype;
+        if *range == type_oid {
+            Some((Shape::Range { subtype }, *range_name))
+        } else if *multirange == type_oid {
+            Some((Shape::Multirange { subtype }, *multirange_name))
+        } else {
+            None
+        }
+    })
 }
 
 /// May the type be a hash key here? All built-in types with a hash operator class, but for `aclitem` and the `reg…` aliases: their

@@ -9,24 +9,15 @@ mod server;
 use std::cmp::Ordering;
 
 use key::{
-    Bound, Converted, Datum, Located, Strategy, compare, convert, hash, locate, locate_prefix,
-    orderable, overlapping,
+    Bound, Converted, Datum, Located, Strategy, compare, convert, hash, locate, locate_prefix, orderable, overlapping,
 };
 use random::Random;
 use server::{Server, copy_field, unhex};
 
 /// The orderable types: oid, name, send function.
 fn orderable_types(server: &Server) -> Vec<(u32, String, String)> {
-    let rows = server.query(
-        "SELECT oid, typname, typsend::oid::regproc FROM pg_type WHERE oid < 10000 ORDER BY 1",
-    );
-    let types = rows.into_iter().map(|row| {
-        (
-            row[0].parse().expect("an oid"),
-            row[1].clone(),
-            row[2].clone(),
-        )
-    });
+    let rows = server.query("SELECT oid, typname, typsend::oid::regproc FROM pg_type WHERE oid < 10000 ORDER BY 1");
+    let types = rows.into_iter().map(|row| (row[0].parse().expect("an oid"), row[1].clone(), row[2].clone()));
     types.filter(|(oid, ..)| orderable(*oid)).collect()
 }
 
@@ -49,48 +40,19 @@ fn compare_is_the_servers_order() {
     let types = orderable_types(&server);
     assert!(types.len() >= 28, "only {} types", types.len());
     for (oid, name, send) in types {
-        let mut rows: Vec<Vec<String>> = (0..150)
-            .map(|_| vec![copy_field(&random.scalar(&name))])
-            .collect();
+        let mut rows: Vec<Vec<String>> = (0..150).map(|_| vec![copy_field(&random.scalar(&name))]).collect();
         // Values that differ in form, not in order.
         let twins: &[&str] = match name.as_str() {
             "bpchar" | "text" => &["a", "a  ", "a\u{1}", ""],
-            "numeric" => &[
-                "1",
-                "1.00",
-                "0",
-                "-0.0",
-                "10000",
-                "9999.9999",
-                "-10000",
-                "NaN",
-                "Infinity",
-                "-Infinity",
-            ],
+            "numeric" => &["1", "1.00", "0", "-0.0", "10000", "9999.9999", "-10000", "NaN", "Infinity", "-Infinity"],
             "float4" | "float8" => &["0", "-0", "NaN", "Infinity", "-Infinity"],
-            "interval" => &[
-                "1 mon",
-                "30 days",
-                "720:00:00",
-                "-1 mon",
-                "29 days 24:00:00",
-            ],
+            "interval" => &["1 mon", "30 days", "720:00:00", "-1 mon", "29 days 24:00:00"],
             "timetz" => &["10:00+00", "12:00+02", "08:00-02"],
-            "inet" | "cidr" => &[
-                "10.0.0.0/8",
-                "10.0.0.0/16",
-                "10.0.0.0/32",
-                "0.0.0.0/0",
-                "::/0",
-                "::/128",
-            ],
+            "inet" | "cidr" => &["10.0.0.0/8", "10.0.0.0/16", "10.0.0.0/32", "0.0.0.0/0", "::/0", "::/128"],
             _ => &[],
         };
         rows.extend(twins.iter().map(|text| vec![copy_field(text)]));
-        let mut script = format!(
-            "CREATE TEMP TABLE o (id int, k pg_catalog.\"{name}\");\n{}",
-            copy("o", &rows)
-        );
+        let mut script = format!("CREATE TEMP TABLE o (id int, k pg_catalog.\"{name}\");\n{}", copy("o", &rows));
         script.push_str(&format!(
             "SELECT encode({send}(a.k), 'hex'), encode({send}(b.k), 'hex'), CASE WHEN a.k < b.k THEN -1 WHEN a.k = b.k THEN 0 ELSE 1 END
              FROM o a, o b WHERE (a.id + b.id) % 4 = 0 OR a.id >= 150 AND b.id >= 150;"
@@ -100,11 +62,7 @@ fn compare_is_the_servers_order() {
             let (a, b) = (unhex(&row[0]), unhex(&row[1]));
             assert_eq!(compare(oid, &a, &b), Ok(expected), "{name}: {row:?}");
             if expected.is_eq() && (name != "char" || a[0].is_ascii()) {
-                assert_eq!(
-                    hash(oid, &a),
-                    hash(oid, &b),
-                    "{name}: equal values must hash alike: {row:?}"
-                );
+                assert_eq!(hash(oid, &a), hash(oid, &b), "{name}: equal values must hash alike: {row:?}");
             }
         }
     }
@@ -131,9 +89,7 @@ fn small_value(random: &mut Random, column: usize) -> String {
     match column {
         0 => random.below(6).to_string(),
         1 => random.pick(&["", "a", "a ", "b", "ab", "é"]).to_owned(),
-        _ => random
-            .pick(&["-1", "0", "0.5", "1.00", "1", "2"])
-            .to_owned(),
+        _ => random.pick(&["-1", "0", "0.5", "1.00", "1", "2"]).to_owned(),
     }
 }
 
@@ -142,9 +98,7 @@ fn random_point(random: &mut Random) -> (Vec<Datum>, Vec<String>) {
     let mut point: (Vec<Datum>, Vec<String>) = (Vec::new(), Vec::new());
     for column in 0..RANGE_TYPES.len() {
         let (datum, sql) = match point.0.last() {
-            Some(last @ (Datum::MinValue | Datum::MaxValue)) => {
-                (last.clone(), point.1[column - 1].clone())
-            }
+            Some(last @ (Datum::MinValue | Datum::MaxValue)) => (last.clone(), point.1[column - 1].clone()),
             _ => random_datum(random, column),
         };
         point.0.push(datum);
@@ -184,11 +138,8 @@ fn check_range_table(server: &Server, random: &mut Random, round: u32) {
     points.sort_by(|a, b| compare_points(&a.0, &b.0));
     points.dedup_by(|a, b| compare_points(&a.0, &b.0).is_eq());
     // Some gaps, which the default partition covers.
-    let mut pieces: Vec<_> = points
-        .windows(2)
-        .filter(|_| random.chance(80))
-        .map(|pair| (pair[0].clone(), pair[1].clone()))
-        .collect();
+    let mut pieces: Vec<_> =
+        points.windows(2).filter(|_| random.chance(80)).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
     if round.is_multiple_of(2) {
         // Not in order: the binary search must not mislead.
         for index in (1..pieces.len()).rev() {
@@ -201,24 +152,15 @@ fn check_range_table(server: &Server, random: &mut Random, round: u32) {
     );
     let mut bounds = Vec::new();
     for (index, (from, to)) in pieces.iter().enumerate() {
-        bounds.push(Bound::Range {
-            from: from.0.clone(),
-            to: to.0.clone(),
-        });
+        bounds.push(Bound::Range { from: from.0.clone(), to: to.0.clone() });
         let (from, to) = (from.1.join(", "), to.1.join(", "));
-        script.push_str(&format!("CREATE TABLE {table}_{index} PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to});\n"));
+        script.push_str(&format!(
+            "CREATE TABLE {table}_{index} PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to});\n"
+        ));
     }
     let rows: Vec<Vec<String>> = (0..800)
         .map(|_| {
-            (0..3)
-                .map(|column| {
-                    if random.chance(4) {
-                        "\\N".to_owned()
-                    } else {
-                        small_value(random, column)
-                    }
-                })
-                .collect()
+            (0..3).map(|column| if random.chance(4) { "\\N".to_owned() } else { small_value(random, column) }).collect()
         })
         .collect();
     script.push_str(&copy(&table, &rows));
@@ -227,48 +169,28 @@ fn check_range_table(server: &Server, random: &mut Random, round: u32) {
          coalesce(encode(textsend(b), 'hex'), 'NULL'), coalesce(encode(numeric_send(c), 'hex'), 'NULL') FROM {table};"
     ));
     for row in server.query(&script) {
-        let values: Vec<Option<Vec<u8>>> = row[1..]
-            .iter()
-            .map(|hex| (hex != "NULL").then(|| unhex(hex)))
-            .collect();
+        let values: Vec<Option<Vec<u8>>> = row[1..].iter().map(|hex| (hex != "NULL").then(|| unhex(hex))).collect();
         check_range_row(&bounds, &values, row[0].parse().ok());
     }
 }
 
 /// `shard` is `None` where the server put the row into the default partition.
 fn check_range_row(bounds: &[Bound], values: &[Option<Vec<u8>>], shard: Option<usize>) {
-    let at = |bounds: &[Bound]| {
-        locate(Strategy::Range, &RANGE_TYPES, bounds, values).expect("a location")
-    };
-    assert_eq!(
-        at(bounds),
-        shard.map_or(Located::Nowhere, Located::Shard),
-        "{values:?} in {bounds:?}"
-    );
+    let at = |bounds: &[Bound]| locate(Strategy::Range, &RANGE_TYPES, bounds, values).expect("a location");
+    assert_eq!(at(bounds), shard.map_or(Located::Nowhere, Located::Shard), "{values:?} in {bounds:?}");
     let mut with_default = vec![Bound::Default];
     with_default.extend_from_slice(bounds);
     let expected = shard.map_or(0, |shard| shard + 1);
-    assert_eq!(
-        at(&with_default),
-        Located::Shard(expected),
-        "{values:?} in {with_default:?}"
-    );
+    assert_eq!(at(&with_default), Located::Shard(expected), "{values:?} in {with_default:?}");
     for len in 0..=values.len() {
-        let shards = locate_prefix(Strategy::Range, &RANGE_TYPES, &with_default, &values[..len])
-            .expect("shards");
-        assert!(
-            shards.contains(&expected),
-            "prefix {len} of {values:?} gives {shards:?}, not {expected}"
-        );
+        let shards = locate_prefix(Strategy::Range, &RANGE_TYPES, &with_default, &values[..len]).expect("shards");
+        assert!(shards.contains(&expected), "prefix {len} of {values:?} gives {shards:?}, not {expected}");
     }
     if let Some(first) = &values[0] {
         let exact = Some((first.as_slice(), true));
         for (low, high) in [(exact, exact), (exact, None), (None, exact)] {
             let shards = overlapping(&RANGE_TYPES, &with_default, low, high).expect("shards");
-            assert!(
-                shards.contains(&expected),
-                "{low:?} to {high:?} gives {shards:?}, not {expected}"
-            );
+            assert!(shards.contains(&expected), "{low:?} to {high:?} gives {shards:?}, not {expected}");
         }
     }
 }
@@ -279,13 +201,7 @@ fn list_keys_are_located_as_the_server_routes_them() {
         return;
     };
     let tables = [
-        (
-            "text",
-            25,
-            "textsend",
-            vec!["'a', 'b'", "'A', NULL", "'ä', ''"],
-            vec!["a", "b", "A", "", "ä", "a ", "x"],
-        ),
+        ("text", 25, "textsend", vec!["'a', 'b'", "'A', NULL", "'ä', ''"], vec!["a", "b", "A", "", "ä", "a ", "x"]),
         (
             "numeric",
             1700,
@@ -293,20 +209,8 @@ fn list_keys_are_located_as_the_server_routes_them() {
             vec!["1, 2.50", "'NaN', NULL", "-0.0, 1e5"],
             vec!["1.00", "2.5", "NaN", "0", "100000", "3", "-1"],
         ),
-        (
-            "bpchar",
-            1042,
-            "bpcharsend",
-            vec!["'a', 'b '", "NULL", "'c'"],
-            vec!["a", "a  ", "b", "c ", "d"],
-        ),
-        (
-            "boolean",
-            16,
-            "boolsend",
-            vec!["true", "NULL", "false"],
-            vec!["t", "f"],
-        ),
+        ("bpchar", 1042, "bpcharsend", vec!["'a', 'b '", "NULL", "'c'"], vec!["a", "a  ", "b", "c ", "d"]),
+        ("boolean", 16, "boolsend", vec!["true", "NULL", "false"], vec!["t", "f"]),
     ];
     for (number, (name, oid, send, lists, values)) in tables.into_iter().enumerate() {
         let table = format!("l_{number}");
@@ -315,21 +219,13 @@ fn list_keys_are_located_as_the_server_routes_them() {
         );
         let mut bounds = Vec::new();
         for (index, list) in lists.iter().enumerate() {
-            script.push_str(&format!(
-                "CREATE TABLE {table}_{index} PARTITION OF {table} FOR VALUES IN ({list});\n"
-            ));
+            script.push_str(&format!("CREATE TABLE {table}_{index} PARTITION OF {table} FOR VALUES IN ({list});\n"));
             let listed = list.split(", ").map(|value| {
-                (value != "NULL")
-                    .then(|| key::parse_text(oid, value.trim_matches('\'')).expect("a value"))
+                (value != "NULL").then(|| key::parse_text(oid, value.trim_matches('\'')).expect("a value"))
             });
-            bounds.push(Bound::List {
-                values: listed.collect(),
-            });
+            bounds.push(Bound::List { values: listed.collect() });
         }
-        let mut rows: Vec<Vec<String>> = values
-            .iter()
-            .map(|value| vec![(*value).to_owned()])
-            .collect();
+        let mut rows: Vec<Vec<String>> = values.iter().map(|value| vec![(*value).to_owned()]).collect();
         rows.push(vec!["\\N".to_owned()]);
         script.push_str(&copy(&table, &rows));
         script.push_str(&format!("SELECT split_part(tableoid::regclass::text, '_', 3), coalesce(encode({send}(k), 'hex'), 'NULL') FROM {table};"));
@@ -338,39 +234,15 @@ fn list_keys_are_located_as_the_server_routes_them() {
         for row in answers {
             let value = (row[1] != "NULL").then(|| unhex(&row[1]));
             let expected = row[0].parse().map_or(Located::Nowhere, Located::Shard);
-            assert_eq!(
-                locate(Strategy::List, &[oid], &bounds, &[value]),
-                Ok(expected),
-                "{name}: {row:?}"
-            );
+            assert_eq!(locate(Strategy::List, &[oid], &bounds, &[value]), Ok(expected), "{name}: {row:?}");
         }
     }
 }
 
 /// Values of every type that convert knows, chosen to meet each other.
 const CONVERTIBLE: &[(u32, &str, &str, &[&str])] = &[
-    (
-        21,
-        "int2",
-        "int2send",
-        &["0", "1", "-1", "5", "32767", "-32768"],
-    ),
-    (
-        23,
-        "int4",
-        "int4send",
-        &[
-            "0",
-            "1",
-            "-1",
-            "5",
-            "32767",
-            "32768",
-            "16777217",
-            "2147483647",
-            "-2147483648",
-        ],
-    ),
+    (21, "int2", "int2send", &["0", "1", "-1", "5", "32767", "-32768"]),
+    (23, "int4", "int4send", &["0", "1", "-1", "5", "32767", "32768", "16777217", "2147483647", "-2147483648"]),
     (
         20,
         "int8",
@@ -388,12 +260,7 @@ const CONVERTIBLE: &[(u32, &str, &str, &[&str])] = &[
             "-9223372036854775808",
         ],
     ),
-    (
-        26,
-        "oid",
-        "oidsend",
-        &["0", "1", "5", "4294967295", "2147483648"],
-    ),
+    (26, "oid", "oidsend", &["0", "1", "5", "4294967295", "2147483648"]),
     (
         1700,
         "numeric",
@@ -422,9 +289,7 @@ const CONVERTIBLE: &[(u32, &str, &str, &[&str])] = &[
         700,
         "float4",
         "float4send",
-        &[
-            "0", "-0", "1", "-1", "5", "1.5", "0.1", "32768", "16777216", "1e30", "NaN", "Infinity",
-        ],
+        &["0", "-0", "1", "-1", "5", "1.5", "0.1", "32768", "16777216", "1e30", "NaN", "Infinity"],
     ),
     (
         701,
@@ -449,37 +314,12 @@ const CONVERTIBLE: &[(u32, &str, &str, &[&str])] = &[
             "Infinity",
         ],
     ),
-    (
-        25,
-        "text",
-        "textsend",
-        &["", " ", "a", "a ", "a  ", "b", " a", "ä"],
-    ),
-    (
-        1043,
-        "varchar",
-        "varcharsend",
-        &["", " ", "a", "a ", "b", "ä"],
-    ),
-    (
-        1042,
-        "bpchar",
-        "bpcharsend",
-        &["", " ", "a", "a ", "b", "ä"],
-    ),
+    (25, "text", "textsend", &["", " ", "a", "a ", "a  ", "b", " a", "ä"]),
+    (1043, "varchar", "varcharsend", &["", " ", "a", "a ", "b", "ä"]),
+    (1042, "bpchar", "bpcharsend", &["", " ", "a", "a ", "b", "ä"]),
     (19, "name", "namesend", &["", " ", "a", "a ", "b", "ä"]),
-    (
-        869,
-        "inet",
-        "inet_send",
-        &["10.0.0.0/8", "10.0.0.1", "10.0.0.1/8", "::1"],
-    ),
-    (
-        650,
-        "cidr",
-        "cidr_send",
-        &["10.0.0.0/8", "10.0.0.1/32", "::1/128"],
-    ),
+    (869, "inet", "inet_send", &["10.0.0.0/8", "10.0.0.1", "10.0.0.1/8", "::1"]),
+    (650, "cidr", "cidr_send", &["10.0.0.0/8", "10.0.0.1/32", "::1/128"]),
 ];
 
 #[test]
@@ -491,14 +331,8 @@ fn convert_agrees_with_the_servers_equality() {
     for (from, from_name, from_send, params) in CONVERTIBLE {
         for (to, to_name, to_send, keys) in CONVERTIBLE {
             let table = |name: &str, type_name: &str, values: &[&str]| {
-                let rows: Vec<Vec<String>> = values
-                    .iter()
-                    .map(|value| vec![(*value).to_owned()])
-                    .collect();
-                format!(
-                    "CREATE TEMP TABLE {name} (id int, v pg_catalog.\"{type_name}\");\n{}",
-                    copy(name, &rows)
-                )
+                let rows: Vec<Vec<String>> = values.iter().map(|value| vec![(*value).to_owned()]).collect();
+                format!("CREATE TEMP TABLE {name} (id int, v pg_catalog.\"{type_name}\");\n{}", copy(name, &rows))
             };
             // A comparison that fails (1e400 as double precision) is false here: nothing is claimed about it.
             let script = format!(

@@ -37,11 +37,7 @@ fn types(server: &Server) -> Vec<Type> {
          LEFT JOIN pg_type s ON s.oid = r.rngsubtype
          WHERE t.oid < 10000 ORDER BY 1",
     );
-    let find = |oid: &str| {
-        rows.iter()
-            .find(|row| row[0] == oid)
-            .expect("an element type")
-    };
+    let find = |oid: &str| rows.iter().find(|row| row[0] == oid).expect("an element type");
     fn describe<'a>(row: &'a [String], find: &impl Fn(&str) -> &'a Vec<String>) -> Type {
         let kind = match (row[3].as_str(), row[4].as_str()) {
             ("r", _) => Kind::Range(row[5].clone()),
@@ -49,17 +45,9 @@ fn types(server: &Server) -> Vec<Type> {
             (_, "0") => Kind::Scalar,
             (_, element) => Kind::Array(Box::new(describe(find(element), find))),
         };
-        Type {
-            oid: row[0].parse().expect("an oid"),
-            name: row[1].clone(),
-            send: row[2].clone(),
-            kind,
-        }
+        Type { oid: row[0].parse().expect("an oid"), name: row[1].clone(), send: row[2].clone(), kind }
     }
-    rows.iter()
-        .filter(|row| hashable(row[0].parse().expect("an oid")))
-        .map(|row| describe(row, &find))
-        .collect()
+    rows.iter().filter(|row| hashable(row[0].parse().expect("an oid"))).map(|row| describe(row, &find)).collect()
 }
 
 fn literal(random: &mut Random, described: &Type) -> String {
@@ -72,9 +60,7 @@ fn literal(random: &mut Random, described: &Type) -> String {
 }
 
 fn hash_bounds(modulus: u32) -> Vec<Bound> {
-    (0..modulus)
-        .map(|remainder| Bound::Hash { modulus, remainder })
-        .collect()
+    (0..modulus).map(|remainder| Bound::Hash { modulus, remainder }).collect()
 }
 
 /// `CREATE TABLE … PARTITION OF` for each bound, named by its index.
@@ -105,15 +91,10 @@ fn every_hashable_type_agrees_with_the_server() {
 }
 
 fn check_type(server: &Server, random: &mut Random, bounds: &[Bound], described: &Type) {
-    let Type {
-        oid, name, send, ..
-    } = described;
+    let Type { oid, name, send, .. } = described;
     let table = format!("t_{oid}");
-    let literals: Vec<String> = (0..VALUES_PER_TYPE)
-        .map(|_| literal(random, described))
-        .collect();
-    let mut script =
-        format!("CREATE TABLE {table} (id int, k pg_catalog.\"{name}\") PARTITION BY HASH (k);\n");
+    let literals: Vec<String> = (0..VALUES_PER_TYPE).map(|_| literal(random, described)).collect();
+    let mut script = format!("CREATE TABLE {table} (id int, k pg_catalog.\"{name}\") PARTITION BY HASH (k);\n");
     script.push_str(&create_partitions(&table, bounds));
     script.push_str(&format!("COPY {table} FROM STDIN;\n-1\t\\N\n"));
     for (id, literal) in literals.iter().enumerate() {
@@ -128,15 +109,9 @@ fn check_type(server: &Server, random: &mut Random, bounds: &[Bound], described:
     assert_eq!(rows.len(), literals.len() + 1);
 
     let types = [*oid];
-    let shard = |value| {
-        locate(Strategy::Hash, &types, bounds, &[value])
-            .unwrap_or_else(|error| panic!("{name}: {error}"))
-    };
-    assert_eq!(
-        shard(None),
-        Located::Shard(rows[0][1].parse().expect("a shard")),
-        "{name}: NULL"
-    );
+    let shard =
+        |value| locate(Strategy::Hash, &types, bounds, &[value]).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(shard(None), Located::Shard(rows[0][1].parse().expect("a shard")), "{name}: NULL");
     let mut answered = 0;
     let mut values = Vec::new();
     for (row, literal) in rows[1..].iter().zip(&literals) {
@@ -150,11 +125,7 @@ fn check_type(server: &Server, random: &mut Random, bounds: &[Bound], described:
                     assert_eq!(parsed, value, "{name}: parse_text({text:?})");
                     answered += 1;
                 }
-                Err(error) => assert_eq!(
-                    error,
-                    key::KeyError::NeedsServer,
-                    "{name}: parse_text({text:?})"
-                ),
+                Err(error) => assert_eq!(error, key::KeyError::NeedsServer, "{name}: parse_text({text:?})"),
             }
         }
         let remainder = combine(&[Some(hash(*oid, &value).expect("a hash"))]) % WIDE_MODULUS;
@@ -169,18 +140,12 @@ fn check_type(server: &Server, random: &mut Random, bounds: &[Bound], described:
     assert!(
         wrong.is_empty(),
         "{name}: wrong hash of {:?}",
-        wrong
-            .iter()
-            .map(|row| &literals[row[0].parse::<usize>().unwrap_or(0)])
-            .collect::<Vec<_>>()
+        wrong.iter().map(|row| &literals[row[0].parse::<usize>().unwrap_or(0)]).collect::<Vec<_>>()
     );
     // Texts with an obvious meaning must not be pushed to the server.
     let must_answer = matches!(described.kind, Kind::Scalar)
         && !["tid", "oidvector", "int2vector", "interval"].contains(&name.as_str());
-    assert!(
-        !must_answer || answered > VALUES_PER_TYPE,
-        "{name}: parse_text answered only {answered} texts"
-    );
+    assert!(!must_answer || answered > VALUES_PER_TYPE, "{name}: parse_text answered only {answered} texts");
 }
 
 /// Nothing the server could hash is forgotten, but for what is left out on purpose.
@@ -208,28 +173,16 @@ fn hashable_is_what_the_server_can_hash() {
     for row in &rows {
         let (oid, name) = (row[0].parse::<u32>().expect("an oid"), row[1].as_str());
         // Their values are oids of objects, which differ between servers; or they belong to the system catalogs alone.
-        let internal = [
-            "int2vector",
-            "pg_node_tree",
-            "pg_ndistinct",
-            "pg_dependencies",
-            "pg_mcv_list",
-        ];
-        let by_intent = name.contains("reg")
-            || name.contains("aclitem")
-            || internal.contains(&name.trim_start_matches('_'));
+        let internal = ["int2vector", "pg_node_tree", "pg_ndistinct", "pg_dependencies", "pg_mcv_list"];
+        let by_intent =
+            name.contains("reg") || name.contains("aclitem") || internal.contains(&name.trim_start_matches('_'));
         if !hashable(oid) && !by_intent {
             left_out.push((oid, name));
         }
         assert!(!(hashable(oid) && by_intent), "{name}");
     }
-    let unknown = (1..10_000)
-        .filter(|oid| hashable(*oid) && !rows.iter().any(|row| row[0] == oid.to_string()));
-    assert_eq!(
-        unknown.collect::<Vec<_>>(),
-        Vec::<u32>::new(),
-        "hashable here, not in the server"
-    );
+    let unknown = (1..10_000).filter(|oid| hashable(*oid) && !rows.iter().any(|row| row[0] == oid.to_string()));
+    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<u32>::new(), "hashable here, not in the server");
     assert!(left_out.is_empty(), "{left_out:?}");
 }
 
@@ -241,30 +194,16 @@ fn composite_keys_and_split_shards() {
     };
     let mut random = Random::new("composite");
     let mut bounds = hash_bounds(8);
-    bounds[5] = Bound::Hash {
-        modulus: 16,
-        remainder: 13,
-    };
-    bounds.push(Bound::Hash {
-        modulus: 16,
-        remainder: 5,
-    });
+    bounds[5] = Bound::Hash { modulus: 16, remainder: 13 };
+    bounds.push(Bound::Hash { modulus: 16, remainder: 5 });
     bounds.swap(0, 3);
     let types = [23, 25];
     let mut script = "CREATE TABLE c (a int4, b text) PARTITION BY HASH (a, b);\n".to_owned();
     script.push_str(&create_partitions("c", &bounds));
     script.push_str("COPY c FROM STDIN;\n");
     for _ in 0..2000 {
-        let a = if random.chance(20) {
-            "\\N".to_owned()
-        } else {
-            random.int(32).to_string()
-        };
-        let b = if random.chance(20) {
-            "\\N".to_owned()
-        } else {
-            copy_field(&random.string(10))
-        };
+        let a = if random.chance(20) { "\\N".to_owned() } else { random.int(32).to_string() };
+        let b = if random.chance(20) { "\\N".to_owned() } else { copy_field(&random.string(10)) };
         script.push_str(&format!("{a}\t{b}\n"));
     }
     script.push_str(
@@ -274,15 +213,8 @@ fn composite_keys_and_split_shards() {
     let rows = server.query(&script);
     assert_eq!(rows.len(), 2000);
     for row in &rows {
-        let values: Vec<Option<Vec<u8>>> = row[1..]
-            .iter()
-            .map(|hex| (hex != "NULL").then(|| unhex(hex)))
-            .collect();
+        let values: Vec<Option<Vec<u8>>> = row[1..].iter().map(|hex| (hex != "NULL").then(|| unhex(hex))).collect();
         let expected = Located::Shard(row[0].parse().expect("a shard"));
-        assert_eq!(
-            locate(Strategy::Hash, &types, &bounds, &values),
-            Ok(expected),
-            "{row:?}"
-        );
+        assert_eq!(locate(Strategy::Hash, &types, &bounds, &values), Ok(expected), "{row:?}");
     }
 }

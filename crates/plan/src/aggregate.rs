@@ -25,10 +25,19 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
     }
     let scope = pull::scope_of(c, level)?;
     let Ok(mut finish) = pull::upper(s, &scope) else { return Ok(None) };
-    let Ok(group) = finish.group_clause.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>() else {
+    let Ok(group) = finish.group_clause.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>()
+    else {
         return Ok(None);
     };
-    let mut splitter = Splitter { a: c.a, part: c.parts.len(), scope: scope.clone(), group, partials: vec![], texts: vec![], failed: false };
+    let mut splitter = Splitter {
+        a: c.a,
+        part: c.parts.len(),
+        scope: scope.clone(),
+        group,
+        partials: vec![],
+        texts: vec![],
+        failed: false,
+    };
     let originals: Vec<Node> = finish.group_clause.clone();
     let combine = combinable(&finish, c.a, &scope);
     pull::each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut Top { s: &mut splitter }));
@@ -56,7 +65,10 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
 
 /// All targets are count, sum, min or max, and nothing else is asked: the router may add up integers itself.
 fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<Combine>> {
-    let plain = s.group_clause.is_empty() && s.having_clause.is_none() && s.sort_clause.is_empty() && s.distinct_clause.is_empty();
+    let plain = s.group_clause.is_empty()
+        && s.having_clause.is_none()
+        && s.sort_clause.is_empty()
+        && s.distinct_clause.is_empty();
     if !plain || s.limit_count.is_some() || s.limit_offset.is_some() {
         return None;
     }
@@ -139,7 +151,8 @@ impl Splitter<'_, '_> {
         if self.failed {
             return false;
         }
-        let constant = matches!(n, NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::String(_) | NodeEnum::TypeName(_));
+        let constant =
+            matches!(n, NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::String(_) | NodeEnum::TypeName(_));
         if constant {
             return !matches!(n, NodeEnum::AConst(_));
         }
@@ -174,7 +187,9 @@ impl Splitter<'_, '_> {
     }
 
     fn is_aggregate(&self, f: &ast::FuncCall) -> bool {
-        f.agg_star || f.agg_within_group || self.a.cx.snapshot.functions(names::last(&f.funcname)).any(|x| x.kind == FunctionKind::Aggregate)
+        f.agg_star
+            || f.agg_within_group
+            || self.a.cx.snapshot.functions(names::last(&f.funcname)).any(|x| x.kind == FunctionKind::Aggregate)
     }
 
     fn aggregate(&mut self, f: &ast::FuncCall) -> Option<Node> {
@@ -277,7 +292,9 @@ impl Splitter<'_, '_> {
                 _ => None,
             },
             NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(_)), .. }) => Some(23),
-            NodeEnum::AExpr(e) if e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "+" | "-" | "*") => {
+            NodeEnum::AExpr(e)
+                if e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "+" | "-" | "*") =>
+            {
                 let (l, r) = (self.type_of(e.lexpr.as_deref()?)?, self.type_of(e.rexpr.as_deref()?)?);
                 if l == r {
                     Some(l)

@@ -76,7 +76,12 @@ impl<'p, 'a> Composer<'p, 'a> {
                         part.target_list.push(build::target(value.clone(), None));
                         width + part_extra(&part, s) - 1
                     }
-                    None => return Err(Refusal::bare(format!("ORDER BY item {} of SELECT DISTINCT is not supported over several nodes", i + 1))),
+                    None => {
+                        return Err(Refusal::bare(format!(
+                            "ORDER BY item {} of SELECT DISTINCT is not supported over several nodes",
+                            i + 1
+                        )));
+                    }
                 };
                 sort.node = Some(Box::new(part_column(column)));
                 finish.sort_clause.push(build::node(NodeEnum::SortBy(sort)));
@@ -87,7 +92,8 @@ impl<'p, 'a> Composer<'p, 'a> {
                 finish.sort_clause = set_sort(&s.sort_clause, &columns)?;
             }
         }
-        finish.target_list = columns.iter().enumerate().map(|(i, (n, _))| build::target(part_column(i), Some(n))).collect();
+        finish.target_list =
+            columns.iter().enumerate().map(|(i, (n, _))| build::target(part_column(i), Some(n))).collect();
         finish.limit_count = s.limit_count.clone();
         finish.limit_offset = s.limit_offset.clone();
         finish.limit_option = s.limit_option;
@@ -100,9 +106,16 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 
     /// The output column an ORDER BY item names by position or name.
-    fn visible_position(&self, value: &Node, s: &ast::SelectStmt, columns: &[(String, Option<usize>)]) -> Option<usize> {
+    fn visible_position(
+        &self,
+        value: &Node,
+        s: &ast::SelectStmt,
+        columns: &[(String, Option<usize>)],
+    ) -> Option<usize> {
         match value.node.as_ref()? {
-            NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(i)), .. }) => usize::try_from(i.ival).ok()?.checked_sub(1),
+            NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(i)), .. }) => {
+                usize::try_from(i.ival).ok()?.checked_sub(1)
+            }
             NodeEnum::ColumnRef(c) if c.fields.len() == 1 => {
                 let name = names::strings(&c.fields).first()?.to_string();
                 columns.iter().position(|(n, _)| *n == name)
@@ -113,7 +126,9 @@ impl<'p, 'a> Composer<'p, 'a> {
                 if s.target_list.iter().any(rewrite::is_star) {
                     return None;
                 }
-                s.target_list.iter().position(|t| rewrite::target_value(t).is_some_and(|v| sql::deparse_expr(v).is_ok_and(|x| x == text)))
+                s.target_list.iter().position(|t| {
+                    rewrite::target_value(t).is_some_and(|v| sql::deparse_expr(v).is_ok_and(|x| x == text))
+                })
             }
         }
     }
@@ -140,7 +155,9 @@ impl<'p, 'a> Composer<'p, 'a> {
         }
         let mut used = Names(vec![]);
         walk::select_stmt(part, &mut used);
-        let defined = |w: &ast::WithClause, n: &String| w.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == *n));
+        let defined = |w: &ast::WithClause, n: &String| {
+            w.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == *n))
+        };
         for with in self.withs.iter().rev() {
             if used.0.iter().any(|n| defined(with, n)) {
                 let mut all = (*with).clone();
@@ -172,7 +189,9 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut out = with.clone();
         for (cte, finished) in with.ctes.iter().zip(&mut out.ctes) {
             let Some(NodeEnum::CommonTableExpr(c)) = &cte.node else { continue };
-            let Some(NodeEnum::SelectStmt(body)) = c.ctequery.as_deref().and_then(|q| q.node.as_ref()) else { continue };
+            let Some(NodeEnum::SelectStmt(body)) = c.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+                continue;
+            };
             let Some(level) = self.a.by_node.get(&(body.as_ref() as *const _)).copied() else { continue };
             let body = self.query(body, level)?;
             if let Some(NodeEnum::CommonTableExpr(f)) = &mut finished.node {
@@ -249,7 +268,12 @@ impl<'p, 'a> Composer<'p, 'a> {
     fn sublinks(&mut self, s: &'p ast::SelectStmt, finish: &mut ast::SelectStmt, refusal: &Refusal) -> Result<()> {
         let mut found = Sublinks(vec![]);
         let all = |s: &'p ast::SelectStmt| {
-            s.target_list.iter().chain(s.where_clause.as_deref()).chain(s.having_clause.as_deref()).chain(&s.sort_clause).chain(&s.group_clause)
+            s.target_list
+                .iter()
+                .chain(s.where_clause.as_deref())
+                .chain(s.having_clause.as_deref())
+                .chain(&s.sort_clause)
+                .chain(&s.group_clause)
         };
         all(s).for_each(|n| walk::walk(n, &mut found));
         let mut bodies = Vec::new();
@@ -267,7 +291,11 @@ impl<'p, 'a> Composer<'p, 'a> {
             bodies.push(Some(self.query(body, level)?));
         }
         let mut put = PutSublinks { bodies: bodies.into_iter() };
-        let lists = finish.target_list.iter_mut().chain(finish.where_clause.as_deref_mut()).chain(finish.having_clause.as_deref_mut());
+        let lists = finish
+            .target_list
+            .iter_mut()
+            .chain(finish.where_clause.as_deref_mut())
+            .chain(finish.having_clause.as_deref_mut());
         lists.chain(&mut finish.sort_clause).chain(&mut finish.group_clause).for_each(|n| walk::walk_mut(n, &mut put));
         Ok(())
     }

@@ -6,7 +6,9 @@ use crate::types::*;
 pub fn describe(plan: &Plan) -> Vec<String> {
     let finish = |f: &Finish| match f {
         Finish::Stream(s) if s.sort.is_empty() => "append".to_string(),
-        Finish::Stream(s) => format!("merge by {} sort {}", s.sort.len(), if s.sort.len() == 1 { "column" } else { "columns" }),
+        Finish::Stream(s) => {
+            format!("merge by {} sort {}", s.sort.len(), if s.sort.len() == 1 { "column" } else { "columns" })
+        }
         Finish::Combine { .. } => "combine one row a node".to_string(),
         Finish::Sql(sql) => format!("sql: {sql}"),
     };

@@ -27,7 +27,13 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
         Some(NodeEnum::SelectStmt(s)) => Some(s.as_ref()),
         _ => None,
     };
-    let values = source.is_none_or(|s| !s.values_lists.is_empty() && s.with_clause.is_none() && s.sort_clause.is_empty() && s.limit_count.is_none() && s.limit_offset.is_none());
+    let values = source.is_none_or(|s| {
+        !s.values_lists.is_empty()
+            && s.with_clause.is_none()
+            && s.sort_clause.is_empty()
+            && s.limit_count.is_none()
+            && s.limit_offset.is_none()
+    });
     let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let mut a = Analysis::new(cx);
     let level = crate::modify::analyse(&mut a, &statement, None)?.level;
@@ -40,7 +46,10 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
         return reference(insert, &a, source, &relation, &columns, values, cx);
     }
     if insert.on_conflict_clause.as_deref().is_some_and(|c| sets_key(c, &relation)) {
-        return Err(Refusal::new("ON CONFLICT DO UPDATE can't change the distribution key", "DELETE the row and INSERT it with its new key."));
+        return Err(Refusal::new(
+            "ON CONFLICT DO UPDATE can't change the distribution key",
+            "DELETE the row and INSERT it with its new key.",
+        ));
     }
     if values {
         rows(insert, text, &a, source, relation, columns, cx)
@@ -50,14 +59,24 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
 }
 
 /// Into a local table: on home, with the rows of a distributed query streamed there.
-fn local(insert: &ast::InsertStmt, a: &Analysis, source: Option<&ast::SelectStmt>, values: bool, name: &str, cx: &Context) -> Result<Plan> {
+fn local(
+    insert: &ast::InsertStmt,
+    a: &Analysis,
+    source: Option<&ast::SelectStmt>,
+    values: bool,
+    name: &str,
+    cx: &Context,
+) -> Result<Plan> {
     if a.uses.is_empty() {
         return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
     }
     let (schema, _) = insert.relation.as_ref().map(names::table).unwrap_or((None, ""));
     let relation = cx.snapshot.resolve(schema, name, cx.search_path).cloned();
     let (Some(source), Some(relation), false) = (source, relation, values) else {
-        return Err(Refusal::new("distributed tables in an INSERT into this table are not supported", "Select the rows first."));
+        return Err(Refusal::new(
+            "distributed tables in an INSERT into this table are not supported",
+            "Select the rows first.",
+        ));
     };
     let columns = target_columns(insert, &relation)?;
     through_router(insert, a, source, relation, columns, cx)
@@ -100,7 +119,15 @@ struct Rows<'r> {
     overriding: bool,
 }
 
-fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast::SelectStmt>, relation: Arc<Relation>, columns: Vec<usize>, _cx: &Context) -> Result<Plan> {
+fn rows(
+    insert: &ast::InsertStmt,
+    text: &str,
+    a: &Analysis,
+    source: Option<&ast::SelectStmt>,
+    relation: Arc<Relation>,
+    columns: Vec<usize>,
+    _cx: &Context,
+) -> Result<Plan> {
     let Some(d) = relation.distribution().cloned() else { return Err(Refusal::bare("internal: not distributed")) };
     let mut new = insert.clone();
     let mut lists: Vec<Vec<Node>> = match source {
@@ -115,7 +142,13 @@ fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast:
         return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
     }
     columns.truncate(width);
-    let mut r = Rows { relation: &relation, evaluate: vec![], changed: false, overriding: false, user_value: insert.r#override == ast::OverridingKind::OverridingUserValue as i32 };
+    let mut r = Rows {
+        relation: &relation,
+        evaluate: vec![],
+        changed: false,
+        overriding: false,
+        user_value: insert.r#override == ast::OverridingKind::OverridingUserValue as i32,
+    };
     for (i, column) in relation.columns.iter().enumerate() {
         if !columns.contains(&i) && r.must_fill(i, column, &d.key, several) {
             columns.push(i);
@@ -137,7 +170,10 @@ fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast:
         row_keys.push(keys);
     }
     if rows_read_tables(a) {
-        return Err(Refusal::new("subqueries over distributed tables in INSERT … VALUES are not supported", "Use INSERT … SELECT."));
+        return Err(Refusal::new(
+            "subqueries over distributed tables in INSERT … VALUES are not supported",
+            "Use INSERT … SELECT.",
+        ));
     }
     let mut sql_text = text.to_string();
     if r.changed {
@@ -162,10 +198,12 @@ fn rows(insert: &ast::InsertStmt, text: &str, a: &Analysis, source: Option<&ast:
         relation: relation.clone(),
         columns: if single { row_keys[0].iter().map(|k| vec![k.clone()]).collect() } else { vec![] },
     }];
-    let named_constraint = insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
+    let named_constraint =
+        insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
     let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let splices = if single && !named_constraint { splice::splices(&statement, text, a, true) } else { None };
-    let split = SplitInsert { relation, sql: sql_text, rows, keys: row_keys, returning: insert.returning_clause.is_some() };
+    let split =
+        SplitInsert { relation, sql: sql_text, rows, keys: row_keys, returning: insert.returning_clause.is_some() };
     Ok(Plan {
         tables,
         needs_home: false,
@@ -188,7 +226,8 @@ fn rows_read_tables(a: &Analysis) -> bool {
 impl Rows<'_> {
     /// A column left out whose default each node would compute by itself.
     fn must_fill(&self, i: usize, column: &Column, key: &[usize], several: bool) -> bool {
-        column.sequence.is_some() || (column.default.is_some() && (key.contains(&i) || (several && reads_clock(column))))
+        column.sequence.is_some()
+            || (column.default.is_some() && (key.contains(&i) || (several && reads_clock(column))))
     }
 
     /// One value: replaced where it must be evaluated once. The key expression of a key column is returned.
@@ -200,7 +239,11 @@ impl Rows<'_> {
         if matches!(value.node, Some(NodeEnum::SetToDefault(_))) {
             if let Some(sequence) = &c.sequence {
                 self.overriding |= c.identity == b'a';
-                return self.evaluated(value, format!("nextval('{}'::pg_catalog.regclass)", sequence.replace('\'', "''")), is_key);
+                return self.evaluated(
+                    value,
+                    format!("nextval('{}'::pg_catalog.regclass)", sequence.replace('\'', "''")),
+                    is_key,
+                );
             }
             match &c.default {
                 Some(default) if is_key => return self.evaluated(value, default.clone(), true),
@@ -230,7 +273,10 @@ impl Rows<'_> {
                 let text = sql::deparse_expr(value)?;
                 if text.contains('$') && has_param(value) {
                     return Err(Refusal::new(
-                        format!("an expression with parameters for the distribution key \"{}\" is not supported", c.name),
+                        format!(
+                            "an expression with parameters for the distribution key \"{}\" is not supported",
+                            c.name
+                        ),
                         "Compute the key in the client and pass it as a parameter.",
                     ));
                 }
@@ -260,7 +306,11 @@ fn default_marker() -> Node {
 }
 
 fn column_target(name: &str) -> Node {
-    build::node(NodeEnum::ResTarget(Box::new(ast::ResTarget { name: name.to_string(), location: -1, ..Default::default() })))
+    build::node(NodeEnum::ResTarget(Box::new(ast::ResTarget {
+        name: name.to_string(),
+        location: -1,
+        ..Default::default()
+    })))
 }
 
 fn parse_expression(text: &str) -> Option<Node> {
@@ -314,7 +364,9 @@ fn value_ranges(text: &str) -> Result<Vec<(usize, usize)>> {
         match token.kind {
             sql::lexer::TokenKind::Punct(b'(') => depth += 1,
             sql::lexer::TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-            sql::lexer::TokenKind::Ident if depth == 0 && text[token.start..token.end].eq_ignore_ascii_case("values") => {
+            sql::lexer::TokenKind::Ident
+                if depth == 0 && text[token.start..token.end].eq_ignore_ascii_case("values") =>
+            {
                 let rows = sql::split::values_rows(text, true, token.start).map_err(failed)?;
                 return Ok(rows.into_iter().map(|r| (r.start, r.end)).collect());
             }
@@ -324,16 +376,31 @@ fn value_ranges(text: &str) -> Result<Vec<(usize, usize)>> {
     Ok(vec![])
 }
 
-fn reference(insert: &ast::InsertStmt, a: &Analysis, source: Option<&ast::SelectStmt>, relation: &Arc<Relation>, columns: &[usize], values: bool, cx: &Context) -> Result<Plan> {
+fn reference(
+    insert: &ast::InsertStmt,
+    a: &Analysis,
+    source: Option<&ast::SelectStmt>,
+    relation: &Arc<Relation>,
+    columns: &[usize],
+    values: bool,
+    cx: &Context,
+) -> Result<Plan> {
     if !a.uses.is_empty() {
         let Some(source) = source.filter(|_| !values) else {
-            return Err(Refusal::new("subqueries over distributed tables in INSERT … VALUES are not supported", "Use INSERT … SELECT."));
+            return Err(Refusal::new(
+                "subqueries over distributed tables in INSERT … VALUES are not supported",
+                "Use INSERT … SELECT.",
+            ));
         };
         return through_router(insert, a, source, relation.clone(), columns.to_vec(), cx);
     }
     let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
     let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
-    let computed = relation.columns.iter().enumerate().any(|(i, c)| (c.sequence.is_some() || c.default.is_some()) && !given.contains(&i));
+    let computed = relation
+        .columns
+        .iter()
+        .enumerate()
+        .any(|(i, c)| (c.sequence.is_some() || c.default.is_some()) && !given.contains(&i));
     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let marks_default = marks_default(source);
     rewrite::replace_now(&mut statement);
@@ -359,7 +426,13 @@ fn reference(insert: &ast::InsertStmt, a: &Analysis, source: Option<&ast::Select
         Some(r) => Some(returning_list(r)?),
         None => None,
     };
-    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returning: insert.returning_clause.is_some(), returning_list };
+    let write = ReferenceWrite {
+        relation: relation.clone(),
+        everywhere,
+        by_rows,
+        returning: insert.returning_clause.is_some(),
+        returning_list,
+    };
     Ok(Plan { multi: Multi::Reference(Box::new(write)), needs_home: true, kind: StatementKind::Insert, ..Plan::home() })
 }
 
@@ -371,14 +444,26 @@ fn returning_list(r: &ast::ReturningClause) -> Result<String> {
 }
 
 fn marks_default(source: Option<&ast::SelectStmt>) -> bool {
-    source.is_some_and(|s| s.values_lists.iter().any(|l| list_items(l).iter().any(|v| matches!(v.node, Some(NodeEnum::SetToDefault(_))))))
+    source.is_some_and(|s| {
+        s.values_lists.iter().any(|l| list_items(l).iter().any(|v| matches!(v.node, Some(NodeEnum::SetToDefault(_)))))
+    })
 }
 
 #[allow(clippy::too_many_arguments)]
-fn from_select(insert: &ast::InsertStmt, text: &str, mut a: Analysis, _level: usize, source: Option<&ast::SelectStmt>, relation: Arc<Relation>, columns: Vec<usize>, cx: &Context) -> Result<Plan> {
+fn from_select(
+    insert: &ast::InsertStmt,
+    text: &str,
+    mut a: Analysis,
+    _level: usize,
+    source: Option<&ast::SelectStmt>,
+    relation: Arc<Relation>,
+    columns: Vec<usize>,
+    cx: &Context,
+) -> Result<Plan> {
     let Some(source) = source else { return Err(Refusal::bare("INSERT without a source")) };
     let d = relation.distribution().cloned();
-    let sequences_given = relation.columns.iter().enumerate().all(|(i, c)| c.sequence.is_none() || columns.contains(&i));
+    let sequences_given =
+        relation.columns.iter().enumerate().all(|(i, c)| c.sequence.is_none() || columns.contains(&i));
     // Every row stays on its node when the source's key is what goes into the target's.
     let mut colocated = None;
     let mut same = false;
@@ -390,7 +475,9 @@ fn from_select(insert: &ast::InsertStmt, text: &str, mut a: Analysis, _level: us
                 .key
                 .iter()
                 .enumerate()
-                .map(|(i, k)| columns.iter().position(|c| c == k).and_then(|p| out.get(p).and_then(|o| o.1)).map(|v| (i, v)))
+                .map(|(i, k)| {
+                    columns.iter().position(|c| c == k).and_then(|p| out.get(p).and_then(|o| o.1)).map(|v| (i, v))
+                })
                 .collect();
             if let Some(pairs) = pairs {
                 let target = a.uses[0].key.clone();
@@ -428,7 +515,14 @@ fn from_select(insert: &ast::InsertStmt, text: &str, mut a: Analysis, _level: us
 }
 
 /// The source is a query of its own; its rows go where they belong.
-fn through_router(insert: &ast::InsertStmt, a: &Analysis, source: &ast::SelectStmt, relation: Arc<Relation>, mut columns: Vec<usize>, cx: &Context) -> Result<Plan> {
+fn through_router(
+    insert: &ast::InsertStmt,
+    a: &Analysis,
+    source: &ast::SelectStmt,
+    relation: Arc<Relation>,
+    mut columns: Vec<usize>,
+    cx: &Context,
+) -> Result<Plan> {
     let mut source = source.clone();
     if let Some(with) = &insert.with_clause {
         let mut with = with.clone();
@@ -456,7 +550,9 @@ fn through_router(insert: &ast::InsertStmt, a: &Analysis, source: &ast::SelectSt
     let mut statement = NodeEnum::InsertStmt(Box::new(shell));
     rewrite::replace_now(&mut statement);
     let shell = sql::deparse(&statement)?;
-    let (head, tail) = shell.split_once("SELECT \"%source%\"").ok_or_else(|| Refusal::bare("internal: INSERT could not be taken apart"))?;
+    let (head, tail) = shell
+        .split_once("SELECT \"%source%\"")
+        .ok_or_else(|| Refusal::bare("internal: INSERT could not be taken apart"))?;
     let _ = a;
     Ok(Plan {
         tables: vec![],

@@ -26,7 +26,11 @@ fn keeps_value(type_name: &str, inner: &KeyExpr, has_typmod: bool) -> bool {
         KeyExpr::Literal { kind: LiteralKind::Number, .. } => integer,
         KeyExpr::Literal { kind: LiteralKind::String, text, .. } => {
             (integer && text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-'))
-                || (!has_typmod && matches!(type_name, "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea"))
+                || (!has_typmod
+                    && matches!(
+                        type_name,
+                        "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea"
+                    ))
         }
         // A cast parameter has the cast's type: `$1::text` binds as text.
         KeyExpr::Param(_) => !has_typmod && (integer || matches!(type_name, "text" | "varchar" | "uuid")),
@@ -57,7 +61,8 @@ pub fn list(node: &Node) -> Option<Vec<KeyExpr>> {
         NodeEnum::TypeCast(t) => {
             let t_name = t.type_name.as_ref()?;
             let element = names::last(&t_name.names);
-            let same = matches!(element, "int2" | "int4" | "int8" | "text" | "varchar" | "uuid") && t_name.typmods.is_empty();
+            let same =
+                matches!(element, "int2" | "int4" | "int8" | "text" | "varchar" | "uuid") && t_name.typmods.is_empty();
             if t_name.array_bounds.is_empty() || !same { None } else { list(t.arg.as_deref()?) }
         }
         _ => None,

@@ -55,7 +55,9 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     match &expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, text, cx, views),
         NodeEnum::InsertStmt(s) => insert::plan(s, text, cx),
-        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(&expanded, text, cx, views),
+        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
+            modify::plan(&expanded, text, cx, views)
+        }
         _ => Ok(Plan::home()),
     }
 }

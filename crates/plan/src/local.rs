@@ -43,16 +43,16 @@ impl Analysis<'_> {
         let l = &self.levels[level];
         l.from
             .iter()
-            .find_map(|f| self.from_home(f))
+            .find_map(|f| self.home_in(f))
             .or_else(|| l.sublinks.iter().find_map(|(s, _)| self.deep_home(*s)))
             .or_else(|| l.arms.and_then(|(_, _, a, b)| self.deep_home(a).or_else(|| self.deep_home(b))))
     }
 
-    fn from_home<'s>(&'s self, from: &'s From) -> Option<&'s str> {
+    fn home_in<'s>(&'s self, from: &'s From) -> Option<&'s str> {
         match from {
             From::Home(name) => Some(name),
             From::Sub { level, .. } => self.deep_home(*level),
-            From::Join { left, right, .. } => self.from_home(left).or_else(|| self.from_home(right)),
+            From::Join { left, right, .. } => self.home_in(left).or_else(|| self.home_in(right)),
             _ => None,
         }
     }
@@ -137,7 +137,10 @@ impl Analysis<'_> {
                 let uses = self.deep_uses(*level);
                 if uses.is_empty() {
                     self.same_everywhere(*level)
-                } else if *lateral && !uses.contains(&anchor) && uses.iter().all(|u| self.same_key(anchor, *u, self.uses[*u].classes)) {
+                } else if *lateral
+                    && !uses.contains(&anchor)
+                    && uses.iter().all(|u| self.same_key(anchor, *u, self.uses[*u].classes))
+                {
                     Ok(())
                 } else {
                     self.pushable(*level, false).map(|_| ())

@@ -25,14 +25,31 @@ pub struct Target {
 /// Collects the facts of a data-modifying statement: also of one inside WITH.
 pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option<Rc<Scope<'a>>>) -> Result<Target> {
     let none: &'a [Node] = &[];
-    let (relation, with, from, condition, uppers): (_, _, &'a [Node], Option<&'a Node>, Vec<&'a Node>) = match statement {
-        NodeEnum::UpdateStmt(u) => {
-            (&u.relation, &u.with_clause, &u.from_clause[..], u.where_clause.as_deref(), returning(&u.returning_clause).chain(&u.target_list).collect())
-        }
-        NodeEnum::DeleteStmt(d) => (&d.relation, &d.with_clause, &d.using_clause[..], d.where_clause.as_deref(), returning(&d.returning_clause).collect()),
+    let (relation, with, from, condition, uppers): (_, _, &'a [Node], Option<&'a Node>, Vec<&'a Node>) = match statement
+    {
+        NodeEnum::UpdateStmt(u) => (
+            &u.relation,
+            &u.with_clause,
+            &u.from_clause[..],
+            u.where_clause.as_deref(),
+            returning(&u.returning_clause).chain(&u.target_list).collect(),
+        ),
+        NodeEnum::DeleteStmt(d) => (
+            &d.relation,
+            &d.with_clause,
+            &d.using_clause[..],
+            d.where_clause.as_deref(),
+            returning(&d.returning_clause).collect(),
+        ),
         NodeEnum::MergeStmt(m) => {
             let source = m.source_relation.as_deref().map(std::slice::from_ref).unwrap_or(none);
-            (&m.relation, &m.with_clause, source, m.join_condition.as_deref(), returning(&m.returning_clause).chain(&m.merge_when_clauses).collect())
+            (
+                &m.relation,
+                &m.with_clause,
+                source,
+                m.join_condition.as_deref(),
+                returning(&m.returning_clause).chain(&m.merge_when_clauses).collect(),
+            )
         }
         NodeEnum::InsertStmt(i) => {
             let select = i.select_stmt.as_deref().map(std::slice::from_ref).unwrap_or(none);
@@ -97,7 +114,9 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
         _ => return Err(Refusal::bare("not an UPDATE, DELETE or MERGE")),
     };
     let multi = match &target.relation {
-        Some(r) if r.is_reference() => Multi::Reference(Box::new(reference(&a, statement, r, target.level, returning)?)),
+        Some(r) if r.is_reference() => {
+            Multi::Reference(Box::new(reference(&a, statement, r, target.level, returning)?))
+        }
         Some(r) if r.distribution().is_some() => {
             if let NodeEnum::UpdateStmt(u) = statement {
                 moves_rows(u, r)?;
@@ -127,7 +146,13 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
     })
 }
 
-fn distributed(a: &Analysis, statement: &NodeEnum, level: usize, returning: bool, kind: StatementKind) -> Result<Multi> {
+fn distributed(
+    a: &Analysis,
+    statement: &NodeEnum,
+    level: usize,
+    returning: bool,
+    kind: StatementKind,
+) -> Result<Multi> {
     if kind == StatementKind::Merge {
         return Err(Refusal::new(
             "MERGE over several nodes is not supported yet",
@@ -161,17 +186,35 @@ fn moves_rows(u: &ast::UpdateStmt, relation: &Relation) -> Result<()> {
 }
 
 /// A change of a reference table happens on every node, so it must mean the same on every node.
-fn reference(a: &Analysis, statement: &NodeEnum, relation: &std::sync::Arc<Relation>, level: usize, returning: bool) -> Result<ReferenceWrite> {
+fn reference(
+    a: &Analysis,
+    statement: &NodeEnum,
+    relation: &std::sync::Arc<Relation>,
+    level: usize,
+    returning: bool,
+) -> Result<ReferenceWrite> {
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
     let everywhere = if !a.uses.is_empty() {
-        Err(Refusal::new("changing a reference table from distributed tables is not supported", "Use INSERT … SELECT into it."))
+        Err(Refusal::new(
+            "changing a reference table from distributed tables is not supported",
+            "Use INSERT … SELECT into it.",
+        ))
     } else if let Some(home) = a.deep_home(level) {
-        Err(Refusal::new(format!("changing a reference table from local table {home} is not supported"), "Make it a reference table with create_reference_table()."))
+        Err(Refusal::new(
+            format!("changing a reference table from local table {home} is not supported"),
+            "Make it a reference table with create_reference_table().",
+        ))
     } else if a.levels.iter().any(|l| l.volatile) {
-        Err(Refusal::new("volatile functions in a change of a reference table are not supported", "Compute the value first and pass it as a parameter."))
+        Err(Refusal::new(
+            "volatile functions in a change of a reference table are not supported",
+            "Compute the value first and pass it as a parameter.",
+        ))
     } else if a.levels.iter().any(|l| l.limit) {
-        Err(Refusal::new("LIMIT in a change of a reference table is not supported", "Different nodes could pick different rows."))
+        Err(Refusal::new(
+            "LIMIT in a change of a reference table is not supported",
+            "Different nodes could pick different rows.",
+        ))
     } else {
         Ok(sql::deparse(&statement)?)
     };

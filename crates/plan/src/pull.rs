@@ -55,7 +55,9 @@ pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
         let Some(value) = rewrite::target_value(t) else { continue };
         match &value.node {
             Some(NodeEnum::ColumnRef(c)) if names::has_star(c) => {
-                let columns = star_columns(c, scope).ok_or_else(|| Refusal::new("this use of * is not supported over several nodes", "Name the columns."))?;
+                let columns = star_columns(c, scope).ok_or_else(|| {
+                    Refusal::new("this use of * is not supported over several nodes", "Name the columns.")
+                })?;
                 out.target_list.extend(columns.into_iter().map(|(n, _, node)| build::target(node, Some(&n))));
             }
             _ => {
@@ -104,7 +106,8 @@ fn resolve_group(g: &mut Node, flat: &ast::SelectStmt, is_column: &impl Fn(&Node
 
 /// Everything above FROM and WHERE.
 pub fn each_upper(s: &mut ast::SelectStmt, f: &mut dyn FnMut(&mut Node)) {
-    let lists = s.target_list.iter_mut().chain(&mut s.group_clause).chain(&mut s.sort_clause).chain(&mut s.distinct_clause);
+    let lists =
+        s.target_list.iter_mut().chain(&mut s.group_clause).chain(&mut s.sort_clause).chain(&mut s.distinct_clause);
     lists.chain(&mut s.window_clause).chain(s.having_clause.as_deref_mut()).for_each(|n| {
         if n.node.is_some() {
             f(n)
@@ -131,7 +134,10 @@ impl VisitMut for Columns<'_, '_> {
         if let NodeEnum::ColumnRef(c) = n {
             let key = canonical(c, self.scope);
             if names::has_star(c) {
-                self.refusal = Some(Refusal::new("whole-row references are not supported over several nodes", "Name the columns."));
+                self.refusal = Some(Refusal::new(
+                    "whole-row references are not supported over several nodes",
+                    "Name the columns.",
+                ));
                 return false;
             }
             let next = self.originals.len();
@@ -149,7 +155,10 @@ impl VisitMut for Columns<'_, '_> {
 
     fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
         if refers_outside(s, self.scope) || reads_tables(s) {
-            self.refusal = Some(Refusal::new("a subquery above an aggregate or window function is not supported over several nodes", "Put it into a WITH query or join it."));
+            self.refusal = Some(Refusal::new(
+                "a subquery above an aggregate or window function is not supported over several nodes",
+                "Put it into a WITH query or join it.",
+            ));
         }
         false
     }

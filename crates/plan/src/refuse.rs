@@ -21,7 +21,9 @@ impl Refusal {
     /// A join or subquery whose sides are split differently: shuffle or gather would be needed.
     pub fn not_colocated(what: &str) -> Self {
         Refusal::new(
-            format!("{what} over distributed tables that are not joined on their distribution keys is not supported yet"),
+            format!(
+                "{what} over distributed tables that are not joined on their distribution keys is not supported yet"
+            ),
             "Join on the distribution keys of colocated tables, filter every table to one key value, or make the smaller table a reference table with create_reference_table().",
         )
     }

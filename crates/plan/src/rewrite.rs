@@ -32,7 +32,11 @@ pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, columns_first: bo
             let found = matching.next()?;
             // An input column of that name wins in GROUP BY; we can't see types here, but `x AS x` is the common
             // case and the same thing.
-            if columns_first && names::column(found).is_some_and(|c| c.last() == Some(&name)) { None } else { Some(found) }
+            if columns_first && names::column(found).is_some_and(|c| c.last() == Some(&name)) {
+                None
+            } else {
+                Some(found)
+            }
         }
         _ => None,
     }
@@ -49,19 +53,23 @@ pub fn target_value(target: &Node) -> Option<&Node> {
     }
 }
 
+/// LIMIT or OFFSET is an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotConstant;
+
 /// LIMIT or OFFSET as a constant or parameter. `Ok(None)`: none or NULL (`ALL`); `Err`: an expression.
-pub fn count(node: Option<&Node>) -> Result<Option<Count>, ()> {
+pub fn count(node: Option<&Node>) -> Result<Option<Count>, NotConstant> {
     match node.and_then(|n| n.node.as_ref()) {
         None => Ok(None),
         Some(NodeEnum::AConst(c)) if c.isnull => Ok(None),
         Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. })) => {
-            u64::try_from(i.ival).map(|n| Some(Count::Constant(n))).map_err(|_| ())
+            u64::try_from(i.ival).map(|n| Some(Count::Constant(n))).map_err(|_| NotConstant)
         }
         Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Fval(f)), .. })) => {
-            f.fval.parse().map(|n| Some(Count::Constant(n))).map_err(|_| ())
+            f.fval.parse().map(|n| Some(Count::Constant(n))).map_err(|_| NotConstant)
         }
         Some(NodeEnum::ParamRef(p)) => Ok(Some(Count::Param(p.number.max(0) as usize))),
-        _ => Err(()),
+        _ => Err(NotConstant),
     }
 }
 
@@ -71,7 +79,9 @@ pub fn drop_only(node: &mut NodeEnum, cx: &crate::Context) -> bool {
     impl VisitMut for Drop<'_> {
         fn range_var(&mut self, rv: &mut ast::RangeVar) {
             let (schema, name) = names::table(rv);
-            let found = || self.0.snapshot.resolve(schema, name, self.0.search_path).is_some_and(|r| r.distribution().is_some());
+            let found = || {
+                self.0.snapshot.resolve(schema, name, self.0.search_path).is_some_and(|r| r.distribution().is_some())
+            };
             if !rv.inh && found() {
                 rv.inh = true;
                 self.1 = true;

@@ -61,7 +61,10 @@ pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Mul
         return Ok(m);
     }
     if a.levels[level].locking {
-        return Err(Refusal::new("FOR UPDATE and FOR SHARE are not supported with this query over several nodes", "Lock the rows in a query of their own."));
+        return Err(Refusal::new(
+            "FOR UPDATE and FOR SHARE are not supported with this query over several nodes",
+            "Lock the rows in a query of their own.",
+        ));
     }
     let mut composer = Composer::new(a);
     let mut finish = composer.query(select, level)?;
@@ -78,7 +81,9 @@ pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Mul
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.
 fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -> Result<Option<MultiSelect>> {
-    let (Ok(limit), Ok(offset)) = (rewrite::count(select.limit_count.as_deref()), rewrite::count(select.limit_offset.as_deref())) else {
+    let (Ok(limit), Ok(offset)) =
+        (rewrite::count(select.limit_count.as_deref()), rewrite::count(select.limit_offset.as_deref()))
+    else {
         return Ok(None);
     };
     let with_ties = select.limit_option == ast::LimitOption::WithTies as i32;
@@ -173,5 +178,9 @@ pub fn push_limit(part: &mut ast::SelectStmt) {
 }
 
 fn coalesce(a: Node, b: Node) -> Node {
-    build::node(NodeEnum::CoalesceExpr(Box::new(ast::CoalesceExpr { args: vec![a, b], location: -1, ..Default::default() })))
+    build::node(NodeEnum::CoalesceExpr(Box::new(ast::CoalesceExpr {
+        args: vec![a, b],
+        location: -1,
+        ..Default::default()
+    })))
 }

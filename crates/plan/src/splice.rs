@@ -88,13 +88,15 @@ fn parent_needed(statement: &NodeEnum, relations: &[Arc<Relation>]) -> bool {
                     self.found |= parts.len() > 2 || (star && parts.len() > 1) || parts.last() == Some(&"tableoid");
                     if let ([name], false) = (&parts[..], star) {
                         let is_column = self.relations.iter().any(|r| r.column(name).is_some());
-                        self.found |= !is_column && self.relations.iter().any(|r| r.name == *name || self.aliases.iter().any(|a| a == name));
+                        self.found |= !is_column
+                            && self.relations.iter().any(|r| r.name == *name || self.aliases.iter().any(|a| a == name));
                     }
                 }
                 NodeEnum::CurrentOfExpr(_) => self.found = true,
                 // `t.*` as a row value inside a function call is a whole-row reference too.
                 NodeEnum::FuncCall(f) => {
-                    self.found |= f.args.iter().any(|a| matches!(&a.node, Some(NodeEnum::ColumnRef(c)) if names::has_star(c)));
+                    self.found |=
+                        f.args.iter().any(|a| matches!(&a.node, Some(NodeEnum::ColumnRef(c)) if names::has_star(c)));
                 }
                 _ => {}
             }

@@ -10,7 +10,11 @@ use crate::refuse::Refusal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyExpr {
     /// A literal of the statement, at its byte offset; `text` is its value in this very statement.
-    Literal { location: usize, text: String, kind: LiteralKind },
+    Literal {
+        location: usize,
+        text: String,
+        kind: LiteralKind,
+    },
     /// `$n`, from 1.
     Param(usize),
     /// `= ANY($n)`: every element of an array parameter.
@@ -93,7 +97,10 @@ pub enum Multi {
     Refuse(Refusal),
     Select(Box<MultiSelect>),
     /// The same UPDATE or DELETE on every node; counts are added up, RETURNING rows concatenated.
-    Modify { sql: String, returning: bool },
+    Modify {
+        sql: String,
+        returning: bool,
+    },
     Insert(Box<SplitInsert>),
     InsertSelect(Box<InsertSelect>),
     /// A write to a reference table: on every node.

@@ -31,7 +31,16 @@ pub struct ClientIo {
 
 impl ClientIo {
     pub fn new(stream: ClientStream, rbuf: BytesMut, message_bytes_max: usize, handle: CancelHandle) -> Self {
-        ClientIo { stream: Some(stream), rbuf, out: BytesMut::with_capacity(4096), message_bytes_max, handle, running: false, told: BTreeMap::new(), news: BTreeMap::new() }
+        ClientIo {
+            stream: Some(stream),
+            rbuf,
+            out: BytesMut::with_capacity(4096),
+            message_bytes_max,
+            handle,
+            running: false,
+            told: BTreeMap::new(),
+            news: BTreeMap::new(),
+        }
     }
 
     /// The next message; `None` when the client closed the connection between messages. Cancel-safe.
@@ -149,7 +158,11 @@ impl Client for ClientIo {
                 b'd' | b'c' | b'f' => return Ok(frame),
                 b'H' | b'S' => {}
                 b'X' => return Err(ExecError::Client("client left during COPY".into())),
-                other => return Err(ExecError::Client(format!("unexpected message type 0x{other:02X} during COPY from stdin"))),
+                other => {
+                    return Err(ExecError::Client(format!(
+                        "unexpected message type 0x{other:02X} during COPY from stdin"
+                    )));
+                }
             }
         }
     }

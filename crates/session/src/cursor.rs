@@ -19,7 +19,12 @@ const OPT_HOLD: i32 = 0x0020;
 const OPT_BINARY: i32 = 0x0001;
 
 impl Session {
-    pub async fn declare_cursor(&mut self, d: &ast::DeclareCursorStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+    pub async fn declare_cursor(
+        &mut self,
+        d: &ast::DeclareCursorStmt,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
         let hold = d.options & OPT_HOLD != 0;
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
@@ -27,7 +32,11 @@ impl Session {
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
         let compiled = self.compile(&tree, &text, None)?;
         // The rows' formats are chosen by each FETCH, not here.
-        let bound = bound.map(|b| Bound { result_formats: vec![], tail: exec::bind_tail(&Bound { result_formats: vec![], ..b.clone() }), ..b.clone() });
+        let bound = bound.map(|b| Bound {
+            result_formats: vec![],
+            tail: exec::bind_tail(&Bound { result_formats: vec![], ..b.clone() }),
+            ..b.clone()
+        });
         let bound = bound.as_ref();
         let request = Request { sql: &text, bound, literals: exec::Literals::Own };
         let placed = self.work().place(&compiled, &request).await?;
@@ -39,7 +48,8 @@ impl Session {
             return Err(ExecError::sql("25P01", "DECLARE CURSOR can only be used in transaction blocks"));
         }
         if hold && node != Some(home) {
-            return Err(ExecError::sql("0A000", "WITH HOLD cursors over distributed tables are not supported").hint("Use the cursor inside the transaction."));
+            return Err(ExecError::sql("0A000", "WITH HOLD cursors over distributed tables are not supported")
+                .hint("Use the cursor inside the transaction."));
         }
         if hold {
             self.pin_home();
@@ -57,7 +67,11 @@ impl Session {
             }
             None => {
                 if d.options & OPT_BINARY != 0 || bound.is_some_and(|b| !b.values.is_empty()) {
-                    return Err(ExecError::sql("0A000", "binary cursors and cursors with parameters over several nodes are not supported").hint("Use a plain DECLARE with literals."));
+                    return Err(ExecError::sql(
+                        "0A000",
+                        "binary cursors and cursors with parameters over several nodes are not supported",
+                    )
+                    .hint("Use a plain DECLARE with literals."));
                 }
                 self.gather_cursor(d, &compiled, &request).await?
             }
@@ -66,7 +80,12 @@ impl Session {
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..done })
     }
 
-    async fn gather_cursor(&mut self, d: &ast::DeclareCursorStmt, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
+    async fn gather_cursor(
+        &mut self,
+        d: &ast::DeclareCursorStmt,
+        compiled: &Compiled,
+        request: &Request<'_>,
+    ) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
         let mut held = Held::default();
         let described = self.work().described(compiled, &[]).await?;
@@ -78,7 +97,9 @@ impl Session {
         let mut work = self.work();
         let mut p = work.lane(home).await?;
         let filled = async {
-            p.lane.run(&format!("CREATE TEMPORARY TABLE {table} (n bigint, {}) ON COMMIT DROP", columns.join(", "))).await?;
+            p.lane
+                .run(&format!("CREATE TEMPORARY TABLE {table} (n bigint, {}) ON COMMIT DROP", columns.join(", ")))
+                .await?;
             p.lane.put_query(&format!("COPY {table} FROM STDIN"));
             p.lane.conn.flush().await?;
             loop {
@@ -103,7 +124,8 @@ impl Session {
             wire::put::copy_done(p.lane.conn.out());
             p.lane.conn.flush().await?;
             p.lane.finish().await?;
-            let names: Vec<String> = fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
+            let names: Vec<String> =
+                fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
             let mut declare = d.clone();
             let query = format!("SELECT {} FROM {table} ORDER BY n", names.join(", "));
             let tree = sql::parse(&query, true)?.pop();

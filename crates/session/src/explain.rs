@@ -21,7 +21,14 @@ impl Session {
             None => None,
         };
         let Some(tree) = query else { return self.on_home_described(sql, described).await };
-        let planned = matches!(tree, NodeEnum::SelectStmt(_) | NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_));
+        let planned = matches!(
+            tree,
+            NodeEnum::SelectStmt(_)
+                | NodeEnum::InsertStmt(_)
+                | NodeEnum::UpdateStmt(_)
+                | NodeEnum::DeleteStmt(_)
+                | NodeEnum::MergeStmt(_)
+        );
         if !planned || exec::recognise(&tree).is_some() {
             return self.on_home_described(sql, described).await;
         }
@@ -46,13 +53,20 @@ impl Session {
     }
 
     /// JSON, XML and YAML: the node's own document where there is one node.
-    async fn explain_one(&mut self, compiled: &Compiled, e: &ast::ExplainStmt, sql: &str, described: bool) -> Result<Forwarded> {
+    async fn explain_one(
+        &mut self,
+        compiled: &Compiled,
+        e: &ast::ExplainStmt,
+        sql: &str,
+        described: bool,
+    ) -> Result<Forwarded> {
         let request = Request::simple(&compiled.text);
         match self.work().place(compiled, &request).await? {
             exec::Placed::One(node, _) => self.on_node(node, sql, described).await,
             exec::Placed::Several(_) => {
                 let format = option(e, "format").unwrap_or_default();
-                Err(ExecError::sql("0A000", format!("EXPLAIN (FORMAT {format}) over several nodes is not supported")).hint("Use the text format."))
+                Err(ExecError::sql("0A000", format!("EXPLAIN (FORMAT {format}) over several nodes is not supported"))
+                    .hint("Use the text format."))
             }
         }
     }
@@ -115,7 +129,12 @@ impl Session {
     }
 
     /// The statement each node gets.
-    async fn node_statements(&mut self, compiled: &Compiled, request: &Request<'_>, targets: &exec::Targets) -> Result<Vec<(i32, String)>> {
+    async fn node_statements(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        targets: &exec::Targets,
+    ) -> Result<Vec<(i32, String)>> {
         let now = self.now.clone().unwrap_or_else(crate::session::timestamp);
         let mut all = Vec::new();
         match &compiled.plan.multi {
@@ -126,7 +145,9 @@ impl Session {
                     }
                 }
             }
-            plan::Multi::Modify { sql, .. } => all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now)))),
+            plan::Multi::Modify { sql, .. } => {
+                all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now))))
+            }
             plan::Multi::InsertSelect(i) => {
                 if let Some(sql) = &i.colocated {
                     all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now))));
@@ -137,8 +158,18 @@ impl Session {
         Ok(all)
     }
 
-    async fn explain_node(&mut self, lines: &mut Vec<String>, e: &ast::ExplainStmt, node: i32, statement: &str) -> Result<()> {
-        let name = self.epoch.snapshot.node(node).map_or_else(|| node.to_string(), |n| format!("{} ({}:{})", n.name, n.host, n.port));
+    async fn explain_node(
+        &mut self,
+        lines: &mut Vec<String>,
+        e: &ast::ExplainStmt,
+        node: i32,
+        statement: &str,
+    ) -> Result<()> {
+        let name = self
+            .epoch
+            .snapshot
+            .node(node)
+            .map_or_else(|| node.to_string(), |n| format!("{} ({}:{})", n.name, n.host, n.port));
         lines.push(format!("  Node: {name}"));
         lines.push(format!("    Statement: {statement}"));
         let mut explain = e.clone();

@@ -57,7 +57,8 @@ impl Session {
             return Err(ExecError::sql("42P05", format!("prepared statement \"{name}\" already exists")));
         }
         if self.statements.len() >= STATEMENTS_MAX {
-            return Err(ExecError::sql("53400", format!("a session can keep {STATEMENTS_MAX} prepared statements")).hint("Close those that are no longer used."));
+            return Err(ExecError::sql("53400", format!("a session can keep {STATEMENTS_MAX} prepared statements"))
+                .hint("Close those that are no longer used."));
         }
         if name.is_empty() {
             self.statements.remove("");
@@ -72,14 +73,21 @@ impl Session {
     pub async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
         let parsed = match self.parse(sql, &declared) {
             Ok(p) => p,
-            Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => return Err(self.syntax_error(sql).await),
+            Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => {
+                return Err(self.syntax_error(sql).await);
+            }
             Err(e) => return Err(e),
         };
         if self.transaction.failed {
             match &parsed {
                 Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
                 Parsed::Empty => {}
-                Parsed::Planned(_) => return Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block")),
+                Parsed::Planned(_) => {
+                    return Err(ExecError::sql(
+                        "25P02",
+                        "current transaction is aborted, commands ignored until end of transaction block",
+                    ));
+                }
             }
         }
         let mut params = declared.clone();
@@ -106,7 +114,16 @@ impl Session {
                 }
             }
         }
-        Ok(Prepared { sql: sql.to_string(), declared, params, fields, parsed, deferred, epoch: self.epoch.snapshot.epoch, context: self.context })
+        Ok(Prepared {
+            sql: sql.to_string(),
+            declared,
+            params,
+            fields,
+            parsed,
+            deferred,
+            epoch: self.epoch.snapshot.epoch,
+            context: self.context,
+        })
     }
 
     async fn bind(&mut self, frame: &Frame) -> Result<()> {
@@ -121,21 +138,37 @@ impl Session {
             match &prepared.parsed {
                 Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
                 Parsed::Empty => {}
-                Parsed::Planned(_) => return Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block")),
+                Parsed::Planned(_) => {
+                    return Err(ExecError::sql(
+                        "25P02",
+                        "current transaction is aborted, commands ignored until end of transaction block",
+                    ));
+                }
             }
         }
         if b.values.len() != prepared.params.len() {
             return Err(ExecError::sql(
                 "08P01",
-                format!("bind message supplies {} parameters, but prepared statement \"{}\" requires {}", b.values.len(), b.statement, prepared.params.len()),
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                    b.values.len(),
+                    b.statement,
+                    prepared.params.len()
+                ),
             ));
         }
         if b.formats.len() > 1 && b.formats.len() != b.values.len() {
-            return Err(ExecError::sql("08P01", format!("bind message has {} parameter formats but {} parameters", b.formats.len(), b.values.len())));
+            return Err(ExecError::sql(
+                "08P01",
+                format!("bind message has {} parameter formats but {} parameters", b.formats.len(), b.values.len()),
+            ));
         }
         let columns = prepared.fields.as_ref().map_or(0, Vec::len);
         if b.result_formats.len() > 1 && b.result_formats.len() != columns && prepared.fields.is_some() {
-            return Err(ExecError::sql("08P01", format!("bind message has {} result formats but query has {columns} columns", b.result_formats.len())));
+            return Err(ExecError::sql(
+                "08P01",
+                format!("bind message has {} result formats but query has {columns} columns", b.result_formats.len()),
+            ));
         }
         if let Some(f) = b.formats.iter().chain(&b.result_formats).find(|f| !matches!(f, 0 | 1)) {
             return Err(ExecError::sql("22023", format!("unsupported format code: {f}")));
@@ -195,7 +228,12 @@ impl Session {
     }
 
     /// Parameters and columns of a statement that goes by its tree.
-    async fn describe_tree(&mut self, tree: &Arc<sql::NodeEnum>, sql: &str, declared: &[u32]) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
+    async fn describe_tree(
+        &mut self,
+        tree: &Arc<sql::NodeEnum>,
+        sql: &str,
+        declared: &[u32],
+    ) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
         use sql::NodeEnum as N;
         if let Some(call) = exec::recognise(tree) {
             let call = call?;
@@ -214,9 +252,14 @@ impl Session {
                 let node = self.cursors.get(&f.portalname).map_or(self.epoch.snapshot.home, |c| c.node);
                 return Ok((vec![], self.work().describe_on(node, sql, declared).await?.fields));
             }
-            N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_) | N::CallStmt(_) | N::DeclareCursorStmt(_) | N::CreateTableAsStmt(_) => {
-                self.work().describe_text(sql, declared).await?
-            }
+            N::SelectStmt(_)
+            | N::InsertStmt(_)
+            | N::UpdateStmt(_)
+            | N::DeleteStmt(_)
+            | N::MergeStmt(_)
+            | N::CallStmt(_)
+            | N::DeclareCursorStmt(_)
+            | N::CreateTableAsStmt(_) => self.work().describe_text(sql, declared).await?,
             _ => return Ok((declared.to_vec(), None)),
         };
         Ok((described.params, described.fields))
@@ -226,7 +269,11 @@ impl Session {
         match fields {
             None => backend::no_data(self.out()),
             Some(fields) => {
-                let formatted: Vec<Field> = fields.iter().enumerate().map(|(i, f)| Field { format: frontend::format_of(formats, i), ..f.clone() }).collect();
+                let formatted: Vec<Field> = fields
+                    .iter()
+                    .enumerate()
+                    .map(|(i, f)| Field { format: frontend::format_of(formats, i), ..f.clone() })
+                    .collect();
                 backend::row_description(self.out(), &formatted);
             }
         }
@@ -239,7 +286,9 @@ impl Session {
         self.take_epoch();
         let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
         // A transaction statement has closed all portals, this one too, unless rows are still to come.
-        if result.is_ok() && (self.transaction.active || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. })) {
+        if result.is_ok()
+            && (self.transaction.active || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. }))
+        {
             self.portals.insert(name.to_string(), portal);
         }
         let done = result?;
@@ -297,7 +346,10 @@ impl Session {
             }
             Parsed::Planned(compiled) => {
                 if self.transaction.failed {
-                    return Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block"));
+                    return Err(ExecError::sql(
+                        "25P02",
+                        "current transaction is aborted, commands ignored until end of transaction block",
+                    ));
                 }
                 if (!alone || rows_max > 0) && !self.transaction.active {
                     self.transaction.begin("BEGIN", false);
@@ -312,7 +364,13 @@ impl Session {
     }
 
     /// Execute with a row limit: a portal on the one node, or rows held here.
-    async fn limited(&mut self, portal: &mut Portal, compiled: &Arc<exec::Compiled>, sql: &str, rows_max: i32) -> Result<Forwarded> {
+    async fn limited(
+        &mut self,
+        portal: &mut Portal,
+        compiled: &Arc<exec::Compiled>,
+        sql: &str,
+        rows_max: i32,
+    ) -> Result<Forwarded> {
         let request = exec::Request { sql, bound: Some(&portal.bound), literals: exec::Literals::Own };
         let placed = self.work().place(compiled, &request).await?;
         if let exec::Placed::One(node, _) = placed {
@@ -328,7 +386,13 @@ impl Session {
         self.hand_out(portal, held.rows, done.tag, rows_max).await
     }
 
-    async fn hand_out(&mut self, portal: &mut Portal, mut rows: VecDeque<Bytes>, tag: String, rows_max: i32) -> Result<Forwarded> {
+    async fn hand_out(
+        &mut self,
+        portal: &mut Portal,
+        mut rows: VecDeque<Bytes>,
+        tag: String,
+        rows_max: i32,
+    ) -> Result<Forwarded> {
         let mut sent = 0u64;
         while rows_max == 0 || sent < rows_max as u64 {
             let Some(row) = rows.pop_front() else { break };
@@ -391,6 +455,14 @@ fn is_planned(tree: &sql::NodeEnum) -> bool {
 /// Statements that may be in a transaction block with others.
 fn shares(tree: &sql::NodeEnum) -> bool {
     use sql::NodeEnum as N;
-    !matches!(tree, N::TransactionStmt(_) | N::VacuumStmt(_) | N::VariableSetStmt(_) | N::VariableShowStmt(_) | N::DiscardStmt(_) | N::PrepareStmt(_) | N::DeallocateStmt(_))
-        && !matches!(tree, N::IndexStmt(i) if i.concurrent)
+    !matches!(
+        tree,
+        N::TransactionStmt(_)
+            | N::VacuumStmt(_)
+            | N::VariableSetStmt(_)
+            | N::VariableShowStmt(_)
+            | N::DiscardStmt(_)
+            | N::PrepareStmt(_)
+            | N::DeallocateStmt(_)
+    ) && !matches!(tree, N::IndexStmt(i) if i.concurrent)
 }

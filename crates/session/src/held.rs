@@ -32,8 +32,11 @@ impl Client for Held {
             }
         }
         if self.bytes > HELD_BYTES_MAX {
-            return Err(ExecError::sql("54000", "the result is too large for a cursor or row limit over several nodes")
-                .hint("Fetch it without a row limit, or narrow the query."));
+            return Err(ExecError::sql(
+                "54000",
+                "the result is too large for a cursor or row limit over several nodes",
+            )
+            .hint("Fetch it without a row limit, or narrow the query."));
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 /// Upper bounds of the latency histogram's buckets, in seconds.
-pub const BUCKETS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+pub const BUCKETS: [f64; 14] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
@@ -20,7 +21,8 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    pub const ALL: [Strategy; 6] = [Strategy::Route, Strategy::Scatter, Strategy::Reference, Strategy::Copy, Strategy::Ddl, Strategy::Other];
+    pub const ALL: [Strategy; 6] =
+        [Strategy::Route, Strategy::Scatter, Strategy::Reference, Strategy::Copy, Strategy::Ddl, Strategy::Other];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -74,23 +76,48 @@ impl Metrics {
             for (i, b) in h.buckets.iter().enumerate() {
                 total += b.load(Ordering::Relaxed);
                 let le = BUCKETS.get(i).map_or("+Inf".to_string(), f64::to_string);
-                out.push_str(&format!("herd_statement_seconds_bucket{{strategy=\"{}\",le=\"{le}\"}} {total}\n", s.name()));
+                out.push_str(&format!(
+                    "herd_statement_seconds_bucket{{strategy=\"{}\",le=\"{le}\"}} {total}\n",
+                    s.name()
+                ));
             }
             let sum = h.sum_micros.load(Ordering::Relaxed) as f64 / 1e6;
             out.push_str(&format!("herd_statement_seconds_sum{{strategy=\"{0}\"}} {sum}\nherd_statement_seconds_count{{strategy=\"{0}\"}} {total}\n", s.name()));
         }
-        out.push_str("# HELP herd_errors_total Errors sent to clients, by SQLSTATE.\n# TYPE herd_errors_total counter\n");
+        out.push_str(
+            "# HELP herd_errors_total Errors sent to clients, by SQLSTATE.\n# TYPE herd_errors_total counter\n",
+        );
         let mut errors: Vec<_> = self.errors.lock().iter().map(|(c, n)| (c.clone(), *n)).collect();
         errors.sort();
         for (code, n) in errors {
             out.push_str(&format!("herd_errors_total{{sqlstate=\"{code}\"}} {n}\n"));
         }
         let gauges = [
-            ("herd_client_connections", "gauge", "Clients connected now.", self.connections.load(Ordering::Relaxed) as u64),
-            ("herd_client_connections_total", "counter", "Clients that have connected.", self.connections_total.load(Ordering::Relaxed)),
+            (
+                "herd_client_connections",
+                "gauge",
+                "Clients connected now.",
+                self.connections.load(Ordering::Relaxed) as u64,
+            ),
+            (
+                "herd_client_connections_total",
+                "counter",
+                "Clients that have connected.",
+                self.connections_total.load(Ordering::Relaxed),
+            ),
             ("herd_rows_total", "counter", "Rows counted by command tags.", self.rows_sent.load(Ordering::Relaxed)),
-            ("herd_client_sent_bytes_total", "counter", "Bytes sent to clients.", self.bytes_sent.load(Ordering::Relaxed)),
-            ("herd_client_received_bytes_total", "counter", "Bytes received from clients.", self.bytes_received.load(Ordering::Relaxed)),
+            (
+                "herd_client_sent_bytes_total",
+                "counter",
+                "Bytes sent to clients.",
+                self.bytes_sent.load(Ordering::Relaxed),
+            ),
+            (
+                "herd_client_received_bytes_total",
+                "counter",
+                "Bytes received from clients.",
+                self.bytes_received.load(Ordering::Relaxed),
+            ),
         ];
         for (name, kind, help, value) in gauges {
             out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"));

@@ -41,10 +41,18 @@ pub struct Portal {
 pub enum PortalState {
     New,
     /// On a node under this name; rows remain.
-    OnNode { node: i32, name: String },
+    OnNode {
+        node: i32,
+        name: String,
+    },
     /// Rows the router holds, as whole DataRow messages, oldest first, and the final tag.
-    Held { rows: std::collections::VecDeque<Bytes>, tag: String },
-    Done { tag: String },
+    Held {
+        rows: std::collections::VecDeque<Bytes>,
+        tag: String,
+    },
+    Done {
+        tag: String,
+    },
 }
 
 /// A statement of SQL's own PREPARE.

@@ -113,10 +113,13 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
 impl Session {
     /// The login is complete only when home has taken the client's role, database and settings.
     async fn greet(&mut self, pid: i32, secret: &[u8]) -> Result<()> {
-        let wanted = &self.epoch.snapshot.nodes.iter().find(|n| n.id == self.epoch.snapshot.home).map(|n| n.database.clone());
+        let wanted =
+            &self.epoch.snapshot.nodes.iter().find(|n| n.id == self.epoch.snapshot.home).map(|n| n.database.clone());
         let result = match wanted {
-            Some(database) if *database != self.database => Err(ExecError::sql("3D000", format!("database \"{}\" does not exist", self.database))
-                .hint(&format!("This herd serves the database \"{database}\"."))),
+            Some(database) if *database != self.database => {
+                Err(ExecError::sql("3D000", format!("database \"{}\" does not exist", self.database))
+                    .hint(&format!("This herd serves the database \"{database}\".")))
+            }
             _ => self.parameters().await,
         };
         match result {
@@ -241,7 +244,11 @@ impl Session {
             // COPY data after a COPY has failed is passed over.
             b'd' | b'c' | b'f' => Ok(()),
             b'F' => {
-                self.failed(ExecError::sql("0A000", "the function call protocol is not supported").hint("Use SELECT function(…).")).await?;
+                self.failed(
+                    ExecError::sql("0A000", "the function call protocol is not supported")
+                        .hint("Use SELECT function(…)."),
+                )
+                .await?;
                 let status = self.status();
                 self.io.ready(status);
                 Ok(())
@@ -260,7 +267,8 @@ impl Session {
         {
             if message.starts_with("unexpected message type") {
                 ErrorFields::error("08P01", message.clone()).put(self.out(), b'E');
-                ErrorFields::fatal("08P01", "terminating connection because protocol synchronization was lost").put(self.out(), b'E');
+                ErrorFields::fatal("08P01", "terminating connection because protocol synchronization was lost")
+                    .put(self.out(), b'E');
                 let _ = self.io.send().await;
                 if self.transaction.active {
                     self.rollback().await;

@@ -103,7 +103,9 @@ impl Session {
     pub fn refresh_context(&mut self) {
         let path = self.setting("search_path").unwrap_or("\"$user\", public").to_string();
         let user = self.setting("role").filter(|r| *r != "none").unwrap_or(&self.login.user).to_string();
-        self.search_path = std::iter::once("pg_catalog".to_string()).chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s })).collect();
+        self.search_path = std::iter::once("pg_catalog".to_string())
+            .chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
+            .collect();
         let mut h = DefaultHasher::new();
         (&self.search_path, &self.temporary, self.standard_conforming_strings()).hash(&mut h);
         self.context = h.finish();
@@ -176,7 +178,13 @@ pub fn timestamp() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (now.as_secs() / 86_400, now.as_secs() % 86_400);
     let (year, month, day) = civil(days as i64);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:06}+00", seconds / 3600, seconds / 60 % 60, seconds % 60, now.subsec_micros())
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:06}+00",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        now.subsec_micros()
+    )
 }
 
 /// Days since 1970-01-01 as a Gregorian date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").

@@ -63,7 +63,8 @@ impl RouterSettings {
                     return Err(invalid().hint("citus.shard_count goes from 1 to 4096."));
                 }
                 if name == "citus.shard_replication_factor" && n != 1 {
-                    return Err(ExecError::sql("0A000", "more than one copy of a shard is not supported").hint("Replicate each node with PostgreSQL's own streaming replication."));
+                    return Err(ExecError::sql("0A000", "more than one copy of a shard is not supported")
+                        .hint("Replicate each node with PostgreSQL's own streaming replication."));
                 }
                 n.to_string()
             }
@@ -74,7 +75,8 @@ impl RouterSettings {
             },
         };
         if matches!(name, "herd.bulk_load" | "herd.upsert" | "herd.coalesce") && value == "on" {
-            return Err(ExecError::sql("0A000", format!("{name} = on is not supported yet")).hint("Leave it off: statements are then all or nothing."));
+            return Err(ExecError::sql("0A000", format!("{name} = on is not supported yet"))
+                .hint("Leave it off: statements are then all or nothing."));
         }
         self.values.insert(name.to_string(), value);
         Ok(())
@@ -98,14 +100,20 @@ impl Session {
         }
         if matches!(name.as_str(), "client_encoding") {
             let value = value_text(&s.args).to_ascii_uppercase().replace('-', "");
-            if !matches!(kind, VarSetDefault | VarReset) && !matches!(value.as_str(), "UTF8" | "UNICODE" | "SQL_ASCII") {
-                return Err(ExecError::sql("0A000", format!("client_encoding \"{}\" is not supported", value_text(&s.args))).hint("Use UTF8."));
+            if !matches!(kind, VarSetDefault | VarReset) && !matches!(value.as_str(), "UTF8" | "UNICODE" | "SQL_ASCII")
+            {
+                return Err(ExecError::sql(
+                    "0A000",
+                    format!("client_encoding \"{}\" is not supported", value_text(&s.args)),
+                )
+                .hint("Use UTF8."));
             }
         }
         match kind {
             VarResetAll => {
                 if self.transaction.active {
-                    return Err(ExecError::sql("0A000", "RESET ALL inside a transaction block is not supported").hint("Reset the settings one by one, or after the transaction."));
+                    return Err(ExecError::sql("0A000", "RESET ALL inside a transaction block is not supported")
+                        .hint("Reset the settings one by one, or after the transaction."));
                 }
                 let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
                 self.settings = self.startup.clone();
@@ -121,7 +129,8 @@ impl Session {
 
     async fn set_multi(&mut self, name: &str, sql: &str, _local: bool) -> Result<Forwarded> {
         if name.contains("session characteristics") {
-            let names = ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];
+            let names =
+                ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];
             return self.set_and_read(sql, &names, false).await;
         }
         if !self.transaction.active {
@@ -160,7 +169,10 @@ impl Session {
             p.lane.put_query(sql);
             p.lane.conn.flush().await?;
             let forwarded = exec::forward(&mut p.lane, work.client, described, None).await?;
-            let list: Vec<String> = names.iter().map(|n| format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(n))).collect();
+            let list: Vec<String> = names
+                .iter()
+                .map(|n| format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(n)))
+                .collect();
             let row = p.lane.rows(&format!("SELECT {}", list.join(", "))).await?.into_iter().next().unwrap_or_default();
             Ok::<_, ExecError>((forwarded, row))
         }

@@ -125,9 +125,21 @@ impl Session {
     }
 
     /// Keeps a plan for all statements of its template, where only keys depend on literals.
-    fn keep_template(&mut self, compiled: Arc<Compiled>, statement: &NodeEnum, sql: &str, t: &Template) -> Result<Arc<Compiled>> {
-        let keyed = compiled.plan.only_home() || (!compiled.plan.tables.is_empty() && compiled.plan.tables.iter().all(|t| t.columns.iter().all(|c| !c.is_empty()) && !t.columns.is_empty()));
-        if !keyed || compiled.plan.evaluate.len() > 0 {
+    fn keep_template(
+        &mut self,
+        compiled: Arc<Compiled>,
+        statement: &NodeEnum,
+        sql: &str,
+        t: &Template,
+    ) -> Result<Arc<Compiled>> {
+        let keyed = compiled.plan.only_home()
+            || (!compiled.plan.tables.is_empty()
+                && compiled
+                    .plan
+                    .tables
+                    .iter()
+                    .all(|t| t.columns.iter().all(|c| !c.is_empty()) && !t.columns.is_empty()));
+        if !keyed || !compiled.plan.evaluate.is_empty() {
             return Ok(compiled);
         }
         let templated = Arc::new(self.compile(statement, sql, Some(t))?);
@@ -141,7 +153,8 @@ impl Session {
     pub async fn syntax_error(&mut self, sql: &str) -> ExecError {
         match self.work().describe_text(sql, &[]).await {
             Err(e) => e,
-            Ok(_) => ExecError::sql("0A000", "this statement's syntax is newer than the router's parser").hint("Run it on each node directly."),
+            Ok(_) => ExecError::sql("0A000", "this statement's syntax is newer than the router's parser")
+                .hint("Run it on each node directly."),
         }
     }
 
@@ -152,7 +165,13 @@ impl Session {
             return Ok(());
         }
         if let NodeEnum::TransactionStmt(t) = statement
-            && matches!(Kind::try_from(t.kind), Ok(Kind::TransStmtCommit | Kind::TransStmtRollback | Kind::TransStmtRollbackTo | Kind::TransStmtPrepare))
+            && matches!(
+                Kind::try_from(t.kind),
+                Ok(Kind::TransStmtCommit
+                    | Kind::TransStmtRollback
+                    | Kind::TransStmtRollbackTo
+                    | Kind::TransStmtPrepare)
+            )
         {
             return Ok(());
         }

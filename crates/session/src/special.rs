@@ -43,16 +43,18 @@ impl<'a> Visit<'a> for Find<'_> {
         let NodeEnum::FuncCall(f) = n else { return true };
         let name = names::last(&f.funcname);
         if name == "set_config" {
-            let local = f.args.get(2).is_some_and(|a| is_true(a));
+            let local = f.args.get(2).is_some_and(is_true);
             match f.args.first().and_then(string) {
                 Some(setting) if !local => self.special.set_config.push(setting.to_ascii_lowercase()),
                 Some(_) => {}
                 None => self.special.sets_unknown = true,
             }
         }
-        let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_")) && !name.contains("_xact");
+        let session_lock =
+            (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_")) && !name.contains("_xact");
         self.special.pins |= session_lock;
-        self.special.taints |= self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
+        self.special.taints |=
+            self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
         true
     }
 }

@@ -13,7 +13,9 @@ impl Session {
         if self.prepared.contains_key(&p.name) || self.statements.contains_key(&p.name) {
             return Err(ExecError::sql("42P05", format!("prepared statement \"{}\" already exists", p.name)));
         }
-        let Some(query) = p.query.as_deref().and_then(|q| q.node.as_ref()) else { return Err(ExecError::internal("PREPARE without a statement")) };
+        let Some(query) = p.query.as_deref().and_then(|q| q.node.as_ref()) else {
+            return Err(ExecError::internal("PREPARE without a statement"));
+        };
         let types = p.argtypes.iter().map(type_text).collect::<Result<Vec<_>>>()?;
         let text = sql::deparse(query)?;
         // PostgreSQL checks it now.
@@ -30,18 +32,24 @@ impl Session {
             (Some(p), _) => (p.sql.clone(), p.types.clone()),
             // One of the extended protocol: they share their names.
             (None, Some(p)) => (p.sql.clone(), vec![]),
-            (None, None) => return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", e.name))),
+            (None, None) => {
+                return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", e.name)));
+            }
         };
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
         let described = self.work().describe_text(&typed(&text, &declared)?, &[]).await?;
         if described.params.len() != e.params.len() && declared.len() != e.params.len() {
             let wanted = declared.len().max(described.params.len());
             return Err(ExecError::Sql(Box::new(
-                wire::ErrorFields::error("42601", format!("wrong number of parameters for prepared statement \"{}\"", e.name))
-                    .detail(format!("Expected {wanted} parameters but got {}.", e.params.len())),
+                wire::ErrorFields::error(
+                    "42601",
+                    format!("wrong number of parameters for prepared statement \"{}\"", e.name),
+                )
+                .detail(format!("Expected {wanted} parameters but got {}.", e.params.len())),
             )));
         }
-        let inferred: Vec<wire::backend::Field> = described.params.iter().map(|t| wire::backend::Field::new("", *t, -1)).collect();
+        let inferred: Vec<wire::backend::Field> =
+            described.params.iter().map(|t| wire::backend::Field::new("", *t, -1)).collect();
         let inferred = self.work().type_names(&inferred).await?;
         let values = e
             .params
@@ -50,8 +58,14 @@ impl Session {
             .map(|(i, v)| {
                 let ty = declared.get(i).or_else(|| inferred.get(i)).cloned().unwrap_or_else(|| "text".into());
                 let text = format!("SELECT CAST({} AS {ty})", sql::deparse_expr(v)?);
-                let Some(NodeEnum::SelectStmt(s)) = sql::parse(&text, true)?.pop() else { return Err(ExecError::internal("unreadable argument")) };
-                s.target_list.first().and_then(plan::rewrite::target_value).cloned().ok_or_else(|| ExecError::internal("unreadable argument"))
+                let Some(NodeEnum::SelectStmt(s)) = sql::parse(&text, true)?.pop() else {
+                    return Err(ExecError::internal("unreadable argument"));
+                };
+                s.target_list
+                    .first()
+                    .and_then(plan::rewrite::target_value)
+                    .cloned()
+                    .ok_or_else(|| ExecError::internal("unreadable argument"))
             })
             .collect::<Result<Vec<Node>>>()?;
         let mut put = PutValues { values };
@@ -97,7 +111,8 @@ struct PutValues {
 impl VisitMut for PutValues {
     fn node(&mut self, n: &mut NodeEnum) -> bool {
         if let NodeEnum::ParamRef(p) = n
-            && let Some(Some(value)) = usize::try_from(p.number - 1).ok().and_then(|i| self.values.get(i)).map(|v| v.node.clone())
+            && let Some(Some(value)) =
+                usize::try_from(p.number - 1).ok().and_then(|i| self.values.get(i)).map(|v| v.node.clone())
         {
             *n = value;
             return false;
@@ -109,7 +124,11 @@ impl VisitMut for PutValues {
 /// The text of a type name.
 fn type_text(node: &Node) -> Result<String> {
     let Some(NodeEnum::TypeName(t)) = &node.node else { return Err(ExecError::internal("unreadable type")) };
-    let cast = NodeEnum::TypeCast(Box::new(ast::TypeCast { arg: Some(Box::new(build::integer(0))), type_name: Some(t.clone()), location: -1 }));
+    let cast = NodeEnum::TypeCast(Box::new(ast::TypeCast {
+        arg: Some(Box::new(build::integer(0))),
+        type_name: Some(t.clone()),
+        location: -1,
+    }));
     let text = sql::deparse_expr(&build::node(cast))?;
     text.split_once("::").map(|(_, t)| t.to_string()).ok_or_else(|| ExecError::internal("unreadable type"))
 }
@@ -124,8 +143,15 @@ fn typed(text: &str, declared: &[String]) -> Result<String> {
         .iter()
         .enumerate()
         .map(|(i, t)| {
-            let Some(NodeEnum::SelectStmt(s)) = sql::parse(&format!("SELECT CAST(${} AS {t})", i + 1), true)?.pop() else { return Err(ExecError::internal("unreadable type")) };
-            s.target_list.first().and_then(plan::rewrite::target_value).cloned().ok_or_else(|| ExecError::internal("unreadable type"))
+            let Some(NodeEnum::SelectStmt(s)) = sql::parse(&format!("SELECT CAST(${} AS {t})", i + 1), true)?.pop()
+            else {
+                return Err(ExecError::internal("unreadable type"));
+            };
+            s.target_list
+                .first()
+                .and_then(plan::rewrite::target_value)
+                .cloned()
+                .ok_or_else(|| ExecError::internal("unreadable type"))
         })
         .collect::<Result<Vec<Node>>>()?;
     walk::below_mut(&mut tree, &mut PutValues { values });

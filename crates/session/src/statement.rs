@@ -22,10 +22,7 @@ impl Session {
         if let Some(compiled) = self.epoch.by_text(self.context, sql, types) {
             return Ok(Parsed::Planned(compiled));
         }
-        let mut statements = match sql::parse(sql, self.standard_conforming_strings()) {
-            Ok(s) => s,
-            Err(e) => return Err(e.into()),
-        };
+        let mut statements = sql::parse(sql, self.standard_conforming_strings())?;
         if statements.len() > 1 {
             return Err(ExecError::sql("42601", "cannot insert multiple commands into a prepared statement"));
         }
@@ -37,7 +34,9 @@ impl Session {
     pub fn planned(&mut self, statement: NodeEnum, sql: &str, types: &[u32]) -> Result<Parsed> {
         let tree = match &statement {
             NodeEnum::SelectStmt(s) => s.into_clause.is_some() || exec::recognise(&statement).is_some(),
-            NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => false,
+            NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
+                false
+            }
             _ => true,
         };
         let special = special::special(&statement, &self.epoch.snapshot);
@@ -50,13 +49,23 @@ impl Session {
     }
 
     pub fn compile(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
-        let cx = plan::Context { snapshot: &self.epoch.snapshot, search_path: &self.search_path, temporary: &self.temporary };
+        let cx = plan::Context {
+            snapshot: &self.epoch.snapshot,
+            search_path: &self.search_path,
+            temporary: &self.temporary,
+        };
         let plan = plan::plan(statement, sql, &cx)?;
         Ok(Compiled::new(plan, sql, self.context, template))
     }
 
     /// Runs a planned statement, again with a fresh catalog if the one it was planned with proves stale.
-    pub async fn run(&mut self, compiled: &Arc<Compiled>, sql: &str, bound: Option<&Bound>, template: Option<&Template>) -> Result<Forwarded> {
+    pub async fn run(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        sql: &str,
+        bound: Option<&Bound>,
+        template: Option<&Template>,
+    ) -> Result<Forwarded> {
         let started = Instant::now();
         let literals = template.map_or(Literals::Own, Literals::Template);
         let request = Request { sql, bound, literals };
@@ -121,12 +130,19 @@ impl Session {
             }
             NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) | NodeEnum::LoadStmt(_) => self.on_home(sql).await,
             NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(sql, bound).await,
-            NodeEnum::SelectStmt(_) | NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
-                self.special_statement(statement, sql, bound).await
+            NodeEnum::SelectStmt(_)
+            | NodeEnum::InsertStmt(_)
+            | NodeEnum::UpdateStmt(_)
+            | NodeEnum::DeleteStmt(_)
+            | NodeEnum::MergeStmt(_) => self.special_statement(statement, sql, bound).await,
+            NodeEnum::LockStmt(_) if !self.transaction.explicit && !self.batch => {
+                Err(ExecError::sql("25P01", "LOCK TABLE can only be used in transaction blocks"))
             }
-            NodeEnum::LockStmt(_) if !self.transaction.explicit && !self.batch => Err(ExecError::sql("25P01", "LOCK TABLE can only be used in transaction blocks")),
-            NodeEnum::CreateTableAsStmt(c) if matches!(c.query.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::ExecuteStmt(_))) => {
-                Err(ExecError::sql("0A000", "CREATE TABLE AS EXECUTE is not supported through the router").hint("Write the statement itself in place of EXECUTE."))
+            NodeEnum::CreateTableAsStmt(c)
+                if matches!(c.query.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::ExecuteStmt(_))) =>
+            {
+                Err(ExecError::sql("0A000", "CREATE TABLE AS EXECUTE is not supported through the router")
+                    .hint("Write the statement itself in place of EXECUTE."))
             }
             _ => self.utility(statement, sql, bound).await,
         }
@@ -135,8 +151,11 @@ impl Session {
     /// DO and CALL run whole on home: code that names tables of the herd would see a part of them only.
     async fn code(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         if let Some(table) = special::names_herd_table(sql, &self.epoch.snapshot) {
-            return Err(ExecError::sql("0A000", format!("code that runs on one node can't use the distributed or reference table \"{table}\""))
-                .hint("Send its statements through the router one by one."));
+            return Err(ExecError::sql(
+                "0A000",
+                format!("code that runs on one node can't use the distributed or reference table \"{table}\""),
+            )
+            .hint("Send its statements through the router one by one."));
         }
         self.taint = true;
         let result = self.on_home_bound(sql, bound).await;
@@ -144,7 +163,12 @@ impl Session {
         result
     }
 
-    async fn special_statement(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+    async fn special_statement(
+        &mut self,
+        statement: &Arc<NodeEnum>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
         if let Some(call) = exec::recognise(statement) {
             return self.admin(call?, bound).await;
         }
@@ -241,7 +265,11 @@ impl Session {
             if schema.is_none() && self.temporary.iter().any(|t| t == name) {
                 return None;
             }
-            self.epoch.snapshot.resolve(schema, name, &self.search_path).filter(|r| r.distribution().is_some() || r.is_reference()).cloned()
+            self.epoch
+                .snapshot
+                .resolve(schema, name, &self.search_path)
+                .filter(|r| r.distribution().is_some() || r.is_reference())
+                .cloned()
         });
         let query = match c.query.as_deref().and_then(|q| q.node.as_ref()) {
             Some(q) => {
@@ -302,17 +330,22 @@ impl Session {
 /// Statements of the session's own that change nothing need no part in a commit over several nodes.
 fn writes(sql: &str) -> bool {
     let word = sql::split::first_keyword(sql).to_ascii_uppercase();
-    !matches!(word.as_str(), "FETCH" | "MOVE" | "CLOSE" | "DECLARE" | "SHOW" | "SET" | "RESET" | "EXPLAIN" | "LISTEN" | "UNLISTEN")
+    !matches!(
+        word.as_str(),
+        "FETCH" | "MOVE" | "CLOSE" | "DECLARE" | "SHOW" | "SET" | "RESET" | "EXPLAIN" | "LISTEN" | "UNLISTEN"
+    )
 }
 
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
-    matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000") && !matches!(e, ExecError::Client(_))
+    matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
+        && !matches!(e, ExecError::Client(_))
 }
 
 /// The table a statement creates for this session alone.
 fn temporary_table(statement: &NodeEnum) -> Option<String> {
-    let temporary = |rv: &ast::RangeVar| (rv.relpersistence == "t" || rv.schemaname == "pg_temp").then(|| rv.relname.clone());
+    let temporary =
+        |rv: &ast::RangeVar| (rv.relpersistence == "t" || rv.schemaname == "pg_temp").then(|| rv.relname.clone());
     match statement {
         NodeEnum::CreateStmt(c) => temporary(c.relation.as_ref()?),
         NodeEnum::CreateTableAsStmt(c) => temporary(c.into.as_deref()?.rel.as_ref()?),

@@ -72,8 +72,10 @@ impl Session {
                 }
                 tag("ROLLBACK")
             }
-            Kind::TransStmtPrepare | Kind::TransStmtCommitPrepared | Kind::TransStmtRollbackPrepared => Err(ExecError::sql("0A000", "prepared transactions are not supported through the router")
-                .hint("COMMIT: the router commits over all nodes by two phases by itself.")),
+            Kind::TransStmtPrepare | Kind::TransStmtCommitPrepared | Kind::TransStmtRollbackPrepared => {
+                Err(ExecError::sql("0A000", "prepared transactions are not supported through the router")
+                    .hint("COMMIT: the router commits over all nodes by two phases by itself."))
+            }
             Kind::Undefined => Err(ExecError::internal("unknown transaction statement")),
         }
     }

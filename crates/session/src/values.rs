@@ -15,7 +15,9 @@ pub fn check(n: usize, format: i16, type_oid: u32, value: &[u8]) -> Result<()> {
             Err(e) => return Err(encoding_error(&value[e.valid_up_to()..])),
         };
         return match key::parse_text(type_oid, text) {
-            Err(e @ (KeyError::Invalid { .. } | KeyError::OutOfRange { .. })) => Err(ExecError::sql(e.sqlstate(), e.to_string())),
+            Err(e @ (KeyError::Invalid { .. } | KeyError::OutOfRange { .. })) => {
+                Err(ExecError::sql(e.sqlstate(), e.to_string()))
+            }
             _ => Ok(()),
         };
     }

@@ -13,14 +13,8 @@ const STATEMENTS: [(&str, &str); 4] = [
          27563526494-20381887404-41576422241-93426793964-56405065102-33518432330', '67847967377-48000963322-\
          62604785301-91415491898-96926520291')",
     ),
-    (
-        "point SELECT",
-        "SELECT abalance FROM pgbench_accounts WHERE aid = 95321;",
-    ),
-    (
-        "prepared text",
-        "SELECT abalance FROM pgbench_accounts WHERE aid = $1;",
-    ),
+    ("point SELECT", "SELECT abalance FROM pgbench_accounts WHERE aid = 95321;"),
+    ("prepared text", "SELECT abalance FROM pgbench_accounts WHERE aid = $1;"),
     (
         "join, 6 literals",
         "SELECT o.id, o.total * 1.19, c.name FROM orders o JOIN customers c ON c.id = o.customer_id \
@@ -33,23 +27,11 @@ const ROUNDS: usize = 20;
 const STATEMENTS_PER_ROUND: u32 = 50_000;
 
 fn main() {
-    println!(
-        "{:<18} {:>6} {:>10} {:>13}",
-        "statement", "bytes", "lex, ns", "template, ns"
-    );
+    println!("{:<18} {:>6} {:>10} {:>13}", "statement", "bytes", "lex, ns", "template, ns");
     let mut template = Template::new();
     for (name, sql) in STATEMENTS {
-        let lex = fastest_ns(|| {
-            Lexer::new(black_box(sql), true)
-                .filter(Result::is_ok)
-                .count()
-        });
-        let scan = fastest_ns(|| {
-            template
-                .scan(black_box(sql), true)
-                .is_ok()
-                .then(|| template.hash())
-        });
+        let lex = fastest_ns(|| Lexer::new(black_box(sql), true).filter(Result::is_ok).count());
+        let scan = fastest_ns(|| template.scan(black_box(sql), true).is_ok().then(|| template.hash()));
         println!("{name:<18} {:>6} {lex:>10.0} {scan:>13.0}", sql.len());
     }
 }

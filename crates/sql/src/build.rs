@@ -31,7 +31,11 @@ pub fn target(value: Node, name: Option<&str>) -> Node {
 }
 
 pub fn integer(value: i32) -> Node {
-    node(NodeEnum::AConst(ast::AConst { isnull: false, location: -1, val: Some(Val::Ival(ast::Integer { ival: value })) }))
+    node(NodeEnum::AConst(ast::AConst {
+        isnull: false,
+        location: -1,
+        val: Some(Val::Ival(ast::Integer { ival: value })),
+    }))
 }
 
 pub fn text(value: &str) -> Node {

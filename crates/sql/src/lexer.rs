@@ -82,9 +82,7 @@ pub enum LexError {
     NumberJunk { at: usize },
     #[error("trailing junk after parameter at byte {at}")]
     ParamJunk { at: usize },
-    #[error(
-        "string constant with Unicode escapes at byte {at} cannot be used when standard_conforming_strings is off"
-    )]
+    #[error("string constant with Unicode escapes at byte {at} cannot be used when standard_conforming_strings is off")]
     UnsafeUnicodeString { at: usize },
     /// A character that is part of no token: `\`, `{`, a lone `$`, a control character.
     #[error("unexpected character at byte {at}")]
@@ -113,11 +111,7 @@ impl<'a> Lexer<'a> {
     /// Starts in the middle of a text. `start` must lie between tokens; offsets still count from the text's
     /// beginning.
     pub fn starting_at(sql: &'a str, start: usize, standard_conforming_strings: bool) -> Self {
-        Self {
-            bytes: sql.as_bytes(),
-            pos: start,
-            standard_conforming_strings,
-        }
+        Self { bytes: sql.as_bytes(), pos: start, standard_conforming_strings }
     }
 
     /// The byte at `at`, or 0 (which is part of no token) past the end.
@@ -132,12 +126,8 @@ impl<'a> Lexer<'a> {
         loop {
             match self.byte(self.pos) {
                 b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C => self.pos += 1,
-                b'-' if self.byte(self.pos + 1) == b'-' => {
-                    self.pos = self.line_comment_end(self.pos)
-                }
-                b'/' if self.byte(self.pos + 1) == b'*' => {
-                    self.pos = self.block_comment_end(self.pos)?
-                }
+                b'-' if self.byte(self.pos + 1) == b'-' => self.pos = self.line_comment_end(self.pos),
+                b'/' if self.byte(self.pos + 1) == b'*' => self.pos = self.block_comment_end(self.pos)?,
                 _ => return Ok(()),
             }
         }
@@ -145,19 +135,14 @@ impl<'a> Lexer<'a> {
 
     /// The newline that ends the `--` comment at `start` (not part of it), or the end of the text.
     fn line_comment_end(&self, start: usize) -> usize {
-        memchr2(b'\n', b'\r', &self.bytes[start..])
-            .map_or(self.bytes.len(), |length| start + length)
+        memchr2(b'\n', b'\r', &self.bytes[start..]).map_or(self.bytes.len(), |length| start + length)
     }
 
     /// The byte after the `/* … */` at `start`; such comments nest.
     fn block_comment_end(&self, start: usize) -> Result<usize, LexError> {
         let mut depth = 1_usize;
         let mut at = start + 2;
-        while let Some(found) = self
-            .bytes
-            .get(at..)
-            .and_then(|rest| memchr2(b'*', b'/', rest))
-        {
+        while let Some(found) = self.bytes.get(at..).and_then(|rest| memchr2(b'*', b'/', rest)) {
             at += found;
             match (self.bytes[at], self.byte(at + 1)) {
                 (b'/', b'*') => {
@@ -193,13 +178,8 @@ impl<'a> Lexer<'a> {
             Class::Ident => Ok((TokenKind::Ident, self.ident_end(start + 1))),
             Class::Prefix => self.prefixed(start),
             Class::Digit => self.number(start),
-            Class::Quote => Ok((
-                TokenKind::String,
-                self.string_end(start, start, !self.standard_conforming_strings)?,
-            )),
-            Class::DoubleQuote => {
-                Ok((TokenKind::QuotedIdent, self.quoted_ident_end(start, start)?))
-            }
+            Class::Quote => Ok((TokenKind::String, self.string_end(start, start, !self.standard_conforming_strings)?)),
+            Class::DoubleQuote => Ok((TokenKind::QuotedIdent, self.quoted_ident_end(start, start)?)),
             Class::Punct => Ok((TokenKind::Punct(first), start + 1)),
             Class::Dot => match self.byte(start + 1) {
                 b'0'..=b'9' => self.number(start),
@@ -225,10 +205,7 @@ impl<'a> Lexer<'a> {
         if next == b'\'' {
             return match self.bytes[start] | 0x20 {
                 b'e' => Ok((TokenKind::EString, self.string_end(start, quote, true)?)),
-                b'n' => Ok((
-                    TokenKind::NString,
-                    self.string_end(start, quote, !self.standard_conforming_strings)?,
-                )),
+                b'n' => Ok((TokenKind::NString, self.string_end(start, quote, !self.standard_conforming_strings)?)),
                 b'b' => Ok((TokenKind::BitString, self.bit_string_end(start, quote)?)),
                 b'x' => Ok((TokenKind::HexString, self.bit_string_end(start, quote)?)),
                 _ => Ok((TokenKind::Ident, quote)),
@@ -276,10 +253,7 @@ impl<'a> Lexer<'a> {
 }
 
 fn is_beyond_standard(byte: u8) -> bool {
-    matches!(
-        byte,
-        b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%'
-    )
+    matches!(byte, b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%')
 }
 
 impl Iterator for Lexer<'_> {

@@ -111,7 +111,9 @@ fn strength(node: &Node) -> Option<(String, u8)> {
                 "current_timestamp"
             }
             ast::SqlValueFunctionOp::SvfopLocaltime | ast::SqlValueFunctionOp::SvfopLocaltimeN => "localtime",
-            ast::SqlValueFunctionOp::SvfopLocaltimestamp | ast::SqlValueFunctionOp::SvfopLocaltimestampN => "localtimestamp",
+            ast::SqlValueFunctionOp::SvfopLocaltimestamp | ast::SqlValueFunctionOp::SvfopLocaltimestampN => {
+                "localtimestamp"
+            }
             ast::SqlValueFunctionOp::SvfopCurrentRole => "current_role",
             ast::SqlValueFunctionOp::SvfopCurrentUser => "current_user",
             ast::SqlValueFunctionOp::SvfopUser => "user",

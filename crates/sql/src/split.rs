@@ -10,10 +10,7 @@ use crate::lexer::{LexError, Lexer, Token, TokenKind};
 /// The statements of a query string, without their semicolons, without white space around them and without comments
 /// after them; comments before a statement belong to it (they may be hints). Empty statements are left out, so an
 /// empty result is what PostgreSQL answers with `EmptyQueryResponse`.
-pub fn split_statements(
-    sql: &str,
-    standard_conforming_strings: bool,
-) -> Result<Vec<Range<usize>>, LexError> {
+pub fn split_statements(sql: &str, standard_conforming_strings: bool) -> Result<Vec<Range<usize>>, LexError> {
     let mut statements = Vec::new();
     let mut statement = Statement::starting_at(0);
     for token in Lexer::new(sql, standard_conforming_strings) {
@@ -81,11 +78,7 @@ impl Statement {
     fn push(&mut self, token: Token, text: &str) {
         self.end = Some(token.end);
         self.depth.pass(token.kind);
-        let word = if token.kind == TokenKind::Ident {
-            text
-        } else {
-            ""
-        };
+        let word = if token.kind == TokenKind::Ident { text } else { "" };
         if self.routine != RoutineHead::Routine {
             self.routine = self.routine.after(word);
             return;
@@ -112,8 +105,7 @@ impl Statement {
     fn range(&self, sql: &str) -> Option<Range<usize>> {
         let end = self.end?;
         let blank = |character: char| character.is_ascii_whitespace() || character == '\x0B';
-        let skipped =
-            sql[self.start..end].len() - sql[self.start..end].trim_start_matches(blank).len();
+        let skipped = sql[self.start..end].len() - sql[self.start..end].trim_start_matches(blank).len();
         Some(self.start + skipped..end)
     }
 }
@@ -181,10 +173,7 @@ pub fn values_rows(
         let end = row_end(&mut tokens)?.ok_or(expected)?;
         rows.push(open.start..end);
         match tokens.next().transpose() {
-            Ok(Some(Token {
-                kind: TokenKind::Punct(b','),
-                ..
-            })) => {}
+            Ok(Some(Token { kind: TokenKind::Punct(b','), .. })) => {}
             _ => return Ok(rows),
         }
     }

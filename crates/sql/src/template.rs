@@ -82,8 +82,7 @@ impl Template {
             if kept {
                 continue;
             }
-            self.text
-                .extend_from_slice(&sql.as_bytes()[piece_start..token.start]);
+            self.text.extend_from_slice(&sql.as_bytes()[piece_start..token.start]);
             self.literals.push(Literal {
                 start: token.start as u32,
                 end: token.end as u32,
@@ -129,11 +128,7 @@ impl Template {
     ///
     /// # Panics
     /// As [`literal_text`](Self::literal_text).
-    pub fn literal_value<'s>(
-        &self,
-        sql: &'s str,
-        index: usize,
-    ) -> Result<std::borrow::Cow<'s, str>, LiteralError> {
+    pub fn literal_value<'s>(&self, sql: &'s str, index: usize) -> Result<std::borrow::Cow<'s, str>, LiteralError> {
         literal_value(sql, self.literals[index], self.standard_conforming_strings)
     }
 
@@ -143,9 +138,7 @@ impl Template {
     ///
     /// `None` if the constant is not a literal of this template, so its value is the same in every statement of it.
     pub fn literal_at(&self, sql: &str, offset: usize) -> Option<(usize, bool)> {
-        let index = self
-            .literals
-            .partition_point(|literal| (literal.start as usize) < offset);
+        let index = self.literals.partition_point(|literal| (literal.start as usize) < offset);
         let starts_here = |literal: &Literal| literal.start as usize == offset;
         if self.literals.get(index).is_some_and(starts_here) {
             return Some((index, false));
@@ -161,10 +154,7 @@ impl Template {
     }
 
     fn signed_literal(&self, sql: &str, offset: usize, index: usize) -> Option<(usize, bool)> {
-        let literal = self
-            .literals
-            .get(index)
-            .filter(|literal| literal.kind.is_number())?;
+        let literal = self.literals.get(index).filter(|literal| literal.kind.is_number())?;
         if !matches!(sql.as_bytes().get(offset), Some(b'-' | b'+')) {
             return None;
         }
@@ -189,14 +179,9 @@ impl Template {
     /// end. The first byte of a literal counts as the end of the piece before it.
     pub fn position(&self, offset: usize) -> Option<Position> {
         let offset = u32::try_from(offset).ok()?;
-        let piece = self
-            .literals
-            .partition_point(|literal| literal.end <= offset);
+        let piece = self.literals.partition_point(|literal| literal.end <= offset);
         let within = offset - self.piece_start(piece);
-        (within <= self.piece_len(piece)).then_some(Position {
-            piece: piece as u32,
-            offset: within,
-        })
+        (within <= self.piece_len(piece)).then_some(Position { piece: piece as u32, offset: within })
     }
 
     /// The place of `position` (found in any statement of this template) in the statement scanned last.
@@ -208,19 +193,12 @@ impl Template {
     }
 
     fn piece_start(&self, piece: usize) -> u32 {
-        piece
-            .checked_sub(1)
-            .map_or(0, |before| self.literals[before].end)
+        piece.checked_sub(1).map_or(0, |before| self.literals[before].end)
     }
 
     fn piece_len(&self, piece: usize) -> u32 {
-        let start = piece
-            .checked_sub(1)
-            .map_or(0, |before| self.literals[before].template_at + 1);
-        let end = self
-            .literals
-            .get(piece)
-            .map_or(self.text.len() as u32, |literal| literal.template_at);
+        let start = piece.checked_sub(1).map_or(0, |before| self.literals[before].template_at + 1);
+        let end = self.literals.get(piece).map_or(self.text.len() as u32, |literal| literal.template_at);
         end - start
     }
 }

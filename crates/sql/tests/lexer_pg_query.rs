@@ -26,19 +26,13 @@ fn theirs(sql: &str) -> Result<Vec<(usize, usize)>, pg_query::Error> {
     const FIRST: &str = "x ";
     let tokens = pg_query::scan_tokens(&format!("{FIRST}{sql}"))?;
     let is_comment = |token: i32| {
-        token == pg_query::protobuf::Token::SqlComment as i32
-            || token == pg_query::protobuf::Token::CComment as i32
+        token == pg_query::protobuf::Token::SqlComment as i32 || token == pg_query::protobuf::Token::CComment as i32
     };
     Ok(tokens
         .iter()
         .skip(1)
         .filter(|token| !is_comment(token.token))
-        .map(|token| {
-            (
-                token.start as usize - FIRST.len(),
-                token.end as usize - FIRST.len(),
-            )
-        })
+        .map(|token| (token.start as usize - FIRST.len(), token.end as usize - FIRST.len()))
         .collect())
 }
 
@@ -62,11 +56,7 @@ fn check(sql: &str) -> Result<(), TestCaseError> {
         // PostgreSQL's scanner passes such characters on to its grammar, where nothing accepts them.
         (Err(LexError::UnexpectedCharacter { at }), Ok(theirs)) => {
             prop_assert!(theirs.contains(&(at, at + 1)), "{:?} {:?}", sql, theirs);
-            prop_assert!(
-                pg_query::parse(sql, pg_query::ParserOptions::DEFAULT).is_err(),
-                "{:?}",
-                sql
-            );
+            prop_assert!(pg_query::parse(sql, pg_query::ParserOptions::DEFAULT).is_err(), "{:?}", sql);
         }
         // libpg_query lets words follow a parameter without space; PostgreSQL does not (numerology.sql).
         (Err(LexError::ParamJunk { .. }), Ok(_)) => {}

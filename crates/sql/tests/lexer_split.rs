@@ -16,18 +16,9 @@ fn semicolons_at_top_level() {
     check("select 1", &["select 1"]);
     check("select 1;", &["select 1"]);
     check(" select 1 ;\n\u{b}select 2 ; ", &["select 1", "select 2"]);
-    check(
-        "select ';', \";\", $$;$$, E'\\';' /* ; */ -- ;",
-        &["select ';', \";\", $$;$$, E'\\';'"],
-    );
-    check(
-        "select 1; -- one\n/*+ hint */ select 2 -- two",
-        &["select 1", "-- one\n/*+ hint */ select 2"],
-    );
-    check(
-        "create rule r as on insert to t do (a; b); c",
-        &["create rule r as on insert to t do (a; b)", "c"],
-    );
+    check("select ';', \";\", $$;$$, E'\\';' /* ; */ -- ;", &["select ';', \";\", $$;$$, E'\\';'"]);
+    check("select 1; -- one\n/*+ hint */ select 2 -- two", &["select 1", "-- one\n/*+ hint */ select 2"]);
+    check("create rule r as on insert to t do (a; b); c", &["create rule r as on insert to t do (a; b)", "c"]);
     check("select (1; select 2", &["select (1; select 2"]);
     check("select 1); select 2", &["select 1)", "select 2"]);
 }
@@ -39,18 +30,9 @@ fn atomic_bodies() {
     let sql = "create or replace procedure p() begin atomic end";
     check(&format!("{sql};{sql}"), &[sql, sql]);
     // The words alone do not make a body.
-    check(
-        "select begin atomic; end; begin; end",
-        &["select begin atomic", "end", "begin", "end"],
-    );
-    check(
-        "create function f(begin atomic) as 'a'; b",
-        &["create function f(begin atomic) as 'a'", "b"],
-    );
-    check(
-        "create function f() begin atomic; a; b",
-        &["create function f() begin atomic; a; b"],
-    );
+    check("select begin atomic; end; begin; end", &["select begin atomic", "end", "begin", "end"]);
+    check("create function f(begin atomic) as 'a'; b", &["create function f(begin atomic) as 'a'", "b"]);
+    check("create function f() begin atomic; a; b", &["create function f() begin atomic; a; b"]);
 }
 
 #[test]
@@ -58,17 +40,11 @@ fn strings_depend_on_the_setting() {
     let sql = "select '\\'; select '";
     let escaped = split_statements(sql, false).unwrap();
     assert_eq!((escaped.len(), &escaped[0]), (1, &(0..sql.len())));
-    assert_eq!(
-        split_statements(sql, true),
-        Err(LexError::UnterminatedString { at: 19 })
-    );
+    assert_eq!(split_statements(sql, true), Err(LexError::UnterminatedString { at: 19 }));
 }
 
 fn tokens(sql: &str) -> Vec<&str> {
-    Lexer::new(sql, true)
-        .map(Result::unwrap)
-        .map(|token| &sql[token.start..token.end])
-        .collect()
+    Lexer::new(sql, true).map(Result::unwrap).map(|token| &sql[token.start..token.end]).collect()
 }
 
 #[test]
@@ -87,14 +63,7 @@ fn corpus_as_the_parser_splits_it() {
             // They may differ in comments before and after.
             assert_eq!(tokens(&sql[ours.clone()]), tokens(theirs));
             let ours = &sql[ours];
-            assert!(
-                pg_query::parse(ours, pg_query::ParserOptions::DEFAULT)
-                    .unwrap()
-                    .protobuf
-                    .stmts
-                    .len()
-                    == 1
-            );
+            assert!(pg_query::parse(ours, pg_query::ParserOptions::DEFAULT).unwrap().protobuf.stmts.len() == 1);
         }
     }
 }
@@ -127,42 +96,21 @@ fn rows(sql: &str) -> Result<Vec<&str>, LexError> {
 fn rows_of_values() {
     assert_eq!(rows("INSERT INTO t VALUES (1)"), Ok(vec!["(1)"]));
     assert_eq!(
-        rows(
-            "INSERT INTO t VALUES (1, ')'), /* , */ (f(2, (3)), $$)$$) ,(DEFAULT,$1) ON CONFLICT (a) DO NOTHING"
-        ),
+        rows("INSERT INTO t VALUES (1, ')'), /* , */ (f(2, (3)), $$)$$) ,(DEFAULT,$1) ON CONFLICT (a) DO NOTHING"),
         Ok(vec!["(1, ')')", "(f(2, (3)), $$)$$)", "(DEFAULT,$1)"])
     );
-    assert_eq!(
-        rows("VALUES (1) RETURNING '"),
-        Ok(vec!["(1)"]),
-        "what follows is not looked at"
-    );
-    assert_eq!(
-        rows("VALUES(ARRAY[1,2]),(ARRAY[3])"),
-        Ok(vec!["(ARRAY[1,2])", "(ARRAY[3])"])
-    );
+    assert_eq!(rows("VALUES (1) RETURNING '"), Ok(vec!["(1)"]), "what follows is not looked at");
+    assert_eq!(rows("VALUES(ARRAY[1,2]),(ARRAY[3])"), Ok(vec!["(ARRAY[1,2])", "(ARRAY[3])"]));
     let expected = LexError::ExpectedValues { at: 0 };
-    for sql in [
-        "VALUES",
-        "VALUES 1",
-        "VALUES (1",
-        "VALUES (1),",
-        "VALUES (1), 2",
-    ] {
+    for sql in ["VALUES", "VALUES 1", "VALUES (1", "VALUES (1),", "VALUES (1), 2"] {
         assert_eq!(rows(sql), Err(expected), "{sql}");
     }
     assert_eq!(values_rows("INSERT", true, 0), Err(expected));
     assert_eq!(values_rows("", true, 0), Err(expected));
-    assert_eq!(
-        rows("VALUES ('a"),
-        Err(LexError::UnterminatedString { at: 8 })
-    );
+    assert_eq!(rows("VALUES ('a"), Err(LexError::UnterminatedString { at: 8 }));
     let sql = "VALUES ('\\'),('), (2)";
     let escaped = values_rows(sql, false, 0).unwrap();
-    assert_eq!(
-        escaped.into_iter().map(|row| &sql[row]).collect::<Vec<_>>(),
-        ["('\\'),(')", "(2)"]
-    );
+    assert_eq!(escaped.into_iter().map(|row| &sql[row]).collect::<Vec<_>>(), ["('\\'),(')", "(2)"]);
 }
 
 #[test]
@@ -174,14 +122,8 @@ fn fields_of_rows() {
         assert_eq!(fields, expected, "{row}");
     };
     check("(1)", &["1"]);
-    check(
-        "( 1 + 2 , 'a,b' ,f(1,2),ARRAY[1,2], -3 )",
-        &["1 + 2", "'a,b'", "f(1,2)", "ARRAY[1,2]", "-3"],
-    );
-    check(
-        "(/* a */ 1 -- b\n , 'x'\n'y', ($1))",
-        &["1", "'x'\n'y'", "($1)"],
-    );
+    check("( 1 + 2 , 'a,b' ,f(1,2),ARRAY[1,2], -3 )", &["1 + 2", "'a,b'", "f(1,2)", "ARRAY[1,2]", "-3"]);
+    check("(/* a */ 1 -- b\n , 'x'\n'y', ($1))", &["1", "'x'\n'y'", "($1)"]);
     check("((1,2),(3))", &["(1,2)", "(3)"]);
     check("()", &[]);
     check("(1,)", &["1", ""]);

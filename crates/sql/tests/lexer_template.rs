@@ -8,9 +8,7 @@ use sql::template::{Literal, LiteralKind, Position, Template};
 
 fn scan(sql: &str) -> Template {
     let mut template = Template::new();
-    template
-        .scan(sql, true)
-        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    template.scan(sql, true).unwrap_or_else(|error| panic!("{sql}: {error}"));
     template
 }
 
@@ -28,10 +26,7 @@ fn check_different(a: &str, b: &str) {
 #[test]
 fn literals_do_not_tell_templates_apart() {
     check_same("SELECT 1", "SELECT 4711");
-    check_same(
-        "INSERT INTO t VALUES (1, 'a')",
-        "INSERT INTO t VALUES (-1, '')".replace('-', "").as_str(),
-    );
+    check_same("INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (-1, '')".replace('-', "").as_str());
     check_same("SELECT 'a'", "SELECT E'a\\n'");
     check_same("SELECT 'a'", "SELECT $x$a$x$");
     check_same("SELECT 1.5", "SELECT 1e3");
@@ -70,10 +65,7 @@ fn types_of_numbers_tell_templates_apart() {
 fn escape_characters_stay() {
     check_different("SELECT U&'a' UESCAPE '!'", "SELECT U&'a' UESCAPE '?'");
     check_different("SELECT U&\"a\" UESCAPE '!'", "SELECT U&\"a\" UESCAPE '?'");
-    check_same(
-        "SELECT U&'a' UESCAPE '!', 'b'",
-        "SELECT U&'b' UESCAPE '!', 'c'",
-    );
+    check_same("SELECT U&'a' UESCAPE '!', 'b'", "SELECT U&'b' UESCAPE '!', 'c'");
 }
 
 /// Outside of quotes and comments a placeholder is no SQL, so it cannot pass for a literal.
@@ -82,10 +74,7 @@ fn placeholders_cannot_be_written() {
     let mut template = Template::new();
     for byte in 1..=8_u8 {
         let sql = format!("SELECT {}", char::from(byte));
-        assert_eq!(
-            template.scan(&sql, true),
-            Err(LexError::UnexpectedCharacter { at: 7 })
-        );
+        assert_eq!(template.scan(&sql, true), Err(LexError::UnexpectedCharacter { at: 7 }));
     }
     assert!(scan("SELECT '\u{4}'").literals().len() == 1);
     assert!(scan("SELECT \"\u{4}\"").literals().is_empty());
@@ -94,19 +83,10 @@ fn placeholders_cannot_be_written() {
 #[test]
 fn errors_leave_nothing_behind() {
     let mut template = scan("SELECT 1, 'a'");
-    assert_eq!(
-        template.scan("SELECT 2, '", true),
-        Err(LexError::UnterminatedString { at: 10 })
-    );
+    assert_eq!(template.scan("SELECT 2, '", true), Err(LexError::UnterminatedString { at: 10 }));
     assert!(template.text().is_empty() && template.literals().is_empty());
     assert_eq!(template.hash(), scan("").hash());
-    assert_eq!(
-        template.position(0),
-        Some(Position {
-            piece: 0,
-            offset: 0
-        })
-    );
+    assert_eq!(template.position(0), Some(Position { piece: 0, offset: 0 }));
     assert_eq!(template.position(1), None);
 }
 
@@ -145,40 +125,17 @@ fn constants_are_found_by_location() {
 
 #[test]
 fn positions_carry_over() {
-    let (short, long) = (
-        "SELECT 'a' FROM t WHERE id = 1 AND x",
-        "SELECT 'abc' FROM t WHERE id = 4711 AND x",
-    );
+    let (short, long) = ("SELECT 'a' FROM t WHERE id = 1 AND x", "SELECT 'abc' FROM t WHERE id = 4711 AND x");
     let (from, to) = (scan(short), scan(long));
     assert_eq!(from.text(), to.text());
     for word in ["SELECT", " FROM", "t WHERE", "AND", "x"] {
         let position = from.position(short.find(word).unwrap()).unwrap();
         assert_eq!(to.offset(position), long.find(word).unwrap(), "{word}");
     }
-    assert_eq!(
-        from.position(7),
-        Some(Position {
-            piece: 0,
-            offset: 7
-        }),
-        "the first byte of 'a'"
-    );
+    assert_eq!(from.position(7), Some(Position { piece: 0, offset: 7 }), "the first byte of 'a'");
     assert_eq!(from.position(8), None, "inside of 'a'");
-    assert_eq!(
-        from.position(10),
-        Some(Position {
-            piece: 1,
-            offset: 0
-        }),
-        "after 'a'"
-    );
-    assert_eq!(
-        from.position(short.len()),
-        Some(Position {
-            piece: 2,
-            offset: 6
-        })
-    );
+    assert_eq!(from.position(10), Some(Position { piece: 1, offset: 0 }), "after 'a'");
+    assert_eq!(from.position(short.len()), Some(Position { piece: 2, offset: 6 }));
     assert_eq!(from.position(short.len() + 1), None);
 }
 
@@ -218,24 +175,15 @@ fn statement() -> impl Strategy<Value = String> {
         3 => word.prop_map(str::to_owned),
         2 => (0..LITERALS.len(), 0..3_usize).prop_map(|(kind, index)| LITERALS[kind].1[index].to_owned()),
     ];
-    prop::collection::vec((part, prop::sample::select(vec!["", " ", " "])), 0..12).prop_map(
-        |parts| {
-            parts
-                .into_iter()
-                .flat_map(|(part, space)| [part, space.to_owned()])
-                .collect()
-        },
-    )
+    prop::collection::vec((part, prop::sample::select(vec!["", " ", " "])), 0..12)
+        .prop_map(|parts| parts.into_iter().flat_map(|(part, space)| [part, space.to_owned()]).collect())
 }
 
 /// Literals by kind, three of each, to take one another's place. None begins or ends so that its neighbours would
 /// read differently (a number that ends in a dot before another dot, say).
 const LITERALS: [(LiteralKind, [&str; 3]); 10] = [
     (LiteralKind::Integer, ["0", "42", "0x1F"]),
-    (
-        LiteralKind::BigInteger,
-        ["3000000000", "0xFFFFFFFFFF", "9223372036854775807"],
-    ),
+    (LiteralKind::BigInteger, ["3000000000", "0xFFFFFFFFFF", "9223372036854775807"]),
     (LiteralKind::Float, ["1.5", "10.25", "10000000000000000000"]),
     (LiteralKind::String, ["''", "'it''s 1'", "'a\\'"]),
     (LiteralKind::EString, ["E''", "E'\\''", "e'--'"]),
@@ -249,10 +197,7 @@ const LITERALS: [(LiteralKind, [&str; 3]); 10] = [
 /// Whether another literal can stand in place of this one without growing together with its neighbours, as in `a1.5`
 /// (which is `a1` and `.5`) or `1.5.` and `0x1F$1`.
 fn stands_alone(sql: &str, literal: &Literal) -> bool {
-    let before = sql[..literal.start as usize]
-        .bytes()
-        .next_back()
-        .unwrap_or(b' ');
+    let before = sql[..literal.start as usize].bytes().next_back().unwrap_or(b' ');
     let after = &sql[literal.end as usize..];
     let grows = before.is_ascii_alphanumeric() || before == b'$';
     let is_range = after.starts_with("..") && literal.kind != LiteralKind::Float;
@@ -262,12 +207,7 @@ fn stands_alone(sql: &str, literal: &Literal) -> bool {
 
 /// The texts of the tokens of `sql` that are no literals, and their offsets.
 fn plain_tokens<'s>(sql: &'s str, template: &Template) -> Vec<(usize, &'s str)> {
-    let is_literal = |start: usize| {
-        template
-            .literals()
-            .iter()
-            .any(|literal| literal.start as usize == start)
-    };
+    let is_literal = |start: usize| template.literals().iter().any(|literal| literal.start as usize == start);
     Lexer::new(sql, true)
         .map(Result::unwrap)
         .filter(|token| !is_literal(token.start))

@@ -19,10 +19,7 @@ fn tokens_with(sql: &str, standard_conforming_strings: bool) -> Vec<(TokenKind, 
 fn check(kind: TokenKind, sql: &str) {
     assert_eq!(tokens(sql), [(kind, sql)]);
     let among_others = format!("({sql})");
-    assert_eq!(
-        tokens(&among_others),
-        [(Punct(b'('), "("), (kind, sql), (Punct(b')'), ")")]
-    );
+    assert_eq!(tokens(&among_others), [(Punct(b'('), "("), (kind, sql), (Punct(b')'), ")")]);
 }
 
 fn check_texts(sql: &str, expected: &[&str]) {
@@ -39,19 +36,10 @@ fn check_error(sql: &str, expected: LexError) {
 
 #[test]
 fn identifiers() {
-    for sql in [
-        "a", "_", "Select", "a1$b", "é", "表名", "e", "b1", "nation", "u", "xE",
-    ] {
+    for sql in ["a", "_", "Select", "a1$b", "é", "表名", "e", "b1", "nation", "u", "xE"] {
         check(Ident, sql);
     }
-    for sql in [
-        "\"a\"",
-        "\"a b\"",
-        "\"say \"\"hi\"\"\"",
-        "\"'\"",
-        "\"--\"",
-        "\"é\"",
-    ] {
+    for sql in ["\"a\"", "\"a b\"", "\"say \"\"hi\"\"\"", "\"'\"", "\"--\"", "\"é\""] {
         check(QuotedIdent, sql);
     }
     check(UIdent, "U&\"d\\0061\"");
@@ -62,44 +50,20 @@ fn identifiers() {
 #[test]
 fn prefixes_end_with_the_identifier() {
     assert_eq!(tokens("be'x'"), [(Ident, "be"), (String, "'x'")]);
-    assert_eq!(
-        tokens("au&'x'"),
-        [(Ident, "au"), (Op, "&"), (String, "'x'")]
-    );
+    assert_eq!(tokens("au&'x'"), [(Ident, "au"), (Op, "&"), (String, "'x'")]);
     assert_eq!(tokens("e 'x'"), [(Ident, "e"), (String, "'x'")]);
     assert_eq!(tokens("u'x'"), [(Ident, "u"), (String, "'x'")]);
 }
 
 #[test]
 fn numbers() {
-    for sql in [
-        "0",
-        "42",
-        "1_000",
-        "0x1F",
-        "0X_1f",
-        "0o17",
-        "0b1_01",
-        "123456789012345678901234567890",
-    ] {
+    for sql in ["0", "42", "1_000", "0x1F", "0X_1f", "0o17", "0b1_01", "123456789012345678901234567890"] {
         check(Integer, sql);
     }
-    for sql in [
-        "1.5",
-        "1.",
-        ".5",
-        "1e10",
-        "1.5e+10",
-        ".5E-3",
-        "1_0.0_1e1_0",
-        "1.e5",
-    ] {
+    for sql in ["1.5", "1.", ".5", "1e10", "1.5e+10", ".5E-3", "1_0.0_1e1_0", "1.e5"] {
         check(Float, sql);
     }
-    assert_eq!(
-        tokens("1..2"),
-        [(Integer, "1"), (DotDot, ".."), (Integer, "2")]
-    );
+    assert_eq!(tokens("1..2"), [(Integer, "1"), (DotDot, ".."), (Integer, "2")]);
     check_texts("1...5", &["1", "..", ".5"]);
     check_texts("1.5.3", &["1.5", ".3"]);
     check_texts("-5", &["-", "5"]);
@@ -109,8 +73,8 @@ fn numbers() {
     check_texts("1_0.5$1", &["1_0.5", "$1"]);
     check_texts("a.1", &["a", ".1"]);
     for sql in [
-        "1a", "1_", "1__0", "0x", "0xG", "0b12", "0x1$", "1_0$1", "1e5$1", "1.5_0$", "1e", "1e+",
-        "1.5x", "1e5e", "08f", "1é",
+        "1a", "1_", "1__0", "0x", "0xG", "0b12", "0x1$", "1_0$1", "1e5$1", "1.5_0$", "1e", "1e+", "1.5x", "1e5e",
+        "08f", "1é",
     ] {
         check_error(sql, LexError::NumberJunk { at: 0 });
     }
@@ -118,9 +82,7 @@ fn numbers() {
 
 #[test]
 fn strings() {
-    for sql in [
-        "''", "'a'", "'it''s'", "'\\'", "'a\nb'", "'--'", "'/*'", "'$$'", "'é'", "''''",
-    ] {
+    for sql in ["''", "'a'", "'it''s'", "'\\'", "'a\nb'", "'--'", "'/*'", "'$$'", "'é'", "''''"] {
         check(String, sql);
     }
     for sql in ["E'\\''", "e'\\\\'", "E''", "E'it''s\\n'", "E'\\é'"] {
@@ -140,14 +102,7 @@ fn strings() {
 
 #[test]
 fn strings_continue_on_the_next_line() {
-    for sql in [
-        "'a'\n'b'",
-        "'a' \n\t 'b'",
-        "'a'\r'b'",
-        "'a' -- c\n'b'",
-        "'a'\n-- c\n--d\n'b'",
-        "'a'\n'b'\n'c''d'",
-    ] {
+    for sql in ["'a'\n'b'", "'a' \n\t 'b'", "'a'\r'b'", "'a' -- c\n'b'", "'a'\n-- c\n--d\n'b'", "'a'\n'b'\n'c''d'"] {
         check(String, sql);
     }
     check(EString, "E'a'\n'\\'b'");
@@ -157,10 +112,7 @@ fn strings_continue_on_the_next_line() {
     assert_eq!(tokens("'a' /*\n*/ 'b'"), [(String, "'a'"), (String, "'b'")]);
     assert_eq!(tokens("'a'\n/**/'b'"), [(String, "'a'"), (String, "'b'")]);
     assert_eq!(tokens("'a'\nE'b'"), [(String, "'a'"), (EString, "E'b'")]);
-    assert_eq!(
-        tokens("'a'\n-'b'"),
-        [(String, "'a'"), (Op, "-"), (String, "'b'")]
-    );
+    assert_eq!(tokens("'a'\n-'b'"), [(String, "'a'"), (Op, "-"), (String, "'b'")]);
     // In these a doubled quote is not an escaped one.
     assert_eq!(tokens("B'1''0'"), [(BitString, "B'1'"), (String, "'0'")]);
 }
@@ -169,50 +121,28 @@ fn strings_continue_on_the_next_line() {
 fn backslashes_without_standard_conforming_strings() {
     assert_eq!(tokens_with("'a\\''", false), [(String, "'a\\''")]);
     assert_eq!(tokens_with("'a\\\\'", false), [(String, "'a\\\\'")]);
-    assert_eq!(
-        tokens_with("'\\\\', '\\';'", false),
-        [(String, "'\\\\'"), (Punct(b','), ","), (String, "'\\';'")]
-    );
+    assert_eq!(tokens_with("'\\\\', '\\';'", false), [(String, "'\\\\'"), (Punct(b','), ","), (String, "'\\';'")]);
     assert_eq!(tokens_with("N'\\''", false), [(NString, "N'\\''")]);
     assert_eq!(tokens_with("E'\\''", false), [(EString, "E'\\''")]);
     assert_eq!(tokens_with("'a'\n'\\''", false), [(String, "'a'\n'\\''")]);
     // These never have backslash escapes.
-    assert_eq!(
-        tokens_with("B'\\' x'\\'", false),
-        [(BitString, "B'\\'"), (HexString, "x'\\'")]
-    );
-    assert_eq!(
-        tokens_with("\"a\\\" $$\\$$", false),
-        [(QuotedIdent, "\"a\\\""), (DollarString, "$$\\$$")]
-    );
-    assert_eq!(
-        tokens_with("U&\"\\0061\"", false),
-        [(UIdent, "U&\"\\0061\"")]
-    );
+    assert_eq!(tokens_with("B'\\' x'\\'", false), [(BitString, "B'\\'"), (HexString, "x'\\'")]);
+    assert_eq!(tokens_with("\"a\\\" $$\\$$", false), [(QuotedIdent, "\"a\\\""), (DollarString, "$$\\$$")]);
+    assert_eq!(tokens_with("U&\"\\0061\"", false), [(UIdent, "U&\"\\0061\"")]);
     let error = Lexer::new("1, U&'a'", false).find_map(Result::err);
     assert_eq!(error, Some(LexError::UnsafeUnicodeString { at: 3 }));
 }
 
 #[test]
 fn dollars() {
-    for sql in [
-        "$$$$",
-        "$$a$$",
-        "$$it's $1 $ $a$ $$",
-        "$a$ $$ $b$ $a$",
-        "$é1$x$é1$",
-        "$a$$b$a$",
-    ] {
+    for sql in ["$$$$", "$$a$$", "$$it's $1 $ $a$ $$", "$a$ $$ $b$ $a$", "$é1$x$é1$", "$a$$b$a$"] {
         check(DollarString, sql);
     }
     check(Param, "$1");
     check(Param, "$65535");
     assert_eq!(tokens("a$$b$$"), [(Ident, "a$$b$$")]);
     assert_eq!(tokens("$1$$a$$"), [(Param, "$1"), (DollarString, "$$a$$")]);
-    assert_eq!(
-        tokens("$1::int"),
-        [(Param, "$1"), (TypeCast, "::"), (Ident, "int")]
-    );
+    assert_eq!(tokens("$1::int"), [(Param, "$1"), (TypeCast, "::"), (Ident, "int")]);
     check_error("$a$ $A$", LexError::UnterminatedDollar { at: 0 });
     check_error("x $$ $", LexError::UnterminatedDollar { at: 2 });
     check_error("$1a", LexError::ParamJunk { at: 0 });
@@ -223,9 +153,7 @@ fn dollars() {
 
 #[test]
 fn operators() {
-    for sql in [
-        "+", "-", "<=", "=>", "<>", "!=", "->>", "#>>", "@>", "?|", "||", "@-", "!+-", "*/",
-    ] {
+    for sql in ["+", "-", "<=", "=>", "<>", "!=", "->>", "#>>", "@>", "?|", "||", "@-", "!+-", "*/"] {
         check(Op, sql);
     }
     check_texts("a=-1", &["a", "=", "-", "1"]);

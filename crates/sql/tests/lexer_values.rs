@@ -11,9 +11,7 @@ use sql::template::{LiteralError, LiteralKind, Template};
 fn value_with(sql: &str, standard_conforming_strings: bool) -> Result<String, LiteralError> {
     let mut template = Template::new();
     template.scan(sql, standard_conforming_strings).unwrap();
-    template
-        .literal_value(sql, 0)
-        .map(|value| value.into_owned())
+    template.literal_value(sql, 0).map(|value| value.into_owned())
 }
 
 fn check(sql: &str, kind: LiteralKind, expected: &str) {
@@ -40,11 +38,7 @@ fn numbers() {
     check("0xFFFFFFFF", BigInteger, "4294967295");
     check("9223372036854775807", BigInteger, "9223372036854775807");
     check("9223372036854775809", Float, "9223372036854775809");
-    check(
-        "1234567890123456789012345678901234567890123",
-        Float,
-        "1234567890123456789012345678901234567890123",
-    );
+    check("1234567890123456789012345678901234567890123", Float, "1234567890123456789012345678901234567890123");
     check("1_0.5_0e1_0", Float, "10.50e10");
     check(".5", Float, ".5");
 }
@@ -53,12 +47,7 @@ fn numbers() {
 #[test]
 fn limits_stay_in_the_template() {
     let mut template = Template::new();
-    for number in [
-        "2147483648",
-        "0x80000000",
-        "9223372036854775808",
-        "9_223372036854775808",
-    ] {
+    for number in ["2147483648", "0x80000000", "9223372036854775808", "9_223372036854775808"] {
         template.scan(number, true).unwrap();
         assert_eq!(template.text(), number.as_bytes());
         assert_eq!(template.literal_at(number, 0), None);
@@ -72,21 +61,9 @@ fn strings() {
     check("'it''s \\n'", String, "it's \\n");
     check("'a'\n'b' -- '\n\t'c'''", String, "abc'");
     check("''''''", String, "''");
-    check(
-        "E'a\\n\\t\\\\\\'''\\q\\b\\f\\r\\v'",
-        EString,
-        "a\n\t\\''q\u{8}\u{c}\r\u{b}",
-    );
-    check(
-        "e'\\101\\x41\\x4g\\u0041\\U00000041'",
-        EString,
-        "AA\u{4}gAA",
-    );
-    check(
-        "E'\\303\\xa9 \\uD83D\\uDE00 \\U0000D83D\\uDE00'",
-        EString,
-        "é 😀 😀",
-    );
+    check("E'a\\n\\t\\\\\\'''\\q\\b\\f\\r\\v'", EString, "a\n\t\\''q\u{8}\u{c}\r\u{b}");
+    check("e'\\101\\x41\\x4g\\u0041\\U00000041'", EString, "AA\u{4}gAA");
+    check("E'\\303\\xa9 \\uD83D\\uDE00 \\U0000D83D\\uDE00'", EString, "é 😀 😀");
     check("E'\\1'\n'23\\x4'\n'1'", EString, "\u{1}23\u{4}1");
     check("E'\\xg\\é'", EString, "xgé");
     check("B'0101'", Bit, "0101");
@@ -95,11 +72,7 @@ fn strings() {
     check("$$it's$$", Dollar, "it's");
     check("$a$ $$ $a$", Dollar, " $$ ");
     check("$$$$", Dollar, "");
-    check(
-        "U&'d\\0061t\\+000061 \\\\ '' \\D83D\\+00DE00'",
-        Unicode,
-        "data \\ ' 😀",
-    );
+    check("U&'d\\0061t\\+000061 \\\\ '' \\D83D\\+00DE00'", Unicode, "data \\ ' 😀");
     check("U&'d!0061!!\\' UESCAPE '!'", Unicode, "da!\\");
     check("U&'d!0061' /* c */ uescape -- d\n '!'", Unicode, "da");
 }
@@ -131,31 +104,13 @@ fn literals_without_a_value() {
         "U&'\\0000'",
         "U&'\\'",
     ] {
-        assert_eq!(
-            value_with(sql, true),
-            Err(LiteralError::UnicodeEscape { at }),
-            "{sql}"
-        );
+        assert_eq!(value_with(sql, true), Err(LiteralError::UnicodeEscape { at }), "{sql}");
     }
     for sql in ["E'\\xff'", "E'\\303'", "E'\\0'", "E'a\\x00'"] {
-        assert_eq!(
-            value_with(sql, true),
-            Err(LiteralError::Encoding { at }),
-            "{sql}"
-        );
+        assert_eq!(value_with(sql, true), Err(LiteralError::Encoding { at }), "{sql}");
     }
-    for sql in [
-        "U&'' UESCAPE 'a'",
-        "U&'' UESCAPE '+'",
-        "U&'' UESCAPE ''''",
-        "U&'' UESCAPE '!!'",
-        "U&'' UESCAPE 1",
-    ] {
-        assert_eq!(
-            value_with(sql, true),
-            Err(LiteralError::EscapeCharacter { at }),
-            "{sql}"
-        );
+    for sql in ["U&'' UESCAPE 'a'", "U&'' UESCAPE '+'", "U&'' UESCAPE ''''", "U&'' UESCAPE '!!'", "U&'' UESCAPE 1"] {
+        assert_eq!(value_with(sql, true), Err(LiteralError::EscapeCharacter { at }), "{sql}");
     }
 }
 
@@ -181,9 +136,7 @@ fn constant(node: &Node) -> Option<(usize, Option<String>, bool)> {
 /// The constants that `sql`, a SELECT, selects; `None` if PostgreSQL rejects it.
 fn constants(sql: &str, options: ParserOptions) -> Option<Vec<(usize, Option<String>, bool)>> {
     let parsed = pg_query::parse(sql, options).ok()?;
-    let Some(node::Node::SelectStmt(select)) =
-        parsed.protobuf.stmts[0].stmt.as_ref()?.node.as_ref()
-    else {
+    let Some(node::Node::SelectStmt(select)) = parsed.protobuf.stmts[0].stmt.as_ref()?.node.as_ref() else {
         return None;
     };
     Some(select.target_list.iter().filter_map(constant).collect())
@@ -191,20 +144,14 @@ fn constants(sql: &str, options: ParserOptions) -> Option<Vec<(usize, Option<Str
 
 /// A number in plain decimal, however PostgreSQL spells it in its tree.
 fn plain(number: &str) -> String {
-    let (sign, digits) = number
-        .strip_prefix('-')
-        .map_or(("", number), |digits| ("-", digits));
+    let (sign, digits) = number.strip_prefix('-').map_or(("", number), |digits| ("-", digits));
     let mut template = Template::new();
     template.scan(digits, true).unwrap();
     if template.literals().is_empty() {
         return number.to_owned();
     }
     let value = template.literal_value(digits, 0).unwrap().into_owned();
-    if value == "0" {
-        value
-    } else {
-        format!("{sign}{value}")
-    }
+    if value == "0" { value } else { format!("{sign}{value}") }
 }
 
 fn compare(sql: &str, standard_conforming_strings: bool) -> Result<(), TestCaseError> {
@@ -217,24 +164,14 @@ fn compare(sql: &str, standard_conforming_strings: bool) -> Result<(), TestCaseE
     let scanned = template.scan(sql, standard_conforming_strings);
     let Some(constants) = constants(sql, options) else {
         // PostgreSQL decodes while it scans; we do later, and must find fault then.
-        let faults =
-            (0..template.literals().len()).any(|index| template.literal_value(sql, index).is_err());
-        prop_assert!(
-            scanned.is_err() || faults,
-            "only PostgreSQL rejects {:?}",
-            sql
-        );
+        let faults = (0..template.literals().len()).any(|index| template.literal_value(sql, index).is_err());
+        prop_assert!(scanned.is_err() || faults, "only PostgreSQL rejects {:?}", sql);
         return Ok(());
     };
     prop_assert!(scanned.is_ok(), "only we reject {:?}: {:?}", sql, scanned);
     for (location, expected, is_number) in constants {
         let Some((index, negative)) = template.literal_at(sql, location) else {
-            prop_assert!(
-                sql.contains("2147483648") || sql.contains("9223372036854775808"),
-                "{:?} {}",
-                sql,
-                location
-            );
+            prop_assert!(sql.contains("2147483648") || sql.contains("9223372036854775808"), "{:?} {}", sql, location);
             continue;
         };
         let value = template.literal_value(sql, index);
@@ -242,12 +179,7 @@ fn compare(sql: &str, standard_conforming_strings: bool) -> Result<(), TestCaseE
         let value = value.unwrap().into_owned();
         if is_number {
             let sign = if negative && value != "0" { "-" } else { "" };
-            prop_assert_eq!(
-                Some(format!("{sign}{value}")),
-                expected.as_deref().map(plain),
-                "{:?}",
-                sql
-            );
+            prop_assert_eq!(Some(format!("{sign}{value}")), expected.as_deref().map(plain), "{:?}", sql);
         } else {
             prop_assert!(!negative);
             prop_assert_eq!(Some(value), expected, "{:?}", sql);
@@ -271,7 +203,8 @@ fn number() -> impl Strategy<Value = String> {
         Just("2147483647".to_owned()),
         Just("9223372036854775808".to_owned()),
     ];
-    let signs = prop_oneof![3 => Just(""), 3 => Just("-"), 1 => Just("- /* - */ -"), 1 => Just("- "), 1 => Just("-\n--\n")];
+    let signs =
+        prop_oneof![3 => Just(""), 3 => Just("-"), 1 => Just("- /* - */ -"), 1 => Just("- "), 1 => Just("-\n--\n")];
     (signs, digits, 0..3_usize).prop_map(|(sign, digits, parentheses)| {
         let (open, close) = ("(".repeat(parentheses), ")".repeat(parentheses));
         format!("{sign}{open}{digits}{close}")

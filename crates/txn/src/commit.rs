@@ -24,7 +24,13 @@ pub enum CommitError {
 impl Transaction {
     /// Commits. `chain` is not handled here. On any error the transaction is over.
     /// `two_phase`: false means each node commits by itself (the user chose `herd.two_phase = off`).
-    pub async fn commit(&mut self, identity: &Identity, number: u64, two_phase: bool, tag: &mut String) -> Result<(), CommitError> {
+    pub async fn commit(
+        &mut self,
+        identity: &Identity,
+        number: u64,
+        two_phase: bool,
+        tag: &mut String,
+    ) -> Result<(), CommitError> {
         *tag = "COMMIT".to_string();
         if self.failed {
             self.rollback().await;
@@ -32,7 +38,11 @@ impl Transaction {
             return Ok(());
         }
         let writers = self.participants.iter().filter(|p| p.wrote).count();
-        let result = if writers <= 1 || !two_phase { self.commit_one_phase(tag).await } else { self.commit_two_phase(identity, number).await };
+        let result = if writers <= 1 || !two_phase {
+            self.commit_one_phase(tag).await
+        } else {
+            self.commit_two_phase(identity, number).await
+        };
         if result.is_err() {
             // Whoever still can, rolls back; prepared ones wait for recovery where the outcome is unknown.
             for p in &mut self.participants {
@@ -63,10 +73,16 @@ impl Transaction {
 
     async fn commit_two_phase(&mut self, identity: &Identity, number: u64) -> Result<(), CommitError> {
         // A node with temporary objects can't prepare; only the session's home lane may have some, so it decides.
-        let kept = self.keep.or(self.home).and_then(|n| self.participants.iter().position(|p| p.wrote && p.lane.node == n));
+        let kept =
+            self.keep.or(self.home).and_then(|n| self.participants.iter().position(|p| p.wrote && p.lane.node == n));
         let decider = kept.or_else(|| self.participants.iter().position(|p| p.wrote)).unwrap_or(0);
         self.participants.swap(0, decider);
-        let gid = Gid { herd: identity.herd.clone(), decider: self.participants[0].lane.node, router: identity.router, number };
+        let gid = Gid {
+            herd: identity.herd.clone(),
+            decider: self.participants[0].lane.node,
+            router: identity.router,
+            number,
+        };
         // Deferred constraints are checked now, so that the decider's own commit can hardly fail.
         let announce = format!(
             "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}); INSERT INTO herd.decision (gid) VALUES ('{}')",
@@ -90,7 +106,10 @@ impl Transaction {
             match p.lane.finish().await {
                 // A transaction that had failed answers PREPARE with ROLLBACK.
                 Ok(tag) if p.wrote && tag != "PREPARE TRANSACTION" => {
-                    let e = wire::ErrorFields::error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+                    let e = wire::ErrorFields::error(
+                        "25P02",
+                        "current transaction is aborted, commands ignored until end of transaction block",
+                    );
                     failure.get_or_insert(PoolError::Server(Box::new(e)));
                 }
                 Ok(_) if p.wrote => prepared.push(i),
@@ -106,7 +125,8 @@ impl Transaction {
                 let p = &mut self.participants[1 + i];
                 let _ = p.lane.run(&format!("ROLLBACK PREPARED '{}'", gid.participant(p.lane.node))).await;
             }
-            if matches!(&e, PoolError::Server(f) if f.code() == "55000" && f.message().contains("prepared transactions are disabled")) {
+            if matches!(&e, PoolError::Server(f) if f.code() == "55000" && f.message().contains("prepared transactions are disabled"))
+            {
                 return Err(CommitError::NoPreparedTransactions);
             }
             return Err(CommitError::RolledBack(e));

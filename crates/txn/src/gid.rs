@@ -62,7 +62,14 @@ mod tests {
     fn gids_read_back_and_foreign_ones_do_not() {
         let gid = Gid { herd: "00ff".into(), decider: 2, router: 0xdead_beef, number: 17 };
         assert_eq!(Gid::parse(&gid.participant(5), "00ff"), Some((gid.clone(), 5)));
-        for foreign in ["", "herd_", "herd_00fe_2_00000000deadbeef_17_5", "x", "herd_00ff_2_zz_17_5", "herd_00ff_2_00000000deadbeef_17"] {
+        for foreign in [
+            "",
+            "herd_",
+            "herd_00fe_2_00000000deadbeef_17_5",
+            "x",
+            "herd_00ff_2_zz_17_5",
+            "herd_00ff_2_00000000deadbeef_17",
+        ] {
             assert_eq!(Gid::parse(foreign, "00ff"), None, "{foreign}");
         }
         assert_eq!(Gid::parse(&format!("{}_1", gid.participant(5)), "00ff"), None);

@@ -40,8 +40,15 @@ pub async fn recover(herd: &str, nodes: &mut HashMap<NodeId, Conn>) -> Result<Re
         };
         // The lock is free only when the decider's transaction is over; then its row is there or never will be.
         let key = gid.lock_key();
-        let sql = format!("SELECT pg_catalog.pg_try_advisory_xact_lock({key})::int, (SELECT count(*) FROM herd.decision WHERE gid = '{}')", gid.decision());
-        let over = decider.simple(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_try_advisory_xact_lock({key})::int")).await?;
+        let sql = format!(
+            "SELECT pg_catalog.pg_try_advisory_xact_lock({key})::int, (SELECT count(*) FROM herd.decision WHERE gid = '{}')",
+            gid.decision()
+        );
+        let over = decider
+            .simple(&format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_try_advisory_xact_lock({key})::int"
+            ))
+            .await?;
         let over = over.first().and_then(|r| r[0].as_deref()) == Some("1");
         // A new statement: its snapshot is taken after the lock was.
         let decided = match over {

@@ -79,7 +79,10 @@ impl Transaction {
             Event::Setting(sql) => Some(sql.as_str()),
             Event::Savepoint(_) => None,
         });
-        settings.fold(0, |mark, sql| sql.bytes().fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)))
+        settings.fold(0, |mark, sql| {
+            sql.bytes()
+                .fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        })
     }
 
     /// A SET inside the transaction, for nodes that join later.

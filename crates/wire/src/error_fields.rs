@@ -23,12 +23,7 @@ impl ErrorFields {
 
     pub fn with_severity(severity: &str, code: &str, message: impl Into<String>) -> Self {
         ErrorFields {
-            fields: vec![
-                (b'S', severity.into()),
-                (b'V', severity.into()),
-                (b'C', code.into()),
-                (b'M', message.into()),
-            ],
+            fields: vec![(b'S', severity.into()), (b'V', severity.into()), (b'C', code.into()), (b'M', message.into())],
         }
     }
 

@@ -8,7 +8,9 @@ use plan::{Refusal, rewrite};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
 
-use super::place::{Cx, deparse, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole};
+use super::place::{
+    Cx, deparse, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole,
+};
 use super::steps::{Rights, Spread, Step};
 use super::{Ddl, Decided, column, constraint, index};
 
@@ -23,7 +25,9 @@ pub fn alter_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
     match cx.find(name) {
         Some(r) if r.distribution().is_some() || r.is_reference() => on_herd_table(cx, a, rv, r),
         Some(r) if is_view(r) && cx.view_is_local(r) => Ok(Ddl::Home),
-        Some(r) if is_view(r) || r.kind == RelationKind::Sequence => Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name))))),
+        Some(r) if is_view(r) || r.kind == RelationKind::Sequence => {
+            Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name)))))
+        }
         Some(_) => on_local_table(cx, a),
         None => match cx.table_of_index(name) {
             Some(table) => index::alter(cx, a, table),
@@ -57,7 +61,9 @@ fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
                     _ => None,
                 })
                 .collect(),
-            (T::AtAddInherit, Some(NodeEnum::RangeVar(parent))) if cx.herd_var(parent).is_some() => return Err(no_children(&parent.relname)),
+            (T::AtAddInherit, Some(NodeEnum::RangeVar(parent))) if cx.herd_var(parent).is_some() => {
+                return Err(no_children(&parent.relname));
+            }
             (T::AtAttachPartition, Some(NodeEnum::PartitionCmd(p))) => match &p.name {
                 Some(rv) if cx.herd_var(rv).is_some() => return Err(no_children(&rv.relname)),
                 _ => continue,
@@ -67,8 +73,14 @@ fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
         if let Some(target) = constraints.iter().find_map(|c| constraint::points_to_distributed(cx, c)) {
             let local = a.relation.as_ref().map_or("", |r| r.relname.as_str());
             return Err(Refusal::new(
-                format!("a foreign key from local table \"{local}\" to distributed table \"{}\" is not possible: home has only some of its rows", target.name),
-                format!("Distribute \"{local}\" first: SELECT create_distributed_table('{local}', …, colocate_with => '{}').", target.name),
+                format!(
+                    "a foreign key from local table \"{local}\" to distributed table \"{}\" is not possible: home has only some of its rows",
+                    target.name
+                ),
+                format!(
+                    "Distribute \"{local}\" first: SELECT create_distributed_table('{local}', …, colocate_with => '{}').",
+                    target.name
+                ),
             ));
         }
     }
@@ -177,12 +189,16 @@ impl Parts {
             }
             (T::AtSetIdentity, Some(NodeEnum::List(l))) => {
                 // Elsewhere the sequence stays exhausted; only how the column takes values is the same.
-                let how = l.items.iter().filter(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"));
+                let how = l
+                    .items
+                    .iter()
+                    .filter(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"));
                 let how: Vec<Node> = how.cloned().collect();
                 self.home.push(node(c.clone()));
                 if !how.is_empty() {
                     let list = NodeEnum::List(ast::List { items: how });
-                    self.others.push(node(AlterTableCmd { def: Some(Box::new(Node { node: Some(list) })), ..c.clone() }));
+                    self.others
+                        .push(node(AlterTableCmd { def: Some(Box::new(Node { node: Some(list) })), ..c.clone() }));
                 }
                 return Ok(());
             }
@@ -213,9 +229,20 @@ impl Parts {
             }
             // Kept on the parent for partitions to come; those that are there are not reached.
             T::AtSetCompression => self.partitions.push(node(c.clone())),
-            T::AtChangeOwner | T::AtReplicaIdentity | T::AtEnableRowSecurity | T::AtDisableRowSecurity => self.mirror = true,
-            T::AtForceRowSecurity | T::AtNoForceRowSecurity | T::AtSetStatistics | T::AtSetOptions | T::AtResetOptions => self.mirror = true,
-            T::AtSetLogged | T::AtSetUnLogged | T::AtSetTableSpace | T::AtSetAccessMethod | T::AtClusterOn | T::AtDropCluster => {
+            T::AtChangeOwner | T::AtReplicaIdentity | T::AtEnableRowSecurity | T::AtDisableRowSecurity => {
+                self.mirror = true
+            }
+            T::AtForceRowSecurity
+            | T::AtNoForceRowSecurity
+            | T::AtSetStatistics
+            | T::AtSetOptions
+            | T::AtResetOptions => self.mirror = true,
+            T::AtSetLogged
+            | T::AtSetUnLogged
+            | T::AtSetTableSpace
+            | T::AtSetAccessMethod
+            | T::AtClusterOn
+            | T::AtDropCluster => {
                 return Err(Refusal::new(
                     format!("this form of ALTER TABLE is not supported on distributed table \"{}\"", r.name),
                     "Call undistribute_table(), change the table, and distribute it again.",
@@ -232,7 +259,10 @@ impl Parts {
         match added.definition {
             Some(definition) => {
                 self.now = true;
-                self.both(&AlterTableCmd { def: Some(Box::new(Node { node: Some(NodeEnum::ColumnDef(Box::new(definition))) })), ..c.clone() });
+                self.both(&AlterTableCmd {
+                    def: Some(Box::new(Node { node: Some(NodeEnum::ColumnDef(Box::new(definition))) })),
+                    ..c.clone()
+                });
             }
             None => self.both(c),
         }

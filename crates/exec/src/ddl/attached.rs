@@ -17,15 +17,20 @@ pub fn trigger(cx: &Cx, s: &ast::CreateTrigStmt) -> Decided {
             let function = names::last(&s.funcname);
             if cx.snapshot.functions(function).any(|f| f.reads_herd_tables) {
                 return Err(Refusal::new(
-                    format!("trigger function \"{function}\" uses distributed or reference tables: on a node it would see only some of their rows"),
+                    format!(
+                        "trigger function \"{function}\" uses distributed or reference tables: on a node it would see only some of their rows"
+                    ),
                     "Do that work in the application's transaction, or have the trigger use only the row it is given.",
                 ));
             }
-            let tree = NodeEnum::CreateTrigStmt(Box::new(ast::CreateTrigStmt { relation: Some(whole(rv)), ..s.clone() }));
+            let tree =
+                NodeEnum::CreateTrigStmt(Box::new(ast::CreateTrigStmt { relation: Some(whole(rv)), ..s.clone() }));
             let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };
             Ok(Ddl::Nodes(Box::new(cx.everywhere(&sql))))
         }
-        Some(r) if is_view(r) && !cx.view_is_local(r) => Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name))))),
+        Some(r) if is_view(r) && !cx.view_is_local(r) => {
+            Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name)))))
+        }
         _ => Ok(Ddl::Home),
     }
 }
@@ -56,7 +61,10 @@ pub fn policy(cx: &Cx, table: Option<&RangeVar>, expressions: [Option<&Node>; 2]
     for reads in reads {
         if reads.local || reads.distributed {
             return Err(Refusal::new(
-                format!("a policy on \"{}\" that reads other tables is not supported: a node has only some of their rows", r.name),
+                format!(
+                    "a policy on \"{}\" that reads other tables is not supported: a node has only some of their rows",
+                    r.name
+                ),
                 "A policy may read reference tables: see create_reference_table().",
             ));
         }

@@ -24,9 +24,11 @@ pub struct Added {
 
 pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Refusal> {
     let mut added = Added::default();
-    let serial = def.type_name.as_ref().and_then(names::plain_type).is_some_and(|t| {
-        matches!(t, "serial" | "serial2" | "serial4" | "serial8" | "smallserial" | "bigserial")
-    });
+    let serial = def
+        .type_name
+        .as_ref()
+        .and_then(names::plain_type)
+        .is_some_and(|t| matches!(t, "serial" | "serial2" | "serial4" | "serial8" | "smallserial" | "bigserial"));
     let mut identity = false;
     for node in &def.constraints {
         let Some(NodeEnum::Constraint(c)) = &node.node else { continue };
@@ -39,7 +41,11 @@ pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Ref
     }
     if serial || identity {
         added.sequence = true;
-        added.check = Some(only_if_empty(table, &format!("numbering the rows of \"{}\" over several nodes", table.name), &def.colname));
+        added.check = Some(only_if_empty(
+            table,
+            &format!("numbering the rows of \"{}\" over several nodes", table.name),
+            &def.colname,
+        ));
     }
     Ok(added)
 }
@@ -48,10 +54,18 @@ fn default(cx: &Cx, table: &Relation, def: &ast::ColumnDef, c: &ast::Constraint,
     let Some(expression) = c.raw_expr.as_deref() else { return };
     let calls = Calls::of(cx, expression);
     if calls.sequence {
-        added.check = Some(only_if_empty(table, &format!("numbering the rows of \"{}\" over several nodes", table.name), &def.colname));
+        added.check = Some(only_if_empty(
+            table,
+            &format!("numbering the rows of \"{}\" over several nodes", table.name),
+            &def.colname,
+        ));
     } else if calls.volatile && table.is_reference() {
         // A row of a distributed table is on one node, so its value is computed once; a reference table's copies would differ.
-        added.check = Some(only_if_empty(table, &format!("a volatile default for the rows of reference table \"{}\"", table.name), &def.colname));
+        added.check = Some(only_if_empty(
+            table,
+            &format!("a volatile default for the rows of reference table \"{}\"", table.name),
+            &def.colname,
+        ));
     }
     let mut changed = def.clone();
     let mut found = false;
@@ -78,7 +92,9 @@ fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
         sql: format!("SELECT EXISTS (SELECT FROM {})", of_relation(table)),
         refusal: Refusal::new(
             format!("{what} is not supported"),
-            format!("Add column \"{column}\" without a default, fill it by UPDATE, then give it its default by ALTER TABLE … ALTER COLUMN … SET DEFAULT."),
+            format!(
+                "Add column \"{column}\" without a default, fill it by UPDATE, then give it its default by ALTER TABLE … ALTER COLUMN … SET DEFAULT."
+            ),
         ),
     }
 }
@@ -103,7 +119,8 @@ impl Calls {
                     self.calls.sequence |= name == "nextval";
                     let mut overloads = self.cx.snapshot.functions(name).peekable();
                     // A function nobody has heard of may be anything.
-                    self.calls.volatile |= overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);
+                    self.calls.volatile |=
+                        overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);
                 }
                 true
             }
@@ -116,7 +133,8 @@ impl Calls {
 
 /// Exhausts the sequence behind a column, on nodes that are not home: values come from home alone.
 pub fn exhaust_column(table: &Relation, column: &str) -> String {
-    let sequence = format!("pg_catalog.pg_get_serial_sequence({}, {})", quote_literal(&of_relation(table)), quote_literal(column));
+    let sequence =
+        format!("pg_catalog.pg_get_serial_sequence({}, {})", quote_literal(&of_relation(table)), quote_literal(column));
     exhaust(&sequence)
 }
 

@@ -27,7 +27,8 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
         return Ok(Ddl::Autocommit(Box::new(spread)));
     };
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
-    let only = text(IndexStmt { concurrent: false, relation: Some(RangeVar { inh: false, ..rv.clone() }), ..s.clone() })?;
+    let only =
+        text(IndexStmt { concurrent: false, relation: Some(RangeVar { inh: false, ..rv.clone() }), ..s.clone() })?;
     let mut spread = cx.everywhere(&only);
     spread.rights = Some(Rights { table: of_relation(table), new_owner: None });
     spread.undo.push(format!("DROP INDEX IF EXISTS {index}"));
@@ -38,16 +39,35 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
         }
     }
     // What was not joined yet stays behind when the parent's index is dropped.
-    let names = d.group.shards.iter().map(|shard| format!("herd_shards.{}", quote_ident(&name_on_partition(&s.idxname, &d.prefix, shard.number))));
+    let names =
+        d.group.shards.iter().map(|shard| {
+            format!("herd_shards.{}", quote_ident(&name_on_partition(&s.idxname, &d.prefix, shard.number)))
+        });
     spread.undo.push(format!("DROP INDEX IF EXISTS {}", names.collect::<Vec<_>>().join(", ")));
     Ok(Ddl::Autocommit(Box::new(spread)))
 }
 
-fn on_partition(s: &IndexStmt, rv: &RangeVar, prefix: &str, number: i32, name: &str, index: &str) -> Result<[Step; 2], Refusal> {
-    let relation = RangeVar { catalogname: String::new(), schemaname: "herd_shards".into(), relname: format!("{prefix}_{number}"), inh: true, ..rv.clone() };
+fn on_partition(
+    s: &IndexStmt,
+    rv: &RangeVar,
+    prefix: &str,
+    number: i32,
+    name: &str,
+    index: &str,
+) -> Result<[Step; 2], Refusal> {
+    let relation = RangeVar {
+        catalogname: String::new(),
+        schemaname: "herd_shards".into(),
+        relname: format!("{prefix}_{number}"),
+        inh: true,
+        ..rv.clone()
+    };
     let create = IndexStmt { idxname: name.to_string(), relation: Some(relation), if_not_exists: false, ..s.clone() };
     let create = deparse(NodeEnum::IndexStmt(Box::new(create)))?;
-    Ok([Step::new(create), Step::new(format!("ALTER INDEX {index} ATTACH PARTITION herd_shards.{}", quote_ident(name)))])
+    Ok([
+        Step::new(create),
+        Step::new(format!("ALTER INDEX {index} ATTACH PARTITION herd_shards.{}", quote_ident(name))),
+    ])
 }
 
 /// Index names are unique in a schema only, and the partitions of all tables share one: the table's prefix tells them apart.

@@ -54,7 +54,9 @@ fn equalities(c: &ast::Constraint) -> Vec<&str> {
 fn by_equality(element: &ast::Node) -> Option<&str> {
     let Some(NodeEnum::List(pair)) = &element.node else { return None };
     match &pair.items[..] {
-        [ast::Node { node: Some(NodeEnum::IndexElem(e)) }, ast::Node { node: Some(NodeEnum::List(op)) }] => (names::last(&op.items) == "=").then_some(e.name.as_str()),
+        [ast::Node { node: Some(NodeEnum::IndexElem(e)) }, ast::Node { node: Some(NodeEnum::List(op)) }] => {
+            (names::last(&op.items) == "=").then_some(e.name.as_str())
+        }
         _ => None,
     }
 }
@@ -62,7 +64,12 @@ fn by_equality(element: &ast::Node) -> Option<&str> {
 fn foreign(cx: &Cx, table: &Relation, c: &ast::Constraint, column: Option<&str>) -> Result<(), Refusal> {
     let Some(pktable) = &c.pktable else { return Ok(()) };
     let name = names::table(pktable);
-    let refuse = |why: &str, hint: String| Err(Refusal::new(format!("a foreign key from \"{}\" to \"{}\" is not possible: {why}", table.name, name.1), hint));
+    let refuse = |why: &str, hint: String| {
+        Err(Refusal::new(
+            format!("a foreign key from \"{}\" to \"{}\" is not possible: {why}", table.name, name.1),
+            hint,
+        ))
+    };
     let own = match column {
         Some(column) => vec![column],
         None => names::strings(&c.fk_attrs),
@@ -84,13 +91,21 @@ fn foreign(cx: &Cx, table: &Relation, c: &ast::Constraint, column: Option<&str>)
                 return Ok(());
             }
             refuse(
-                &format!("it does not pair the key ({}) with the key of \"{}\" ({})", key.join(", "), other.name, other_key.join(", ")),
+                &format!(
+                    "it does not pair the key ({}) with the key of \"{}\" ({})",
+                    key.join(", "),
+                    other.name,
+                    other_key.join(", ")
+                ),
                 "Include both keys in the constraint.".into(),
             )
         }
         (Placement::Distributed(_), Placement::Distributed(_)) => refuse(
             "the tables are distributed differently",
-            format!("Distribute one with colocate_with => '{}', or make \"{}\" a reference table.", other.name, other.name),
+            format!(
+                "Distribute one with colocate_with => '{}', or make \"{}\" a reference table.",
+                other.name, other.name
+            ),
         ),
         (_, Placement::Distributed(_)) => refuse(
             "the rows it points to are on different nodes",

@@ -62,7 +62,9 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let elsewhere = match (reads.local, cx.find(name)) {
         (false, _) => Step::new(cx.sql),
         // What took its place there reads other tables now.
-        (true, Some(old)) if s.replace && is_view(old) && !cx.view_is_local(old) => Step::new(format!("DROP VIEW IF EXISTS {}", text(name))),
+        (true, Some(old)) if s.replace && is_view(old) && !cx.view_is_local(old) => {
+            Step::new(format!("DROP VIEW IF EXISTS {}", text(name)))
+        }
         (true, _) => return Ok(Ddl::Home),
     };
     let mut spread = cx.home_and(vec![Step::new(cx.sql)], vec![elsewhere]);

@@ -16,7 +16,12 @@ pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
     let objects: Vec<(Vec<&str>, &Node)> = s.objects.iter().map(|o| (strings_of(o), o)).collect();
     let kind = object_type(s.remove_type);
     match kind {
-        O::ObjectTable | O::ObjectView | O::ObjectSequence | O::ObjectIndex | O::ObjectMatview | O::ObjectForeignTable => {
+        O::ObjectTable
+        | O::ObjectView
+        | O::ObjectSequence
+        | O::ObjectIndex
+        | O::ObjectMatview
+        | O::ObjectForeignTable => {
             for name in objects.iter().filter_map(|(o, _)| name_of(o)) {
                 cx.not_ours(name)?;
             }
@@ -32,13 +37,24 @@ pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
         O::ObjectTable => pick(&objects, |name| cx.herd(name).is_some()),
         O::ObjectIndex => return drop_index(cx, s, pick(&objects, |name| cx.table_of_index(name).is_some())),
         // A node may have less than the snapshot knows; IF EXISTS is enough.
-        O::ObjectView => pick(&objects, |name| cx.find(name).is_none_or(|r| r.kind == RelationKind::View && !cx.view_is_local(r))),
-        O::ObjectSequence => pick(&objects, |name| !(name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1))),
+        O::ObjectView => {
+            pick(&objects, |name| cx.find(name).is_none_or(|r| r.kind == RelationKind::View && !cx.view_is_local(r)))
+        }
+        O::ObjectSequence => {
+            pick(&objects, |name| !(name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1)))
+        }
         O::ObjectTrigger | O::ObjectPolicy | O::ObjectRule => {
-            let on = |o: &[&str]| o.split_last().and_then(|(_, table)| name_of(table)).and_then(|t| cx.find(t)).is_some_and(|r| super::place::is_herd(r) || super::place::is_view(r) && !cx.view_is_local(r));
+            let on = |o: &[&str]| {
+                o.split_last()
+                    .and_then(|(_, table)| name_of(table))
+                    .and_then(|t| cx.find(t))
+                    .is_some_and(|r| super::place::is_herd(r) || super::place::is_view(r) && !cx.view_is_local(r))
+            };
             objects.iter().filter(|(o, _)| on(o)).map(|(_, n)| (*n).clone()).collect()
         }
-        O::ObjectMatview | O::ObjectForeignTable | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer => return Ok(Ddl::Home),
+        O::ObjectMatview | O::ObjectForeignTable | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer => {
+            return Ok(Ddl::Home);
+        }
         O::ObjectPublication | O::ObjectSubscription | O::ObjectTablespace | O::ObjectDatabase => return Ok(Ddl::Home),
         _ => s.objects.clone(),
     };
@@ -69,7 +85,9 @@ fn drop_index(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>) -> Decided {
     if !s.concurrent {
         return Ok(Ddl::Nodes(Box::new(with_elsewhere(cx, s, elsewhere)?)));
     }
-    let distributed = |o: &Node| name_of(&strings_of(o)).and_then(|n| cx.table_of_index(n)).is_some_and(|t| t.distribution().is_some());
+    let distributed = |o: &Node| {
+        name_of(&strings_of(o)).and_then(|n| cx.table_of_index(n)).is_some_and(|t| t.distribution().is_some())
+    };
     if elsewhere.iter().any(distributed) {
         return Err(Refusal::new(
             "DROP INDEX CONCURRENTLY is not supported on a distributed table",

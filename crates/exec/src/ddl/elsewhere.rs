@@ -22,8 +22,11 @@ impl Elsewhere {
             let rows = p.lane.rows("SELECT pg_catalog.current_schema()").await?;
             let here = rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default();
             if here != *schema {
-                return Err(ExecError::sql("3F000", format!("schema \"{schema}\", which the search path leads to, does not exist on every node"))
-                    .hint("Create the schema on every node, or name another one that exists."));
+                return Err(ExecError::sql(
+                    "3F000",
+                    format!("schema \"{schema}\", which the search path leads to, does not exist on every node"),
+                )
+                .hint("Create the schema on every node, or name another one that exists."));
             }
         }
         for sql in &self.before {

@@ -71,7 +71,12 @@ pub fn answers(rows: Vec<Row>) -> Answers {
     let mut answers = Answers::default();
     for row in rows {
         let mut cells = row.into_iter().map(Option::unwrap_or_default);
-        let (what, value, schema, name) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default(), cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        let (what, value, schema, name) = (
+            cells.next().unwrap_or_default(),
+            cells.next().unwrap_or_default(),
+            cells.next().unwrap_or_default(),
+            cells.next().unwrap_or_default(),
+        );
         match what.as_str() {
             "epoch" => answers.epoch = value.parse().unwrap_or(0),
             "functions" => answers.needs_functions = !value.is_empty(),
@@ -88,15 +93,20 @@ pub fn answers(rows: Vec<Row>) -> Answers {
 /// Names that may be those of indexes, which a snapshot does not hold.
 fn index_names(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<String> {
     let unknown = |name: Name| snapshot.resolve(name.0, name.1, &facts.search_path).is_none().then(|| text(name));
-    let of_var = |rv: &Option<ast::RangeVar>| rv.as_ref().and_then(|rv| unknown(names::table(rv))).into_iter().collect();
+    let of_var =
+        |rv: &Option<ast::RangeVar>| rv.as_ref().and_then(|rv| unknown(names::table(rv))).into_iter().collect();
     let of_object = |object: &ast::Node| place::name_of(&place::strings_of(object)).and_then(unknown);
     match statement {
         NodeEnum::AlterTableStmt(s) => of_var(&s.relation),
         NodeEnum::RenameStmt(s) => of_var(&s.relation),
         NodeEnum::ReindexStmt(s) => of_var(&s.relation),
         NodeEnum::AlterObjectDependsStmt(s) => of_var(&s.relation),
-        NodeEnum::DropStmt(s) if place::object_type(s.remove_type) == ObjectType::ObjectIndex => s.objects.iter().filter_map(of_object).collect(),
-        NodeEnum::CommentStmt(s) if place::object_type(s.objtype) == ObjectType::ObjectIndex => s.object.as_deref().and_then(of_object).into_iter().collect(),
+        NodeEnum::DropStmt(s) if place::object_type(s.remove_type) == ObjectType::ObjectIndex => {
+            s.objects.iter().filter_map(of_object).collect()
+        }
+        NodeEnum::CommentStmt(s) if place::object_type(s.objtype) == ObjectType::ObjectIndex => {
+            s.object.as_deref().and_then(of_object).into_iter().collect()
+        }
         NodeEnum::IndexStmt(s) if !s.idxname.is_empty() => {
             let table = s.relation.as_ref().and_then(|rv| {
                 let (schema, name) = names::table(rv);

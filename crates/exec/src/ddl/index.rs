@@ -81,9 +81,12 @@ pub fn reindex(cx: &Cx, s: &ast::ReindexStmt) -> Decided {
     let kind = ReindexObjectType::try_from(s.kind).unwrap_or(ReindexObjectType::Undefined);
     let spread = match (kind, &s.relation) {
         (ReindexObjectType::ReindexObjectTable, Some(rv)) if cx.herd_var(rv).is_some() => cx.everywhere(cx.sql),
-        (ReindexObjectType::ReindexObjectIndex, Some(rv)) if cx.table_of_index(names::table(rv)).is_some() => cx.everywhere(cx.sql),
+        (ReindexObjectType::ReindexObjectIndex, Some(rv)) if cx.table_of_index(names::table(rv)).is_some() => {
+            cx.everywhere(cx.sql)
+        }
         (ReindexObjectType::ReindexObjectSchema, _) => {
-            let guard = format!("pg_catalog.to_regnamespace({}) IS NOT NULL", quote_literal(&catalog::quote_ident(&s.name)));
+            let guard =
+                format!("pg_catalog.to_regnamespace({}) IS NOT NULL", quote_literal(&catalog::quote_ident(&s.name)));
             cx.everywhere_if(guard)
         }
         (ReindexObjectType::ReindexObjectSystem | ReindexObjectType::ReindexObjectDatabase, _) => {

@@ -20,24 +20,38 @@ impl Mode {
         match statement {
             SelectStmt(s) if s.into_clause.is_some() => Mode::Changes,
             SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) => Mode::NotDdl,
-            TransactionStmt(_) | VariableSetStmt(_) | VariableShowStmt(_) | DiscardStmt(_) | ConstraintsSetStmt(_) => Mode::NotDdl,
+            TransactionStmt(_) | VariableSetStmt(_) | VariableShowStmt(_) | DiscardStmt(_) | ConstraintsSetStmt(_) => {
+                Mode::NotDdl
+            }
             PrepareStmt(_) | ExecuteStmt(_) | DeallocateStmt(_) | ExplainStmt(_) | CopyStmt(_) => Mode::NotDdl,
             DeclareCursorStmt(_) | FetchStmt(_) | ClosePortalStmt(_) => Mode::NotDdl,
             ListenStmt(_) | UnlistenStmt(_) | NotifyStmt(_) | CheckPointStmt(_) | LoadStmt(_) => Mode::NotDdl,
             DoStmt(_) | CallStmt(_) => Mode::NotDdl,
 
             CreatedbStmt(_) | DropdbStmt(_) | AlterDatabaseStmt(_) | AlterDatabaseRefreshCollStmt(_) => Mode::Plain,
-            CreateTableSpaceStmt(_) | DropTableSpaceStmt(_) | AlterTableSpaceOptionsStmt(_) | AlterTableMoveAllStmt(_) => Mode::Plain,
-            CreateSubscriptionStmt(_) | AlterSubscriptionStmt(_) | DropSubscriptionStmt(_) | AlterSystemStmt(_) => Mode::Plain,
+            CreateTableSpaceStmt(_)
+            | DropTableSpaceStmt(_)
+            | AlterTableSpaceOptionsStmt(_)
+            | AlterTableMoveAllStmt(_) => Mode::Plain,
+            CreateSubscriptionStmt(_) | AlterSubscriptionStmt(_) | DropSubscriptionStmt(_) | AlterSystemStmt(_) => {
+                Mode::Plain
+            }
             ReindexStmt(_) | ClusterStmt(_) => Mode::Plain,
             VacuumStmt(v) if v.is_vacuumcmd => Mode::Plain,
             IndexStmt(i) if i.concurrent => Mode::Plain,
             DropStmt(d) if d.concurrent => Mode::Plain,
             AlterTableStmt(a) if a.cmds.iter().any(detaches_concurrently) => Mode::Plain,
 
-            TruncateStmt(_) | LockStmt(_) | VacuumStmt(_) | RefreshMatViewStmt(_) | CommentStmt(_) | SecLabelStmt(_) => Mode::Uses,
+            TruncateStmt(_)
+            | LockStmt(_)
+            | VacuumStmt(_)
+            | RefreshMatViewStmt(_)
+            | CommentStmt(_)
+            | SecLabelStmt(_) => Mode::Uses,
             GrantStmt(_) | GrantRoleStmt(_) | AlterDefaultPrivilegesStmt(_) | AlterSeqStmt(_) => Mode::Uses,
-            CreateRoleStmt(_) | AlterRoleStmt(_) | AlterRoleSetStmt(_) | DropRoleStmt(_) | AlterDatabaseSetStmt(_) => Mode::Uses,
+            CreateRoleStmt(_) | AlterRoleStmt(_) | AlterRoleSetStmt(_) | DropRoleStmt(_) | AlterDatabaseSetStmt(_) => {
+                Mode::Uses
+            }
             CreatePublicationStmt(_) | AlterPublicationStmt(_) => Mode::Uses,
             _ => Mode::Changes,
         }
@@ -49,22 +63,33 @@ pub fn changes_catalog(statement: &NodeEnum) -> bool {
     match Mode::of(statement) {
         Mode::Changes => true,
         // Unique indexes and partitions are part of a snapshot.
-        Mode::Plain => matches!(statement, NodeEnum::IndexStmt(_) | NodeEnum::DropStmt(_) | NodeEnum::AlterTableStmt(_)),
+        Mode::Plain => {
+            matches!(statement, NodeEnum::IndexStmt(_) | NodeEnum::DropStmt(_) | NodeEnum::AlterTableStmt(_))
+        }
         Mode::Uses | Mode::NotDdl => false,
     }
 }
 
 fn detaches_concurrently(cmd: &ast::Node) -> bool {
     let Some(NodeEnum::AlterTableCmd(c)) = &cmd.node else { return false };
-    let concurrent = || matches!(c.def.as_deref(), Some(ast::Node { node: Some(NodeEnum::PartitionCmd(PartitionCmd { concurrent: true, .. })) }));
-    c.subtype == AlterTableType::AtDetachPartitionFinalize as i32 || c.subtype == AlterTableType::AtDetachPartition as i32 && concurrent()
+    let concurrent = || {
+        matches!(
+            c.def.as_deref(),
+            Some(ast::Node { node: Some(NodeEnum::PartitionCmd(PartitionCmd { concurrent: true, .. })) })
+        )
+    };
+    c.subtype == AlterTableType::AtDetachPartitionFinalize as i32
+        || c.subtype == AlterTableType::AtDetachPartition as i32 && concurrent()
 }
 
 /// It is about nothing but the session's temporary tables: no router need hear of it.
 pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
-    let known = |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.contains(&rv.relname);
+    let known =
+        |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.contains(&rv.relname);
     let var = |rv: &Option<ast::RangeVar>| rv.as_ref().is_some_and(known);
-    let all = |nodes: &[ast::Node]| !nodes.is_empty() && nodes.iter().all(|n| matches!(&n.node, Some(NodeEnum::RangeVar(rv)) if known(rv)));
+    let all = |nodes: &[ast::Node]| {
+        !nodes.is_empty() && nodes.iter().all(|n| matches!(&n.node, Some(NodeEnum::RangeVar(rv)) if known(rv)))
+    };
     match statement {
         NodeEnum::AlterTableStmt(s) => var(&s.relation),
         NodeEnum::IndexStmt(s) => var(&s.relation),

@@ -21,14 +21,31 @@ pub fn on_object(cx: &Cx, kind: i32, object: Option<&Node>) -> Decided {
     let parts = object.map(strings_of).unwrap_or_default();
     let Some(name) = name_of(&parts) else { return Ok(Ddl::Home) };
     let relation = match kind {
-        O::ObjectTable | O::ObjectView | O::ObjectMatview | O::ObjectForeignTable | O::ObjectSequence | O::ObjectIndex => Some(name),
-        O::ObjectColumn | O::ObjectTabconstraint | O::ObjectTrigger | O::ObjectPolicy | O::ObjectRule => parts.split_last().and_then(|(_, table)| name_of(table)),
+        O::ObjectTable
+        | O::ObjectView
+        | O::ObjectMatview
+        | O::ObjectForeignTable
+        | O::ObjectSequence
+        | O::ObjectIndex => Some(name),
+        O::ObjectColumn | O::ObjectTabconstraint | O::ObjectTrigger | O::ObjectPolicy | O::ObjectRule => {
+            parts.split_last().and_then(|(_, table)| name_of(table))
+        }
         _ => None,
     };
     match (relation, kind) {
         (Some(name), _) => on_relation(cx, name),
-        (None, O::ObjectMatview | O::ObjectForeignTable | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer) => Ok(Ddl::Home),
-        (None, O::ObjectPublication | O::ObjectSubscription | O::ObjectTablespace | O::ObjectDatabase | O::ObjectLargeobject) => Ok(Ddl::Home),
+        (
+            None,
+            O::ObjectMatview | O::ObjectForeignTable | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer,
+        ) => Ok(Ddl::Home),
+        (
+            None,
+            O::ObjectPublication
+            | O::ObjectSubscription
+            | O::ObjectTablespace
+            | O::ObjectDatabase
+            | O::ObjectLargeobject,
+        ) => Ok(Ddl::Home),
         (None, O::ObjectUserMapping) => Ok(Ddl::Home),
         (None, O::ObjectRole) => nodes(cx.each_server(cx.sql)),
         (None, _) => match guard(kind, object, name) {
@@ -74,7 +91,9 @@ pub fn guard(kind: O, object: Option<&Node>, name: Name) -> Option<String> {
         O::ObjectFunction | O::ObjectProcedure | O::ObjectRoutine | O::ObjectAggregate => {
             format!("EXISTS (SELECT FROM pg_catalog.pg_proc WHERE proname = {})", quote_literal(name.1))
         }
-        O::ObjectStatisticExt => format!("EXISTS (SELECT FROM pg_catalog.pg_statistic_ext WHERE stxname = {})", quote_literal(name.1)),
+        O::ObjectStatisticExt => {
+            format!("EXISTS (SELECT FROM pg_catalog.pg_statistic_ext WHERE stxname = {})", quote_literal(name.1))
+        }
         _ => return None,
     })
 }
@@ -108,8 +127,14 @@ pub fn other(cx: &Cx) -> Decided {
         CreateRangeStmt(s) => defined(cx, s.type_name.len() < 2),
         CreateDomainStmt(s) => defined(cx, s.domainname.len() < 2),
         CreateExtensionStmt(_) => defined(cx, true),
-        CreateCastStmt(_) | CreateConversionStmt(_) | CreateTransformStmt(_) | CreateAmStmt(_) | CreatePlangStmt(_) => defined(cx, false),
-        CreateOpClassStmt(_) | CreateOpFamilyStmt(_) | AlterOpFamilyStmt(_) | AlterOperatorStmt(_) | AlterCollationStmt(_) => defined(cx, false),
+        CreateCastStmt(_) | CreateConversionStmt(_) | CreateTransformStmt(_) | CreateAmStmt(_) | CreatePlangStmt(_) => {
+            defined(cx, false)
+        }
+        CreateOpClassStmt(_)
+        | CreateOpFamilyStmt(_)
+        | AlterOpFamilyStmt(_)
+        | AlterOperatorStmt(_)
+        | AlterCollationStmt(_) => defined(cx, false),
         AlterExtensionStmt(_) | AlterExtensionContentsStmt(_) | AlterDefaultPrivilegesStmt(_) => defined(cx, false),
         AlterTsdictionaryStmt(_) | AlterTsconfigurationStmt(_) => defined(cx, false),
         CreatePublicationStmt(s) => publication(cx, &s.pubobjects, s.for_all_tables),
@@ -123,7 +148,10 @@ pub fn other(cx: &Cx) -> Decided {
 }
 
 fn on_each(what: &str) -> Refusal {
-    Refusal::new(format!("{what} is not supported through the router"), "Connect to each node directly and run it there.")
+    Refusal::new(
+        format!("{what} is not supported through the router"),
+        "Connect to each node directly and run it there.",
+    )
 }
 
 /// A new object, on every node unless it needs something that only home has.
@@ -189,7 +217,8 @@ fn uses_local_type(cx: &Cx) -> bool {
             parts.pop();
         }
         let relation = name_of(&parts).and_then(|name| cx.find(name));
-        relation.is_some_and(|r| !is_herd(r) && r.kind != RelationKind::Sequence && (!is_view(r) || cx.view_is_local(r)))
+        relation
+            .is_some_and(|r| !is_herd(r) && r.kind != RelationKind::Sequence && (!is_view(r) || cx.view_is_local(r)))
     })
 }
 

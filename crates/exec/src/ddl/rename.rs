@@ -16,7 +16,13 @@ pub fn rename(cx: &Cx, s: &RenameStmt) -> Decided {
             cx.not_ours((Some(&s.subname), "*"))?;
             let guard = format!("pg_catalog.to_regnamespace({}) IS NOT NULL", quote_literal(&quote_ident(&s.subname)));
             let mut spread = cx.everywhere_if(guard);
-            let mut tables: Vec<&Relation> = cx.snapshot.relations.values().map(|r| r.as_ref()).filter(|r| r.schema == s.subname && is_herd(r)).collect();
+            let mut tables: Vec<&Relation> = cx
+                .snapshot
+                .relations
+                .values()
+                .map(|r| r.as_ref())
+                .filter(|r| r.schema == s.subname && is_herd(r))
+                .collect();
             tables.sort_by(|a, b| a.name.cmp(&b.name));
             tables.iter().for_each(|r| follow(&mut spread, r, &s.newname, &r.name));
             return Ok(Ddl::Nodes(Box::new(spread)));
@@ -46,7 +52,9 @@ pub fn rename(cx: &Cx, s: &RenameStmt) -> Decided {
             Ok(Ddl::Nodes(Box::new(spread)))
         }
         Some(r) if is_view(r) && cx.view_is_local(r) => Ok(Ddl::Home),
-        Some(r) if is_view(r) || r.kind == RelationKind::Sequence => Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name))))),
+        Some(r) if is_view(r) || r.kind == RelationKind::Sequence => {
+            Ok(Ddl::Nodes(Box::new(cx.everywhere_if(regclass_exists(name)))))
+        }
         Some(_) => Ok(Ddl::Home),
         None if cx.table_of_index(name).is_some() => Ok(Ddl::Nodes(Box::new(cx.everywhere(cx.sql)))),
         None => Ok(Ddl::Home),
@@ -55,7 +63,10 @@ pub fn rename(cx: &Cx, s: &RenameStmt) -> Decided {
 
 /// ALTER TABLE … RENAME names any relation.
 fn is_relation(kind: O) -> bool {
-    matches!(kind, O::ObjectTable | O::ObjectView | O::ObjectIndex | O::ObjectSequence | O::ObjectMatview | O::ObjectForeignTable)
+    matches!(
+        kind,
+        O::ObjectTable | O::ObjectView | O::ObjectIndex | O::ObjectSequence | O::ObjectMatview | O::ObjectForeignTable
+    )
 }
 
 fn follow(spread: &mut Spread, r: &Relation, schema: &str, name: &str) {
@@ -71,7 +82,10 @@ pub fn set_schema(cx: &Cx, s: &AlterObjectSchemaStmt) -> Decided {
     cx.not_ours(name)?;
     match cx.find(name) {
         Some(r) if is_herd(r) => {
-            let tree = NodeEnum::AlterObjectSchemaStmt(Box::new(AlterObjectSchemaStmt { relation: Some(whole(rv)), ..s.clone() }));
+            let tree = NodeEnum::AlterObjectSchemaStmt(Box::new(AlterObjectSchemaStmt {
+                relation: Some(whole(rv)),
+                ..s.clone()
+            }));
             let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };
             let mut spread = cx.everywhere(&sql);
             follow(&mut spread, r, &s.newschema, &r.name);

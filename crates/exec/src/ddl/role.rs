@@ -48,11 +48,15 @@ pub fn set(cx: &Cx, s: &ast::AlterRoleSetStmt) -> Decided {
     if s.database.is_empty() {
         return Ok(Ddl::Nodes(Box::new(cx.each_server(cx.sql))));
     }
-    in_databases(cx, &s.database, |database| NodeEnum::AlterRoleSetStmt(ast::AlterRoleSetStmt { database, ..s.clone() }))
+    in_databases(cx, &s.database, |database| {
+        NodeEnum::AlterRoleSetStmt(ast::AlterRoleSetStmt { database, ..s.clone() })
+    })
 }
 
 pub fn database_set(cx: &Cx, s: &ast::AlterDatabaseSetStmt) -> Decided {
-    in_databases(cx, &s.dbname, |dbname| NodeEnum::AlterDatabaseSetStmt(ast::AlterDatabaseSetStmt { dbname, ..s.clone() }))
+    in_databases(cx, &s.dbname, |dbname| {
+        NodeEnum::AlterDatabaseSetStmt(ast::AlterDatabaseSetStmt { dbname, ..s.clone() })
+    })
 }
 
 /// The statement for each node's own database, if it is about the herd's; other databases are home's affair.
@@ -82,7 +86,10 @@ mod tests {
 
     #[test]
     fn clear_passwords_are_hashed_and_nothing_else_is() {
-        for sql in ["CREATE ROLE a LOGIN PASSWORD 'secret'", "ALTER USER a WITH ENCRYPTED PASSWORD 'secret' VALID UNTIL 'infinity'"] {
+        for sql in [
+            "CREATE ROLE a LOGIN PASSWORD 'secret'",
+            "ALTER USER a WITH ENCRYPTED PASSWORD 'secret' VALID UNTIL 'infinity'",
+        ] {
             let text = rewritten(sql).unwrap();
             assert!(!text.contains("secret"), "{text}");
             let verifier = text.split('\'').nth(1).unwrap();
@@ -90,7 +97,13 @@ mod tests {
         }
         let verifier = Verifier::from_password("x", &[1; 16], 4096).to_string();
         let hashed = format!("ALTER ROLE a PASSWORD '{verifier}'");
-        for sql in [&hashed, "ALTER ROLE a PASSWORD NULL", "ALTER ROLE a PASSWORD ''", "CREATE ROLE a", "ALTER ROLE a PASSWORD 'md5c4ca4238a0b923820dcc509a6f75849b'"] {
+        for sql in [
+            &hashed,
+            "ALTER ROLE a PASSWORD NULL",
+            "ALTER ROLE a PASSWORD ''",
+            "CREATE ROLE a",
+            "ALTER ROLE a PASSWORD 'md5c4ca4238a0b923820dcc509a6f75849b'",
+        ] {
             assert_eq!(rewritten(sql), None, "{sql}");
         }
     }

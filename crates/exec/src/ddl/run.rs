@@ -28,7 +28,13 @@ pub const FUNCTIONS: &str = include_str!("functions.sql");
 impl<C: Client> Work<'_, C> {
     /// Runs a utility statement; None if it is not one of this kind. In a transaction afterwards, it is the caller's to
     /// commit. `search_path` and `temporary` are the session's.
-    pub async fn ddl(&mut self, statement: &NodeEnum, sql: &str, search_path: &[String], temporary: &[String]) -> Result<Option<Forwarded>> {
+    pub async fn ddl(
+        &mut self,
+        statement: &NodeEnum,
+        sql: &str,
+        search_path: &[String],
+        temporary: &[String],
+    ) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
         if mode == Mode::NotDdl || super::mode::is_temporary(statement, temporary) {
             return Ok(None);
@@ -101,19 +107,32 @@ impl<C: Client> Work<'_, C> {
         Ok(self.herd.epoch.load_full())
     }
 
-    async fn run_ddl(&mut self, ddl: Ddl, statement: &NodeEnum, sql: &str, answers: &Answers, block: bool) -> Result<Option<Forwarded>> {
+    async fn run_ddl(
+        &mut self,
+        ddl: Ddl,
+        statement: &NodeEnum,
+        sql: &str,
+        answers: &Answers,
+        block: bool,
+    ) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
         let forwarded = match ddl {
             Ddl::NotDdl => return Ok(None),
             Ddl::Refuse(refusal) => return Err(refusal.into()),
             Ddl::Home => {
-                let spread = Spread { nodes: vec![NodeSteps { node: self.home(), steps: vec![Step::new(sql)] }], ..Spread::default() };
+                let spread = Spread {
+                    nodes: vec![NodeSteps { node: self.home(), steps: vec![Step::new(sql)] }],
+                    ..Spread::default()
+                };
                 self.spread(spread, answers, mode == Mode::Changes).await?
             }
             Ddl::Nodes(spread) => self.spread(*spread, answers, mode == Mode::Changes).await?,
             Ddl::Autocommit(spread) => {
                 if block && spread.nodes.len() > 1 {
-                    return Err(ExecError::sql("25001", format!("{} cannot run inside a transaction block", command(sql))));
+                    return Err(ExecError::sql(
+                        "25001",
+                        format!("{} cannot run inside a transaction block", command(sql)),
+                    ));
                 }
                 self.each_by_itself(*spread).await?
             }
@@ -153,7 +172,11 @@ impl<C: Client> Work<'_, C> {
             };
             p.wrote |= !read_only;
             let texts = Elsewhere {
-                steps: n.steps.into_iter().map(|s| Step { sql: if now { render::with_now(&s.sql, &self.now) } else { s.sql }, ..s }).collect(),
+                steps: n
+                    .steps
+                    .into_iter()
+                    .map(|s| Step { sql: if now { render::with_now(&s.sql, &self.now) } else { s.sql }, ..s })
+                    .collect(),
                 before: settings.iter().map(|(name, value)| format!("SET LOCAL {name} = {value}")).collect(),
                 after: settings.iter().map(|(name, _)| restore_setting(name, self.settings.get(name))).collect(),
                 epoch,
@@ -165,7 +188,9 @@ impl<C: Client> Work<'_, C> {
             });
         }
         while let Some(joined) = tasks.join_next().await {
-            let Ok((p, done)) = joined else { return Err(ExecError::internal("a node's part of a utility statement was given up")) };
+            let Ok((p, done)) = joined else {
+                return Err(ExecError::internal("a node's part of a utility statement was given up"));
+            };
             let node = p.lane.node;
             self.put_back(p).await;
             if let Err(e) = done
@@ -181,7 +206,14 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Home's steps; the client sees the first. Returns the new epoch, if there is one.
-    async fn at_home(&mut self, n: NodeSteps, forward_first: bool, now: bool, wrote: bool, bump: bool) -> Result<(Forwarded, Option<i64>)> {
+    async fn at_home(
+        &mut self,
+        n: NodeSteps,
+        forward_first: bool,
+        now: bool,
+        wrote: bool,
+        bump: bool,
+    ) -> Result<(Forwarded, Option<i64>)> {
         let mut p = self.lane(n.node).await?;
         p.wrote |= wrote;
         let done = async {
@@ -264,7 +296,8 @@ impl<C: Client> Work<'_, C> {
     async fn bump_everywhere(&mut self) -> Result<()> {
         let home = NodeSteps { node: self.home(), steps: vec![] };
         let (_, epoch) = self.at_home(home, false, false, true, true).await?;
-        let others: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != self.home()).collect();
+        let others: Vec<NodeId> =
+            self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != self.home()).collect();
         for node in others {
             let mut p = self.lane(node).await?;
             p.wrote = true;

@@ -16,7 +16,12 @@ pub fn create(cx: &Cx, s: &ast::CreateSeqStmt) -> Decided {
     }
     cx.not_ours(names::table(rv))?;
     // An owner that is a local table is on home only.
-    let options = s.options.iter().filter(|o| owner(o).is_none_or(|column| column.len() > 1 && owned_everywhere(cx, &column))).cloned().collect();
+    let options = s
+        .options
+        .iter()
+        .filter(|o| owner(o).is_none_or(|column| column.len() > 1 && owned_everywhere(cx, &column)))
+        .cloned()
+        .collect();
     // One of that name may be left of a local table's column, whose drop only home saw.
     let elsewhere = deparse(NodeEnum::CreateSeqStmt(ast::CreateSeqStmt { options, if_not_exists: true, ..s.clone() }))?;
     let exhaust = column::exhaust(&quote_literal(&text(names::table(rv))));
@@ -37,7 +42,9 @@ pub fn alter(cx: &Cx, s: &ast::AlterSeqStmt) -> Decided {
         parts => parts.iter().map(|p| catalog::quote_ident(p)).collect::<Vec<_>>().join("."),
     };
     let elsewhere = format!("ALTER SEQUENCE {} OWNED BY {column}", text(name));
-    Ok(Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(cx.sql)], vec![Step::guarded(regclass_exists(name), elsewhere)]))))
+    Ok(Ddl::Nodes(Box::new(
+        cx.home_and(vec![Step::new(cx.sql)], vec![Step::guarded(regclass_exists(name), elsewhere)]),
+    )))
 }
 
 /// The column of OWNED BY, or `none`.

@@ -43,10 +43,19 @@ struct Session {
 impl Session {
     async fn new(server: &Server, user: &str) -> Session {
         let admin = Login::new("postgres", Secret::None);
-        let config = HerdConfig { home: server.target("n1"), admin, default_shards: 4, connect_timeout: Duration::from_secs(5) };
+        let config =
+            HerdConfig { home: server.target("n1"), admin, default_shards: 4, connect_timeout: Duration::from_secs(5) };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let herd = Arc::new(Herd::new(config, Pools::new(PoolConfig::default()), snapshot, rand::random()));
-        Session { herd, login: Login::new(user, Secret::None), settings: Settings::default(), transaction: Transaction::default(), client: Kept::default(), pinned: None, pin: false }
+        Session {
+            herd,
+            login: Login::new(user, Secret::None),
+            settings: Settings::default(),
+            transaction: Transaction::default(),
+            client: Kept::default(),
+            pinned: None,
+            pin: false,
+        }
     }
 
     async fn ddl(&mut self, sql: &str) -> Result<String, ExecError> {
@@ -83,7 +92,10 @@ impl Session {
     async fn commit(&mut self) -> Result<(), ExecError> {
         if self.transaction.active {
             let (identity, number) = (self.herd.identity(), self.herd.next_transaction());
-            self.transaction.commit(&identity, number, true, &mut String::new()).await.map_err(|e| ExecError::internal(e.to_string()))?;
+            self.transaction
+                .commit(&identity, number, true, &mut String::new())
+                .await
+                .map_err(|e| ExecError::internal(e.to_string()))?;
         }
         self.herd.refresh(None).await
     }
@@ -136,8 +148,18 @@ async fn every_node_or_none() {
     let (mut nodes, mut alice) = herd(&server).await;
     let n = &mut nodes[..];
 
-    alice.good(&["ALTER TABLE orders ADD COLUMN seen timestamptz DEFAULT now()", "ALTER TABLE orders ADD COLUMN amount numeric DEFAULT 0"]).await;
-    expect(n, "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'orders'::regclass ORDER BY adnum LIMIT 1", "now()").await;
+    alice
+        .good(&[
+            "ALTER TABLE orders ADD COLUMN seen timestamptz DEFAULT now()",
+            "ALTER TABLE orders ADD COLUMN amount numeric DEFAULT 0",
+        ])
+        .await;
+    expect(
+        n,
+        "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'orders'::regclass ORDER BY adnum LIMIT 1",
+        "now()",
+    )
+    .await;
     let epochs = each(n, "SELECT epoch FROM herd.epoch").await;
     assert!(epochs.iter().all(|e| *e == epochs[0]), "{epochs:?}");
 
@@ -145,7 +167,10 @@ async fn every_node_or_none() {
     n[2].simple("ALTER TABLE orders ADD COLUMN hand int").await.unwrap();
     let error = alice.run("ALTER TABLE orders ADD COLUMN hand int").await.unwrap_err().to_fields();
     assert_eq!((error.code(), error.get(b'W')), ("42701", Some("on node \"n3\"")));
-    assert_eq!(each(n, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'hand'").await, ["0", "0", "1"]);
+    assert_eq!(
+        each(n, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'hand'").await,
+        ["0", "0", "1"]
+    );
     n[2].simple("ALTER TABLE orders DROP COLUMN hand").await.unwrap();
     assert_eq!(each(&mut n[..1], "SELECT count(*) FROM pg_prepared_xacts").await, ["0"]);
 
@@ -159,21 +184,48 @@ async fn every_node_or_none() {
     alice.ddl("CREATE TYPE mood AS ENUM ('sad')").await.unwrap();
     alice.ddl("ALTER TABLE items ADD COLUMN m mood").await.unwrap();
     alice.commit().await.unwrap();
-    alice.good(&["ALTER TYPE mood ADD VALUE 'happy'", "CREATE FUNCTION f(a int) RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM notes'"]).await;
+    alice
+        .good(&[
+            "ALTER TYPE mood ADD VALUE 'happy'",
+            "CREATE FUNCTION f(a int) RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM notes'",
+        ])
+        .await;
     expect(n, "SELECT count(*) FROM pg_enum", "2").await;
     expect(n, "SELECT count(*) FROM pg_proc WHERE proname = 'f'", "1").await;
 
-    alice.good(&["CREATE SEQUENCE numbers", "ALTER TABLE orders ADD COLUMN n bigserial", "CREATE VIEW v AS SELECT id FROM orders", "CREATE SCHEMA shop"]).await;
+    alice
+        .good(&[
+            "CREATE SEQUENCE numbers",
+            "ALTER TABLE orders ADD COLUMN n bigserial",
+            "CREATE VIEW v AS SELECT id FROM orders",
+            "CREATE SCHEMA shop",
+        ])
+        .await;
     assert_eq!(n[1].simple("SELECT nextval('numbers')").await.unwrap_err().to_fields().code(), "2200H");
     assert_eq!(n[1].simple("SELECT nextval('orders_n_seq')").await.unwrap_err().to_fields().code(), "2200H");
     assert_eq!(n[0].simple("SELECT nextval('orders_n_seq')").await.unwrap()[0][0].as_deref(), Some("1"));
     n[0].simple("INSERT INTO orders (id) SELECT i FROM generate_series(1, 100) i WHERE satisfies_hash_partition('orders'::regclass, 4, 0, i::bigint)").await.unwrap();
     assert_eq!(alice.code("ALTER TABLE orders ADD COLUMN n2 serial").await, "0A000");
 
-    alice.good(&["GRANT SELECT ON orders, notes, v TO bob", "COMMENT ON TABLE orders IS 'x'", "ALTER TABLE orders SET (fillfactor = 70)"]).await;
+    alice
+        .good(&[
+            "GRANT SELECT ON orders, notes, v TO bob",
+            "COMMENT ON TABLE orders IS 'x'",
+            "ALTER TABLE orders SET (fillfactor = 70)",
+        ])
+        .await;
     expect(n, "SELECT bool_and(has_table_privilege('bob', c.oid, 'SELECT')) FROM pg_class c WHERE relname ~ '^orders(_\\d)?$' OR relname = 'v'", "t").await;
-    expect(n, "SELECT count(*) FILTER (WHERE reloptions IS NULL) FROM pg_class WHERE relname ~ '^orders_\\d$'", "0").await;
-    alice.good(&["TRUNCATE orders, notes RESTART IDENTITY", "VACUUM orders, notes", "ANALYZE orders", "LOCK TABLE orders, notes", "ALTER TABLE items ADD FOREIGN KEY (order_id) REFERENCES orders"]).await;
+    expect(n, "SELECT count(*) FILTER (WHERE reloptions IS NULL) FROM pg_class WHERE relname ~ '^orders_\\d$'", "0")
+        .await;
+    alice
+        .good(&[
+            "TRUNCATE orders, notes RESTART IDENTITY",
+            "VACUUM orders, notes",
+            "ANALYZE orders",
+            "LOCK TABLE orders, notes",
+            "ALTER TABLE items ADD FOREIGN KEY (order_id) REFERENCES orders",
+        ])
+        .await;
     expect(n, "SELECT count(*) FROM orders", "0").await;
     assert_eq!(alice.run("REINDEX TABLE orders").await.unwrap(), "REINDEX");
 }
@@ -184,11 +236,25 @@ async fn indexes() {
     let (mut nodes, mut alice) = herd(&server).await;
     let n = &mut nodes[..];
     n[0].simple("CREATE TABLE orders_note_idx (a int)").await.unwrap();
-    alice.good(&["CREATE INDEX ON orders (note)", "CREATE UNIQUE INDEX i ON orders (note, id)", "CREATE INDEX CONCURRENTLY c ON orders (note DESC)", "CREATE INDEX CONCURRENTLY cc ON countries (code)"]).await;
+    alice
+        .good(&[
+            "CREATE INDEX ON orders (note)",
+            "CREATE UNIQUE INDEX i ON orders (note, id)",
+            "CREATE INDEX CONCURRENTLY c ON orders (note DESC)",
+            "CREATE INDEX CONCURRENTLY cc ON countries (code)",
+        ])
+        .await;
     // The name that is free on home is everybody's.
     expect(n, "SELECT count(*) FROM pg_index WHERE indexrelid IN ('orders_note_idx1'::regclass, 'i'::regclass, 'c'::regclass, 'cc'::regclass) AND indisvalid", "4").await;
     expect(n, "SELECT count(*) FROM pg_inherits i WHERE inhparent = 'orders'::regclass AND NOT EXISTS (SELECT FROM pg_index x JOIN pg_inherits h ON h.inhrelid = x.indexrelid WHERE x.indrelid = i.inhrelid AND h.inhparent = 'c'::regclass)", "0").await;
-    alice.good(&["CREATE INDEX CONCURRENTLY IF NOT EXISTS c ON orders (note)", "ALTER INDEX c SET (fillfactor = 60)", "ALTER INDEX c RENAME TO d", "REINDEX INDEX d"]).await;
+    alice
+        .good(&[
+            "CREATE INDEX CONCURRENTLY IF NOT EXISTS c ON orders (note)",
+            "ALTER INDEX c SET (fillfactor = 60)",
+            "ALTER INDEX c RENAME TO d",
+            "REINDEX INDEX d",
+        ])
+        .await;
     assert_eq!(alice.code("CREATE INDEX CONCURRENTLY d ON orders (note)").await, "42P07");
     expect(n, "SELECT to_regclass('d') IS NOT NULL", "t").await;
 
@@ -223,7 +289,9 @@ async fn the_catalog_follows() {
     let tables = "SELECT coalesce(string_agg(schema || '.' || name, ' ' ORDER BY name), '') FROM herd.relation";
     let known = async |n: &mut [Conn]| each(&mut n[..1], tables).await.remove(0);
 
-    alice.good(&["CREATE SCHEMA shop", "ALTER TABLE orders RENAME TO purchases", "ALTER TABLE items SET SCHEMA shop"]).await;
+    alice
+        .good(&["CREATE SCHEMA shop", "ALTER TABLE orders RENAME TO purchases", "ALTER TABLE items SET SCHEMA shop"])
+        .await;
     assert_eq!(known(n).await, "public.countries shop.items public.purchases");
     expect(n, "SELECT to_regclass('shop.items') IS NOT NULL AND to_regclass('purchases') IS NOT NULL", "t").await;
     alice.good(&["ALTER SCHEMA shop RENAME TO store"]).await;
@@ -250,7 +318,13 @@ async fn tables_from_queries_and_roles() {
                        AND satisfies_hash_partition('orders'::regclass, 4, right(c.relname, 1)::int, d.i::bigint))";
         node.simple(&format!("INSERT INTO orders {of_node}")).await.unwrap_or_else(|e| panic!("node {i}: {e}"));
     }
-    assert_eq!(alice.run("CREATE TABLE copied AS SELECT id AS number, upper(note) AS u FROM orders WHERE id <= 50").await.unwrap(), "SELECT 50");
+    assert_eq!(
+        alice
+            .run("CREATE TABLE copied AS SELECT id AS number, upper(note) AS u FROM orders WHERE id <= 50")
+            .await
+            .unwrap(),
+        "SELECT 50"
+    );
     assert_eq!(alice.run("SELECT id INTO more FROM orders").await.unwrap(), "SELECT 60");
     assert_eq!(each(&mut n[..1], "SELECT count(*) || max(u) || sum(number) FROM copied").await, ["50N1275"]);
     assert_eq!(each(&mut n[1..], "SELECT to_regclass('copied') IS NULL").await, ["t", "t"]);
@@ -263,7 +337,13 @@ async fn tables_from_queries_and_roles() {
     expect(n, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'late'::regclass AND attname = 'x'", "1").await;
 
     let mut admin = Session::new(&server, "postgres").await;
-    admin.good(&["CREATE ROLE carol LOGIN PASSWORD 'secret'", "GRANT bob TO carol", "ALTER DATABASE n1 SET work_mem = '1MB'"]).await;
+    admin
+        .good(&[
+            "CREATE ROLE carol LOGIN PASSWORD 'secret'",
+            "GRANT bob TO carol",
+            "ALTER DATABASE n1 SET work_mem = '1MB'",
+        ])
+        .await;
     let stored = each(&mut n[..1], "SELECT rolpassword FROM pg_authid WHERE rolname = 'carol'").await.remove(0);
     let verifier = wire::scram::Verifier::parse(&stored).unwrap();
     assert_eq!(verifier.iterations(), 4096);

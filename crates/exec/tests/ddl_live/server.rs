@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use catalog::schema::NodeAddress;
-use catalog::{DistributeRequest, DistributionPlan, bootstrap_home, bootstrap_node_sql, load, plan_add_node, plan_distribution, plan_reference, read_definition};
+use catalog::{
+    DistributeRequest, DistributionPlan, bootstrap_home, bootstrap_node_sql, load, plan_add_node, plan_distribution,
+    plan_reference, read_definition,
+};
 use pool::{Conn, Login, NodeTarget, Secret};
 
 pub struct Server {
@@ -16,7 +19,8 @@ pub struct Server {
 
 fn bin() -> Option<PathBuf> {
     let named = std::env::var_os("HERD_PG_BIN").map(PathBuf::from);
-    let installed = || fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|e| e.path().join("bin")).max();
+    let installed =
+        || fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|e| e.path().join("bin")).max();
     named.or_else(installed).filter(|b| b.join("initdb").exists())
 }
 
@@ -48,8 +52,16 @@ impl Server {
             run(Command::new("chown").arg(user).arg(&server.dir));
         }
         let data = server.dir.join("data");
-        run(server.program("initdb").arg("-D").arg(&data).args(["-U", "postgres", "-A", "trust", "-N", "--locale=C.UTF-8"]));
-        let options = format!("-k {} -c listen_addresses= -c fsync=off -c max_prepared_transactions=20", server.dir.display());
+        run(server.program("initdb").arg("-D").arg(&data).args([
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-N",
+            "--locale=C.UTF-8",
+        ]));
+        let options =
+            format!("-k {} -c listen_addresses= -c fsync=off -c max_prepared_transactions=20", server.dir.display());
         let mut start = server.program("pg_ctl");
         start.arg("start").arg("-w").arg("-D").arg(&data).arg("-l").arg(server.dir.join("log")).arg("-o").arg(options);
         assert!(start.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success());
@@ -80,7 +92,12 @@ impl Server {
     }
 
     fn address(&self, database: &str) -> NodeAddress {
-        NodeAddress { name: database.into(), host: self.dir.display().to_string(), port: 5432, database: database.into() }
+        NodeAddress {
+            name: database.into(),
+            host: self.dir.display().to_string(),
+            port: 5432,
+            database: database.into(),
+        }
     }
 
     /// Home is `n1`.
@@ -113,7 +130,13 @@ pub async fn change(nodes: &mut [Conn], plan: DistributionPlan) {
 pub async fn distribute(nodes: &mut [Conn], table: &str, key: &str) {
     let snapshot = load(&mut nodes[0]).await.unwrap();
     let definition = read_definition(&mut nodes[0], "public", table).await.unwrap();
-    let request = DistributeRequest { schema: "public".into(), name: table.into(), columns: vec![key.into()], shard_count: Some(4), ..Default::default() };
+    let request = DistributeRequest {
+        schema: "public".into(),
+        name: table.into(),
+        columns: vec![key.into()],
+        shard_count: Some(4),
+        ..Default::default()
+    };
     let plan = plan_distribution(&snapshot, &definition, &request, 4).unwrap();
     in_step(nodes, plan).await;
 }
@@ -142,7 +165,8 @@ async fn in_step(nodes: &mut [Conn], plan: DistributionPlan) {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.program("pg_ctl").arg("stop").arg("-m").arg("immediate").arg("-D").arg(self.dir.join("data")).output();
+        let _ =
+            self.program("pg_ctl").arg("stop").arg("-m").arg("immediate").arg("-D").arg(self.dir.join("data")).output();
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

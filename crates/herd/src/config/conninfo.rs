@@ -34,20 +34,14 @@ pub enum SslMode {
 /// What is wrong with a connection string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConninfoError {
-    #[error(
-        "\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert are"
-    )]
+    #[error("\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert are")]
     Keyword(String),
     #[error("missing \"=\" after \"{0}\"")]
     Equals(String),
     #[error("the quoted value of \"{0}\" has no end")]
     Quote(String),
     #[error("{keyword} cannot be \"{value}\": {reason}")]
-    Value {
-        keyword: &'static str,
-        value: String,
-        reason: &'static str,
-    },
+    Value { keyword: &'static str, value: String, reason: &'static str },
     #[error("host is missing")]
     NoHost,
 }
@@ -127,11 +121,7 @@ impl fmt::Debug for NodeConfig {
 fn port(value: String) -> Result<u16, ConninfoError> {
     match value.parse() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(ConninfoError::Value {
-            keyword: "port",
-            value,
-            reason: "a port is from 1 to 65535",
-        }),
+        _ => Err(ConninfoError::Value { keyword: "port", value, reason: "a port is from 1 to 65535" }),
     }
 }
 
@@ -181,22 +171,11 @@ mod tests {
     #[test]
     fn keywords_quotes_and_defaults() {
         let n = node("host=127.0.0.1 port=6501 dbname=postgres user=postgres");
-        assert_eq!(
-            (n.host.as_str(), n.port, n.dbname.as_str()),
-            ("127.0.0.1", 6501, "postgres")
-        );
-        assert_eq!(
-            (n.user.as_str(), n.password, n.sslmode),
-            ("postgres", None, SslMode::Prefer)
-        );
-        let n = node(
-            r" host = db  password='it\'s a \\ ' user=u\ v sslmode=verify-full sslrootcert=/ca.pem ",
-        );
+        assert_eq!((n.host.as_str(), n.port, n.dbname.as_str()), ("127.0.0.1", 6501, "postgres"));
+        assert_eq!((n.user.as_str(), n.password, n.sslmode), ("postgres", None, SslMode::Prefer));
+        let n = node(r" host = db  password='it\'s a \\ ' user=u\ v sslmode=verify-full sslrootcert=/ca.pem ");
         assert_eq!(n.password.as_deref(), Some("it's a \\ "));
-        assert_eq!(
-            (n.user.as_str(), n.dbname.as_str(), n.port),
-            ("u v", "u v", 5432)
-        );
+        assert_eq!((n.user.as_str(), n.dbname.as_str(), n.port), ("u v", "u v", 5432));
         assert_eq!(n.sslmode, SslMode::VerifyFull);
     }
 

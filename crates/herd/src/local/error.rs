@@ -11,17 +11,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {action} {path}: {source}", path = .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
 
     #[error("cannot run {program}: {source}", program = .program.display())]
-    Spawn {
-        program: PathBuf,
-        source: std::io::Error,
-    },
+    Spawn { program: PathBuf, source: std::io::Error },
 
     #[error(
         "no PostgreSQL{wanted} was found. Looked in: {looked}.\n\
@@ -41,24 +34,13 @@ pub enum Error {
          or choose another --dir for a new herd",
         path = .path.display()
     )]
-    Shape {
-        path: PathBuf,
-        setting: &'static str,
-        is: u64,
-        wanted: u64,
-        hint: &'static str,
-    },
+    Shape { path: PathBuf, setting: &'static str, is: u64, wanted: u64, hint: &'static str },
 
     #[error("{path} is damaged: {problem}", path = .path.display())]
     Damaged { path: PathBuf, problem: String },
 
     #[error("port {port} of 127.0.0.1 is in use by {owner}, and {user} needs it: {remedy}")]
-    PortInUse {
-        port: u16,
-        owner: String,
-        user: String,
-        remedy: String,
-    },
+    PortInUse { port: u16, owner: String, user: String, remedy: String },
 
     #[error("--port {port} leaves no room for {nodes} nodes after it: choose a port up to {max}")]
     PortRange { port: u16, nodes: u16, max: u16 },
@@ -84,11 +66,7 @@ pub enum Error {
          Choose another --dir (for example /var/lib/pgherd/herd), or `chmod o+x {blocker}`",
         path = .path.display(), blocker = .blocker.display()
     )]
-    Unreachable {
-        user: String,
-        path: PathBuf,
-        blocker: PathBuf,
-    },
+    Unreachable { user: String, path: PathBuf, blocker: PathBuf },
 
     #[error(
         "{path} is not a node that `herd up` made, and is not empty: move it away, or choose another --dir",
@@ -110,25 +88,13 @@ pub enum Error {
     NodeGone { path: PathBuf },
 
     #[error("{program} failed for {node}:\n{output}")]
-    Tool {
-        program: &'static str,
-        node: String,
-        output: String,
-    },
+    Tool { program: &'static str, node: String, output: String },
 
     #[error("{node} did not start. The end of {log}:\n{tail}", log = .log.display())]
-    NodeStart {
-        node: String,
-        log: PathBuf,
-        tail: String,
-    },
+    NodeStart { node: String, log: PathBuf, tail: String },
 
     #[error("the router did not start: {reason}. The end of {log}:\n{tail}", log = .log.display())]
-    RouterStart {
-        reason: String,
-        log: PathBuf,
-        tail: String,
-    },
+    RouterStart { reason: String, log: PathBuf, tail: String },
 
     #[error("{node} did not stop: {output}")]
     NodeStop { node: String, output: String },
@@ -142,15 +108,8 @@ pub enum Error {
 
 impl Error {
     /// For `map_err`: an I/O error with what was being done to which file.
-    pub fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(std::io::Error) -> Error {
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
-        move |source| Error::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| Error::Io { action, path, source }
     }
 }

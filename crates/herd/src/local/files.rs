@@ -86,21 +86,13 @@ impl Files {
         let mut told = false;
         while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut owner = String::new();
-            file.rewind()
-                .and_then(|()| file.read_to_string(&mut owner))
-                .map_err(Error::io("read", &path))?;
+            file.rewind().and_then(|()| file.read_to_string(&mut owner)).map_err(Error::io("read", &path))?;
             let owner = format!("process {}", owner.trim());
             if started.elapsed() > LOCK_WAIT {
-                return Err(Error::Locked {
-                    path: self.dir.clone(),
-                    owner,
-                });
+                return Err(Error::Locked { path: self.dir.clone(), owner });
             }
             if !told {
-                eprintln!(
-                    "waiting for another `herd` command ({owner}) in {}",
-                    self.dir.display()
-                );
+                eprintln!("waiting for another `herd` command ({owner}) in {}", self.dir.display());
                 told = true;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -129,8 +121,7 @@ pub fn write_whole(path: &Path, text: &str) -> Result<()> {
 
 pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(Error::io("set the mode of", path))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::io("set the mode of", path))
 }
 
 /// The last `lines` lines of a log file, for a message; a missing file is empty.

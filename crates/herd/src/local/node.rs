@@ -71,16 +71,12 @@ impl Node {
             }
             Err(error) => return Err(Error::io("read", &self.data)(error)),
         };
-        let names: Vec<_> = entries
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
+        let names: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         let has = |name: &str| names.iter().any(|n| n == name);
         let is_postgres = |name: &String| {
             name.starts_with("pg_")
                 || name.starts_with("postgresql.")
-                || ["PG_VERSION", "base", "global", "herd.conf", "herd.new"]
-                    .contains(&name.as_str())
+                || ["PG_VERSION", "base", "global", "herd.conf", "herd.new"].contains(&name.as_str())
         };
         Ok(if names.is_empty() {
             Condition::Absent
@@ -101,9 +97,7 @@ impl Node {
         let path = self.data.join("PG_VERSION");
         let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
         let problem = format!("{:?} is not a version of PostgreSQL", text.trim());
-        text.trim()
-            .parse()
-            .map_err(|_| Error::Damaged { path, problem })
+        text.trim().parse().map_err(|_| Error::Damaged { path, problem })
     }
 
     /// The running postmaster of this data directory.
@@ -117,31 +111,19 @@ impl Node {
     }
 
     fn pid_in_file(&self) -> Option<u32> {
-        fs::read_to_string(self.data.join("postmaster.pid"))
-            .ok()?
-            .lines()
-            .next()?
-            .trim()
-            .parse()
-            .ok()
+        fs::read_to_string(self.data.join("postmaster.pid")).ok()?.lines().next()?.trim().parse().ok()
     }
 
     fn is_ours(&self, pid: u32) -> bool {
         process::is_alive(pid)
-            && (!process::has_proc()
-                || process::working_dir(pid).is_some_and(|folder| folder == self.data))
+            && (!process::has_proc() || process::working_dir(pid).is_some_and(|folder| folder == self.data))
     }
 
     /// PostgreSQL's processes in this data directory, with or without a postmaster.
     fn processes(&self) -> Vec<u32> {
-        let is_postgres = |pid: &u32| {
-            process::arguments(*pid).is_some_and(|arguments| arguments[0].contains("postgres"))
-        };
-        process::all()
-            .into_iter()
-            .filter(|pid| self.is_ours(*pid))
-            .filter(is_postgres)
-            .collect()
+        let is_postgres =
+            |pid: &u32| process::arguments(*pid).is_some_and(|arguments| arguments[0].contains("postgres"));
+        process::all().into_iter().filter(|pid| self.is_ours(*pid)).filter(is_postgres).collect()
     }
 
     /// Starts the server and waits until it accepts connections.
@@ -153,21 +135,11 @@ impl Node {
         let error_log = log.try_clone().map_err(Error::io("open", &self.log))?;
         // Without -l the server inherits these files, so its user needs no right to open them.
         let mut pg_ctl = self.pg_ctl(owner.as_ref(), binaries);
-        pg_ctl
-            .args(["start", "--silent", "--wait", "--timeout", START_LIMIT_S])
-            .stdout(log)
-            .stderr(error_log);
-        let status = pg_ctl.status().map_err(|source| Error::Spawn {
-            program: binaries.bin.join("pg_ctl"),
-            source,
-        })?;
+        pg_ctl.args(["start", "--silent", "--wait", "--timeout", START_LIMIT_S]).stdout(log).stderr(error_log);
+        let status = pg_ctl.status().map_err(|source| Error::Spawn { program: binaries.bin.join("pg_ctl"), source })?;
         if !status.success() {
             let (node, log) = (self.name.clone(), self.log.clone());
-            return Err(Error::NodeStart {
-                node,
-                tail: tail(&log, 12),
-                log,
-            });
+            return Err(Error::NodeStart { node, tail: tail(&log, 12), log });
         }
         Ok(())
     }
@@ -205,34 +177,17 @@ impl Node {
         let owner = account::owner_of(&self.data)?;
         let stop = |mode: &str| -> Result<Output> {
             let mut pg_ctl = self.pg_ctl(owner.as_ref(), binaries);
-            pg_ctl.args([
-                "stop",
-                "--silent",
-                "--wait",
-                "--timeout",
-                STOP_LIMIT_S,
-                "--mode",
-                mode,
-            ]);
-            pg_ctl.output().map_err(|source| Error::Spawn {
-                program: binaries.bin.join("pg_ctl"),
-                source,
-            })
+            pg_ctl.args(["stop", "--silent", "--wait", "--timeout", STOP_LIMIT_S, "--mode", mode]);
+            pg_ctl.output().map_err(|source| Error::Spawn { program: binaries.bin.join("pg_ctl"), source })
         };
         let mut output = stop("fast")?;
         if !output.status.success() && self.pid().is_some() {
-            eprintln!(
-                "{}: does not stop within {STOP_LIMIT_S} s, ending it without a checkpoint",
-                self.name
-            );
+            eprintln!("{}: does not stop within {STOP_LIMIT_S} s, ending it without a checkpoint", self.name);
             output = stop("immediate")?;
         }
         if !output.status.success() && self.pid().is_some() {
             let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(Error::NodeStop {
-                node: self.name.clone(),
-                output,
-            });
+            return Err(Error::NodeStop { node: self.name.clone(), output });
         }
         Ok(())
     }
@@ -254,20 +209,12 @@ impl Node {
 /// Runs one of PostgreSQL's tools to its end; what it said is the error when it fails.
 pub fn run(tool: &'static str, node: &str, command: &mut std::process::Command) -> Result<Output> {
     let program = PathBuf::from(command.get_program());
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| Error::Spawn { program, source })?;
+    let output = command.stdin(Stdio::null()).output().map_err(|source| Error::Spawn { program, source })?;
     if output.status.success() {
         return Ok(output);
     }
-    let text = [&output.stderr[..], &output.stdout[..]]
-        .map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
-    Err(Error::Tool {
-        program: tool,
-        node: node.to_owned(),
-        output: text.join("\n").trim().to_owned(),
-    })
+    let text = [&output.stderr[..], &output.stdout[..]].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+    Err(Error::Tool { program: tool, node: node.to_owned(), output: text.join("\n").trim().to_owned() })
 }
 
 /// Numbers of the nodes whose data directories stand in `dir`, complete or not.
@@ -275,19 +222,8 @@ pub fn numbers_in(dir: &Path) -> Vec<u16> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    let number = |entry: fs::DirEntry| {
-        entry
-            .file_name()
-            .to_str()?
-            .strip_prefix("node")?
-            .parse()
-            .ok()
-    };
-    let mut numbers: Vec<u16> = entries
-        .flatten()
-        .filter(|entry| entry.path().is_dir())
-        .filter_map(number)
-        .collect();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok();
+    let mut numbers: Vec<u16> = entries.flatten().filter(|entry| entry.path().is_dir()).filter_map(number).collect();
     numbers.sort_unstable();
     numbers
 }

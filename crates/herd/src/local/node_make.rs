@@ -34,24 +34,14 @@ impl Marker {
 }
 
 /// Makes the node's data directory, which is absent or half made, and returns the node with its real path.
-pub fn make(
-    node: &Node,
-    files: &Files,
-    binaries: &Binaries,
-    settings: &BTreeMap<String, String>,
-) -> Result<Node> {
+pub fn make(node: &Node, files: &Files, binaries: &Binaries, settings: &BTreeMap<String, String>) -> Result<Node> {
     if node.condition()? == Condition::HalfMade {
-        eprintln!(
-            "{}: removing a half-made data directory, which holds no data yet",
-            node.name
-        );
+        eprintln!("{}: removing a half-made data directory, which holds no data yet", node.name);
         fs::remove_dir_all(&node.data).map_err(Error::io("remove", &node.data))?;
     }
     let account = account::for_new_data()?;
-    let node = Node {
-        data: reach::data_folder(account.as_ref(), files.dir(), &files.node(node.number))?,
-        ..node.clone()
-    };
+    let node =
+        Node { data: reach::data_folder(account.as_ref(), files.dir(), &files.node(node.number))?, ..node.clone() };
     set_mode(&node.data, 0o700)?;
     account::give(account.as_ref(), &node.data)?;
     initdb(&node, account.as_ref(), binaries)?;
@@ -61,16 +51,10 @@ pub fn make(
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
-    add("\n# Written by `herd up` at each start.\ninclude 'herd.conf'\n")
-        .map_err(Error::io("write", &main))?;
+    add("\n# Written by `herd up` at each start.\ninclude 'herd.conf'\n").map_err(Error::io("write", &main))?;
     write_settings(&node, settings)?;
-    let marker = Marker {
-        number: node.number,
-        port: node.port,
-        postgresql: binaries.version.clone(),
-    };
-    let marker =
-        serde_json::to_string(&marker).unwrap_or_else(|error| unreachable!("plain data: {error}"));
+    let marker = Marker { number: node.number, port: node.port, postgresql: binaries.version.clone() };
+    let marker = serde_json::to_string(&marker).unwrap_or_else(|error| unreachable!("plain data: {error}"));
     let path = node.data.join(MARKER);
     write_whole(&path, &(marker + "\n"))?;
     account::give(account.as_ref(), &path)?;
@@ -82,9 +66,7 @@ fn initdb(node: &Node, account: Option<&Account>, binaries: &Binaries) -> Result
     let attempt = |locale: &str| {
         let mut command = account::command(account, &binaries.bin.join("initdb"), &node.data);
         command.arg("--pgdata").arg(&node.data);
-        command
-            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8"])
-            .arg(format!("--locale={locale}"));
+        command.args(["--username=postgres", "--auth=trust", "--encoding=UTF8"]).arg(format!("--locale={locale}"));
         if binaries.major >= 17 {
             // The same order of text on every machine, whatever its C library.
             command.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
@@ -124,11 +106,8 @@ fn settings_text(port: u16, settings: &BTreeMap<String, String>) -> String {
         // Moving shards and the column store follow the log.
         ("wal_level", "logical"),
     ];
-    let mut text =
-        String::from("# Written by `herd up`; use `herd up --set name=value` or ALTER SYSTEM.\n");
-    let given = settings
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut text = String::from("# Written by `herd up`; use `herd up --set name=value` or ALTER SYSTEM.\n");
+    let given = settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in ours.into_iter().chain(given) {
         let value = value.replace('\\', "\\\\").replace('\'', "''");
         let _ = writeln!(text, "{name} = '{value}'");
@@ -147,14 +126,8 @@ mod tests {
             ("log_line_prefix".to_owned(), "it's \\ %m".to_owned()),
         ]);
         let text = settings_text(6501, &settings);
-        assert!(
-            text.contains("\nport = '6501'\n") && text.contains("\nwal_level = 'logical'\n"),
-            "{text}"
-        );
-        assert!(
-            text.ends_with("log_line_prefix = 'it''s \\\\ %m'\nshared_buffers = '1GB'\n"),
-            "{text}"
-        );
+        assert!(text.contains("\nport = '6501'\n") && text.contains("\nwal_level = 'logical'\n"), "{text}");
+        assert!(text.ends_with("log_line_prefix = 'it''s \\\\ %m'\nshared_buffers = '1GB'\n"), "{text}");
     }
 
     #[test]
@@ -163,11 +136,7 @@ mod tests {
         assert_eq!(Marker::read(dir.path()), None);
         fs::write(dir.path().join(MARKER), "").unwrap();
         assert_eq!(Marker::read(dir.path()), None);
-        fs::write(
-            dir.path().join(MARKER),
-            r#"{"number":2,"port":6502,"postgresql":"18.6"}"#,
-        )
-        .unwrap();
+        fs::write(dir.path().join(MARKER), r#"{"number":2,"port":6502,"postgresql":"18.6"}"#).unwrap();
         assert_eq!(Marker::read(dir.path()).unwrap().port, 6502);
     }
 }

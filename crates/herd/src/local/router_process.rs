@@ -35,13 +35,9 @@ pub fn pid(files: &Files) -> Option<u32> {
 fn is_ours(files: &Files, pid: u32) -> bool {
     let config = files.config().display().to_string();
     let names_us = |arguments: Vec<String>| {
-        arguments
-            .get(1)
-            .is_some_and(|argument| argument == "router")
-            && arguments.contains(&config)
+        arguments.get(1).is_some_and(|argument| argument == "router") && arguments.contains(&config)
     };
-    process::is_alive(pid)
-        && (!process::has_proc() || process::arguments(pid).is_some_and(names_us))
+    process::is_alive(pid) && (!process::has_proc() || process::arguments(pid).is_some_and(names_us))
 }
 
 /// Whether the router is alive but answers nobody.
@@ -58,12 +54,7 @@ pub fn is_hung(port: u16) -> bool {
 
 /// Writes the `herd.toml` of a new herd.
 pub fn write_config(files: &Files, state: &State) -> Result<()> {
-    let address = |number| {
-        format!(
-            "\"host=127.0.0.1 port={} dbname=postgres user=postgres\"",
-            state.node_port(number)
-        )
-    };
+    let address = |number| format!("\"host=127.0.0.1 port={} dbname=postgres user=postgres\"", state.node_port(number));
     let further: Vec<String> = state.numbers().skip(1).map(address).collect();
     let metrics = match metrics_port(state) {
         Some(port) => format!("metrics = \"127.0.0.1:{port}\""),
@@ -97,55 +88,28 @@ fn metrics_port(state: &State) -> Option<u16> {
 /// The configuration that the router will start with, and whether it fits this herd.
 pub fn read_config(files: &Files, state: &State) -> Result<Config> {
     let config = Config::load(&files.config())?;
-    if config
-        .listen
-        .iter()
-        .all(|address| address.port() != state.port)
-    {
-        let problem = format!(
-            "it does not listen on this herd's port: put \"127.0.0.1:{}\" into its list `listen`",
-            state.port
-        );
-        return Err(Error::Damaged {
-            path: files.config(),
-            problem,
-        });
+    if config.listen.iter().all(|address| address.port() != state.port) {
+        let problem =
+            format!("it does not listen on this herd's port: put \"127.0.0.1:{}\" into its list `listen`", state.port);
+        return Err(Error::Damaged { path: files.config(), problem });
     }
     Ok(config)
 }
 
 /// Starts the router in the background and waits until it serves.
 pub fn start(files: &Files, state: &State) -> Result<u32> {
-    let executable =
-        std::env::current_exe().map_err(Error::io("find", PathBuf::from("this program")))?;
+    let executable = std::env::current_exe().map_err(Error::io("find", PathBuf::from("this program")))?;
     let path = files.router_log();
-    let open = || {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(Error::io("open", &path))
-    };
+    let open = || OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path));
     let mut command = Command::new(&executable);
     command.arg("router").arg("--config").arg(files.config());
-    command
-        .stdin(Stdio::null())
-        .stdout(open()?)
-        .stderr(open()?)
-        .current_dir(files.dir());
+    command.stdin(Stdio::null()).stdout(open()?).stderr(open()?).current_dir(files.dir());
     // A group of its own: Ctrl-C at the terminal does not reach it.
     command.process_group(0);
-    let mut child = command.spawn().map_err(|source| Error::Spawn {
-        program: executable.clone(),
-        source,
-    })?;
+    let mut child = command.spawn().map_err(|source| Error::Spawn { program: executable.clone(), source })?;
     write_whole(&files.router_pid(), &format!("{}\n", child.id()))?;
 
-    let failed = |reason: String| Error::RouterStart {
-        reason,
-        tail: tail(&path, 12),
-        log: path.clone(),
-    };
+    let failed = |reason: String| Error::RouterStart { reason, tail: tail(&path, 12), log: path.clone() };
     let end = Instant::now() + START_LIMIT;
     loop {
         if let Ok(Some(status)) = child.try_wait() {
@@ -159,10 +123,7 @@ pub fn start(files: &Files, state: &State) -> Result<u32> {
         };
         if Instant::now() > end {
             stop(files, child.id())?;
-            return Err(failed(format!(
-                "it does not serve after {} s{said}",
-                START_LIMIT.as_secs()
-            )));
+            return Err(failed(format!("it does not serve after {} s{said}", START_LIMIT.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -172,10 +133,7 @@ pub fn start(files: &Files, state: &State) -> Result<u32> {
 pub fn stop(files: &Files, pid: u32) -> Result<()> {
     process::signal(pid, Signal::TERM);
     if !process::wait_for_end(pid, STOP_LIMIT) && is_ours(files, pid) {
-        eprintln!(
-            "router: process {pid} does not end within {} s, killing it",
-            STOP_LIMIT.as_secs()
-        );
+        eprintln!("router: process {pid} does not end within {} s, killing it", STOP_LIMIT.as_secs());
         process::signal(pid, Signal::KILL);
         if !process::wait_for_end(pid, STOP_LIMIT) {
             return Err(Error::WillNotDie { pid });
@@ -195,14 +153,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn state() -> State {
-        State {
-            pgherd: String::new(),
-            nodes: 3,
-            port: 6500,
-            shards: 16,
-            made: false,
-            settings: BTreeMap::new(),
-        }
+        State { pgherd: String::new(), nodes: 3, port: 6500, shards: 16, made: false, settings: BTreeMap::new() }
     }
 
     #[test]
@@ -211,22 +162,13 @@ mod tests {
         let files = Files::new(dir.path()).unwrap();
         write_config(&files, &state()).unwrap();
         let config = read_config(&files, &state()).unwrap();
-        assert_eq!(
-            (config.shards, config.home.port, config.home.user.as_str()),
-            (16, 6501, "postgres")
-        );
+        assert_eq!((config.shards, config.home.port, config.home.user.as_str()), (16, 6501, "postgres"));
         let ports: Vec<u16> = config.nodes.iter().map(|node| node.port).collect();
         assert_eq!(ports, [6502, 6503]);
         assert!((6590..6600).contains(&config.metrics.unwrap().port()));
-        let moved = State {
-            port: 7000,
-            ..state()
-        };
+        let moved = State { port: 7000, ..state() };
         let error = read_config(&files, &moved).unwrap_err().to_string();
-        assert!(
-            error.contains("put \"127.0.0.1:7000\" into its list `listen`"),
-            "{error}"
-        );
+        assert!(error.contains("put \"127.0.0.1:7000\" into its list `listen`"), "{error}");
     }
 
     #[test]

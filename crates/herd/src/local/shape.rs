@@ -30,9 +30,7 @@ pub struct Options {
 /// The shape the herd has, or will have.
 pub fn shape(files: &Files, options: &Options) -> Result<State> {
     let numbers = node::numbers_in(files.dir());
-    let has_complete = numbers
-        .iter()
-        .any(|number| files.node(*number).join(MARKER).exists());
+    let has_complete = numbers.iter().any(|number| files.node(*number).join(MARKER).exists());
     let state = match State::load(&files.state())? {
         Some(state) if state.made || has_complete => state,
         None if has_complete => from_markers(files, &numbers, options)?,
@@ -40,28 +38,12 @@ pub fn shape(files: &Files, options: &Options) -> Result<State> {
         _ => return new_shape(options),
     };
     let check = |setting, is: u64, wanted: Option<u64>, hint| match wanted {
-        Some(wanted) if wanted != is => Err(Error::Shape {
-            path: files.dir().to_owned(),
-            setting,
-            is,
-            wanted,
-            hint,
-        }),
+        Some(wanted) if wanted != is => Err(Error::Shape { path: files.dir().to_owned(), setting, is, wanted, hint }),
         _ => Ok(()),
     };
-    check(
-        "nodes",
-        state.nodes.into(),
-        options.nodes.map(u64::from),
-        " (`herd node add` adds a node)",
-    )?;
+    check("nodes", state.nodes.into(), options.nodes.map(u64::from), " (`herd node add` adds a node)")?;
     check("port", state.port.into(), options.port.map(u64::from), "")?;
-    check(
-        "shards",
-        state.shards.into(),
-        options.shards.map(u64::from),
-        " (each table can have its own number)",
-    )?;
+    check("shards", state.shards.into(), options.shards.map(u64::from), " (each table can have its own number)")?;
     Ok(state)
 }
 
@@ -78,28 +60,19 @@ fn new_shape(options: &Options) -> Result<State> {
     let (port, nodes) = (state.port, state.nodes.min(NODES_MAX));
     match port.checked_add(nodes) {
         Some(_) => Ok(state),
-        None => Err(Error::PortRange {
-            port,
-            nodes,
-            max: u16::MAX - nodes,
-        }),
+        None => Err(Error::PortRange { port, nodes, max: u16::MAX - nodes }),
     }
 }
 
 /// A lost herd.json, from what the nodes themselves tell.
 fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<State> {
-    let problem = || {
-        Error::Damaged {
+    let problem = || Error::Damaged {
         path: files.state(),
-        problem: "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir".into(),
-    }
+        problem: "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir"
+            .into(),
     };
-    let markers: Vec<Marker> = numbers
-        .iter()
-        .filter_map(|number| Marker::read(&files.node(*number)))
-        .collect();
-    let complete =
-        markers.len() == numbers.len() && numbers.iter().copied().eq(1..=numbers.len() as u16);
+    let markers: Vec<Marker> = numbers.iter().filter_map(|number| Marker::read(&files.node(*number))).collect();
+    let complete = markers.len() == numbers.len() && numbers.iter().copied().eq(1..=numbers.len() as u16);
     let first = markers.first().filter(|_| complete).ok_or_else(problem)?;
     eprintln!("herd.json is missing: writing it anew, as the nodes tell");
     Ok(State {

@@ -40,30 +40,18 @@ impl State {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io("read", path)(error)),
         };
-        let problem = |problem: String| Error::Damaged {
-            path: path.to_owned(),
-            problem,
-        };
+        let problem = |problem: String| Error::Damaged { path: path.to_owned(), problem };
         let state: State = serde_json::from_str(&text).map_err(|error| {
-            problem(format!(
-                "{error}. Move it away and run `herd up` again: it is made anew from the nodes"
-            ))
+            problem(format!("{error}. Move it away and run `herd up` again: it is made anew from the nodes"))
         })?;
-        if state.nodes == 0
-            || state.nodes > NODES_MAX
-            || state.port.checked_add(state.nodes).is_none()
-        {
-            return Err(problem(format!(
-                "{} nodes from port {} on cannot be",
-                state.nodes, state.port
-            )));
+        if state.nodes == 0 || state.nodes > NODES_MAX || state.port.checked_add(state.nodes).is_none() {
+            return Err(problem(format!("{} nodes from port {} on cannot be", state.nodes, state.port)));
         }
         Ok(Some(state))
     }
 
     pub fn save(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .unwrap_or_else(|error| unreachable!("plain data: {error}"));
+        let text = serde_json::to_string_pretty(self).unwrap_or_else(|error| unreachable!("plain data: {error}"));
         write_whole(path, &(text + "\n"))
     }
 
@@ -82,13 +70,8 @@ impl State {
 
 /// `name=value` of `--set`.
 pub fn parse_setting(text: &str) -> Result<(String, String)> {
-    let bad = |reason: &str| Error::Setting {
-        text: text.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| bad("write name=value"))?;
+    let bad = |reason: &str| Error::Setting { text: text.to_owned(), reason: reason.to_owned() };
+    let (name, value) = text.split_once('=').ok_or_else(|| bad("write name=value"))?;
     let name = name.trim().to_ascii_lowercase();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     if name.is_empty() || !name.chars().all(plain) {
@@ -98,13 +81,8 @@ pub fn parse_setting(text: &str) -> Result<(String, String)> {
         return Err(bad("a value is one line"));
     }
     // What `herd up` relies on to find and reach the nodes it started.
-    const FIXED: [&str; 5] = [
-        "port",
-        "listen_addresses",
-        "data_directory",
-        "external_pid_file",
-        "unix_socket_directories",
-    ];
+    const FIXED: [&str; 5] =
+        ["port", "listen_addresses", "data_directory", "external_pid_file", "unix_socket_directories"];
     if FIXED.contains(&name.as_str()) {
         return Err(bad("`herd up` decides this setting itself"));
     }
@@ -121,14 +99,7 @@ mod tests {
         let path = dir.path().join("herd.json");
         assert_eq!(State::load(&path).unwrap(), None);
         let settings = BTreeMap::from([("synchronous_commit".to_owned(), "off".to_owned())]);
-        let state = State {
-            pgherd: "0.1.0".to_owned(),
-            nodes: 3,
-            port: 6500,
-            shards: 8,
-            made: true,
-            settings,
-        };
+        let state = State { pgherd: "0.1.0".to_owned(), nodes: 3, port: 6500, shards: 8, made: true, settings };
         state.save(&path).unwrap();
         assert_eq!(State::load(&path).unwrap().as_ref(), Some(&state));
         assert_eq!(state.node_port(3), 6503);
@@ -139,11 +110,7 @@ mod tests {
     fn a_damaged_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("herd.json");
-        for text in [
-            "",
-            "{\"nodes\":2",
-            "{\"pgherd\":\"1\",\"nodes\":0,\"port\":6500,\"shards\":1,\"made\":true}",
-        ] {
+        for text in ["", "{\"nodes\":2", "{\"pgherd\":\"1\",\"nodes\":0,\"port\":6500,\"shards\":1,\"made\":true}"] {
             fs::write(&path, text).unwrap();
             let error = State::load(&path).unwrap_err().to_string();
             assert!(error.contains("herd.json is damaged"), "{error}");
@@ -153,19 +120,10 @@ mod tests {
     #[test]
     fn settings() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(
-            parse_setting("Work_Mem=64MB").unwrap(),
-            pair("work_mem", "64MB")
-        );
+        assert_eq!(parse_setting("Work_Mem=64MB").unwrap(), pair("work_mem", "64MB"));
         assert_eq!(parse_setting("a.b=x=y").unwrap(), pair("a.b", "x=y"));
         for bad in ["fsync", "=1", "a b=1", "a=1\nb=2", "port=1"] {
-            assert!(
-                parse_setting(bad)
-                    .unwrap_err()
-                    .to_string()
-                    .starts_with("--set"),
-                "{bad}"
-            );
+            assert!(parse_setting(bad).unwrap_err().to_string().starts_with("--set"), "{bad}");
         }
     }
 }

@@ -48,9 +48,7 @@ pub struct NodeStatus {
 /// Looks at the herd in `dir`.
 pub fn status(dir: &Path) -> Result<Status> {
     let files = Files::new(dir)?;
-    let state = State::load(&files.state())?.ok_or_else(|| Error::NoHerd {
-        path: files.dir().to_owned(),
-    })?;
+    let state = State::load(&files.state())?.ok_or_else(|| Error::NoHerd { path: files.dir().to_owned() })?;
     let router_pid = router_process::pid(&files);
     let router = RouterStatus {
         // Another program on the router's port may answer as well.
@@ -62,10 +60,7 @@ pub fn status(dir: &Path) -> Result<Status> {
             .and_then(|config| config.metrics)
             .map(|address| address.to_string()),
     };
-    let nodes: Vec<NodeStatus> = state
-        .numbers()
-        .map(|number| node(Node::of(&files, &state, number)))
-        .collect();
+    let nodes: Vec<NodeStatus> = state.numbers().map(|number| node(Node::of(&files, &state, number))).collect();
     Ok(Status {
         up: router.up && nodes.iter().all(|node| node.up),
         url: state.url(),
@@ -80,64 +75,31 @@ fn node(node: Node) -> NodeStatus {
     let pid = node.pid();
     // Users other than its owner cannot look into a data directory; then the port alone has to tell.
     let may_look = std::fs::read_dir(&node.data).is_ok();
-    let answer = if pid.is_some() || !may_look {
-        probe(node.port)
-    } else {
-        Answer::Nothing
-    };
+    let answer = if pid.is_some() || !may_look { probe(node.port) } else { Answer::Nothing };
     let up = answer.is_ready();
     let version = match answer {
         Answer::Ready { version } => version,
         _ => None,
     };
-    NodeStatus {
-        name: node.name,
-        up,
-        pid,
-        port: node.port,
-        version,
-        data: node.data,
-    }
+    NodeStatus { name: node.name, up, pid, port: node.port, version, data: node.data }
 }
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let word = |up| if up { "up" } else { "down" };
         let pid = |pid: Option<u32>| pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        writeln!(
-            f,
-            "{:<8} {:<5} {:>6} {:>8}  details",
-            "", "state", "port", "pid"
-        )?;
+        writeln!(f, "{:<8} {:<5} {:>6} {:>8}  details", "", "state", "port", "pid")?;
         let metrics = self
             .router
             .metrics
             .as_ref()
-            .map_or_else(String::new, |address| {
-                format!("  metrics http://{address}/metrics")
-            });
+            .map_or_else(String::new, |address| format!("  metrics http://{address}/metrics"));
         let r = &self.router;
-        writeln!(
-            f,
-            "{:<8} {:<5} {:>6} {:>8}  {}{metrics}",
-            "router",
-            word(r.up),
-            r.port,
-            pid(r.pid),
-            self.url
-        )?;
+        writeln!(f, "{:<8} {:<5} {:>6} {:>8}  {}{metrics}", "router", word(r.up), r.port, pid(r.pid), self.url)?;
         for node in &self.nodes {
-            let version = node
-                .version
-                .as_ref()
-                .map_or_else(String::new, |v| format!("PostgreSQL {v}  "));
-            let (name, state, port, data) =
-                (&node.name, word(node.up), node.port, node.data.display());
-            writeln!(
-                f,
-                "{name:<8} {state:<5} {port:>6} {:>8}  {version}{data}",
-                pid(node.pid)
-            )?;
+            let version = node.version.as_ref().map_or_else(String::new, |v| format!("PostgreSQL {v}  "));
+            let (name, state, port, data) = (&node.name, word(node.up), node.port, node.data.display());
+            writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {version}{data}", pid(node.pid))?;
         }
         Ok(())
     }

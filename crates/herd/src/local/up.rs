@@ -22,11 +22,7 @@ use super::{node_make, process, reach, router_process};
 
 /// Makes, repairs and starts; returns the URL when the herd serves.
 pub fn up(options: &Options) -> Result<String> {
-    let given = options
-        .settings
-        .iter()
-        .map(|text| parse_setting(text))
-        .collect::<Result<BTreeMap<_, _>>>()?;
+    let given = options.settings.iter().map(|text| parse_setting(text)).collect::<Result<BTreeMap<_, _>>>()?;
     let files = Files::new(&options.dir)?;
     files.create()?;
     let files = Files::new(files.dir())?;
@@ -34,10 +30,7 @@ pub fn up(options: &Options) -> Result<String> {
 
     let mut state = shape(&files, options)?;
     state.settings.extend(given);
-    let nodes: Vec<Node> = state
-        .numbers()
-        .map(|number| Node::of(&files, &state, number))
-        .collect();
+    let nodes: Vec<Node> = state.numbers().map(|number| Node::of(&files, &state, number)).collect();
     let missing = check_conditions(&state, &nodes)?;
 
     let router = router_process::pid(&files);
@@ -54,10 +47,7 @@ pub fn up(options: &Options) -> Result<String> {
     }
 
     // Made ones have a real path by now.
-    let nodes: Vec<Node> = state
-        .numbers()
-        .map(|number| Node::of(&files, &state, number))
-        .collect();
+    let nodes: Vec<Node> = state.numbers().map(|number| Node::of(&files, &state, number)).collect();
     let started = start_nodes(&nodes, &binaries, &state)?;
     let started = start_router(&files, &state, router)? || started;
     if !started {
@@ -78,10 +68,7 @@ fn check_conditions(state: &State, nodes: &[Node]) -> Result<Vec<Node>> {
             }
             Condition::Absent | Condition::HalfMade => missing.push(node.clone()),
             Condition::Unmarked => {
-                return Err(Error::Unmarked {
-                    path,
-                    marker: MARKER,
-                });
+                return Err(Error::Unmarked { path, marker: MARKER });
             }
             Condition::Foreign => return Err(Error::NotANode { path }),
         }
@@ -91,43 +78,24 @@ fn check_conditions(state: &State, nodes: &[Node]) -> Result<Vec<Node>> {
 
 fn check_ports(files: &Files, state: &State, nodes: &[Node], router_runs: bool) -> Result<()> {
     let router = (!router_runs).then(|| ("the router".to_owned(), state.port));
-    let stopped = nodes
-        .iter()
-        .filter(|node| node.pid().is_none())
-        .map(|node| (node.name.clone(), node.port));
+    let stopped = nodes.iter().filter(|node| node.pid().is_none()).map(|node| (node.name.clone(), node.port));
     for (user, port) in router.into_iter().chain(stopped) {
         if !process::port_is_free(port) {
             let remedy = match state.made {
                 true => "stop that process; a herd keeps its ports".to_owned(),
-                false => format!(
-                    "choose others with --port (the herd uses that port and the {} after it)",
-                    state.nodes
-                ),
+                false => {
+                    format!("choose others with --port (the herd uses that port and the {} after it)", state.nodes)
+                }
             };
-            return Err(Error::PortInUse {
-                port,
-                owner: process::port_owner(port),
-                user,
-                remedy,
-            });
+            return Err(Error::PortInUse { port, owner: process::port_owner(port), user, remedy });
         }
     }
     if state.made && !router_runs && files.config().exists() {
-        let metrics = router_process::read_config(files, state)?
-            .metrics
-            .map(|address| address.port());
+        let metrics = router_process::read_config(files, state)?.metrics.map(|address| address.port());
         if let Some(port) = metrics.filter(|port| *port != 0 && !process::port_is_free(*port)) {
-            let remedy = format!(
-                "stop that process, or change `metrics` in {}",
-                files.config().display()
-            );
+            let remedy = format!("stop that process, or change `metrics` in {}", files.config().display());
             let owner = process::port_owner(port);
-            return Err(Error::PortInUse {
-                port,
-                owner,
-                user: "the metrics page".to_owned(),
-                remedy,
-            });
+            return Err(Error::PortInUse { port, owner, user: "the metrics page".to_owned(), remedy });
         }
     }
     Ok(())
@@ -135,9 +103,7 @@ fn check_ports(files: &Files, state: &State, nodes: &[Node], router_runs: bool) 
 
 /// The PostgreSQL for this herd, where the user who runs it can reach it.
 fn find_binaries(nodes: &[Node], missing: &[Node]) -> Result<Binaries> {
-    let made = nodes
-        .iter()
-        .find(|node| missing.iter().all(|other| other.number != node.number));
+    let made = nodes.iter().find(|node| missing.iter().all(|other| other.number != node.number));
     let major = made.map(Node::major).transpose()?;
     let account: Option<Account> = match made {
         Some(node) => account::owner_of(&node.data)?,
@@ -149,45 +115,25 @@ fn find_binaries(nodes: &[Node], missing: &[Node]) -> Result<Binaries> {
 fn make_nodes(missing: &[Node], files: &Files, binaries: &Binaries, state: &State) -> Result<()> {
     if let Some(first) = missing.first() {
         let last = &missing[missing.len() - 1].name;
-        let names = if missing.len() == 1 {
-            first.name.clone()
-        } else {
-            format!("{} to {last}", first.name)
-        };
-        eprintln!(
-            "{names}: making PostgreSQL {} data directories in {}",
-            binaries.version,
-            files.dir().display()
-        );
+        let names = if missing.len() == 1 { first.name.clone() } else { format!("{} to {last}", first.name) };
+        eprintln!("{names}: making PostgreSQL {} data directories in {}", binaries.version, files.dir().display());
     }
-    in_parallel(missing, |node| {
-        node_make::make(node, files, binaries, &state.settings).map(drop)
-    })
+    in_parallel(missing, |node| node_make::make(node, files, binaries, &state.settings).map(drop))
 }
 
 /// True: at least one was started.
 fn start_nodes(nodes: &[Node], binaries: &Binaries, state: &State) -> Result<bool> {
-    let stopped: Vec<Node> = nodes
-        .iter()
-        .filter(|node| node.pid().is_none())
-        .cloned()
-        .collect();
+    let stopped: Vec<Node> = nodes.iter().filter(|node| node.pid().is_none()).cloned().collect();
     for node in nodes {
         let changed = node_make::write_settings(node, &state.settings)?;
         if changed && node.pid().is_some() {
             node.reload(binaries)?;
-            eprintln!(
-                "{}: settings reloaded; some take effect only after `herd down` and `herd up`",
-                node.name
-            );
+            eprintln!("{}: settings reloaded; some take effect only after `herd down` and `herd up`", node.name);
         }
     }
     in_parallel(&stopped, |node| {
         if node.has_crashed() {
-            eprintln!(
-                "{}: was not stopped properly; starting it, PostgreSQL recovers from its log",
-                node.name
-            );
+            eprintln!("{}: was not stopped properly; starting it, PostgreSQL recovers from its log", node.name);
         }
         node.start(binaries)?;
         eprintln!("{}: ready on port {}", node.name, node.port);
@@ -220,18 +166,12 @@ fn start_router(files: &Files, state: &State, running: Option<u32>) -> Result<bo
 /// Does the same for several nodes at once; the first error, in the nodes' order, when all are done.
 pub(super) fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = nodes
-            .iter()
-            .map(|node| scope.spawn(|| work(node)))
-            .collect();
+        let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(|| work(node))).collect();
         let mut results = threads.into_iter().map(|thread| match thread.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        let first = results
-            .by_ref()
-            .find(|result| result.is_err())
-            .unwrap_or(Ok(()));
+        let first = results.by_ref().find(|result| result.is_err()).unwrap_or(Ok(()));
         results.for_each(drop);
         first
     })

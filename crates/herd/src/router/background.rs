@@ -2,6 +2,7 @@
 //! transactions whose router died.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ async fn listen(router: Arc<Router>) {
 
 async fn listen_once(router: &Router) -> Result<(), exec::ExecError> {
     let herd = &router.herd;
-    let mut conn = Conn::connect(&herd.config.home, &herd.config.admin, &exec::ADMIN_STARTUP, herd.config.connect_timeout).await?;
+    let mut conn =
+        Conn::connect(&herd.config.home, &herd.config.admin, &exec::ADMIN_STARTUP, herd.config.connect_timeout).await?;
     conn.simple(&format!("LISTEN {}", catalog::schema::EPOCH_CHANNEL)).await?;
     // What changed before we listened.
     let rows = conn.simple("SELECT epoch FROM herd.epoch").await?;
@@ -52,15 +54,19 @@ async fn recover(router: Arc<Router>) {
         let snapshot = router.herd.epoch.load().snapshot.clone();
         conns.retain(|node, conn| !conn.is_broken() && snapshot.node(*node).is_some());
         for node in &snapshot.nodes {
-            if !conns.contains_key(&node.id)
+            if let Entry::Vacant(place) = conns.entry(node.id)
                 && let Ok(conn) = router.herd.admin(&snapshot, node.id).await
             {
-                conns.insert(node.id, conn);
+                place.insert(conn);
             }
         }
         match txn::recover::recover(&snapshot.herd_id, &mut conns).await {
             Ok(done) if done.committed + done.rolled_back > 0 => {
-                tracing::info!(committed = done.committed, rolled_back = done.rolled_back, "recovered prepared transactions");
+                tracing::info!(
+                    committed = done.committed,
+                    rolled_back = done.rolled_back,
+                    "recovered prepared transactions"
+                );
             }
             Ok(_) => {}
             Err(e) => {

@@ -21,17 +21,27 @@ pub async fn home(conn: &mut Conn, home: &NodeConfig) -> Result<String, RouterEr
 }
 
 /// Registers nodes of the configuration that the catalog does not know; only a herd without tables gets them this way.
-pub async fn nodes(home: &mut Conn, id: &str, mut snapshot: Snapshot, config: &Config) -> Result<Snapshot, RouterError> {
+pub async fn nodes(
+    home: &mut Conn,
+    id: &str,
+    mut snapshot: Snapshot,
+    config: &Config,
+) -> Result<Snapshot, RouterError> {
     for node in &config.nodes {
         if snapshot.nodes.iter().any(|n| n.host == node.host && n.port == node.port && n.database == node.dbname) {
             continue;
         }
         let spread = snapshot.relations.values().any(|r| r.distribution().is_some() || r.is_reference());
         if spread {
-            tracing::warn!(host = node.host, port = node.port, "a node of the configuration is not in the herd: add it with citus_add_node()");
+            tracing::warn!(
+                host = node.host,
+                port = node.port,
+                "a node of the configuration is not in the herd: add it with citus_add_node()"
+            );
             continue;
         }
-        let mut conn = Conn::connect(&target(node), &login(node), &exec::ADMIN_STARTUP, Duration::from_secs(10)).await?;
+        let mut conn =
+            Conn::connect(&target(node), &login(node), &exec::ADMIN_STARTUP, Duration::from_secs(10)).await?;
         conn.simple(&catalog::bootstrap_node_sql(id)).await?;
         let name = format!("node{}", snapshot.nodes.len() + 1);
         warn_without_prepared_transactions(&mut conn, &name).await?;
@@ -58,7 +68,10 @@ pub async fn nodes(home: &mut Conn, id: &str, mut snapshot: Snapshot, config: &C
 async fn warn_without_prepared_transactions(conn: &mut Conn, name: &str) -> Result<(), RouterError> {
     let rows = conn.simple("SHOW max_prepared_transactions").await?;
     if rows.first().and_then(|r| r[0].as_deref()) == Some("0") {
-        tracing::warn!(node = name, "max_prepared_transactions is 0: transactions that write to several nodes will be refused; set it and restart the node");
+        tracing::warn!(
+            node = name,
+            "max_prepared_transactions is 0: transactions that write to several nodes will be refused; set it and restart the node"
+        );
     }
     Ok(())
 }

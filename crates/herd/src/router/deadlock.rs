@@ -4,6 +4,7 @@
 //! connections waits. A circle over sessions is broken by cancelling the one whose transaction began last.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,11 +32,10 @@ pub async fn watch(router: Arc<Router>) {
         let mut edges: Vec<(Backend, Backend)> = Vec::new();
         let mut began: HashMap<Backend, f64> = HashMap::new();
         for node in &snapshot.nodes {
-            if !conns.contains_key(&node.id) {
-                match router.herd.admin(&snapshot, node.id).await {
-                    Ok(conn) => conns.insert(node.id, conn),
-                    Err(_) => continue,
-                };
+            if let Entry::Vacant(place) = conns.entry(node.id)
+                && let Ok(conn) = router.herd.admin(&snapshot, node.id).await
+            {
+                place.insert(conn);
             }
             let Some(conn) = conns.get_mut(&node.id) else { continue };
             let sql = "SELECT a.pid, b, extract(epoch FROM a.xact_start) FROM pg_catalog.pg_stat_activity a, unnest(pg_catalog.pg_blocking_pids(a.pid)) b WHERE a.wait_event_type = 'Lock'";
@@ -77,9 +77,14 @@ fn victims(owners: &HashMap<Backend, i32>, edges: &[(Backend, Backend)], began: 
     for session in waits.keys() {
         if let Some(circle) = circle_from(*session, &waits) {
             // A circle within one node is that node's own to find.
-            let over: std::collections::HashSet<i32> =
-                circle.iter().zip(circle.iter().cycle().skip(1)).filter_map(|(a, b)| nodes.get(&(*a, *b)).copied()).collect();
-            let youngest = circle.iter().max_by(|a, b| start.get(a).unwrap_or(&0.0).total_cmp(start.get(b).unwrap_or(&0.0)).then(a.cmp(b)));
+            let over: std::collections::HashSet<i32> = circle
+                .iter()
+                .zip(circle.iter().cycle().skip(1))
+                .filter_map(|(a, b)| nodes.get(&(*a, *b)).copied())
+                .collect();
+            let youngest = circle
+                .iter()
+                .max_by(|a, b| start.get(a).unwrap_or(&0.0).total_cmp(start.get(b).unwrap_or(&0.0)).then(a.cmp(b)));
             if let (true, Some(v)) = (over.len() > 1, youngest)
                 && !victims.contains(v)
             {

@@ -34,7 +34,10 @@ async fn answer(mut stream: TcpStream, router: &Router) -> std::io::Result<()> {
         true => ("200 OK", page(router)),
         false => ("404 Not Found", "the metrics are at /metrics\n".to_string()),
     };
-    let head = format!("HTTP/1.0 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.0 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await
@@ -42,10 +45,16 @@ async fn answer(mut stream: TcpStream, router: &Router) -> std::io::Result<()> {
 
 fn page(router: &Router) -> String {
     let mut out = router.metrics.render();
-    out.push_str("# HELP herd_pool_connections Connections to nodes, by node and user.\n# TYPE herd_pool_connections gauge\n");
+    out.push_str(
+        "# HELP herd_pool_connections Connections to nodes, by node and user.\n# TYPE herd_pool_connections gauge\n",
+    );
     for s in router.herd.pools.stats() {
         for (state, n) in [("open", s.open), ("idle", s.idle), ("waiting", s.waiting), ("max", s.max)] {
-            out.push_str(&format!("herd_pool_connections{{node=\"{}\",user=\"{}\",state=\"{state}\"}} {n}\n", s.target, escape(&s.user)));
+            out.push_str(&format!(
+                "herd_pool_connections{{node=\"{}\",user=\"{}\",state=\"{state}\"}} {n}\n",
+                s.target,
+                escape(&s.user)
+            ));
         }
     }
     out.push_str(&format!("# HELP herd_catalog_epoch Epoch of the catalog in use.\n# TYPE herd_catalog_epoch gauge\nherd_catalog_epoch {}\n", router.herd.epoch.load().snapshot.epoch));

@@ -10,10 +10,7 @@ fn a_half_made_node_is_made_anew() {
     // What initdb leaves when it is killed early.
     fs::create_dir_all(place.file("node1/global")).unwrap();
     fs::write(place.file("node1/PG_VERSION"), "18\n").unwrap();
-    place
-        .up()
-        .said("node1: removing a half-made data directory")
-        .said("router: ready");
+    place.up().said("node1: removing a half-made data directory").said("router: ready");
     assert_eq!(place.on_node(1, "select 1"), "1");
 }
 
@@ -23,11 +20,7 @@ fn an_interrupted_up_is_finished_by_the_next() {
     let port = place.port.to_string();
     let mut up = place.command("up", &["--port", &port]).spawn().unwrap();
     while !place.file("node2/PG_VERSION").exists() {
-        assert_eq!(
-            up.try_wait().unwrap(),
-            None,
-            "it ended before it could be killed"
-        );
+        assert_eq!(up.try_wait().unwrap(), None, "it ended before it could be killed");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     kill_9(up.id().into());
@@ -45,8 +38,7 @@ fn running_in(place: &Place, program: &str) -> bool {
     fs::read_dir("/proc").unwrap().flatten().any(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
-        line.contains(&dir)
-            && (line.contains(program) || line.contains("--boot") || line.contains("--single"))
+        line.contains(&dir) && (line.contains(program) || line.contains("--boot") || line.contains("--single"))
     })
 }
 
@@ -60,8 +52,7 @@ fn a_backend_that_outlives_its_postmaster_is_ended_first() {
     let busy = "select count(*) from generate_series(1, 100000000000)";
     let mut client = place.command("psql", &["-p", &port, "-Xc", busy]);
     let mut client = client.stderr(std::process::Stdio::null()).spawn().unwrap();
-    let running =
-        "select count(*) from pg_stat_activity where query like 'select count(*) from generate%'";
+    let running = "select count(*) from pg_stat_activity where query like 'select count(*) from generate%'";
     while place.on_node(1, running) != "1" {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
@@ -85,26 +76,13 @@ fn stale_pid_files_of_other_programs_are_not_believed() {
         sleeper.uid(fs::metadata(place.file("node1")).unwrap().uid());
     }
     let mut sleeper = sleeper.arg("1000").spawn().unwrap();
-    fs::write(
-        place.file("node1/postmaster.pid"),
-        format!("{}\n/x\n1\n1\n", sleeper.id()),
-    )
-    .unwrap();
+    fs::write(place.file("node1/postmaster.pid"), format!("{}\n/x\n1\n1\n", sleeper.id())).unwrap();
     fs::write(place.file("router.pid"), sleeper.id().to_string()).unwrap();
     assert_eq!(place.status()["up"], false);
-    place
-        .run("down", &[])
-        .said("nothing of this herd is running");
-    place
-        .run("up", &[])
-        .said("node1: removing a stale postmaster.pid")
-        .said("router: router.pid is stale");
+    place.run("down", &[]).said("nothing of this herd is running");
+    place.run("up", &[]).said("node1: removing a stale postmaster.pid").said("router: router.pid is stale");
     assert_eq!(place.on_node(1, "select count(*) from kept"), "1");
-    assert_eq!(
-        sleeper.try_wait().unwrap(),
-        None,
-        "the other program was left alone"
-    );
+    assert_eq!(sleeper.try_wait().unwrap(), None, "the other program was left alone");
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
 }
@@ -115,9 +93,7 @@ fn data_without_a_marker_is_left_untouched() {
     place.up().said("ready");
     place.run("down", &[]).said("stopped");
     fs::remove_file(place.file("node2/herd.made")).unwrap();
-    place
-        .run("up", &[])
-        .failed("has held a running PostgreSQL but lacks the file herd.made");
+    place.run("up", &[]).failed("has held a running PostgreSQL but lacks the file herd.made");
     assert!(place.file("node2/base").is_dir());
     fs::write(place.file("node2/herd.made"), "").unwrap();
     place.run("up", &[]).said("router: ready");
@@ -131,14 +107,8 @@ fn lost_files_are_written_anew_but_a_lost_node_is_told() {
     place.run("down", &[]).said("stopped");
     fs::remove_file(place.file("herd.json")).unwrap();
     fs::remove_file(place.file("herd.toml")).unwrap();
-    place
-        .run("up", &[])
-        .said("herd.json is missing")
-        .said("herd.toml is missing");
-    assert_eq!(
-        (&place.status()["up"], &place.status()["url"]),
-        (&true.into(), &place.url().into())
-    );
+    place.run("up", &[]).said("herd.json is missing").said("herd.toml is missing");
+    assert_eq!((&place.status()["up"], &place.status()["url"]), (&true.into(), &place.url().into()));
     assert_ne!(place.status()["router"]["pid"], router);
 
     // The router still runs: it is found without its pid file.
@@ -147,13 +117,8 @@ fn lost_files_are_written_anew_but_a_lost_node_is_told() {
     place.run("down", &[]).said("router: stopped");
 
     fs::rename(place.file("node2"), place.root().join("elsewhere")).unwrap();
-    place
-        .run("up", &[])
-        .failed("the data of a node of this herd, is gone");
-    assert!(
-        !place.file("node2").exists(),
-        "an empty node in its place would hide the loss"
-    );
+    place.run("up", &[]).failed("the data of a node of this herd, is gone");
+    assert!(!place.file("node2").exists(), "an empty node in its place would hide the loss");
     fs::rename(place.root().join("elsewhere"), place.file("node2")).unwrap();
     place.run("up", &[]).said("router: ready");
 }
@@ -167,13 +132,8 @@ fn root_in_a_closed_folder_keeps_the_data_where_postgres_can_go() {
     let place = Place::new();
     fs::set_permissions(place.root(), fs::Permissions::from_mode(0o700)).unwrap();
     let port = place.port.to_string();
-    place
-        .run("up", &["--nodes", "1", "--port", &port])
-        .said("its data is kept in /var/lib/pgherd/");
-    assert_eq!(
-        place.on_node(1, "create table kept as select 7 as x; select x from kept"),
-        "SELECT 1\n7"
-    );
+    place.run("up", &["--nodes", "1", "--port", &port]).said("its data is kept in /var/lib/pgherd/");
+    assert_eq!(place.on_node(1, "create table kept as select 7 as x; select x from kept"), "SELECT 1\n7");
     let data = place.file("node1").canonicalize().unwrap();
     place.run("down", &[]).said("stopped");
     place.run("up", &[]).said("ready");

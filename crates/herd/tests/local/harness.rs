@@ -24,14 +24,8 @@ pub struct Answer {
 impl Place {
     pub fn new() -> Place {
         // PostgreSQL may run as another user, who must be able to get here.
-        let root = tempfile::Builder::new()
-            .permissions(PermissionsExt::from_mode(0o755))
-            .tempdir()
-            .unwrap();
-        Place {
-            root,
-            port: free_ports(),
-        }
+        let root = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+        Place { root, port: free_ports() }
     }
 
     pub fn root(&self) -> &Path {
@@ -49,10 +43,7 @@ impl Place {
 
     pub fn command(&self, command: &str, arguments: &[&str]) -> Command {
         let mut herd = Command::new(env!("CARGO_BIN_EXE_herd"));
-        herd.arg(command)
-            .arg("--dir")
-            .arg(self.dir())
-            .args(arguments);
+        herd.arg(command).arg("--dir").arg(self.dir()).args(arguments);
         herd
     }
 
@@ -98,22 +89,14 @@ impl Drop for Place {
 impl Answer {
     pub fn of(output: Output) -> Answer {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Answer {
-            ok: output.status.success(),
-            out: text(&output.stdout),
-            err: text(&output.stderr),
-        }
+        Answer { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
     }
 
     /// It went well and said this on standard error.
     #[track_caller]
     pub fn said(&self, expected: &str) -> &Answer {
         assert!(self.ok, "failed: {}", self.err);
-        assert!(
-            self.err.contains(expected),
-            "not {expected:?} but {}",
-            self.err
-        );
+        assert!(self.err.contains(expected), "not {expected:?} but {}", self.err);
         self
     }
 
@@ -121,21 +104,13 @@ impl Answer {
     #[track_caller]
     pub fn failed(&self, expected: &str) -> &Answer {
         assert!(!self.ok, "succeeded: {}", self.err);
-        assert!(
-            self.err.contains(expected),
-            "not {expected:?} but {}",
-            self.err
-        );
+        assert!(self.err.contains(expected), "not {expected:?} but {}", self.err);
         self
     }
 }
 
 pub fn kill_9(pid: u64) {
-    let status = Command::new("kill")
-        .arg("-9")
-        .arg(pid.to_string())
-        .status()
-        .unwrap();
+    let status = Command::new("kill").arg("-9").arg(pid.to_string()).status().unwrap();
     assert!(status.success());
     let stat = format!("/proc/{pid}/stat");
     while std::fs::read_to_string(&stat).is_ok_and(|text| !text.contains(") Z")) {

@@ -9,11 +9,7 @@ impl Numeric {
     pub(crate) fn parse(text: &str) -> Result<Numeric, KeyError> {
         // A huge exponent is reported as such even when something else follows it: malformed texts with one are left to the server.
         let invalid = || {
-            if text.contains(['e', 'E']) {
-                KeyError::NeedsServer
-            } else {
-                KeyError::invalid("numeric", text)
-            }
+            if text.contains(['e', 'E']) { KeyError::NeedsServer } else { KeyError::invalid("numeric", text) }
         };
         let trimmed = trim_space(text);
         let (negative, body) = match trimmed.as_bytes() {
@@ -29,21 +25,11 @@ impl Numeric {
         }
         if let [b'0', b'x' | b'X' | b'o' | b'O' | b'b' | b'B', ..] = body.as_bytes() {
             let absolute = crate::integer::parse_prefixed(body).ok_or(KeyError::NeedsServer)?;
-            return Ok(Numeric::from_integer(if negative {
-                -absolute
-            } else {
-                absolute
-            }));
+            return Ok(Numeric::from_integer(if negative { -absolute } else { absolute }));
         }
         let parsed = Decimal::parse(body.as_bytes()).ok_or_else(invalid)?;
         let scale = parsed.scale()?;
-        Finite::from_decimals(
-            negative,
-            &parsed.decimals,
-            parsed.point + parsed.exponent,
-            scale,
-        )
-        .map(Numeric::Finite)
+        Finite::from_decimals(negative, &parsed.decimals, parsed.point + parsed.exponent, scale).map(Numeric::Finite)
     }
 
     /// `numeric_out`.
@@ -61,15 +47,8 @@ impl Numeric {
                 .and_then(|index| decimals.get(index))
                 .map_or('0', |digit| (b'0' + digit) as char)
         };
-        let mut text = if finite.negative {
-            "-".to_owned()
-        } else {
-            String::new()
-        };
-        let first = decimals
-            .iter()
-            .position(|digit| *digit != 0)
-            .map_or(point, |first| first as i64);
+        let mut text = if finite.negative { "-".to_owned() } else { String::new() };
+        let first = decimals.iter().position(|digit| *digit != 0).map_or(point, |first| first as i64);
         let first = if first >= point { point - 1 } else { first };
         text.extend((first..point).map(at));
         if finite.scale > 0 {
@@ -119,11 +98,7 @@ impl Decimal {
             _ => return None,
         };
         let point = point.unwrap_or(decimals.len() as i64);
-        Some(Decimal {
-            decimals,
-            point,
-            exponent,
-        })
+        Some(Decimal { decimals, point, exponent })
     }
 
     /// Decimals to show: those written, shifted by the exponent.

@@ -9,15 +9,8 @@ pub struct Random(u64);
 
 impl Random {
     pub fn new(what: &str) -> Random {
-        let now = || {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(1, |time| time.as_nanos() as u64)
-        };
-        let seed = std::env::var("KEY_TEST_SEED")
-            .ok()
-            .and_then(|seed| seed.parse().ok())
-            .unwrap_or_else(now);
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
+        let seed = std::env::var("KEY_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(now);
         println!("{what}: KEY_TEST_SEED={seed}");
         Random(seed)
     }
@@ -55,16 +48,7 @@ impl Random {
 
     fn digits(&mut self, max: u64) -> String {
         let len = 1 + self.below(max);
-        (0..len)
-            .map(|_| {
-                (b'0'
-                    + if self.chance(30) {
-                        0
-                    } else {
-                        self.below(10) as u8
-                    }) as char
-            })
-            .collect()
+        (0..len).map(|_| (b'0' + if self.chance(30) { 0 } else { self.below(10) as u8 }) as char).collect()
     }
 
     fn hex(&mut self, len: usize) -> String {
@@ -72,10 +56,7 @@ impl Random {
     }
 
     pub fn string(&mut self, max: u64) -> String {
-        let alphabet = [
-            "a", "b", "Z", "0", " ", "  ", "\\", "\"", "'", "{", ",", "\n", "\t", "ä", "€", "😀",
-            "%", "_",
-        ];
+        let alphabet = ["a", "b", "Z", "0", " ", "  ", "\\", "\"", "'", "{", ",", "\n", "\t", "ä", "€", "😀", "%", "_"];
         let len = self.below(max + 1);
         let mut text: String = (0..len).map(|_| self.pick(&alphabet)).collect();
         if self.chance(20) {
@@ -85,12 +66,7 @@ impl Random {
     }
 
     fn date(&mut self) -> String {
-        format!(
-            "{:04}-{:02}-{:02}",
-            1 + self.below(9999),
-            1 + self.below(12),
-            1 + self.below(28)
-        )
+        format!("{:04}-{:02}-{:02}", 1 + self.below(9999), 1 + self.below(12), 1 + self.below(28))
     }
 
     fn time(&mut self) -> String {
@@ -109,28 +85,14 @@ impl Random {
         let sign = self.pick(&["+", "-"]);
         match self.below(3) {
             0 => format!("{sign}{:02}", self.below(14)),
-            1 => format!(
-                "{sign}{:02}:{:02}",
-                self.below(14),
-                self.pick(&["00", "30", "45"])
-            ),
+            1 => format!("{sign}{:02}:{:02}", self.below(14), self.pick(&["00", "30", "45"])),
             _ => "Z".to_owned(),
         }
     }
 
     fn numeric(&mut self) -> String {
         if self.chance(5) {
-            return self
-                .pick(&[
-                    "NaN",
-                    "Infinity",
-                    "-Infinity",
-                    "0",
-                    "-0.00",
-                    "1e300",
-                    "1e-300",
-                ])
-                .to_owned();
+            return self.pick(&["NaN", "Infinity", "-Infinity", "0", "-0.00", "1e300", "1e-300"]).to_owned();
         }
         let mut text = self.pick(&["", "", "-", "+"]).to_owned();
         text.push_str(&self.digits(25));
@@ -146,24 +108,14 @@ impl Random {
 
     fn float(&mut self, single: bool) -> String {
         if self.chance(8) {
-            return self
-                .pick(&["NaN", "Infinity", "-inf", "0", "-0", "1", "16777216"])
-                .to_owned();
+            return self.pick(&["NaN", "Infinity", "-inf", "0", "-0", "1", "16777216"]).to_owned();
         }
         if single {
             let value = f32::from_bits(self.next() as u32);
-            return if value.is_finite() {
-                format!("{value:e}")
-            } else {
-                "1.5".to_owned()
-            };
+            return if value.is_finite() { format!("{value:e}") } else { "1.5".to_owned() };
         }
         let value = f64::from_bits(self.next());
-        if value.is_finite() {
-            format!("{value:e}")
-        } else {
-            "-2.5".to_owned()
-        }
+        if value.is_finite() { format!("{value:e}") } else { "-2.5".to_owned() }
     }
 
     fn address(&mut self, cidr: bool) -> String {
@@ -172,11 +124,7 @@ impl Random {
         // A cidr has no bits right of its mask: whole groups are kept, the others are zero.
         let kept = if cidr { self.below(groups + 1) } else { groups };
         let group = |random: &mut Random, index: u64| {
-            if index < kept {
-                random.unsigned(width as u32)
-            } else {
-                0
-            }
+            if index < kept { random.unsigned(width as u32) } else { 0 }
         };
         let parts: Vec<u64> = (0..groups).map(|index| group(self, index)).collect();
         let text = if v6 {
@@ -184,11 +132,7 @@ impl Random {
             let octets: Vec<u8> = parts.iter().flat_map(|part| part.to_be_bytes()).collect();
             std::net::Ipv6Addr::from(<[u8; 16]>::try_from(octets).expect("16 octets")).to_string()
         } else {
-            parts
-                .iter()
-                .map(u64::to_string)
-                .collect::<Vec<_>>()
-                .join(".")
+            parts.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
         };
         match (cidr, self.chance(50)) {
             (true, _) => format!("{text}/{}", kept * width),
@@ -203,16 +147,7 @@ impl Random {
             0 => self.pick(&["null", "true", "false"]).to_owned(),
             1 => self.int(40).to_string(),
             2 => self
-                .pick(&[
-                    "1.50",
-                    "-0",
-                    "1e5",
-                    "2.5E-3",
-                    "0.0",
-                    "123456789012345678901234567890",
-                    "10000",
-                    "1.0",
-                ])
+                .pick(&["1.50", "-0", "1e5", "2.5E-3", "0.0", "123456789012345678901234567890", "10000", "1.0"])
                 .to_owned(),
             3 | 4 => self.json_string(),
             5 => {
@@ -222,30 +157,16 @@ impl Random {
             }
             _ => {
                 let len = self.below(5);
-                let members: Vec<String> = (0..len)
-                    .map(|_| format!("{} : {}", self.json_string(), self.json(depth - 1)))
-                    .collect();
+                let members: Vec<String> =
+                    (0..len).map(|_| format!("{} : {}", self.json_string(), self.json(depth - 1))).collect();
                 format!("{{{}}}", members.join(","))
             }
         }
     }
 
     fn json_string(&mut self) -> String {
-        let parts = [
-            "a",
-            "b",
-            "bb",
-            "\\n",
-            "\\\"",
-            "\\\\",
-            "\\u00e4",
-            "\\ud83d\\ude00",
-            "\\u0001",
-            "€",
-            " ",
-            "\\/",
-            "\u{7f}",
-        ];
+        let parts =
+            ["a", "b", "bb", "\\n", "\\\"", "\\\\", "\\u00e4", "\\ud83d\\ude00", "\\u0001", "€", " ", "\\/", "\u{7f}"];
         let len = self.below(4);
         let text: String = (0..len).map(|_| self.pick(&parts)).collect();
         format!("\"{text}\"")
@@ -254,13 +175,8 @@ impl Random {
     /// A literal of a scalar type, by `pg_type.typname`.
     pub fn scalar(&mut self, typname: &str) -> String {
         match typname {
-            "bool" => self
-                .pick(&["t", "f", "true", "no", "ON", "off", "1", "0"])
-                .to_owned(),
-            "bytea" => format!(
-                "\\x{}",
-                (0..self.below(40)).map(|_| self.hex(2)).collect::<String>()
-            ),
+            "bool" => self.pick(&["t", "f", "true", "no", "ON", "off", "1", "0"]).to_owned(),
+            "bytea" => format!("\\x{}", (0..self.below(40)).map(|_| self.hex(2)).collect::<String>()),
             "char" => ((33 + self.below(59)) as u8 as char).to_string(),
             "name" => self.string(15),
             "text" | "varchar" | "bpchar" => self.string(40),
@@ -272,40 +188,20 @@ impl Random {
             "tid" => format!("({},{})", self.unsigned(32), self.unsigned(16)),
             "oidvector" | "int2vector" => {
                 let (len, bits) = (self.below(20), if typname == "oidvector" { 32 } else { 15 });
-                (0..len)
-                    .map(|_| self.unsigned(bits).to_string())
-                    .collect::<Vec<_>>()
-                    .join(" ")
+                (0..len).map(|_| self.unsigned(bits).to_string()).collect::<Vec<_>>().join(" ")
             }
             "float4" => self.float(true),
             "float8" => self.float(false),
             "numeric" => self.numeric(),
-            "date" if self.chance(5) => self
-                .pick(&["infinity", "-infinity", "0044-03-15 BC"])
-                .to_owned(),
+            "date" if self.chance(5) => self.pick(&["infinity", "-infinity", "0044-03-15 BC"]).to_owned(),
             "date" => self.date(),
             "time" => self.time(),
             "timetz" => format!("{}{}", self.time(), self.zone()),
-            "timestamp" | "timestamptz" if self.chance(5) => {
-                self.pick(&["infinity", "-infinity"]).to_owned()
-            }
+            "timestamp" | "timestamptz" if self.chance(5) => self.pick(&["infinity", "-infinity"]).to_owned(),
             "timestamp" => format!("{}{}{}", self.date(), self.pick(&["T", " "]), self.time()),
-            "timestamptz" => format!(
-                "{}{}{}{}",
-                self.date(),
-                self.pick(&["T", " "]),
-                self.time(),
-                self.zone()
-            ),
+            "timestamptz" => format!("{}{}{}{}", self.date(), self.pick(&["T", " "]), self.time(), self.zone()),
             "interval" => format!("{} mon {} days {}", self.int(12), self.int(16), self.time()),
-            "uuid" => format!(
-                "{}-{}-{}-{}-{}",
-                self.hex(8),
-                self.hex(4),
-                self.hex(4),
-                self.hex(4),
-                self.hex(12)
-            ),
+            "uuid" => format!("{}-{}-{}-{}-{}", self.hex(8), self.hex(4), self.hex(4), self.hex(4), self.hex(12)),
             "macaddr" => (0..6).map(|_| self.hex(2)).collect::<Vec<_>>().join(":"),
             "macaddr8" => (0..8).map(|_| self.hex(2)).collect::<Vec<_>>().join("-"),
             "inet" => self.address(false),
@@ -324,21 +220,14 @@ impl Random {
                 if random.chance(15) {
                     return "NULL".to_owned();
                 }
-                format!(
-                    "\"{}\"",
-                    element(random).replace('\\', "\\\\").replace('"', "\\\"")
-                )
+                format!("\"{}\"", element(random).replace('\\', "\\\\").replace('"', "\\\""))
             };
             let items: Vec<String> = (0..len.max(1)).map(|_| item(random, element)).collect();
             format!("{{{}}}", items.join(","))
         };
         match (len, self.below(4)) {
             (0, _) => "{}".to_owned(),
-            (_, 0) => format!(
-                "{{{},{}}}",
-                row(self, &mut element),
-                row(self, &mut element)
-            ),
+            (_, 0) => format!("{{{},{}}}", row(self, &mut element), row(self, &mut element)),
             (_, 1) => format!("[3:{}]={}", len + 2, row(self, &mut element)),
             _ => row(self, &mut element),
         }
@@ -366,13 +255,7 @@ impl Random {
                 bound.clear();
             }
         }
-        format!(
-            "{}{},{}{}",
-            self.pick(&["[", "("]),
-            bounds[0],
-            bounds[1],
-            self.pick(&["]", ")"])
-        )
+        format!("{}{},{}{}", self.pick(&["[", "("]), bounds[0], bounds[1], self.pick(&["]", ")"]))
     }
 
     pub fn multirange(&mut self, subtype: &str) -> String {

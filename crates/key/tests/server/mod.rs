@@ -18,9 +18,7 @@ pub struct Server {
 /// The server all tests of this process share; `None`, with a printed line, where no PostgreSQL is installed.
 pub fn shared() -> Option<Arc<Server>> {
     static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-    let mut shared = SHARED
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(server) = shared.upgrade() {
         return Some(server);
     }
@@ -48,22 +46,13 @@ fn find_binaries() -> Option<PathBuf> {
 fn check(output: Output, what: &str) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{what} failed: {}\n{stdout}{stderr}",
-        output.status
-    );
+    assert!(output.status.success(), "{what} failed: {}\n{stdout}{stderr}", output.status);
     stdout
 }
 
 fn run(command: &mut Command) -> String {
     let what = format!("{command:?}");
-    check(
-        command
-            .output()
-            .unwrap_or_else(|error| panic!("{what}: {error}")),
-        &what,
-    )
+    check(command.output().unwrap_or_else(|error| panic!("{what}: {error}")), &what)
 }
 
 /// PostgreSQL refuses to run as root: then the first of these users that exists runs it.
@@ -71,36 +60,17 @@ fn unprivileged_user() -> Option<&'static str> {
     if run(Command::new("id").arg("-u")).trim() != "0" {
         return None;
     }
-    let exists = |user: &&str| {
-        Command::new("id")
-            .arg(user)
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    Some(
-        ["postgres", "nobody"]
-            .into_iter()
-            .find(exists)
-            .expect("a user to run PostgreSQL as"),
-    )
+    let exists = |user: &&str| Command::new("id").arg(user).output().is_ok_and(|output| output.status.success());
+    Some(["postgres", "nobody"].into_iter().find(exists).expect("a user to run PostgreSQL as"))
 }
 
 impl Server {
     fn start(bin: PathBuf) -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "key-test-{}-{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("key-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).expect("a temporary directory");
-        let server = Server {
-            major: major_version(&bin),
-            bin,
-            dir,
-            scripts: AtomicU32::new(0),
-        };
+        let server = Server { major: major_version(&bin), bin, dir, scripts: AtomicU32::new(0) };
         if let Some(user) = unprivileged_user() {
             run(Command::new("chown").arg(user).arg(&server.dir));
         }
@@ -116,26 +86,13 @@ impl Server {
             "UTF8",
             "--locale=C",
         ]));
-        let options = format!(
-            "-k {} -c listen_addresses= -c fsync=off -c jit=off -c max_connections=20",
-            server.dir.display()
-        );
+        let options =
+            format!("-k {} -c listen_addresses= -c fsync=off -c jit=off -c max_connections=20", server.dir.display());
         let mut start = server.server_command("pg_ctl");
-        start
-            .arg("start")
-            .arg("-w")
-            .arg("-D")
-            .arg(&data)
-            .arg("-l")
-            .arg(server.dir.join("log"))
-            .arg("-o")
-            .arg(options);
+        start.arg("start").arg("-w").arg("-D").arg(&data).arg("-l").arg(server.dir.join("log")).arg("-o").arg(options);
         // The postmaster would inherit and hold an output pipe.
-        let status = start
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status()
-            .expect("pg_ctl");
+        let status =
+            start.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().expect("pg_ctl");
         let log = fs::read_to_string(server.dir.join("log")).unwrap_or_default();
         assert!(status.success(), "pg_ctl start: {status}\n{log}");
         println!("PostgreSQL {} from {}", server.major, server.bin.display());
@@ -160,71 +117,41 @@ impl Server {
     /// Runs a script, failing the test on any error; answers the rows' columns.
     pub fn query(&self, script: &str) -> Vec<Vec<String>> {
         let number = self.scripts.fetch_add(1, Ordering::Relaxed);
-        let file = std::env::temp_dir().join(format!(
-            "key-test-{}-script-{number}.sql",
-            std::process::id()
-        ));
+        let file = std::env::temp_dir().join(format!("key-test-{}-script-{number}.sql", std::process::id()));
         fs::write(&file, script).expect("a script file");
         let mut psql = Command::new(self.bin.join("psql"));
-        psql.args([
-            "-XqAt",
-            "-F",
-            "\t",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            "postgres",
-            "-d",
-            "postgres",
-            "-h",
-        ])
-        .arg(&self.dir);
+        psql.args(["-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])
+            .arg(&self.dir);
         psql.arg("-f").arg(&file).env("PGCLIENTENCODING", "UTF8");
         let output = psql.output().expect("psql");
         let _ = fs::remove_file(&file);
         let start: String = script.chars().take(2000).collect();
         let text = check(output, &format!("psql:\n{start}\n"));
-        text.lines()
-            .map(|line| line.split('\t').map(str::to_owned).collect())
-            .collect()
+        text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         let mut stop = self.server_command("pg_ctl");
-        let _ = stop
-            .args(["stop", "-w", "-m", "immediate", "-D"])
-            .arg(self.dir.join("data"))
-            .output();
+        let _ = stop.args(["stop", "-w", "-m", "immediate", "-D"]).arg(self.dir.join("data")).output();
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
 fn major_version(bin: &Path) -> u32 {
     let text = run(Command::new(bin.join("postgres")).arg("--version"));
-    let digits = text
-        .split_whitespace()
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
-        .expect("a version");
-    digits
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok())
-        .expect("a major version")
+    let digits =
+        text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).expect("a version");
+    digits.split('.').next().and_then(|major| major.parse().ok()).expect("a major version")
 }
 
 /// The text COPY reads as this value.
 pub fn copy_field(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('\t', "\\t")
-        .replace('\n', "\\n")
-        .replace('\r', "\\r")
+    text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
 pub fn unhex(text: &str) -> Vec<u8> {
     assert_eq!(text.len() % 2, 0, "hexadecimal: {text}");
-    (0..text.len() / 2)
-        .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal"))
-        .collect()
+    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal")).collect()
 }

@@ -48,8 +48,9 @@ impl Start {
             return Err(bad("42601", "a setting in \"options\" has no name"));
         }
         if name == "client_encoding" && !is_known_encoding(&value) {
-            let fields = ErrorFields::fatal("22023", format!("invalid value for parameter \"client_encoding\": \"{value}\""))
-                .hint("Use client_encoding UTF8 (PGCLIENTENCODING=UTF8).");
+            let fields =
+                ErrorFields::fatal("22023", format!("invalid value for parameter \"client_encoding\": \"{value}\""))
+                    .hint("Use client_encoding UTF8 (PGCLIENTENCODING=UTF8).");
             return Err(LoginError::Startup(Box::new(fields)));
         }
         match self.parameters.iter_mut().find(|(known, _)| *known == name) {

@@ -33,8 +33,8 @@ static CLASSES: [Class; 256] = {
             b'.' => Class::Dot,
             b':' => Class::Colon,
             b'(' | b')' | b'[' | b']' | b',' | b';' => Class::Punct,
-            b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'+' | b'-' | b'*'
-            | b'/' | b'%' | b'<' | b'>' | b'=' => Class::Operator,
+            b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'+' | b'-' | b'*' | b'/' | b'%' | b'<'
+            | b'>' | b'=' => Class::Operator,
             _ => Class::Other,
         };
         byte += 1;
@@ -56,10 +56,7 @@ pub(super) fn is_ident_start(byte: u8) -> bool {
 /// Whether an identifier can go on with `byte`.
 #[inline]
 pub(super) fn is_ident_part(byte: u8) -> bool {
-    matches!(
-        class_of(byte),
-        Class::Ident | Class::Prefix | Class::Digit | Class::Dollar
-    )
+    matches!(class_of(byte), Class::Ident | Class::Prefix | Class::Digit | Class::Dollar)
 }
 
 #[inline]

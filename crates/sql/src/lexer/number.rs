@@ -49,8 +49,7 @@ impl Lexer<'_> {
     #[cold]
     fn ends_like_a_word(&self, start: usize, end: usize) -> bool {
         let mut tail = self.bytes[start..end].iter().rev();
-        tail.find(|byte| !byte.is_ascii_digit())
-            .is_some_and(|byte| is_ident_start(*byte))
+        tail.find(|byte| !byte.is_ascii_digit()).is_some_and(|byte| is_ident_start(*byte))
     }
 
     /// `0x…`, `0o…` or `0b…`, which `$` cannot follow either, as all after the 0 could be an identifier.

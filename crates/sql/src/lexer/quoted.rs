@@ -9,19 +9,10 @@ impl Lexer<'_> {
     /// The end of the string whose opening quote is at `quote`. With `escapes`, a backslash takes the next byte with
     /// it.
     #[inline]
-    pub(super) fn string_end(
-        &self,
-        start: usize,
-        quote: usize,
-        escapes: bool,
-    ) -> Result<usize, LexError> {
+    pub(super) fn string_end(&self, start: usize, quote: usize, escapes: bool) -> Result<usize, LexError> {
         let mut at = quote + 1;
         loop {
-            let close = if escapes {
-                self.find_unescaped_quote(at)
-            } else {
-                self.find_quote(at)
-            };
+            let close = if escapes { self.find_unescaped_quote(at) } else { self.find_quote(at) };
             let after = close.ok_or(LexError::UnterminatedString { at: start })? + 1;
             if self.byte(after) == b'\'' {
                 at = after + 1;
@@ -37,10 +28,7 @@ impl Lexer<'_> {
     pub(super) fn bit_string_end(&self, start: usize, quote: usize) -> Result<usize, LexError> {
         let mut at = quote + 1;
         loop {
-            let after = self
-                .find_quote(at)
-                .ok_or(LexError::UnterminatedString { at: start })?
-                + 1;
+            let after = self.find_quote(at).ok_or(LexError::UnterminatedString { at: start })? + 1;
             match self.continuation(after) {
                 Some(reopen) => at = reopen + 1,
                 None => return Ok(after),
@@ -111,8 +99,7 @@ impl Lexer<'_> {
         }
         let body = end + 1;
         let delimiter = &self.bytes[start..body];
-        let length = memmem::find(&self.bytes[body..], delimiter)
-            .ok_or(LexError::UnterminatedDollar { at: start })?;
+        let length = memmem::find(&self.bytes[body..], delimiter).ok_or(LexError::UnterminatedDollar { at: start })?;
         Ok((TokenKind::DollarString, body + length + delimiter.len()))
     }
 }

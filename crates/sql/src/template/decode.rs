@@ -44,9 +44,7 @@ pub fn literal_value(
         }
         LiteralKind::Bit | LiteralKind::Hex => Ok(joined(segments(text, false))),
         LiteralKind::EString => unescape(text, at),
-        LiteralKind::String | LiteralKind::National if !standard_conforming_strings => {
-            unescape(text, at)
-        }
+        LiteralKind::String | LiteralKind::National if !standard_conforming_strings => unescape(text, at),
         LiteralKind::String | LiteralKind::National => Ok(undouble(joined(segments(text, false)))),
         LiteralKind::Unicode => {
             let escape = uescape(sql, literal.end as usize, standard_conforming_strings)
@@ -67,11 +65,7 @@ pub(super) fn integer(text: &str) -> Option<u128> {
     digits
         .chars()
         .filter(|digit| *digit != '_')
-        .try_fold(0_u128, |value, digit| {
-            value
-                .checked_mul(radix.into())?
-                .checked_add(digit.to_digit(radix)?.into())
-        })
+        .try_fold(0_u128, |value, digit| value.checked_mul(radix.into())?.checked_add(digit.to_digit(radix)?.into()))
 }
 
 fn number(text: &str) -> Cow<'_, str> {
@@ -102,9 +96,7 @@ fn segments(text: &str, escapes: bool) -> impl Iterator<Item = &str> {
                 _ => at += 1,
             }
         }
-        next = Lexer::new(text, true)
-            .continuation(at + 1)
-            .map(|reopen| reopen + 1);
+        next = Lexer::new(text, true).continuation(at + 1).map(|reopen| reopen + 1);
         Some(&text[start..at])
     })
 }
@@ -115,11 +107,7 @@ fn joined<'s>(mut segments: impl Iterator<Item = &'s str>) -> Cow<'s, str> {
 }
 
 fn undouble(contents: Cow<'_, str>) -> Cow<'_, str> {
-    if contents.contains('\'') {
-        Cow::Owned(contents.replace("''", "'"))
-    } else {
-        contents
-    }
+    if contents.contains('\'') { Cow::Owned(contents.replace("''", "'")) } else { contents }
 }
 
 /// The value of a string in which backslashes are escapes. They are resolved segment by segment: none reaches into
@@ -161,18 +149,13 @@ fn unescape_segment(segment: &str, value: &mut Vec<u8>) -> Option<()> {
             Some(b't') => b'\t',
             Some(b'v') => 0x0B,
             Some(digit @ b'0'..=b'7') => {
-                let digits =
-                    std::iter::from_fn(|| bytes.next_if(|byte| matches!(byte, b'0'..=b'7')));
+                let digits = std::iter::from_fn(|| bytes.next_if(|byte| matches!(byte, b'0'..=b'7')));
                 // Three digits can exceed a byte; PostgreSQL drops the ninth bit.
-                digits
-                    .take(2)
-                    .fold(digit - b'0', |code, digit| (code << 3) | (digit - b'0'))
+                digits.take(2).fold(digit - b'0', |code, digit| (code << 3) | (digit - b'0'))
             }
             Some(b'x') => {
                 let digits = std::iter::from_fn(|| hex(bytes.next_if(u8::is_ascii_hexdigit)?));
-                let code = digits.take(2).fold(None, |code, digit| {
-                    Some((code.unwrap_or(0) << 4) | digit as u8)
-                });
+                let code = digits.take(2).fold(None, |code, digit| Some((code.unwrap_or(0) << 4) | digit as u8));
                 code.unwrap_or(b'x')
             }
             Some(other) => other,
@@ -182,17 +165,12 @@ fn unescape_segment(segment: &str, value: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Resolves the escapes of `U&''` (`str_udeescape` in PostgreSQL's parser.c).
-fn unescape_unicode(
-    contents: Cow<'_, str>,
-    escape: u8,
-    at: usize,
-) -> Result<Cow<'_, str>, LiteralError> {
+fn unescape_unicode(contents: Cow<'_, str>, escape: u8, at: usize) -> Result<Cow<'_, str>, LiteralError> {
     if !contents.as_bytes().contains(&escape) {
         return Ok(contents);
     }
     let mut value = Vec::with_capacity(contents.len());
-    unescape_unicode_into(&contents, escape, &mut value)
-        .ok_or(LiteralError::UnicodeEscape { at })?;
+    unescape_unicode_into(&contents, escape, &mut value).ok_or(LiteralError::UnicodeEscape { at })?;
     finish(value, at)
 }
 
@@ -201,11 +179,7 @@ fn unescape_unicode_into(contents: &str, escape: u8, value: &mut Vec<u8>) -> Opt
     let mut surrogate = Surrogate::default();
     while let Some(byte) = bytes.next() {
         if byte == escape && bytes.next_if_eq(&escape).is_none() {
-            let digits = if bytes.next_if_eq(&b'+').is_some() {
-                6
-            } else {
-                4
-            };
+            let digits = if bytes.next_if_eq(&b'+').is_some() { 6 } else { 4 };
             surrogate.push(hex_number(&mut bytes, digits)?, value)?;
         } else {
             surrogate.none_pending()?;
@@ -217,24 +191,14 @@ fn unescape_unicode_into(contents: &str, escape: u8, value: &mut Vec<u8>) -> Opt
 
 /// The character of a `UESCAPE 'c'` after the literal that ends at `end`; a backslash if there is none.
 fn uescape(sql: &str, end: usize, standard_conforming_strings: bool) -> Option<u8> {
-    let mut tokens =
-        Lexer::starting_at(sql, end, standard_conforming_strings).map_while(Result::ok);
-    let keyword = tokens
-        .next()
-        .is_some_and(|token| super::is_uescape(sql, token));
+    let mut tokens = Lexer::starting_at(sql, end, standard_conforming_strings).map_while(Result::ok);
+    let keyword = tokens.next().is_some_and(|token| super::is_uescape(sql, token));
     if !keyword {
         return Some(b'\\');
     }
-    let token = tokens
-        .next()
-        .filter(|token| token.kind == TokenKind::String)?;
+    let token = tokens.next().filter(|token| token.kind == TokenKind::String)?;
     match *undouble(joined(segments(&sql[token.start..token.end], false))).as_bytes() {
-        [byte]
-            if !matches!(
-                byte,
-                b'+' | b'\'' | b'"' | b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C
-            ) =>
-        {
+        [byte] if !matches!(byte, b'+' | b'\'' | b'"' | b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C) => {
             (!byte.is_ascii_hexdigit()).then_some(byte)
         }
         _ => None,

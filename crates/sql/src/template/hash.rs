@@ -24,10 +24,7 @@ pub(super) fn hash(mut bytes: &[u8]) -> u64 {
 #[inline]
 fn mix(state: u64, block: &[u8; 16]) -> u64 {
     let value = u128::from_le_bytes(*block);
-    fold(
-        state ^ KEY_LOW ^ value as u64,
-        state.rotate_left(32) ^ KEY_HIGH ^ (value >> 64) as u64,
-    )
+    fold(state ^ KEY_LOW ^ value as u64, state.rotate_left(32) ^ KEY_HIGH ^ (value >> 64) as u64)
 }
 
 /// Both halves of the full product.
@@ -67,13 +64,7 @@ mod tests {
     fn bits_are_spread() {
         // Low and high bits alike choose buckets: 4096 numbered texts fill at least half of 4096 of either.
         let texts = || (0..4096).map(|number| hash(format!("SELECT * FROM t{number}").as_bytes()));
-        assert!(
-            texts()
-                .map(|hash| hash & 0xFFF)
-                .collect::<HashSet<_>>()
-                .len()
-                > 2048
-        );
+        assert!(texts().map(|hash| hash & 0xFFF).collect::<HashSet<_>>().len() > 2048);
         assert!(texts().map(|hash| hash >> 52).collect::<HashSet<_>>().len() > 2048);
     }
 }

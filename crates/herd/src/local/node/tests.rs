@@ -7,13 +7,7 @@ fn conditions_of_a_data_directory() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("node1");
     let log = dir.path().join("node1.log");
-    let node = Node {
-        name: "node1".to_owned(),
-        number: 1,
-        port: 1,
-        data: data.clone(),
-        log,
-    };
+    let node = Node { name: "node1".to_owned(), number: 1, port: 1, data: data.clone(), log };
     let condition_with = |file: &str| {
         fs::write(data.join(file), "").unwrap();
         node.condition().unwrap()
@@ -33,19 +27,9 @@ fn conditions_of_a_data_directory() {
 fn a_pid_file_of_another_program_is_stale() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().canonicalize().unwrap();
-    let node = Node {
-        name: "node1".to_owned(),
-        number: 1,
-        port: 1,
-        log: data.join("log"),
-        data,
-    };
+    let node = Node { name: "node1".to_owned(), number: 1, port: 1, log: data.join("log"), data };
     assert!(!node.has_crashed());
-    fs::write(
-        node.data.join("postmaster.pid"),
-        format!("{}\n", std::process::id()),
-    )
-    .unwrap();
+    fs::write(node.data.join("postmaster.pid"), format!("{}\n", std::process::id())).unwrap();
     if process::has_proc() {
         assert_eq!((node.pid(), node.has_crashed()), (None, true));
         node.clear_crash().unwrap();

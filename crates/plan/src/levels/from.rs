@@ -1,0 +1,326 @@
+//! What a FROM list names: tables, subqueries, common table expressions, joins, functions.
+//!
+//! Part of `levels.rs`: it collects facts and draws no conclusions.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use catalog::{Placement, RelationKind};
+use sql::ast::{self, Node};
+use sql::{NodeEnum, names};
+
+use super::*;
+use crate::scope::{Cte, Item, Scope};
+
+impl<'a> Analysis<'a> {
+    pub(super) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
+        for cte in &with.ctes {
+            let Some(NodeEnum::CommonTableExpr(cte)) = &cte.node else { continue };
+            match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
+                Some(NodeEnum::SelectStmt(_)) => {}
+                _ => {
+                    self.writes = true;
+                    self.levels[level].refusal = Some(Refusal::new(
+                        "data-modifying statements in WITH over several nodes are not supported",
+                        "Run them as statements of their own in one transaction, or filter every table to one key value.",
+                    ));
+                    // What it touches must still be known, so that it can be routed.
+                    self.modifying_cte(cte, scope)?;
+                }
+            }
+            scope.ctes.insert(cte.ctename.clone(), Cte { query: cte, recursive: with.recursive });
+        }
+        Ok(())
+    }
+
+    fn modifying_cte(&mut self, cte: &'a ast::CommonTableExpr, scope: &Scope<'a>) -> Result<()> {
+        let ctes = scope.ctes.clone();
+        let scope = Rc::new(Scope { ctes, ..Default::default() });
+        match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
+            Some(node) => crate::modify::analyse(self, node, Some(scope)).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn read_item(
+        &mut self,
+        node: &'a Node,
+        level: usize,
+        scope: &mut Scope<'a>,
+        certain: bool,
+        conditions: &mut Vec<(&'a Node, bool)>,
+    ) -> Result<From> {
+        match node.node.as_ref() {
+            Some(NodeEnum::RangeVar(rv)) => self.range_var(rv, level, scope, certain),
+            Some(NodeEnum::RangeSubselect(sub)) => {
+                let Some(NodeEnum::SelectStmt(select)) = sub.subquery.as_deref().and_then(|q| q.node.as_ref()) else {
+                    return Err(Refusal::bare("unknown kind of subquery in FROM"));
+                };
+                // A LATERAL subquery sees the items before it; any subquery sees the levels above.
+                let seen = if sub.lateral {
+                    Rc::new(Scope {
+                        items: scope.items.clone(),
+                        merged: scope.merged.clone(),
+                        ctes: scope.ctes.clone(),
+                        parent: scope.parent.clone(),
+                    })
+                } else {
+                    Rc::new(Scope { ctes: scope.ctes.clone(), parent: scope.parent.clone(), ..Default::default() })
+                };
+                let inner = self.select(select, Some(seen), self.levels[level].classes, certain)?;
+                let alias = sub.alias.as_ref();
+                scope.items.push(self.sub_item(inner, alias.map(|a| a.aliasname.as_str()).unwrap_or(""), alias));
+                Ok(From::Sub { level: inner, lateral: sub.lateral })
+            }
+            Some(NodeEnum::JoinExpr(join)) => self.join(join, level, scope, certain, conditions),
+            Some(NodeEnum::RangeTableSample(sample)) => {
+                self.levels[level].volatile = true;
+                match sample.relation.as_deref() {
+                    Some(inner) => self.read_item(inner, level, scope, certain, conditions),
+                    None => Ok(From::Anywhere),
+                }
+            }
+            other => {
+                let alias = match other {
+                    Some(NodeEnum::RangeFunction(f)) => f.alias.as_ref(),
+                    Some(NodeEnum::RangeTableFunc(f)) => f.alias.as_ref(),
+                    Some(NodeEnum::JsonTable(f)) => f.alias.as_ref(),
+                    _ => None,
+                };
+                let seen = Rc::new(Scope {
+                    items: scope.items.clone(),
+                    merged: scope.merged.clone(),
+                    ctes: scope.ctes.clone(),
+                    parent: scope.parent.clone(),
+                });
+                self.expressions(std::iter::once(node), level, &seen, false)?;
+                let mut item = Item {
+                    alias: alias.map(|a| a.aliasname.clone()).unwrap_or_default(),
+                    schema: None,
+                    columns: vec![],
+                    opaque: true,
+                };
+                if item.alias.is_empty()
+                    && let Some(NodeEnum::RangeFunction(f)) = other
+                {
+                    item.alias = function_name(f).unwrap_or_default();
+                }
+                scope.items.push(item);
+                Ok(From::Anywhere)
+            }
+        }
+    }
+
+    fn sub_item(&mut self, level: usize, name: &str, alias: Option<&ast::Alias>) -> Item {
+        let (mut columns, opaque) = match &self.levels[level].columns {
+            Some(c) => (c.clone(), false),
+            None => (vec![], true),
+        };
+        if let Some(alias) = alias {
+            rename(&mut columns, alias);
+        }
+        Item { alias: name.to_string(), schema: None, columns, opaque }
+    }
+
+    fn range_var(&mut self, rv: &'a ast::RangeVar, level: usize, scope: &mut Scope<'a>, certain: bool) -> Result<From> {
+        let (schema, name) = names::table(rv);
+        let alias = rv.alias.as_ref();
+        let shown = alias.map(|a| a.aliasname.as_str()).unwrap_or(name).to_string();
+        if schema.is_none()
+            && let Some(cte) = scope.cte(name)
+        {
+            return self.cte_reference(&cte, shown, alias, level, scope, certain);
+        }
+        let (from, item) = self.relation(rv, level, &shown)?;
+        scope.items.push(item);
+        Ok(from)
+    }
+
+    /// A table named in FROM (or as the target of a write).
+    pub fn relation(&mut self, rv: &'a ast::RangeVar, level: usize, shown: &str) -> Result<(From, Item)> {
+        let (schema, name) = names::table(rv);
+        let alias = rv.alias.as_ref();
+        let hidden = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
+        let found = if hidden { None } else { self.cx.snapshot.resolve(schema, name, self.cx.search_path).cloned() };
+        let Some(relation) = found else {
+            self.needs_home.get_or_insert_with(|| name.to_string());
+            let item =
+                Item { alias: shown.to_string(), schema: schema.map(str::to_string), columns: vec![], opaque: true };
+            return Ok((From::Home(name.to_string()), item));
+        };
+        let vars: Vec<Var> =
+            relation.columns.iter().map(|c| self.new_var(Some((c.type_oid, c.collation_is_bytes)))).collect();
+        let mut columns: Vec<_> = relation.columns.iter().zip(&vars).map(|(c, v)| (c.name.clone(), Some(*v))).collect();
+        if let Some(alias) = alias {
+            rename(&mut columns, alias);
+        }
+        let own_schema = alias.is_none().then(|| relation.schema.clone());
+        let item = Item { alias: shown.to_string(), schema: own_schema, columns, opaque: false };
+        let from = match &relation.placement {
+            Placement::Distributed(d) => {
+                self.uses.push(Use {
+                    key: d.key.iter().map(|k| vars[*k]).collect(),
+                    relation: relation.clone(),
+                    classes: self.levels[level].classes,
+                    level,
+                    range: Some(RangeUse {
+                        location: rv.location,
+                        schema: schema.map(str::to_string),
+                        alias: alias.map(|a| a.aliasname.clone()),
+                    }),
+                });
+                From::Use(self.uses.len() - 1)
+            }
+            Placement::Reference => {
+                self.reads_reference = true;
+                From::Reference
+            }
+            Placement::Local if relation.kind == RelationKind::View && view_is_builtin(&relation) => From::Anywhere,
+            Placement::Local => {
+                self.needs_home.get_or_insert_with(|| relation.name.clone());
+                From::Home(relation.name.clone())
+            }
+        };
+        Ok((from, item))
+    }
+
+    fn cte_reference(
+        &mut self,
+        cte: &Cte<'a>,
+        shown: String,
+        alias: Option<&ast::Alias>,
+        level: usize,
+        scope: &mut Scope<'a>,
+        certain: bool,
+    ) -> Result<From> {
+        let Some(NodeEnum::SelectStmt(select)) = cte.query.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+            // Its tables were counted where WITH was read.
+            scope.items.push(Item { alias: shown, schema: None, columns: vec![], opaque: true });
+            return Ok(From::Anywhere);
+        };
+        // The body sees the CTEs above; a recursive one also itself, as something opaque.
+        let mut seen = Scope { ctes: visible_ctes(scope), ..Default::default() };
+        seen.ctes.remove(&cte.query.ctename);
+        let recursive = cte.recursive && mentions(select, &cte.query.ctename);
+        let inner = if recursive {
+            // Analysed with its own name opaque; never pushed down in parts.
+            let own = Cte { query: self_reference(), recursive: false };
+            seen.ctes.insert(cte.query.ctename.clone(), own);
+            let inner = self.select(select, Some(Rc::new(seen)), self.levels[level].classes, false)?;
+            self.levels[inner].refusal = Some(Refusal::new(
+                "recursive queries over distributed tables are not supported over several nodes",
+                "Filter every distributed table in it to one key value.",
+            ));
+            inner
+        } else {
+            self.select(select, Some(Rc::new(seen)), self.levels[level].classes, certain)?
+        };
+        self.levels[level].ctes.push(inner);
+        let mut item = self.sub_item(inner, &shown, None);
+        let names = names::strings(&cte.query.aliascolnames);
+        for (column, name) in item.columns.iter_mut().zip(names) {
+            column.0 = name.to_string();
+        }
+        if let Some(alias) = alias {
+            rename(&mut item.columns, alias);
+        }
+        scope.items.push(item);
+        Ok(From::Sub { level: inner, lateral: false })
+    }
+
+    fn join(
+        &mut self,
+        join: &'a ast::JoinExpr,
+        level: usize,
+        scope: &mut Scope<'a>,
+        certain: bool,
+        conditions: &mut Vec<(&'a Node, bool)>,
+    ) -> Result<From> {
+        let kind = ast::JoinType::try_from(join.jointype).unwrap_or(ast::JoinType::JoinInner);
+        let (left_certain, right_certain) = match kind {
+            ast::JoinType::JoinInner => (certain, certain),
+            ast::JoinType::JoinLeft => (certain, false),
+            ast::JoinType::JoinRight => (false, certain),
+            _ => (false, false),
+        };
+        let (Some(larg), Some(rarg)) = (join.larg.as_deref(), join.rarg.as_deref()) else {
+            return Err(Refusal::bare("join without sides"));
+        };
+        let before = scope.items.len();
+        let left = self.read_item(larg, level, scope, left_certain, conditions)?;
+        let middle = scope.items.len();
+        let right = self.read_item(rarg, level, scope, right_certain, conditions)?;
+        let mut using: Vec<String> = names::strings(&join.using_clause).iter().map(|s| s.to_string()).collect();
+        if join.is_natural {
+            let right_names: Vec<String> =
+                scope.items[middle..].iter().flat_map(|i| i.columns.iter().map(|c| c.0.clone())).collect();
+            using = scope.items[before..middle]
+                .iter()
+                .flat_map(|i| i.columns.iter().map(|c| c.0.clone()))
+                .filter(|n| right_names.contains(n))
+                .collect();
+        }
+        for column in using {
+            let find =
+                |items: &[Item]| items.iter().find_map(|i| i.columns.iter().find(|c| c.0 == column).and_then(|c| c.1));
+            let (l, r) = (find(&scope.items[before..middle]), find(&scope.items[middle..]));
+            if let (Some(l), Some(r)) = (l, r) {
+                self.classes[self.levels[level].classes].union(l, r);
+            }
+            scope.merged.insert(column, if kind == ast::JoinType::JoinRight { r } else { l });
+        }
+        if let Some(on) = join.quals.as_deref() {
+            // Equalities of an outer join's condition hold wherever both sides are there; its constants do not.
+            conditions.push((on, certain && kind == ast::JoinType::JoinInner));
+        }
+        if let Some(alias) = &join.alias {
+            let mut columns: Vec<_> = scope.items[before..].iter().flat_map(|i| i.columns.clone()).collect();
+            let opaque = scope.items[before..].iter().any(|i| i.opaque);
+            rename(&mut columns, alias);
+            scope.items.truncate(before);
+            scope.items.push(Item { alias: alias.aliasname.clone(), schema: None, columns, opaque });
+        }
+        Ok(From::Join { kind, left: Box::new(left), right: Box::new(right) })
+    }
+}
+
+fn view_is_builtin(relation: &Relation) -> bool {
+    matches!(relation.schema.as_str(), "pg_catalog" | "information_schema")
+}
+
+fn visible_ctes<'a>(scope: &Scope<'a>) -> HashMap<String, Cte<'a>> {
+    let mut all = scope.parent.as_deref().map(visible_ctes).unwrap_or_default();
+    all.extend(scope.ctes.iter().map(|(n, c)| (n.clone(), c.clone())));
+    all
+}
+
+fn self_reference() -> &'static ast::CommonTableExpr {
+    static EMPTY: std::sync::OnceLock<ast::CommonTableExpr> = std::sync::OnceLock::new();
+    EMPTY.get_or_init(ast::CommonTableExpr::default)
+}
+
+fn mentions(select: &ast::SelectStmt, name: &str) -> bool {
+    struct Find<'n>(&'n str, bool);
+    impl Visit<'_> for Find<'_> {
+        fn range_var(&mut self, rv: &ast::RangeVar) {
+            self.1 |= rv.schemaname.is_empty() && rv.relname == self.0;
+        }
+    }
+    let mut find = Find(name, false);
+    walk::select_stmt(select, &mut find);
+    find.1
+}
+
+fn rename(columns: &mut [(String, Option<Var>)], alias: &ast::Alias) {
+    for (column, name) in columns.iter_mut().zip(names::strings(&alias.colnames)) {
+        column.0 = name.to_string();
+    }
+}
+
+fn function_name(f: &ast::RangeFunction) -> Option<String> {
+    let Some(NodeEnum::List(l)) = &f.functions.first()?.node else { return None };
+    match l.items.first()?.node.as_ref()? {
+        NodeEnum::FuncCall(c) => Some(names::last(&c.funcname).to_string()),
+        _ => None,
+    }
+}
