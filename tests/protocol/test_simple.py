@@ -25,7 +25,6 @@ QUERIES = {
     "set and roll back": "begin; set timezone = 'Asia/Tokyo'; rollback",
     "set that changes nothing": "set standard_conforming_strings = on",
     "set_config": "select set_config('timezone', 'Asia/Kolkata', false)",
-    "set client_encoding": "set client_encoding = 'LATIN1'",
     "notice": "do $$ begin raise notice 'hello'; raise warning 'careful'; end $$",
     "notice and rows": "drop table if exists nosuch; select 1",
     "notice of begin": "begin; begin; commit; commit",

@@ -80,10 +80,34 @@ impl<C: Client> Work<'_, C> {
         // (temporary tables) is on the pinned connection.
         let outside = self.transaction.active && !self.own_schema && !*self.pin && !self.transaction.has(home);
         let p = match outside {
-            true => txn::Participant { lane: self.outside(home).await?, wrote: false },
-            false => self.lane(home).await?,
+            true => self.outside(home).await.map(|lane| txn::Participant { lane, wrote: false }),
+            false => self.lane(home).await,
         };
-        self.describe_with(p, outside, sql, types).await
+        match p {
+            Ok(p) => self.describe_with(p, outside, sql, types).await,
+            Err(ExecError::Pool(e)) if e.is_node_trouble() => self.describe_elsewhere(e, sql, types).await,
+            Err(e) => Err(e),
+        }
+    }
+
+    /// While home is down another node describes, as long as nothing has an object id of its own there.
+    async fn describe_elsewhere(&mut self, trouble: pool::PoolError, sql: &str, types: &[u32]) -> Result<Described> {
+        const FIRST_USER_OID: u32 = 16384;
+        let home = self.home();
+        let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
+        for node in others {
+            let Ok(lane) = self.outside(node).await else { continue };
+            let mut d = self.describe_with(txn::Participant { lane, wrote: false }, true, sql, types).await?;
+            let own =
+                d.params.iter().chain(d.fields.iter().flatten().map(|f| &f.type_oid)).any(|t| *t >= FIRST_USER_OID);
+            if !own {
+                for f in d.fields.iter_mut().flatten() {
+                    (f.table_oid, f.column) = (0, 0);
+                }
+                return Ok(d);
+            }
+        }
+        Err(trouble.into())
     }
 
     /// Describes a statement on the node that has what it names (a cursor).

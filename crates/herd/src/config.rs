@@ -93,7 +93,7 @@ pub struct PoolConfig {
 
 impl Default for PoolConfig {
     fn default() -> Self {
-        PoolConfig { size: 20, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500 }
+        PoolConfig { size: 100, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500 }
     }
 }
 

@@ -162,10 +162,29 @@ fn distributed(
     if let Some(refusal) = &a.levels[level].refusal {
         return Err(refusal.clone());
     }
+    if uses_cursor(statement) {
+        return Err(Refusal::new(
+            "WHERE CURRENT OF a cursor over several nodes is not supported",
+            "Select the key and use it in WHERE.",
+        ));
+    }
     a.colocated(level)?;
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
     Ok(Multi::Modify { sql: sql::deparse(&statement)?, returning })
+}
+
+fn uses_cursor(statement: &NodeEnum) -> bool {
+    struct Find(bool);
+    impl<'a> sql::walk::Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            self.0 |= matches!(n, NodeEnum::CurrentOfExpr(_));
+            true
+        }
+    }
+    let mut find = Find(false);
+    sql::walk::below(statement, &mut find);
+    find.0
 }
 
 /// An UPDATE that may change the key would have to move rows between nodes.

@@ -7,6 +7,7 @@ use sql::ast;
 use wire::backend;
 
 use crate::held::Held;
+use crate::prepared::PortalState;
 use crate::session::{Result, Session};
 
 pub struct Cursor {
@@ -66,12 +67,9 @@ impl Session {
                 }
             }
             None => {
-                if d.options & OPT_BINARY != 0 || bound.is_some_and(|b| !b.values.is_empty()) {
-                    return Err(ExecError::sql(
-                        "0A000",
-                        "binary cursors and cursors with parameters over several nodes are not supported",
-                    )
-                    .hint("Use a plain DECLARE with literals."));
+                if d.options & OPT_BINARY != 0 {
+                    return Err(ExecError::sql("0A000", "binary cursors over several nodes are not supported")
+                        .hint("Use a plain DECLARE, and ask for binary results when fetching."));
                 }
                 self.gather_cursor(d, &compiled, &request).await?
             }
@@ -88,7 +86,8 @@ impl Session {
     ) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
         let mut held = Held::default();
-        let described = self.work().described(compiled, &[]).await?;
+        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let described = self.work().described(compiled, &types).await?;
         let fields = described.fields.clone().unwrap_or_default();
         let types = self.work().type_names(&fields).await?;
         self.hold(compiled, request, &mut held).await?;
@@ -143,11 +142,38 @@ impl Session {
     }
 
     pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        if !self.cursors.contains_key(&f.portalname)
+            && let Some(done) = self.fetch_portal(f, bound).await?
+        {
+            return Ok(done);
+        }
         let node = self.cursor_node(&f.portalname);
         let Some(bound) = bound else { return self.on_node(node, sql, true).await };
         let whole = Compiled::new(plan::Plan { writes: false, ..plan::Plan::home() }, sql, self.context, None);
         let request = Request { sql, bound: Some(bound), literals: exec::Literals::Own };
         self.work().route_once(&whole, &request, node).await
+    }
+
+    /// FETCH and MOVE on a portal of the extended protocol.
+    async fn fetch_portal(&mut self, f: &ast::FetchStmt, bound: Option<&Bound>) -> Result<Option<Forwarded>> {
+        let Some(portal) = self.portals.get_mut(&f.portalname) else { return Ok(None) };
+        match &mut portal.state {
+            PortalState::OnNode { node, name } => {
+                let (node, renamed) = (*node, ast::FetchStmt { portalname: name.clone(), ..f.clone() });
+                let sql = sql::deparse(&NodeEnum::FetchStmt(renamed))?;
+                let Some(bound) = bound else { return self.on_node(node, &sql, true).await.map(Some) };
+                let whole = Compiled::new(plan::Plan { writes: false, ..plan::Plan::home() }, &sql, self.context, None);
+                let request = Request { sql: &sql, bound: Some(bound), literals: exec::Literals::Own };
+                self.work().route_once(&whole, &request, node).await.map(Some)
+            }
+            PortalState::Held { rows, .. } if f.ismove && f.direction == ast::FetchDirection::FetchForward as i32 => {
+                let moved = usize::try_from(f.how_many).unwrap_or(0).min(rows.len());
+                rows.drain(..moved);
+                Ok(Some(Forwarded { tag: format!("MOVE {moved}"), ..Default::default() }))
+            }
+            _ => Err(ExecError::sql("0A000", "FETCH from a portal over several nodes is not supported")
+                .hint("Execute the portal, or DECLARE a cursor.")),
+        }
     }
 
     pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {

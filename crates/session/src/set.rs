@@ -111,7 +111,9 @@ impl Session {
         }
         match kind {
             VarResetAll => {
-                if self.transaction.active {
+                // Connections of a batch are reset when they are given back.
+                self.transaction.participants.iter_mut().for_each(|p| p.lane.conn.tainted = true);
+                if self.transaction.explicit {
                     return Err(ExecError::sql("0A000", "RESET ALL inside a transaction block is not supported")
                         .hint("Reset the settings one by one, or after the transaction."));
                 }

@@ -50,8 +50,9 @@ impl<'a> Visit<'a> for Find<'_> {
                 None => self.special.sets_unknown = true,
             }
         }
-        let session_lock =
-            (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_")) && !name.contains("_xact");
+        let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_"))
+            && !name.contains("_xact")
+            && !name.contains("unlock");
         self.special.pins |= session_lock;
         self.special.taints |=
             self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
@@ -69,6 +70,19 @@ fn string(node: &Node) -> Option<&str> {
 
 fn is_true(node: &Node) -> bool {
     matches!(&node.node, Some(NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Boolval(b)), .. })) if b.boolval)
+}
+
+/// The view of PostgreSQL's that would show a connection's prepared statements in place of the session's.
+pub fn names_prepared_statements(statement: &NodeEnum) -> bool {
+    struct Find(bool);
+    impl<'a> Visit<'a> for Find {
+        fn range_var(&mut self, rv: &'a ast::RangeVar) {
+            self.0 |= rv.relname == "pg_prepared_statements";
+        }
+    }
+    let mut find = Find(false);
+    walk::below(statement, &mut find);
+    find.0
 }
 
 /// A body of code that runs on one node (DO, a procedure) names a distributed or reference table.

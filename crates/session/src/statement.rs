@@ -39,6 +39,10 @@ impl Session {
             }
             _ => true,
         };
+        if special::names_prepared_statements(&statement) {
+            return Err(ExecError::sql("0A000", "pg_prepared_statements is not supported through the router")
+                .hint("It would show the statements of one connection to a node, not those of this session."));
+        }
         let special = special::special(&statement, &self.epoch.snapshot);
         if tree || !special.is_plain() {
             return Ok(Parsed::Tree(Arc::new(statement)));
@@ -121,8 +125,14 @@ impl Session {
             NodeEnum::DeclareCursorStmt(d) => self.declare_cursor(d, sql, bound).await,
             NodeEnum::FetchStmt(f) => self.fetch(f, sql, bound).await,
             NodeEnum::ClosePortalStmt(c) => self.close_cursor(c, sql).await,
+            NodeEnum::ExplainStmt(_) if bound.is_some_and(|b| !b.values.is_empty()) => {
+                Err(ExecError::sql("0A000", "EXPLAIN with parameters is not supported through the router")
+                    .hint("Write the values in place of the parameters."))
+            }
             NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
             NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
+            // Who never listened has nothing to unlisten.
+            NodeEnum::UnlistenStmt(_) if !self.listening => self.on_home(sql).await,
             NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
                 self.pin_home();
                 self.listening = true;

@@ -41,7 +41,6 @@ select id from events order by id offset 2 rows fetch next row only;
 select k from events order by k fetch first 3 rows with ties;
 -- ordered
 select k from events order by k desc nulls last offset 1 fetch first 2 rows with ties;
--- ordered
 select k, count(*) from events group by k order by count(*) desc fetch first 1 row with ties;
 -- ordered
 select id from events where id in (3, 30, 44) order by id limit 2;

@@ -14,8 +14,11 @@ execute one (2);
 execute one (1 + 2);
 execute one (null);
 execute one ('4');
+-- simple only
 execute one;
+-- simple only
 execute one (1, 2);
+-- simple only
 execute one ('x');
 prepare one as select 1;
 prepare unt as select * from prep where id = $1 and t = $2;
@@ -46,15 +49,17 @@ execute intx (1);
 rollback;
 execute intx (2);
 create table prep_as as execute agg (15);
-select * from prep_as;
-drop table prep_as;
+-- rows vary
 explain (costs off) execute one (1);
 deallocate one;
+-- simple only
 execute one (1);
 deallocate prepare agg;
 deallocate nosuch;
 deallocate all;
+-- simple only
 execute upd (1);
 prepare bad as select nosuch from prep;
+-- simple only
 execute bad;
 prepare bad as selec;

@@ -33,6 +33,7 @@ drop table if exists types;
 drop type if exists mood, pair cascade;
 drop domain if exists positive;
 --! tests
+-- notices vary
 -- ordered
 select * from types order by id;
 select * from types where id = 1;

@@ -14,7 +14,7 @@ fn a_small_file_gets_the_documented_defaults() {
     assert_eq!(config.listen, ["127.0.0.1:6500".parse().unwrap()]);
     assert_eq!((config.shards, config.auth, config.metrics), (32, Auth::Trust, None));
     assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Text));
-    assert_eq!((config.pool.size, config.pool.wait_timeout_ms), (20, 30_000));
+    assert_eq!((config.pool.size, config.pool.wait_timeout_ms), (100, 30_000));
     assert_eq!((config.pool.idle_timeout_s, config.pool.max_prepared), (600, 500));
     assert_eq!((config.limits.connections, config.limits.login_timeout_s), (10_000, 15));
     assert_eq!(config.limits.message_bytes_max, 1_073_741_824);
