@@ -64,7 +64,7 @@ class Herd:
         return self._command(["down", "--dir", self.dir], _DOWN_SECONDS_MAX, check)
 
     def status(self) -> dict | list:
-        return json.loads(self._command(["status", "--dir", self.dir, "--json"], 20, True).stdout)
+        return json.loads(self._command(["status", "--dir", self.dir, "--json"], 20, False).stdout)
 
     def process_id(self, port: int) -> int:
         """The pid of whatever `herd status --json` says listens on this port (a node, or the router)."""

@@ -213,6 +213,15 @@ impl Session {
                 Ok(())
             }
             b'P' => {
+                if !self.portals.contains_key(name)
+                    && let Some(node) = self.cursors.get(name).map(|c| c.node)
+                {
+                    // A cursor of SQL's own DECLARE.
+                    let sql = format!("FETCH 0 FROM {}", catalog::quote_ident(name));
+                    let d = self.work().describe_on(node, &sql, &[]).await?;
+                    self.put_fields(d.fields.as_deref(), &[]);
+                    return Ok(());
+                }
                 let Some(portal) = self.portals.get(name) else {
                     return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
                 };

@@ -1,15 +1,15 @@
 -- Errors carry PostgreSQL's own SQLSTATE, text and fields, with the table's name and not a partition's; the session goes on.
 --! setup
 create table err_parent (id int primary key);
+--! distribute err_parent id
 create table err (
     id int primary key, a int constraint err_a_positive check (a > 0), b text not null, c int,
     p int, constraint err_unique unique (id, c), constraint err_fk foreign key (id) references err_parent (id)
 );
-create table err_ref (id int primary key);
-create table err_points (id int primary key, ref int references err_ref (id));
---! distribute err_parent id
 --! distribute err id colocate_with => 'err_parent'
+create table err_ref (id int primary key);
 --! reference err_ref
+create table err_points (id int primary key, ref int references err_ref (id));
 --! distribute err_points id
 --! reset
 delete from err;

@@ -29,9 +29,6 @@ explain select * from kinds;
 explain select * from plain_notes;
 -- rows vary
 explain select 1;
--- params: 7
--- rows vary
-explain select * from events where id = $1;
 begin;
 -- rows vary
 explain (analyze, costs off) update events set k = 1 where id = 7;

@@ -32,7 +32,6 @@ create table key_interval (key interval primary key, v int);
 --! distribute key_bool key
 --! distribute key_bytea key
 --! distribute key_inet key
---! distribute key_enum key
 --! distribute key_float8 key
 --! distribute key_array key
 --! distribute key_jsonb key
