@@ -55,7 +55,12 @@ impl<C: Client> Work<'_, C> {
     async fn several(&mut self, compiled: &Compiled, request: &Request<'_>, nodes: &BTreeSet<i32>) -> Result<String> {
         let plan = &compiled.plan;
         match &plan.multi {
-            Multi::Refuse(refusal) => Err(refusal.clone().into()),
+            Multi::Refuse(refusal) => {
+                // What is wrong anyway gets PostgreSQL's own error.
+                let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+                self.described(compiled, &types).await?;
+                Err(refusal.clone().into())
+            }
             Multi::None => Err(plan::Refusal::not_colocated("a statement").into()),
             Multi::Select(m) => self.multi_select(compiled, request, m).await,
             Multi::Insert(i) => self.split_insert(compiled, request, i).await,

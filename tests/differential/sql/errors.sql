@@ -27,6 +27,7 @@ select 1;
 insert into err values (2, 0, 'b', 1);
 insert into err values (2, 1, null, 1);
 insert into err values (77, 1, 'b', 1);
+-- message varies
 delete from err_parent where id = 1;
 update err_parent set id = 9 where id = 1;
 update err set a = -1 where id = 1;
@@ -39,6 +40,7 @@ insert into err_points values (2, 2);
 delete from err_ref where id = 1;
 insert into err_ref values (1);
 selec 1;
+-- message varies
 select 1 from;
 select from where;
 select (1;
@@ -96,6 +98,7 @@ select set_config('nosuch_setting', '1', false);
 -- params: x
 select * from err where id = $1;
 -- params: 99999999999
+-- message varies
 select * from err where id = $1;
 -- params: 0
 select 1 / $1::int;
@@ -119,6 +122,7 @@ grant select on nosuch to postgres;
 comment on table nosuch is 'x';
 declare c cursor for select 1;
 fetch c;
+-- simple only
 execute nosuch;
 deallocate nosuch;
 release savepoint x;
