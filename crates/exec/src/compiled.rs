@@ -8,14 +8,18 @@ use catalog::Snapshot;
 use key::Bound;
 use parking_lot::Mutex;
 use plan::{KeyExpr, Plan};
-use pool::StatementKey;
+use pool::{SharedStatement, StatementKey};
 use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 
 use crate::describe::{Described, PartColumns};
+use crate::share::SharedLiteral;
 
 /// Statements kept; the cache is emptied when it is full.
 const CACHE_MAX: usize = 8192;
+
+/// Looked into for every statement; the hash is quick and seeded at random, so that nobody can construct collisions.
+type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Context, text and declared parameter types.
 type TextKey = (u64, String, Vec<u32>);
@@ -23,8 +27,8 @@ type TextKey = (u64, String, Vec<u32>);
 pub struct Epoch {
     pub snapshot: Arc<Snapshot>,
     /// Bounds of each colocation group's shards, side by side as `key::locate` wants them.
-    bounds: HashMap<i32, Arc<[Bound]>>,
-    templates: Mutex<HashMap<u64, Arc<Compiled>>>,
+    bounds: FastMap<i32, Arc<[Bound]>>,
+    templates: Mutex<FastMap<u64, Arc<Compiled>>>,
     texts: Mutex<HashMap<TextKey, Arc<Compiled>>>,
 }
 
@@ -74,18 +78,22 @@ pub struct Compiled {
     pub context: u64,
     template_text: Vec<u8>,
     /// Literals of the plan by their byte offset: which literal of the template, and whether a minus is before it.
-    literals: HashMap<usize, (usize, bool)>,
+    literals: FastMap<usize, (usize, bool)>,
     /// Where each splice starts, for any statement of the template, and how long the replaced name is.
     splices: Vec<(Position, usize)>,
     pub described: OnceCell<Arc<Described>>,
     /// Columns of each part of a multi-node read.
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
-    keys: Mutex<HashMap<(i32, u64), StatementKey>>,
+    keys: Mutex<FastMap<(i32, u64), StatementKey>>,
+    /// How it travels with other clients' statements: literals that become parameters, and those that stay.
+    pub(crate) shared_literals: Option<(Vec<SharedLiteral>, Vec<(usize, String)>)>,
+    /// By shard, settings, and whether it comes by the simple protocol.
+    pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
 }
 
 impl Compiled {
     pub fn new(plan: Plan, text: &str, context: u64, template: Option<&Template>) -> Self {
-        let mut literals = HashMap::new();
+        let mut literals = FastMap::default();
         let mut splices = Vec::new();
         let mut template_text = Vec::new();
         if let Some(t) = template {
@@ -100,7 +108,10 @@ impl Compiled {
             let positions = plan.splices.iter().flatten().map(|s| t.position(s.start).map(|p| (p, s.end - s.start)));
             splices = positions.collect::<Option<Vec<_>>>().unwrap_or_default();
         }
+        let shared_literals = template.and_then(|t| Self::shared_literals(&plan, text, t));
         Compiled {
+            shared_literals,
+            shared: Mutex::default(),
             plan,
             text: text.to_string(),
             context,
@@ -141,17 +152,21 @@ impl Compiled {
                 None => splice.start,
             };
             let end = start + (splice.end - splice.start);
-            let d = self.plan.tables[splice.table].relation.distribution()?;
             out.push_str(sql.get(at..start)?);
-            out.push_str(&d.partition(shard));
-            if let Some(alias) = &splice.alias {
-                out.push_str(" AS ");
-                out.push_str(&catalog::quote_ident(alias));
-            }
+            out.push_str(&self.splice_text(splice, shard)?);
             at = end;
         }
         out.push_str(sql.get(at..)?);
         Some(out)
+    }
+
+    /// What stands in place of a table's name.
+    pub(crate) fn splice_text(&self, splice: &plan::Splice, shard: i32) -> Option<String> {
+        let partition = self.plan.tables[splice.table].relation.distribution()?.partition(shard);
+        Some(match &splice.alias {
+            Some(alias) => format!("{partition} AS {}", catalog::quote_ident(alias)),
+            None => partition,
+        })
     }
 
     /// For each splice where it starts and ends in the statement, and the length of what replaces it.
@@ -161,9 +176,7 @@ impl Compiled {
                 Some(t) => t.offset(self.splices.get(i)?.0),
                 None => s.start,
             };
-            let d = self.plan.tables[s.table].relation.distribution()?;
-            let alias = s.alias.as_ref().map_or(0, |a| 4 + catalog::quote_ident(a).len());
-            Some((start, start + (s.end - s.start), d.partition(shard).len() + alias))
+            Some((start, start + (s.end - s.start), self.splice_text(s, shard)?.len()))
         };
         self.plan.splices.iter().flatten().enumerate().filter_map(|(i, s)| length(s, i)).collect()
     }

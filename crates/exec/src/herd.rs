@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
-use pool::{Conn, Login, NodeTarget, PoolError, Pools, TlsMode};
+use pool::{Conn, Login, NodeTarget, PoolError, Pools, SharedLanes, TlsMode};
 use tokio::sync::Mutex;
 use txn::Identity;
 
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+
+/// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
+const READERS: usize = 2;
+const WRITERS: usize = 1;
 
 #[derive(Clone, Debug)]
 pub struct HerdConfig {
@@ -24,6 +28,7 @@ pub struct HerdConfig {
 
 pub struct Herd {
     pub pools: Pools,
+    pub shared: SharedLanes,
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
     pub router: u64,
@@ -34,6 +39,7 @@ pub struct Herd {
 impl Herd {
     pub fn new(config: HerdConfig, pools: Pools, snapshot: Snapshot, router: u64) -> Self {
         Herd {
+            shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
             pools,
             config,
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),

@@ -120,6 +120,7 @@ impl<C: Client> Work<'_, C> {
             pin: &mut pin,
             own_schema: false,
             taint: false,
+            sharing: None,
             now: self.now.clone(),
         };
         let read = match reader.read(source, request).await {

@@ -9,6 +9,7 @@ use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request};
+use crate::share::Way;
 use crate::work::Work;
 
 /// Messages longer than this from a node are a fault (PostgreSQL's own limit is 1 GiB).
@@ -32,6 +33,11 @@ impl<C: Client> Work<'_, C> {
         shard: Option<i32>,
     ) -> Result<Forwarded> {
         let shard = shard.filter(|_| compiled.plan.splices.is_some() && !compiled.plan.tables.is_empty());
+        let _alone = match self.try_share(compiled, request, node, shard).await? {
+            Way::Done(forwarded) => return Ok(forwarded),
+            Way::Alone(alone) => Some(alone),
+            Way::Apart => None,
+        };
         let mut p = self.lane(node).await?;
         p.wrote |= compiled.plan.writes;
         let template = match request.literals {

@@ -66,6 +66,24 @@ impl<C: Client> Work<'_, C> {
         Ok(Targets { shard: if one { shard } else { None }, nodes })
     }
 
+    /// The commonest case at once: one table, one key column, one value that can be read here.
+    pub fn one_shard(&self, compiled: &Compiled, request: &Request<'_>) -> Result<Option<(NodeId, i32)>> {
+        let ([table], false) = (&compiled.plan.tables[..], compiled.plan.needs_home) else { return Ok(None) };
+        let (Some(d), [alternatives]) = (table.relation.distribution(), &table.columns[..]) else { return Ok(None) };
+        let ([e], [ty]) = (&alternatives[..], &d.group.key_types[..]) else { return Ok(None) };
+        let value = match e {
+            KeyExpr::Param(n) => param(request, *n, *ty),
+            KeyExpr::Literal { location, text, kind } => literal_value(compiled, request, *location, text, *kind, *ty),
+            _ => return Ok(None),
+        };
+        let Value::Known(value) = value else { return Ok(None) };
+        let bounds = self.epoch.bounds(d.group.id);
+        match key::locate(d.group.strategy, &d.group.key_types, &bounds, &[value]).map_err(key_error)? {
+            Located::Shard(s) => Ok(Some((d.group.shards[s].node, d.group.shards[s].number))),
+            Located::Nowhere => Ok(None),
+        }
+    }
+
     /// Positions of the shards one use of a table is restricted to; `None`: all.
     pub async fn shards_of(
         &mut self,
@@ -252,20 +270,34 @@ pub fn key_error(e: KeyError) -> ExecError {
 fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec<Value> {
     match e {
         KeyExpr::Null => vec![Value::Known(None)],
-        KeyExpr::Literal { location, text, kind } => vec![match request.literals {
-            Literals::Own => literal(ty, text, *kind),
-            Literals::Template(t) => match compiled.literal(*location) {
-                Some((index, negative)) => match t.literal_value(request.sql, index) {
-                    Ok(value) if negative => literal(ty, &format!("-{value}"), *kind),
-                    Ok(value) => literal(ty, &value, *kind),
-                    Err(_) => Value::Unknown,
-                },
-                None => Value::Unknown,
-            },
-        }],
+        KeyExpr::Literal { location, text, kind } => {
+            vec![literal_value(compiled, request, *location, text, *kind, ty)]
+        }
         KeyExpr::Param(n) => vec![param(request, *n, ty)],
         KeyExpr::ParamArray(n) => array(request, *n, ty),
         KeyExpr::Evaluated(_) => vec![Value::Unknown],
+    }
+}
+
+/// The value a literal of the plan has in this request.
+fn literal_value(
+    compiled: &Compiled,
+    request: &Request,
+    location: usize,
+    text: &str,
+    kind: LiteralKind,
+    ty: u32,
+) -> Value {
+    match request.literals {
+        Literals::Own => literal(ty, text, kind),
+        Literals::Template(t) => match compiled.literal(location) {
+            Some((index, negative)) => match t.literal_value(request.sql, index) {
+                Ok(value) if negative => literal(ty, &format!("-{value}"), kind),
+                Ok(value) => literal(ty, &value, kind),
+                Err(_) => Value::Unknown,
+            },
+            None => Value::Unknown,
+        },
     }
 }
 

@@ -35,6 +35,9 @@ impl<C: Client> Work<'_, C> {
         if plan.tables.is_empty() {
             return Ok(Placed::One(self.any_node(plan.needs_home), None));
         }
+        if let Some((node, shard)) = self.one_shard(compiled, request)? {
+            return Ok(Placed::One(node, Some(shard)));
+        }
         let Targets { nodes, shard } = self.targets(compiled, request).await?;
         let mut each = nodes.iter();
         match (each.next(), each.next()) {

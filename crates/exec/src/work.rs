@@ -13,6 +13,8 @@ use crate::client::Client;
 use crate::compiled::Epoch;
 use crate::error::Result;
 use crate::herd::Herd;
+use crate::now::Now;
+use crate::share::Sharing;
 
 pub struct Work<'w, C: Client> {
     pub herd: &'w Arc<Herd>,
@@ -29,8 +31,10 @@ pub struct Work<'w, C: Client> {
     pub own_schema: bool,
     /// The statement may leave session state behind: its connections are reset before anyone else gets them.
     pub taint: bool,
+    /// `None`: nothing of it travels with other clients' statements.
+    pub sharing: Option<&'w mut Sharing>,
     /// `now()` of the statement or its transaction.
-    pub now: String,
+    pub now: Now,
 }
 
 impl<C: Client> Work<'_, C> {

@@ -38,6 +38,8 @@ pub struct Config {
     /// Further nodes, registered when the herd is first made; afterwards the catalog decides.
     #[serde(default)]
     pub nodes: Vec<NodeConfig>,
+    /// Threads that serve clients; half the machine's cores when absent, as nodes and clients often share it.
+    pub threads: Option<u16>,
     /// Shards of a distributed table, unless `create_distributed_table` is told otherwise.
     #[serde(default = "default_shards")]
     pub shards: u32,
@@ -140,6 +142,12 @@ fn default_log() -> String {
 pub const SHARDS_MAX: u32 = 8192;
 
 impl Config {
+    /// Threads that serve clients, at least one.
+    pub fn threads(&self) -> usize {
+        let half = || std::thread::available_parallelism().map_or(1, |n| n.get() / 2);
+        self.threads.map_or_else(half, usize::from).max(1)
+    }
+
     /// Reads and checks `path`. Relative paths in it are resolved against its folder.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text =

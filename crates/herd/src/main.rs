@@ -14,6 +14,10 @@ use clap::Parser;
 use crate::cli::{Action, Cli};
 use crate::config::Config;
 
+/// A router allocates a little for each message; this allocator does so in half the time of the C library's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(Action::Done(code)) => code,
@@ -23,7 +27,16 @@ fn main() -> ExitCode {
 }
 
 fn run_router(config: Config) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut builder = match config.threads() {
+        // One thread needs no locks and no stealing.
+        1 => tokio::runtime::Builder::new_current_thread(),
+        n => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(n);
+            builder
+        }
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };

@@ -215,6 +215,7 @@ fn rows(
         evaluate,
         kind: StatementKind::Insert,
         rewritten: None,
+        share: None,
     })
 }
 
@@ -574,6 +575,7 @@ fn through_router(
         evaluate: vec![],
         kind: StatementKind::Insert,
         rewritten: None,
+        share: None,
     })
 }
 

@@ -18,6 +18,7 @@ pub mod refuse;
 pub mod rewrite;
 pub mod scope;
 pub mod select;
+pub mod share;
 pub mod splice;
 pub mod types;
 pub mod views;
@@ -52,12 +53,14 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         return Ok(plan);
     }
     let views = views::expand(&mut expanded, cx)?;
-    match &expanded {
+    let mut plan = match &expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, text, cx, views),
         NodeEnum::InsertStmt(s) => insert::plan(s, text, cx),
         NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
             modify::plan(&expanded, text, cx, views)
         }
         _ => Ok(Plan::home()),
-    }
+    }?;
+    plan.share = share::of(statement, &plan, cx);
+    Ok(plan)
 }

@@ -143,6 +143,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
         evaluate: vec![],
         kind,
         rewritten: None,
+        share: None,
     })
 }
 

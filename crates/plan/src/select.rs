@@ -39,6 +39,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
         evaluate: vec![],
         kind: StatementKind::Select,
         rewritten: None,
+        share: None,
     })
 }
 

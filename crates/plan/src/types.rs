@@ -73,6 +73,25 @@ pub struct Plan {
     pub kind: StatementKind,
     /// The statement to run in place of the client's text, where a node would read that differently.
     pub rewritten: Option<String>,
+    /// It may travel with other clients' statements (see `share.rs`).
+    pub share: Option<Share>,
+}
+
+/// How a statement travels with others: prepared, with these literals as parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub writes: bool,
+    /// In the order of the text. Other literals stay where they are.
+    pub literals: Vec<ShareLiteral>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareLiteral {
+    /// Byte offset of the constant.
+    pub location: usize,
+    /// The type of the column it is assigned to or compared with.
+    pub type_oid: u32,
+    pub kind: LiteralKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +239,7 @@ impl Plan {
             evaluate: Vec::new(),
             kind: StatementKind::Select,
             rewritten: None,
+            share: None,
         }
     }
 

@@ -135,7 +135,7 @@ impl Session {
         request: &Request<'_>,
         targets: &exec::Targets,
     ) -> Result<Vec<(i32, String)>> {
-        let now = self.now.clone().unwrap_or_else(crate::session::timestamp);
+        let now = self.now.clone().unwrap_or_else(exec::timestamp);
         let mut all = Vec::new();
         match &compiled.plan.multi {
             plan::Multi::Select(m) => {

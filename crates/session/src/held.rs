@@ -49,7 +49,7 @@ impl Client for Held {
 impl Session {
     /// Runs a statement inside the transaction with its rows held.
     pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
-        let now = self.now.clone().unwrap_or_else(crate::session::timestamp);
+        let now = exec::Now::of(self.now.clone());
         let mut work = Work {
             herd: &self.router.herd,
             epoch: &self.epoch,
@@ -61,6 +61,7 @@ impl Session {
             pin: &mut self.pin,
             own_schema: self.own_schema,
             taint: self.taint,
+            sharing: None,
             now,
         };
         let done = work.run(compiled, request).await;

@@ -93,12 +93,14 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         search_path: vec![],
         context: 0,
         taint: false,
+        sharing: Default::default(),
         now: None,
         batch: false,
         numbering: 0,
         router: router.clone(),
     };
     session.refresh_context();
+    session.refresh_sharing();
     session.transaction.home = Some(session.epoch.snapshot.home);
     let result = async {
         session.greet(registration.pid, &registration.secret).await?;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use exec::{Client, Epoch, ExecError, Work};
+use exec::{Client, Epoch, ExecError, Now, Sharing, Work};
 use pool::{Login, Settings};
 use sql::template::Template;
 use txn::{Lane, Transaction};
@@ -16,6 +16,9 @@ use crate::cursor::Cursor;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
 use crate::router::Router;
 use crate::set::{Pending, RouterSettings};
+
+/// Looked into for every statement.
+type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 pub type Result<T> = std::result::Result<T, ExecError>;
 
@@ -39,8 +42,8 @@ pub struct Session {
     pub pin: bool,
     pub listening: bool,
     pub temporary: Vec<String>,
-    pub statements: HashMap<String, Arc<Prepared>>,
-    pub portals: HashMap<String, Portal>,
+    pub statements: FastMap<String, Arc<Prepared>>,
+    pub portals: FastMap<String, Portal>,
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,
     pub template: Template,
@@ -48,6 +51,7 @@ pub struct Session {
     /// Stands for everything besides the text that a plan depends on.
     pub context: u64,
     pub taint: bool,
+    pub sharing: Sharing,
     /// `now()` of the transaction, as a literal's text.
     pub now: Option<String>,
     /// More than one statement shares the implicit transaction.
@@ -57,7 +61,7 @@ pub struct Session {
 
 impl Session {
     pub fn work(&mut self) -> Work<'_, ClientIo> {
-        let now = self.now.clone().unwrap_or_else(timestamp);
+        let now = Now::of(self.now.clone());
         Work {
             herd: &self.router.herd,
             epoch: &self.epoch,
@@ -69,6 +73,7 @@ impl Session {
             pin: &mut self.pin,
             own_schema: self.own_schema,
             taint: self.taint,
+            sharing: Some(&mut self.sharing),
             now,
         }
     }
@@ -173,42 +178,9 @@ pub fn split_path(path: &str) -> Vec<String> {
     names
 }
 
-/// Now, in UTC, as a timestamptz literal's text.
-pub fn timestamp() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let (days, seconds) = (now.as_secs() / 86_400, now.as_secs() % 86_400);
-    let (year, month, day) = civil(days as i64);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:06}+00",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60,
-        now.subsec_micros()
-    )
-}
-
-/// Days since 1970-01-01 as a Gregorian date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil(days: i64) -> (i64, i64, i64) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_gregorian() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_778), (2026, 11, 21));
-    }
 
     #[test]
     fn search_paths_are_split_as_postgresql_prints_them() {

@@ -27,9 +27,10 @@ pub struct RouterSettings {
 }
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 8] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 9] = [
     ("herd.two_phase", &[], "on"),
-    ("herd.coalesce", &[], "off"),
+    ("herd.coalesce", &[], "on"),
+    ("herd.multiplex", &[], "on"),
     ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
     ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
     ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
@@ -74,7 +75,7 @@ impl RouterSettings {
                 _ => return Err(invalid()),
             },
         };
-        if matches!(name, "herd.bulk_load" | "herd.upsert" | "herd.coalesce") && value == "on" {
+        if matches!(name, "herd.bulk_load" | "herd.upsert") && value == "on" {
             return Err(ExecError::sql("0A000", format!("{name} = on is not supported yet"))
                 .hint("Leave it off: statements are then all or nothing."));
         }
@@ -84,6 +85,12 @@ impl RouterSettings {
 }
 
 impl Session {
+    /// What of this session may travel with other clients' statements.
+    pub fn refresh_sharing(&mut self) {
+        self.sharing.reads = self.own.is_on("herd.multiplex");
+        self.sharing.writes = self.own.is_on("herd.coalesce");
+    }
+
     pub async fn set(&mut self, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
         use ast::VariableSetKind::*;
         let kind = ast::VariableSetKind::try_from(s.kind).unwrap_or(Undefined);
@@ -96,6 +103,7 @@ impl Session {
                     self.own.values.remove(own);
                 }
             }
+            self.refresh_sharing();
             return Ok(tag(if matches!(kind, VarReset) { "RESET" } else { "SET" }));
         }
         if matches!(name.as_str(), "client_encoding") {
@@ -120,6 +128,7 @@ impl Session {
                 let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
                 self.settings = self.startup.clone();
                 self.own = RouterSettings::default();
+                self.refresh_sharing();
                 self.refresh_context();
                 Ok(forwarded)
             }
@@ -264,6 +273,7 @@ impl Session {
             ast::DiscardMode::DiscardAll => {
                 self.settings = self.startup.clone();
                 self.own = RouterSettings::default();
+                self.refresh_sharing();
                 self.prepared.clear();
                 self.statements.clear();
                 self.portals.clear();

@@ -5,7 +5,7 @@ use sql::ast::{self, TransactionStmtKind as Kind};
 use txn::CommitError;
 use wire::ErrorFields;
 
-use crate::session::{Result, Session, timestamp};
+use crate::session::{Result, Session};
 
 impl Session {
     pub async fn transaction_statement(&mut self, t: &ast::TransactionStmt, sql: &str) -> Result<Forwarded> {
@@ -23,7 +23,7 @@ impl Session {
                     }
                 } else {
                     self.transaction.begin(sql.trim().trim_end_matches(';'), true);
-                    self.now = Some(timestamp());
+                    self.now = Some(exec::timestamp());
                 }
                 tag(if kind == Kind::TransStmtStart { "START TRANSACTION" } else { "BEGIN" })
             }
@@ -85,7 +85,7 @@ impl Session {
         if t.chain {
             let begin = self.transaction.last_begin().to_string();
             self.transaction.begin(&begin, true);
-            self.now = Some(timestamp());
+            self.now = Some(exec::timestamp());
         }
     }
 

@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
 
     /// A zero-terminated string in an encoding we don't know.
     pub fn cstr_bytes(&mut self) -> Result<&'a [u8]> {
-        let end = self.rest.iter().position(|b| *b == 0).ok_or(WireError::String)?;
+        let end = memchr::memchr(0, self.rest).ok_or(WireError::String)?;
         let text = &self.rest[..end];
         self.rest = &self.rest[end + 1..];
         Ok(text)

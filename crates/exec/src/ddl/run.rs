@@ -89,6 +89,7 @@ impl<C: Client> Work<'_, C> {
             pin: self.pin,
             own_schema,
             taint: self.taint,
+            sharing: None,
             now: self.now.clone(),
         }
     }

@@ -71,7 +71,8 @@ impl Session {
             pin: &mut self.pin,
             own_schema: false,
             taint: false,
-            now: "2026-01-02 03:04:05+00".into(),
+            sharing: None,
+            now: Default::default(),
         };
         let statement = sql::parse(sql, true).unwrap().remove(0);
         let path = ["pg_catalog".to_string(), "public".to_string()];

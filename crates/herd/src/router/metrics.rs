@@ -57,6 +57,14 @@ fn page(router: &Router) -> String {
             ));
         }
     }
+    let shared = router.herd.shared.stats();
+    for (name, help, n) in [
+        ("batches", "Batches of different clients' statements sent to nodes.", shared.batches),
+        ("statements", "Statements sent in such batches.", shared.statements),
+        ("sent_away", "Statements of failed batches, run again by themselves.", shared.sent_away),
+    ] {
+        out.push_str(&format!("# HELP herd_shared_{name}_total {help}\n# TYPE herd_shared_{name}_total counter\nherd_shared_{name}_total {n}\n"));
+    }
     out.push_str(&format!("# HELP herd_catalog_epoch Epoch of the catalog in use.\n# TYPE herd_catalog_epoch gauge\nherd_catalog_epoch {}\n", router.herd.epoch.load().snapshot.epoch));
     out
 }

@@ -1,0 +1,233 @@
+//! Statements that travel with those of other clients: whether this execution may, and how it becomes a prepared
+//! statement of a shared lane. It does not know how a lane batches (`pool::SharedLanes`), nor why a statement is
+//! harmless (`plan::share`).
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use catalog::NodeId;
+use plan::LiteralKind;
+use pool::{Alone, LaneKind, Outcome, SharedLane, SharedStatement, StatementKey};
+use wire::backend;
+
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::error::Result;
+use crate::request::{Literals, Request};
+use crate::route::Forwarded;
+use crate::work::Work;
+
+/// A session's part in sharing: what it allows, and the lanes it used last.
+#[derive(Default)]
+pub struct Sharing {
+    pub reads: bool,
+    pub writes: bool,
+    lanes: Vec<(i64, NodeId, Arc<SharedLane>)>,
+}
+
+/// Lanes a session remembers: reads and writes of a few nodes.
+const REMEMBERED_MAX: usize = 16;
+
+/// How an execution goes on.
+pub enum Way {
+    /// It is done.
+    Done(Forwarded),
+    /// By itself, and others wait for it.
+    Alone(Alone),
+    /// By itself.
+    Apart,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Tries to run the statement with those of others.
+    pub async fn try_share(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        node: NodeId,
+        shard: Option<i32>,
+    ) -> Result<Way> {
+        let Some(share) = &compiled.plan.share else { return Ok(Way::Apart) };
+        let free = !self.transaction.active && self.pinned.is_none() && !*self.pin && !self.own_schema && !self.taint;
+        let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
+        // Object ids of users' own types differ from node to node.
+        let same_types = node == self.home() || !compiled.may_have_user_types();
+        if !free || !allowed || !same_types {
+            return Ok(Way::Apart);
+        }
+        let Some(lane) = self.shared_lane(node, share.writes)? else { return Ok(Way::Apart) };
+        if let Some(alone) = lane.alone() {
+            return Ok(Way::Alone(alone));
+        }
+        let statement = match compiled.shared(request, shard, self.settings.fingerprint(), self.epoch.snapshot.epoch) {
+            Some(s) if !s.is_apart() => s,
+            _ => return Ok(Way::Apart),
+        };
+        let Some(bind) = compiled.shared_bind(request) else { return Ok(Way::Apart) };
+        let described = match request.is_simple() {
+            true => match self.described(compiled, &[]).await {
+                Ok(d) => Some(d),
+                Err(_) => return Ok(Way::Apart),
+            },
+            false => None,
+        };
+        match lane.run(statement, bind).await {
+            Outcome::Alone => Ok(Way::Apart),
+            Outcome::Lost(e) => Err(e.into()),
+            Outcome::Done(reply) => {
+                let out = self.client.out();
+                if let Some(fields) = described.as_ref().and_then(|d| d.fields.as_deref()) {
+                    backend::row_description(out, fields);
+                }
+                for message in &reply.messages {
+                    out.extend_from_slice(message);
+                }
+                self.client.relieve().await?;
+                Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
+            }
+        }
+    }
+
+    fn shared_lane(&mut self, node: NodeId, writes: bool) -> Result<Option<Arc<SharedLane>>> {
+        let (epoch, kind) = (self.epoch.snapshot.epoch, if writes { LaneKind::Write } else { LaneKind::Read });
+        let Some(sharing) = &mut self.sharing else { return Ok(None) };
+        let (login, settings) = (self.login, self.settings);
+        let known = |(e, n, l): &&(i64, NodeId, Arc<SharedLane>)| {
+            *e == epoch && *n == node && l.kind() == kind && l.is_for(login, settings)
+        };
+        if let Some((_, _, lane)) = sharing.lanes.iter().find(known) {
+            return Ok(Some(lane.clone()));
+        }
+        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        let lane = self.herd.shared.lane(&target, login, settings, kind);
+        if sharing.lanes.len() >= REMEMBERED_MAX {
+            sharing.lanes.clear();
+        }
+        sharing.lanes.push((epoch, node, lane.clone()));
+        Ok(Some(lane))
+    }
+}
+
+/// A literal that travels as a parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedLiteral {
+    /// Which literal of the template.
+    index: usize,
+    /// Its place in the compiled statement's own text.
+    start: usize,
+    end: usize,
+    type_oid: u32,
+    kind: LiteralKind,
+}
+
+impl Compiled {
+    /// The literals that become parameters, and the others with their texts, which must be the same again.
+    pub fn shared_literals(
+        plan: &plan::Plan,
+        text: &str,
+        t: &sql::template::Template,
+    ) -> Option<(Vec<SharedLiteral>, Vec<(usize, String)>)> {
+        let share = plan.share.as_ref()?;
+        let mut parameters = Vec::with_capacity(share.literals.len());
+        for l in &share.literals {
+            // A sign before a number stays in the text: `-$1`.
+            let (index, _) = t.literal_at(text, l.location)?;
+            let place = t.literals()[index];
+            parameters.push(SharedLiteral {
+                index,
+                start: place.start as usize,
+                end: place.end as usize,
+                type_oid: l.type_oid,
+                kind: l.kind,
+            });
+        }
+        let others = (0..t.literals().len()).filter(|i| parameters.iter().all(|p| p.index != *i));
+        let others = others.map(|i| (i, t.literal_text(text, i).to_string())).collect();
+        Some((parameters, others))
+    }
+
+    /// The prepared statement this execution is one of.
+    fn shared(
+        &self,
+        request: &Request<'_>,
+        shard: Option<i32>,
+        settings: u64,
+        epoch: i64,
+    ) -> Option<Arc<SharedStatement>> {
+        let place = (shard.unwrap_or(-1), settings, request.is_simple());
+        if let Some(known) = self.shared.lock().get(&place) {
+            return Some(known.clone());
+        }
+        let (text, types) = match request.bound {
+            Some(bound) => {
+                let text = shard.and_then(|s| self.spliced(request.sql, None, s));
+                (text.unwrap_or_else(|| request.sql.to_string()), bound.types.clone())
+            }
+            None => {
+                let (parameters, _) = self.shared_literals.as_ref()?;
+                (self.with_parameters(parameters, shard)?, parameters.iter().map(|p| p.type_oid).collect())
+            }
+        };
+        let key = StatementKey::of(&format!("{settings:x} {epoch} {text}"), &types);
+        let statement = Arc::new(SharedStatement::new(key, text, types));
+        self.shared.lock().insert(place, statement.clone());
+        Some(statement)
+    }
+
+    /// This statement's own text with `$n` for its literals, and partitions of one shard named.
+    fn with_parameters(&self, parameters: &[SharedLiteral], shard: Option<i32>) -> Option<String> {
+        let mut changes: Vec<(usize, usize, String)> =
+            parameters.iter().enumerate().map(|(i, p)| (p.start, p.end, format!("${}", i + 1))).collect();
+        if let Some(shard) = shard.filter(|_| !self.plan.tables.is_empty()) {
+            for splice in self.plan.splices.iter().flatten() {
+                changes.push((splice.start, splice.end, self.splice_text(splice, shard)?));
+            }
+        }
+        changes.sort();
+        let mut out = String::with_capacity(self.text.len() + 64);
+        let mut at = 0;
+        for (start, end, new) in changes {
+            out.push_str(self.text.get(at..start)?);
+            out.push_str(&new);
+            at = end;
+        }
+        out.push_str(self.text.get(at..)?);
+        Some(out)
+    }
+
+    /// Bind behind the names; `None`: these values must be read by PostgreSQL's parser.
+    fn shared_bind(&self, request: &Request<'_>) -> Option<Bytes> {
+        if let Some(bound) = request.bound {
+            return Some(bound.tail.clone());
+        }
+        let Literals::Template(t) = request.literals else { return None };
+        let (parameters, others) = self.shared_literals.as_ref()?;
+        if others.iter().any(|(i, text)| t.literal_text(request.sql, *i) != text) {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(request.sql.len() + 8 * parameters.len());
+        out.put_u16(0);
+        out.put_u16(parameters.len() as u16);
+        for p in parameters {
+            let value = t.literal_value(request.sql, p.index).ok()?;
+            if p.kind == LiteralKind::Number && !is_plain_number(&value, p.type_oid) {
+                return None;
+            }
+            out.put_u32(value.len() as u32);
+            out.put_slice(value.as_bytes());
+        }
+        out.put_u16(0);
+        Some(out.freeze())
+    }
+}
+
+/// The type's input function reads this text as the parser would read the literal and cast it.
+fn is_plain_number(text: &str, type_oid: u32) -> bool {
+    const INTEGERS: [u32; 3] = [20, 21, 23];
+    let mut points = 0;
+    let digits = text.bytes().all(|b| {
+        points += usize::from(b == b'.');
+        b.is_ascii_digit() || b == b'.'
+    });
+    digits && points <= usize::from(!INTEGERS.contains(&type_oid)) && !text.starts_with('.') && !text.ends_with('.')
+}

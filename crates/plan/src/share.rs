@@ -1,0 +1,206 @@
+//! Which statements may travel with those of other clients in one transaction on one connection.
+//!
+//! Such a statement must be short and mean the same in somebody else's transaction: it touches at most one row, which a
+//! unique index finds, or inserts one; it takes no locks but its row's; nothing in it is volatile or a user's own
+//! code; no trigger, rule or policy hangs on its table. Judged by the tree alone, and only what is known to be
+//! harmless passes. That it is autocommit and on one shard is seen when it is executed.
+
+use std::sync::Arc;
+
+use catalog::{Placement, Relation, RelationKind, Volatility};
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names};
+
+use crate::Context;
+use crate::keys;
+use crate::types::{KeyExpr, LiteralKind, Multi, Plan, Share, ShareLiteral};
+
+pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
+    let alone = !plan.evaluate.is_empty() || plan.rewritten.is_some() || (plan.needs_home && !plan.tables.is_empty());
+    if alone || plan.tables.len() > 1 || !is_harmless(statement, cx) {
+        return None;
+    }
+    let mut literals = Vec::new();
+    match statement {
+        NodeEnum::SelectStmt(s) => {
+            let plain = s.with_clause.is_none()
+                && s.locking_clause.is_empty()
+                && s.op == ast::SetOperation::SetopNone as i32
+                && s.into_clause.is_none();
+            let [from] = &s.from_clause[..] else { return None };
+            let Some(NodeEnum::RangeVar(rv)) = &from.node else { return None };
+            let relation = table(rv, false, cx)?;
+            (plain && finds_one(s.where_clause.as_deref(), &relation, &mut literals)).then_some(())?;
+        }
+        NodeEnum::InsertStmt(i) => {
+            let relation = table(i.relation.as_ref()?, true, cx)?;
+            let values = match i.select_stmt.as_deref()?.node.as_ref()? {
+                NodeEnum::SelectStmt(s) if s.values_lists.len() == 1 => s.values_lists.first()?,
+                _ => return None,
+            };
+            if i.with_clause.is_some() || !matches!(plan.multi, Multi::None) {
+                return None;
+            }
+            let Some(NodeEnum::List(values)) = &values.node else { return None };
+            let columns: Vec<usize> = match i.cols.is_empty() {
+                true => (0..relation.columns.len()).collect(),
+                false => i.cols.iter().map(|c| target(c, &relation)).collect::<Option<_>>()?,
+            };
+            for (value, column) in values.items.iter().zip(columns) {
+                assigned(value, column, &relation, &mut literals);
+            }
+        }
+        NodeEnum::UpdateStmt(u) => {
+            let relation = table(u.relation.as_ref()?, true, cx)?;
+            if u.with_clause.is_some() || !u.from_clause.is_empty() {
+                return None;
+            }
+            for t in &u.target_list {
+                let column = target(t, &relation)?;
+                let Some(NodeEnum::ResTarget(t)) = &t.node else { return None };
+                assigned(t.val.as_deref()?, column, &relation, &mut literals);
+            }
+            finds_one(u.where_clause.as_deref(), &relation, &mut literals).then_some(())?;
+        }
+        NodeEnum::DeleteStmt(d) => {
+            let relation = table(d.relation.as_ref()?, true, cx)?;
+            if d.with_clause.is_some() || !d.using_clause.is_empty() {
+                return None;
+            }
+            finds_one(d.where_clause.as_deref(), &relation, &mut literals).then_some(())?;
+        }
+        _ => return None,
+    }
+    literals.sort_by_key(|l| l.location);
+    Some(Share { writes: plan.writes, literals })
+}
+
+/// A table whose rows are all there is to it.
+fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Arc<Relation>> {
+    let (schema, name) = names::table(rv);
+    if !rv.inh || (schema.is_none() && cx.temporary.iter().any(|t| t == name)) {
+        return None;
+    }
+    let relation = cx.snapshot.resolve(schema, name, cx.search_path)?;
+    let plain = relation.kind == RelationKind::Table
+        && !relation.row_security
+        && !(writes && (relation.triggers || relation.statement_triggers))
+        && !(writes && matches!(relation.placement, Placement::Reference));
+    plain.then(|| relation.clone())
+}
+
+fn target(node: &Node, relation: &Relation) -> Option<usize> {
+    match &node.node {
+        Some(NodeEnum::ResTarget(t)) if t.indirection.is_empty() => relation.column(&t.name),
+        _ => None,
+    }
+}
+
+/// A literal assigned to a column can be a parameter of the column's type: both are read by the same function.
+fn assigned(value: &Node, column: usize, relation: &Relation, literals: &mut Vec<ShareLiteral>) {
+    let ty = relation.columns[column].type_oid;
+    if let Some((location, kind)) = literal(value)
+        && match kind {
+            LiteralKind::Number => INTEGERS.contains(&ty) || FRACTIONS.contains(&ty),
+            LiteralKind::String => READ_FROM_TEXT.contains(&ty) || INTEGERS.contains(&ty) || FRACTIONS.contains(&ty),
+        }
+    {
+        literals.push(ShareLiteral { location, type_oid: ty, kind });
+    }
+}
+
+/// `condition` holds for one row at most. Its literals that are compared by `=` are noted.
+fn finds_one(condition: Option<&Node>, relation: &Relation, literals: &mut Vec<ShareLiteral>) -> bool {
+    let mut equal = Vec::new();
+    if let Some(condition) = condition {
+        conjuncts(condition, relation, &mut equal, literals);
+    }
+    relation.unique.iter().any(|index| index.columns.iter().all(|c| equal.contains(c)))
+}
+
+fn conjuncts(node: &Node, relation: &Relation, equal: &mut Vec<usize>, literals: &mut Vec<ShareLiteral>) {
+    match &node.node {
+        Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::AndExpr as i32 => {
+            b.args.iter().for_each(|a| conjuncts(a, relation, equal, literals));
+        }
+        Some(NodeEnum::AExpr(e)) if e.kind == ast::AExprKind::AexprOp as i32 && names::strings(&e.name) == ["="] => {
+            let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
+            let found = column(left, relation).map(|c| (c, right)).or(column(right, relation).map(|c| (c, left)));
+            let Some((column, value)) = found else { return };
+            if !matches!(keys::constant(value), Some(KeyExpr::Literal { .. } | KeyExpr::Param(_))) {
+                return;
+            }
+            equal.push(column);
+            let ty = relation.columns[column].type_oid;
+            // A float4 is compared with a number as float8: there a parameter of the column's type differs.
+            if let Some((location, kind)) = literal(value)
+                && match kind {
+                    LiteralKind::Number => INTEGERS.contains(&ty) || ty == NUMERIC,
+                    LiteralKind::String => READ_FROM_TEXT.contains(&ty) || INTEGERS.contains(&ty),
+                }
+            {
+                literals.push(ShareLiteral { location, type_oid: ty, kind });
+            }
+        }
+        _ => {}
+    }
+}
+
+fn column(node: &Node, relation: &Relation) -> Option<usize> {
+    relation.column(names::column(node)?.last()?)
+}
+
+/// A bare number or string, without a cast.
+fn literal(node: &Node) -> Option<(usize, LiteralKind)> {
+    let Some(NodeEnum::AConst(_)) = &node.node else { return None };
+    match keys::constant(node)? {
+        KeyExpr::Literal { location, kind, .. } => Some((location, kind)),
+        _ => None,
+    }
+}
+
+const NUMERIC: u32 = 1700;
+const INTEGERS: [u32; 3] = [20, 21, 23];
+/// numeric, float4, float8
+const FRACTIONS: [u32; 3] = [NUMERIC, 700, 701];
+/// bool, bytea, text, json, char(n), varchar, date, time, timestamp, timestamptz, uuid, jsonb (pg_type.dat)
+const READ_FROM_TEXT: [u32; 12] = [16, 17, 25, 114, 1042, 1043, 1082, 1083, 1114, 1184, 2950, 3802];
+
+/// No subquery, no cursor, and only functions of PostgreSQL's own that are not volatile and give one value.
+fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {
+    struct Look<'c, 'a> {
+        cx: &'c Context<'a>,
+        harmless: bool,
+        selects: usize,
+    }
+    impl<'a> Visit<'a> for Look<'_, '_> {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            match n {
+                NodeEnum::SubLink(_) | NodeEnum::CurrentOfExpr(_) => self.harmless = false,
+                NodeEnum::FuncCall(f) => {
+                    let mut overloads = self.cx.snapshot.functions(names::last(&f.funcname)).peekable();
+                    self.harmless &= f.over.is_none()
+                        && overloads.peek().is_some()
+                        && overloads.all(|o| {
+                            o.volatility != Volatility::Volatile
+                                && !o.user_defined
+                                && !o.returns_set
+                                && !o.reads_herd_tables
+                        });
+                }
+                _ => {}
+            }
+            self.harmless
+        }
+        fn select(&mut self, _: &'a ast::SelectStmt) -> bool {
+            self.selects += 1;
+            self.harmless
+        }
+    }
+    let mut look = Look { cx, harmless: true, selects: 0 };
+    walk::below(statement, &mut look);
+    // The statement itself is seen, too; and INSERT's VALUES is a SELECT to the grammar.
+    let own = matches!(statement, NodeEnum::InsertStmt(_) | NodeEnum::SelectStmt(_));
+    look.harmless && look.selects <= usize::from(own)
+}

@@ -1,0 +1,171 @@
+//! Shared lanes: short autocommit statements of different clients, put together on few connections.
+//!
+//! While a node is busy, statements for it gather in a queue. Whoever becomes free takes all that wait and sends them
+//! back to back, each as Bind and Execute of a prepared statement, with one Sync: one transaction, one flush, one
+//! commit for all of them. If any fails, none of the writes has happened, and each client runs its own statement by
+//! itself, so that only the faulty one sees an error. An idle lane adds nothing: the first comer is told to go alone.
+//!
+//! Reads and writes have lanes of their own: a read is handed out when it is complete, a write when all are
+//! committed. Statements under other settings, of other users or for other nodes never meet.
+//!
+//! It does not know which statements may share (they must be short, autocommit, and mean the same inside of
+//! somebody else's transaction), nor what their rows are.
+
+mod lane;
+mod reply;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use tokio::sync::oneshot;
+
+use crate::error::PoolError;
+use crate::pools::Pools;
+use crate::settings::Settings;
+use crate::statements::StatementKey;
+use crate::target::{Login, NodeTarget};
+
+pub use lane::{Alone, SharedLane};
+pub use reply::Reply;
+
+/// Statements that travel together at most, and their bytes.
+pub(crate) const BATCH_MAX: usize = 128;
+pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
+/// A statement that waits for a lock would make all behind it wait: after this it fails and is run alone.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+/// Nobody waits longer than this for somebody else's statement.
+pub(crate) const STUCK: Duration = Duration::from_millis(30);
+/// A statement that made others wait goes alone for so long.
+const APART: Duration = Duration::from_secs(1);
+/// Lanes kept; those that nobody uses are forgotten when there are more.
+const LANES_MAX: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaneKind {
+    Read,
+    Write,
+}
+
+/// A statement that can be prepared on any connection of a lane.
+pub struct SharedStatement {
+    pub key: StatementKey,
+    pub text: String,
+    /// Parameter types, 0 where PostgreSQL infers them.
+    pub types: Vec<u32>,
+    /// Milliseconds since the process began until which it goes alone.
+    apart_until: AtomicU64,
+}
+
+impl SharedStatement {
+    pub fn new(key: StatementKey, text: String, types: Vec<u32>) -> Self {
+        SharedStatement { key, text, types, apart_until: AtomicU64::new(0) }
+    }
+
+    /// It made others wait not long ago.
+    pub fn is_apart(&self) -> bool {
+        let until = self.apart_until.load(Ordering::Relaxed);
+        until != 0 && now_ms() < until
+    }
+
+    pub(crate) fn set_apart(&self) {
+        self.apart_until.store(now_ms() + APART.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+fn now_ms() -> u64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_millis() as u64
+}
+
+/// One execution: all of Bind behind the names.
+pub(crate) struct Job {
+    pub statement: Arc<SharedStatement>,
+    pub bind: Bytes,
+    pub reply: oneshot::Sender<Outcome>,
+}
+
+/// What became of a shared execution.
+#[derive(Debug)]
+pub enum Outcome {
+    Done(Reply),
+    /// It has not happened, nor can it any more: run it by itself.
+    Alone,
+    /// The connection broke while it was being committed: nobody knows whether it happened.
+    Lost(PoolError),
+}
+
+/// How much was shared, for the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedStats {
+    pub batches: u64,
+    pub statements: u64,
+    /// Statements told to run by themselves because one of their batch failed.
+    pub sent_away: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub batches: AtomicU64,
+    pub statements: AtomicU64,
+    pub sent_away: AtomicU64,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct LaneKey {
+    target: NodeTarget,
+    user: String,
+    settings: u64,
+    kind: LaneKind,
+}
+
+/// All shared lanes of a router.
+pub struct SharedLanes {
+    pools: Pools,
+    lanes: RwLock<HashMap<LaneKey, Arc<SharedLane>>>,
+    /// Connections a lane of reads, or of writes, uses at once.
+    readers: usize,
+    writers: usize,
+    counters: Arc<Counters>,
+}
+
+impl SharedLanes {
+    pub fn new(pools: Pools, readers: usize, writers: usize) -> Self {
+        assert!(readers > 0 && writers > 0, "a lane needs a connection");
+        SharedLanes { pools, lanes: RwLock::default(), readers, writers, counters: Arc::default() }
+    }
+
+    /// The lane for statements of one user under these settings. Keep it for as long as they stay the same.
+    pub fn lane(&self, target: &NodeTarget, login: &Login, settings: &Settings, kind: LaneKind) -> Arc<SharedLane> {
+        let key = LaneKey { target: target.clone(), user: login.user.clone(), settings: settings.fingerprint(), kind };
+        if let Some(lane) = self.lanes.read().get(&key) {
+            return lane.clone();
+        }
+        let mut lanes = self.lanes.write();
+        if lanes.len() >= LANES_MAX {
+            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        }
+        let at_once = match kind {
+            LaneKind::Read => self.readers,
+            LaneKind::Write => self.writers,
+        };
+        let new = || {
+            let (pools, counters) = (self.pools.clone(), self.counters.clone());
+            Arc::new(SharedLane::new(pools, target.clone(), login.clone(), settings.clone(), kind, at_once, counters))
+        };
+        lanes.entry(key).or_insert_with(new).clone()
+    }
+
+    pub fn stats(&self) -> SharedStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SharedStats {
+            batches: get(&self.counters.batches),
+            statements: get(&self.counters.statements),
+            sent_away: get(&self.counters.sent_away),
+        }
+    }
+}

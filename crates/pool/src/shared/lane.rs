@@ -1,0 +1,191 @@
+//! The queue of a shared lane, and who may run now. It does not know how statements are sent.
+//!
+//! Invariant, under one lock: while statements wait, as many workers as allowed are at work or on their way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+use super::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, LaneKind, Outcome, STUCK, SharedStatement, worker};
+use crate::error::PoolError;
+use crate::pools::Pools;
+use crate::settings::Settings;
+use crate::target::{Login, NodeTarget};
+
+/// A queue this much longer than a batch is worth one more connection.
+const CROWD: usize = BATCH_MAX;
+/// Connections a crowd, or batches that are stuck, may add.
+const MORE_MAX: usize = 6;
+
+pub struct SharedLane {
+    pub(super) pools: Pools,
+    pub(super) target: NodeTarget,
+    pub(super) login: Login,
+    pub(super) settings: Settings,
+    pub(super) kind: LaneKind,
+    pub(super) counters: Arc<Counters>,
+    at_once: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    /// Batches being run.
+    workers: usize,
+    /// Statements that go alone.
+    alone: usize,
+    /// Of those, how many have run for too long to be waited for.
+    stuck_workers: usize,
+    stuck_alone: usize,
+}
+
+impl State {
+    /// Those worth waiting for.
+    fn busy(&self) -> usize {
+        self.workers + self.alone - self.stuck_workers - self.stuck_alone
+    }
+}
+
+/// The right to run one statement alone; what gathered meanwhile is sent when it ends.
+pub struct Alone {
+    lane: Arc<SharedLane>,
+}
+
+impl SharedLane {
+    pub(super) fn new(
+        pools: Pools,
+        target: NodeTarget,
+        login: Login,
+        settings: Settings,
+        kind: LaneKind,
+        at_once: usize,
+        counters: Arc<Counters>,
+    ) -> Self {
+        SharedLane { pools, target, login, settings, kind, counters, at_once, state: Mutex::default() }
+    }
+
+    /// Whether this lane is the one for these settings.
+    pub fn is_for(&self, login: &Login, settings: &Settings) -> bool {
+        self.login.user == login.user && self.settings.fingerprint() == settings.fingerprint()
+    }
+
+    pub fn kind(&self) -> LaneKind {
+        self.kind
+    }
+
+    pub fn target(&self) -> &NodeTarget {
+        &self.target
+    }
+
+    /// Runs alone if there is nobody to share with.
+    pub fn alone(self: &Arc<Self>) -> Option<Alone> {
+        let mut state = self.state.lock();
+        if state.busy() >= self.at_once || !state.queue.is_empty() {
+            return None;
+        }
+        state.alone += 1;
+        Some(Alone { lane: self.clone() })
+    }
+
+    /// Runs with others; waits for its own outcome.
+    pub async fn run(self: &Arc<Self>, statement: Arc<SharedStatement>, bind: Bytes) -> Outcome {
+        let (reply, mut outcome) = oneshot::channel();
+        let (begin, behind_alone) = {
+            let mut state = self.state.lock();
+            state.queue.push_back(Job { statement, bind, reply });
+            let more = (state.queue.len() / CROWD).min(MORE_MAX);
+            let begin = state.busy() < self.at_once + more;
+            state.workers += usize::from(begin);
+            (begin, !begin && state.workers == state.stuck_workers)
+        };
+        if begin {
+            worker::begin(self.clone());
+        }
+        // Workers see for themselves that they are late; who runs alone does not.
+        if behind_alone {
+            match tokio::time::timeout(STUCK, &mut outcome).await {
+                Ok(outcome) => return outcome.unwrap_or_else(|_| self.unanswered()),
+                Err(_) => self.stuck_alone(),
+            }
+        }
+        outcome.await.unwrap_or_else(|_| self.unanswered())
+    }
+
+    /// A worker was stopped (the router ends).
+    fn unanswered(&self) -> Outcome {
+        match self.kind {
+            LaneKind::Read => Outcome::Alone,
+            LaneKind::Write => Outcome::Lost(PoolError::Closed {
+                node: self.target.to_string(),
+                reason: "the router gave it up".into(),
+            }),
+        }
+    }
+
+    /// What waits, up to a batch, into `jobs`. Nothing: the worker's right to run has ended with this call.
+    pub(super) fn take(&self, jobs: &mut Vec<Job>) {
+        let mut state = self.state.lock();
+        let mut bytes = 0;
+        while jobs.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
+            let Some(job) = state.queue.pop_front() else { break };
+            bytes += job.bind.len();
+            jobs.push(job);
+        }
+        if jobs.is_empty() {
+            state.workers -= 1;
+        }
+    }
+
+    /// A worker has run for too long: others need not wait for it.
+    pub(super) fn stuck_worker(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        state.stuck_workers += 1;
+        self.go_on(state);
+    }
+
+    pub(super) fn unstuck_worker(&self) {
+        self.state.lock().stuck_workers -= 1;
+    }
+
+    fn stuck_alone(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        state.stuck_alone = state.alone;
+        self.go_on(state);
+    }
+
+    /// A worker ends without having asked for more.
+    pub(super) fn left(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        state.workers -= 1;
+        self.go_on(state);
+    }
+
+    /// Somebody has made room: if statements wait, they are sent.
+    fn go_on(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let begin = !state.queue.is_empty() && state.busy() < self.at_once && state.workers <= self.at_once + MORE_MAX;
+        state.workers += usize::from(begin);
+        drop(state);
+        if begin {
+            worker::begin(self.clone());
+        }
+    }
+
+    pub(super) fn count(&self, statements: usize) {
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters.statements.fetch_add(statements as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let mut state = self.lane.state.lock();
+        state.alone -= 1;
+        state.stuck_alone = state.stuck_alone.min(state.alone);
+        self.lane.go_on(state);
+    }
+}

@@ -1,0 +1,274 @@
+//! Sends batches of a shared lane and hands out their replies. It does not decide who may share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use wire::frame::{self, HEADER_LEN};
+use wire::{ErrorFields, backend, put};
+
+use super::lane::SharedLane;
+use super::{Job, LOCK_TIMEOUT, LaneKind, Outcome, Reply, STUCK};
+use crate::conn::Progress;
+use crate::error::PoolError;
+use crate::pooled::PooledConn;
+use crate::statements::{StatementKey, StatementName};
+
+/// As in `conn/io.rs`.
+const FRAME_MAX: usize = 1 << 30;
+
+/// Begins a worker; its right to run was counted already.
+pub(super) fn begin(lane: Arc<SharedLane>) {
+    tokio::spawn(work(lane));
+}
+
+/// Gives the worker's right back, however it ends.
+struct Place {
+    lane: Arc<SharedLane>,
+    /// `take` has found nothing and ended it.
+    ended: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lane.left();
+        }
+    }
+}
+
+async fn work(lane: Arc<SharedLane>) {
+    let mut place = Place { lane: lane.clone(), ended: false };
+    let mut jobs = Vec::new();
+    let mut conn = None;
+    loop {
+        // Those just answered, and who has written meanwhile, get their turn first: batches grow with the load.
+        for _ in 0..yields() {
+            tokio::task::yield_now().await;
+        }
+        lane.take(&mut jobs);
+        if jobs.is_empty() {
+            place.ended = true;
+            return;
+        }
+        let usable = match conn.take().filter(|c: &PooledConn| !c.is_broken()) {
+            Some(c) => Some(c),
+            None => match lane.pools.try_get(&lane.target, &lane.login) {
+                Some(c) => Some(c),
+                // Whoever runs alone will see the pool's error for himself.
+                None => lane.pools.get(&lane.target, &lane.login).await.ok(),
+            },
+        };
+        let Some(mut usable) = usable else {
+            send_away(&lane, jobs.drain(..));
+            continue;
+        };
+        lane.count(jobs.len());
+        {
+            let batch = run(&lane, &mut usable, &mut jobs);
+            tokio::pin!(batch);
+            // Polled by a timer of its own only when it is late.
+            if tokio::time::timeout(STUCK, &mut batch).await.is_err() {
+                lane.stuck_worker();
+                batch.await;
+                lane.unstuck_worker();
+            }
+        }
+        conn = Some(usable);
+    }
+}
+
+fn yields() -> u32 {
+    static N: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *N.get_or_init(|| std::env::var("HERD_YIELDS").ok().and_then(|v| v.parse().ok()).unwrap_or(1))
+}
+
+fn send_away(lane: &SharedLane, jobs: impl Iterator<Item = Job>) {
+    for job in jobs {
+        lane.counters.sent_away.fetch_add(1, Ordering::Relaxed);
+        let _ = job.reply.send(Outcome::Alone);
+    }
+}
+
+/// Runs one batch to its end; every job gets its outcome.
+async fn run(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
+    let mut batch = Batch::send(lane, conn, jobs);
+    let received = batch.receive(lane, conn, jobs).await;
+    // Statements whose Parse was not answered are not on the node.
+    for key in batch.parsing.drain(..) {
+        conn.statements.remove(&key);
+    }
+    match (received, lane.kind) {
+        (Ok(true), LaneKind::Read) => {}
+        (Ok(true), LaneKind::Write) => {
+            for (job, reply) in jobs.drain(..).zip(batch.done.drain(..)) {
+                let _ = job.reply.send(Outcome::Done(reply));
+            }
+        }
+        (Ok(false), _) | (Err(_), LaneKind::Read) => {}
+        (Err(error), LaneKind::Write) => {
+            conn.mark_broken();
+            let fields = error.to_fields();
+            for job in jobs.drain(..) {
+                let _ = job.reply.send(Outcome::Lost(PoolError::Server(Box::new(fields.clone()))));
+            }
+        }
+    }
+    send_away(lane, jobs.drain(..));
+}
+
+/// A batch on its way.
+struct Batch {
+    /// ReadyForQuery of what was put in front.
+    before: u32,
+    /// The first execution is the lane's own, not a job's.
+    own: bool,
+    /// Parses not yet answered, in order.
+    parsing: std::collections::VecDeque<StatementKey>,
+    /// Replies of jobs that are complete, where they wait for the commit.
+    done: Vec<Reply>,
+}
+
+impl Batch {
+    fn send(lane: &SharedLane, conn: &mut PooledConn, jobs: &[Job]) -> Batch {
+        let mut batch = Batch { before: 0, own: false, parsing: Default::default(), done: Vec::new() };
+        if let Some(sql) = conn.settings.sql_to(&lane.settings) {
+            conn.settings = lane.settings.clone();
+            put::query(conn.out(), &sql);
+            conn.sent_sync();
+            batch.before = 1;
+        }
+        if jobs.len() > 1 && lane.settings.get("lock_timeout").is_none_or(|t| t == "0") {
+            let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", LOCK_TIMEOUT.as_millis());
+            batch.prepared(conn, StatementKey::of(&sql, &[]), &sql, &[], &NO_PARAMETERS);
+            batch.own = true;
+        }
+        for job in jobs {
+            let s = &job.statement;
+            batch.prepared(conn, s.key, &s.text, &s.types, &job.bind);
+        }
+        put::sync(conn.out());
+        conn.sent_sync();
+        batch
+    }
+
+    fn prepared(&mut self, conn: &mut PooledConn, key: StatementKey, text: &str, types: &[u32], bind: &[u8]) {
+        let name: StatementName = match conn.statements.get(&key) {
+            Some(name) => name,
+            None => {
+                let (name, evicted) = conn.statements.insert(key);
+                if let Some(old) = evicted {
+                    put::close(conn.out(), b'S', &old);
+                }
+                put::parse(conn.out(), &name, text, types);
+                self.parsing.push_back(key);
+                name
+            }
+        };
+        put::bind_tail(conn.out(), "", &name, bind);
+        put::execute(conn.out(), "", 0);
+    }
+
+    /// Reads to ReadyForQuery. True: all of it is done. Reads are handed out as they come; what remains in `jobs`
+    /// afterwards has not happened.
+    async fn receive(
+        &mut self,
+        lane: &SharedLane,
+        conn: &mut PooledConn,
+        jobs: &mut Vec<Job>,
+    ) -> Result<bool, PoolError> {
+        while conn.flush_or_fill().await? == Progress::Filled {}
+        let mut failed = false;
+        let mut messages: Vec<Bytes> = Vec::new();
+        // Jobs are taken from the front as they complete; a vector in reverse makes that cheap.
+        if lane.kind == LaneKind::Read {
+            jobs.reverse();
+        }
+        loop {
+            if self.before == 0 && !self.own {
+                let rbuf = conn.rbuf();
+                let mut at = 0;
+                while rbuf.len() - at >= HEADER_LEN && rbuf[at] == b'D' {
+                    match frame::peek(&rbuf[at..], FRAME_MAX) {
+                        Ok(Some((_, len))) if rbuf.len() - at >= len => at += len,
+                        _ => break,
+                    }
+                }
+                if at > 0 {
+                    messages.push(rbuf.split_to(at).freeze());
+                    continue;
+                }
+            }
+            let Some(frame) = conn.buffered_frame()? else {
+                conn.fill().await?;
+                continue;
+            };
+            match frame.tag() {
+                b'Z' if self.before > 0 => self.before -= 1,
+                b'Z' => break,
+                b'E' => {
+                    let fields = ErrorFields::parse(frame.body())?;
+                    if fields.is_fatal() {
+                        return Err(PoolError::Server(Box::new(fields)));
+                    }
+                    if self.before > 0 {
+                        // The settings could not be applied: what follows ran under others.
+                        conn.mark_broken();
+                    }
+                    if !failed {
+                        self.note_failure(lane, &fields, jobs);
+                    }
+                    failed = true;
+                }
+                _ if self.before > 0 => {}
+                b'1' => {
+                    self.parsing.pop_front();
+                }
+                b'C' if self.own => self.own = false,
+                b'C' | b'I' if !failed => {
+                    let tag = match frame.tag() {
+                        b'C' => backend::parse_command_complete(frame.body())?.to_string(),
+                        _ => String::new(),
+                    };
+                    let reply = Reply { messages: std::mem::take(&mut messages), tag };
+                    match lane.kind {
+                        LaneKind::Write => self.done.push(reply),
+                        LaneKind::Read => {
+                            if let Some(job) = jobs.pop() {
+                                let _ = job.reply.send(Outcome::Done(reply));
+                            }
+                        }
+                    }
+                }
+                b'N' if !self.own => messages.push(frame.raw),
+                _ => {}
+            }
+        }
+        if !failed && lane.kind == LaneKind::Write && self.done.len() != jobs.len() {
+            return Err(PoolError::Closed {
+                node: lane.target.to_string(),
+                reason: format!("{} of {} statements were answered", self.done.len(), jobs.len()),
+            });
+        }
+        // A write whose commit failed (a deferred constraint) has failed with all others.
+        Ok(!failed && conn.status() == backend::IDLE && !conn.is_broken())
+    }
+
+    /// One that waits for others' locks, or runs for long, shall not make more clients wait.
+    fn note_failure(&self, lane: &SharedLane, error: &ErrorFields, jobs: &[Job]) {
+        // lock_not_available, query_canceled, deadlock_detected
+        if !matches!(error.code(), "55P03" | "57014" | "40P01") {
+            return;
+        }
+        let faulty = match lane.kind {
+            LaneKind::Write => jobs.get(self.done.len()),
+            LaneKind::Read => jobs.last(),
+        };
+        if let Some(job) = faulty {
+            job.statement.set_apart();
+        }
+    }
+}
+
+/// Bind's tail for a statement without parameters: no formats, no values, results as text.
+const NO_PARAMETERS: [u8; 6] = [0; 6];
