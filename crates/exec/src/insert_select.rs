@@ -121,6 +121,7 @@ impl<C: Client> Work<'_, C> {
             own_schema: false,
             taint: false,
             sharing: None,
+            patience: 0,
             now: self.now.clone(),
         };
         let read = match reader.read(source, request).await {

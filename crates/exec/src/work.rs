@@ -33,6 +33,8 @@ pub struct Work<'w, C: Client> {
     pub taint: bool,
     /// `None`: nothing of it travels with other clients' statements.
     pub sharing: Option<&'w mut Sharing>,
+    /// How often a node's answer is looked for before sleeping (see [`pool::Conn::patience`]).
+    pub patience: u32,
     /// `now()` of the statement or its transaction.
     pub now: Now,
 }
@@ -45,6 +47,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(self.transaction.participants.swap_remove(at));
         }
         let mut lane = self.fresh(node).await?;
+        lane.conn.patience = self.patience;
         self.client.started(lane.conn.cancel_key());
         if self.transaction.active {
             lane.want(self.settings);

@@ -73,6 +73,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
         defaults: RouterDefaults { shards: config.shards as i32 },
         metrics: Default::default(),
+        quiet: Default::default(),
         parameters,
     });
     let mut listeners = Vec::new();

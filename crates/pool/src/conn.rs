@@ -56,6 +56,9 @@ pub struct Conn {
     /// There may be session state that is not in `settings` or `statements` (temporary tables, advisory locks,
     /// LISTEN, …): the connection is reset before anybody else gets it.
     pub tainted: bool,
+    /// How often to look for an answer again before sleeping until it comes. Sleeping and waking take longer than a
+    /// short statement; only worth it while nobody else wants the processor. Back to 0 when the connection is given back.
+    pub patience: u32,
 }
 
 impl Conn {
@@ -114,6 +117,7 @@ impl Conn {
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
             tainted: false,
+            patience: 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A client's socket with its buffers, as the executor needs it. It does not know what messages mean.
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
 use bytes::BytesMut;
 use exec::{Client, ExecError};
@@ -24,6 +25,8 @@ pub struct ClientIo {
     message_bytes_max: usize,
     handle: CancelHandle,
     running: bool,
+    /// How often to look for the next message before sleeping until it comes; forgotten with the next wait.
+    pub patience: u32,
     /// Parameters as the client was told, and as nodes have reported them since.
     told: BTreeMap<String, String>,
     news: BTreeMap<String, String>,
@@ -38,6 +41,7 @@ impl ClientIo {
             message_bytes_max,
             handle,
             running: false,
+            patience: 0,
             told: BTreeMap::new(),
             news: BTreeMap::new(),
         }
@@ -54,7 +58,7 @@ impl ClientIo {
             }
             self.rbuf.reserve(4096);
             let Some(stream) = &mut self.stream else { return Ok(None) };
-            match stream.read_buf(&mut self.rbuf).await {
+            match read(stream, &mut self.rbuf, std::mem::take(&mut self.patience)).await {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
                 // TLS without its goodbye.
@@ -134,6 +138,18 @@ impl ClientIo {
         }
         Ok(())
     }
+}
+
+/// One read, after looking `patience` times whether it would have to wait.
+async fn read(stream: &mut ClientStream, rbuf: &mut BytesMut, patience: u32) -> std::io::Result<usize> {
+    for _ in 0..patience {
+        let mut once = std::pin::pin!(stream.read_buf(rbuf));
+        if let Poll::Ready(done) = std::future::poll_fn(|cx| Poll::Ready(once.as_mut().poll(cx))).await {
+            return done;
+        }
+        tokio::task::yield_now().await;
+    }
+    stream.read_buf(rbuf).await
 }
 
 mod exec_result {

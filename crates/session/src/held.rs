@@ -62,6 +62,7 @@ impl Session {
             own_schema: self.own_schema,
             taint: self.taint,
             sharing: None,
+            patience: 0,
             now,
         };
         let done = work.run(compiled, request).await;

@@ -15,6 +15,7 @@ mod held;
 pub mod login;
 pub mod metrics;
 mod prepared;
+mod quiet;
 mod router;
 mod serve;
 mod session;

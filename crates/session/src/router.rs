@@ -8,6 +8,7 @@ use exec::Herd;
 use crate::cancel::CancelRegistry;
 use crate::login::LoginConfig;
 use crate::metrics::Metrics;
+use crate::quiet::Quiet;
 
 pub struct Limits {
     pub message_bytes_max: usize,
@@ -26,6 +27,7 @@ pub struct Router {
     pub limits: Limits,
     pub defaults: RouterDefaults,
     pub metrics: Metrics,
+    pub quiet: Quiet,
     /// ParameterStatus a new session is greeted with, as home reports them.
     pub parameters: Arc<ArcSwap<Vec<(String, String)>>>,
 }

@@ -93,6 +93,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         search_path: vec![],
         context: 0,
         taint: false,
+        id: registration.pid as u64,
         sharing: Default::default(),
         now: None,
         batch: false,
@@ -174,7 +175,10 @@ impl Session {
                     // Nothing more is here: what is answered so far can go.
                     self.io.send().await?;
                     match self.wait().await? {
-                        Some(frame) => frame,
+                        Some(frame) => {
+                            self.io.patience = self.router.quiet.patience(self.id);
+                            frame
+                        }
                         None => return Ok(()),
                     }
                 }

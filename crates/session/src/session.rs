@@ -51,6 +51,8 @@ pub struct Session {
     /// Stands for everything besides the text that a plan depends on.
     pub context: u64,
     pub taint: bool,
+    /// Tells this session from others of the router.
+    pub id: u64,
     pub sharing: Sharing,
     /// `now()` of the transaction, as a literal's text.
     pub now: Option<String>,
@@ -61,7 +63,7 @@ pub struct Session {
 
 impl Session {
     pub fn work(&mut self) -> Work<'_, ClientIo> {
-        let now = Now::of(self.now.clone());
+        let (now, patience) = (Now::of(self.now.clone()), self.io.patience);
         Work {
             herd: &self.router.herd,
             epoch: &self.epoch,
@@ -74,6 +76,7 @@ impl Session {
             own_schema: self.own_schema,
             taint: self.taint,
             sharing: Some(&mut self.sharing),
+            patience,
             now,
         }
     }

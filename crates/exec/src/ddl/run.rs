@@ -90,6 +90,7 @@ impl<C: Client> Work<'_, C> {
             own_schema,
             taint: self.taint,
             sharing: None,
+            patience: 0,
             now: self.now.clone(),
         }
     }

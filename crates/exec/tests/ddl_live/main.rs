@@ -72,6 +72,7 @@ impl Session {
             own_schema: false,
             taint: false,
             sharing: None,
+            patience: 0,
             now: Default::default(),
         };
         let statement = sql::parse(sql, true).unwrap().remove(0);

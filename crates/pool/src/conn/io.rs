@@ -74,6 +74,12 @@ impl Conn {
 
     /// One read into the read buffer: at least a byte, at most what fits.
     pub async fn fill(&mut self) -> Result<(), PoolError> {
+        for _ in 0..self.patience {
+            match poll_fn(|cx| Poll::Ready(self.poll_fill(cx))).await {
+                Poll::Ready(done) => return done,
+                Poll::Pending => tokio::task::yield_now().await,
+            }
+        }
         poll_fn(|cx| self.poll_fill(cx)).await
     }
 

@@ -14,6 +14,8 @@ use crate::error::PoolError;
 use crate::pooled::PooledConn;
 use crate::statements::{StatementKey, StatementName};
 
+/// How often the others get their turn before a batch is taken. More than this did not make batches grow.
+const TURNS: usize = 2;
 /// As in `conn/io.rs`.
 const FRAME_MAX: usize = 1 << 30;
 
@@ -43,7 +45,7 @@ async fn work(lane: Arc<SharedLane>) {
     let mut conn = None;
     loop {
         // Those just answered, and who has written meanwhile, get their turn first: batches grow with the load.
-        for _ in 0..yields() {
+        for _ in 0..TURNS {
             tokio::task::yield_now().await;
         }
         lane.take(&mut jobs);
@@ -76,11 +78,6 @@ async fn work(lane: Arc<SharedLane>) {
         }
         conn = Some(usable);
     }
-}
-
-fn yields() -> u32 {
-    static N: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *N.get_or_init(|| std::env::var("HERD_YIELDS").ok().and_then(|v| v.parse().ok()).unwrap_or(1))
 }
 
 fn send_away(lane: &SharedLane, jobs: impl Iterator<Item = Job>) {
