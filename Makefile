@@ -1,6 +1,7 @@
 # One command for each thing a person does here. `make` alone lists them.
 #
-# Building and testing share one cargo profile, so that pg_query's C library is compiled once.
+# Lints, tests and the program that the end-to-end tests run share one cargo profile (dev), so that everything is compiled
+# once. `build` and `demo` make the optimised program.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,12 +18,9 @@ ENV := . scripts/env.sh;
 # `cargo build` puts the binary here, also when CARGO_TARGET_DIR names another folder.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 HERD = $(TARGET)/release/herd
+TESTED_HERD = $(TARGET)/debug/herd
 
-# Crates whose tests `make test` runs; `make test-rust-all` runs every one. exec, session and the local herd are
-# exercised end to end.
-RUST_TESTED ?= wire key catalog sql plan pool txn
-
-.PHONY: test-rust-all help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
+.PHONY: help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -39,17 +37,16 @@ test: lint test-rust test-end-to-end ## check everything: format, lints, unit an
 
 test-rust: venv ## the crates' own tests
 	@echo "== crates"
-	@$(ENV) cargo test --release $(addprefix -p ,$(RUST_TESTED))
+	@$(ENV) cargo test --workspace
 
-test-rust-all: venv ## every crate's own tests
-	@$(ENV) cargo test --workspace --release
-
-test-end-to-end: build ## the tests against real PostgreSQL and real clients
+test-end-to-end: venv ## the tests against real PostgreSQL and real clients
 	@echo "== end to end"
 	@for tool in go node java; do \
 		command -v $$tool >/dev/null || echo "$$tool is not installed: its client's tests are skipped"; \
 	done
-	@$(ENV) HERD_BIN="$(HERD)" "$(VENV)/bin/python" -m pytest tests -n $(WORKERS) $(PYTEST_ARGS)
+	@# Not `cargo build`: features of test-only dependencies would have half of it compiled once more.
+	@$(ENV) cargo test --quiet --workspace --no-run
+	@$(ENV) HERD_BIN="$(TESTED_HERD)" "$(VENV)/bin/python" -m pytest tests -n $(WORKERS) $(PYTEST_ARGS)
 
 fmt: ## format the sources
 	@cargo fmt --all
@@ -57,10 +54,10 @@ fmt: ## format the sources
 lint: venv ## check the format, and clippy's lints
 	@echo "== format and lints"
 	@cargo fmt --all --check
-	@$(ENV) cargo clippy --workspace --all-targets --release -- -D warnings
+	@$(ENV) cargo clippy --workspace --all-targets -- -D warnings
 
 golden: venv ## write the golden files anew; look at the difference before you commit it
-	@$(ENV) UPDATE_GOLDEN=1 cargo test --workspace --release golden
+	@$(ENV) UPDATE_GOLDEN=1 cargo test -p sql -p plan -p exec --test golden --test ddl
 	@git --no-pager diff --stat
 
 demo: build ## start a herd of 2 nodes, run W1, W2 and W4 in small, say how to connect

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -22,16 +23,27 @@ _START_SECONDS_MAX = 30
 class PlainPostgres:
     """A PostgreSQL server of its own in a temporary directory; `stop` removes both."""
 
-    def __init__(self, name: str = "plain", settings: dict[str, str] | None = None):
+    def __init__(
+        self,
+        name: str = "plain",
+        settings: dict[str, str] | None = None,
+        bin_directory: Path | None = None,
+        configure: Callable[[Path], None] | None = None,
+    ):
+        """`configure` is called with the data directory before the first start. `bin_directory`: another PostgreSQL."""
         self.name = name
         self.settings = settings or {}
+        self.bin_directory = bin_directory
+        self.configure = configure
         self.root = unprivileged.new_directory(name)
         self.data = self.root / "data"
         self.process: subprocess.Popen | None = None
         self.port = 0
         try:
-            self.bin = _executable_bin(self.root)
+            self.bin = self.bin_directory or _executable_bin(self.root)
             self._initdb()
+            if self.configure:
+                self.configure(self.data)
             self._start()
         except BaseException:
             self.stop()
@@ -88,7 +100,10 @@ class PlainPostgres:
             try:
                 self.server.connect().close()
                 return True
-            except psycopg.OperationalError:
+            except psycopg.OperationalError as error:
+                # Who may come in is another question; it listens.
+                if "pg_hba.conf" in str(error) or "password" in str(error):
+                    return True
                 time.sleep(0.05)
         return False
 

@@ -65,7 +65,9 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>) -> Result<Forwarded> {
-        let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        let mut options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        // The router speaks nothing else with its clients, see `set client_encoding`.
+        options.check_encoding("UTF8").map_err(format_error)?;
         let columns = match sql::names::strings(&copy.attlist)[..] {
             [] => relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect(),
             ref names => names
@@ -82,11 +84,13 @@ impl<C: Client> Work<'_, C> {
         };
         self.need_transaction();
         let mut sink = Sink::open(self, relation.clone(), columns.clone(), SinkKind::Copy, &[]).await?;
-        if !sink.filled_names().is_empty() && options.format == Format::Binary {
+        options.csv_end_marker = sink.has_server_before(18);
+        let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
+        if let (Format::Binary, Some(name)) = (options.format, unknown) {
             sink.abort(self).await;
             return Err(ExecError::sql(
                 "0A000",
-                "binary COPY without values for serial or identity columns is not supported",
+                format!("binary COPY without values for column \"{name}\", which takes them from a sequence, is not supported"),
             )
             .hint("Use text or CSV, or give the values."));
         }
@@ -98,15 +102,17 @@ impl<C: Client> Work<'_, C> {
         let format = i8::from(options.format == Format::Binary);
         backend::copy_response(self.client.out(), b'G', format, columns.len());
         self.client.flush().await?;
-        match self.pump(&options, &mut sink, &columns).await {
-            Ok(()) => {
-                let (count, _) = sink.finish(self).await?;
-                Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
-            }
+        let names = sink.column_names();
+        let result = match self.pump(&options, &mut sink, &columns).await {
+            Ok(()) => sink.finish(self).await.map(|(count, _)| count),
             Err(e) => {
                 sink.abort(self).await;
                 Err(e)
             }
+        };
+        match result {
+            Ok(count) => Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() }),
+            Err(e) => Err(about_given_columns(e, &names, columns.len())),
         }
     }
 
@@ -327,7 +333,17 @@ async fn deliver(
     for (end, keys) in records.ends.iter().zip(&records.keys) {
         let record = &records.data[start..*end];
         start = *end;
-        let values = sink.next_values().await?;
+        let values: Vec<Vec<u8>> = match binary {
+            false => sink.next_values().await?.into_iter().map(String::into_bytes).collect(),
+            true => {
+                let texts = sink.next_values().await?;
+                let both = sink.filled_columns().zip(&texts);
+                let values = both.map(|(column, text)| {
+                    binary_integer(column.type_oid, text).ok_or_else(|| out_of_range(column, text))
+                });
+                values.collect::<Result<_>>()?
+            }
+        };
         let mut given_keys = keys.iter();
         let all: Vec<Option<&[u8]>> = sink
             .key_positions()
@@ -335,7 +351,7 @@ async fn deliver(
             .map(|k| match *k {
                 usize::MAX => None,
                 k if k < given => given_keys.next().and_then(|v| v.as_deref()),
-                k => Some(values[k - given].as_bytes()),
+                k => Some(&values[k - given][..]),
             })
             .collect();
         let lanes = sink.lanes_for(&all, binary)?;
@@ -343,12 +359,43 @@ async fn deliver(
             sink.send(lanes, record).await?;
         } else {
             line.clear();
-            let filled: Vec<Option<&str>> = values.iter().map(|v| Some(v.as_str())).collect();
-            copy_format::append_fields(options, record, &filled, &mut line);
+            if binary {
+                let filled: Vec<Option<&[u8]>> = values.iter().map(|v| Some(&v[..])).collect();
+                copy_format::append_binary_fields(record, &filled, &mut line);
+            } else {
+                let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
+                copy_format::append_fields(options, record, &filled, &mut line);
+            }
             sink.send(lanes, &line).await?;
         }
     }
     Ok(())
+}
+
+/// What the send function of an integer type makes of a sequence's value; `None` for other types and what does not fit.
+fn binary_integer(type_oid: u32, text: &str) -> Option<Vec<u8>> {
+    match type_oid {
+        20 => text.parse().ok().map(|n: i64| n.to_be_bytes().to_vec()),
+        21 => text.parse().ok().map(|n: i16| n.to_be_bytes().to_vec()),
+        23 => text.parse().ok().map(|n: i32| n.to_be_bytes().to_vec()),
+        _ => None,
+    }
+}
+
+/// A row that is too short misses the columns at its end as the client sees it, not those the router has added there.
+fn about_given_columns(error: ExecError, names: &[String], given: usize) -> ExecError {
+    let missing = |name: &String| format!("missing data for column \"{}\"", unquoted(name));
+    let ExecError::Sql(mut fields) = error else { return error };
+    let added = names.len() - given;
+    let at = names.iter().position(|name| fields.message() == missing(name));
+    if let Some(name) = at.and_then(|at| names.get(at.checked_sub(added)?)) {
+        fields.set(b'M', missing(name));
+    }
+    ExecError::Sql(fields)
+}
+
+fn out_of_range(column: &catalog::Column, text: &str) -> ExecError {
+    ExecError::sql("22003", format!("value \"{text}\" is out of range for type {}", column.type_name))
 }
 
 /// Formats caught rows as COPY data, one message a row as PostgreSQL does.
@@ -386,13 +433,23 @@ impl Consumer for Encoder {
 }
 
 fn format_error(e: copy_format::CopyError) -> ExecError {
-    ExecError::sql(e.sqlstate(), e.to_string())
+    let error = ExecError::sql(e.sqlstate(), e.to_string());
+    match e.hint() {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
 }
 
 impl From<copy_format::CopyError> for ExecError {
     fn from(e: copy_format::CopyError) -> Self {
         format_error(e)
     }
+}
+
+/// A name as it is, from its spelling in SQL.
+fn unquoted(name: &str) -> String {
+    let inner = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));
+    inner.map_or_else(|| name.to_owned(), |n| n.replace("\"\"", "\""))
 }
 
 /// The text of the same COPY for a node, perhaps with other columns.
@@ -403,13 +460,7 @@ fn copy_text(copy: &ast::CopyStmt, table: Option<(&str, &str, &[String])>, from:
             r.schemaname = schema.to_string();
             r.relname = name.to_string();
         }
-        let unquote = |n: &String| {
-            n.strip_prefix('"')
-                .and_then(|n| n.strip_suffix('"'))
-                .map(|n| n.replace("\"\"", "\""))
-                .unwrap_or_else(|| n.clone())
-        };
-        c.attlist = columns.iter().map(|n| sql::build::string(&unquote(n))).collect();
+        c.attlist = columns.iter().map(|n| sql::build::string(&unquoted(n))).collect();
     }
     c.is_from = from;
     Ok(sql::deparse(&NodeEnum::CopyStmt(Box::new(c)))?)

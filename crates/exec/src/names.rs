@@ -13,14 +13,21 @@ const SCHEMA: &str = "herd_shards";
 
 /// Restores names in an error that came from `node`.
 pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mut ErrorFields) {
-    let about_shard = fields.get(b's') == Some(SCHEMA);
-    if let (true, Some(constraint)) = (about_shard, fields.get(b'n').map(str::to_string))
-        && let Some(parent) = parent_constraint(herd, snapshot, node, &constraint).await
+    if let (true, Some(constraint)) = (may_be_a_partitions(fields), fields.get(b'n').map(str::to_string))
+        && let Some(parent) = parent_constraint(herd, snapshot, node, fields.get(b's'), &constraint).await
     {
         replace(fields, &constraint, &parent);
         fields.set(b'n', parent);
     }
     rename_tables(snapshot, fields);
+}
+
+/// The constraint named may be a partition's: its table is one, or it is what PostgreSQL makes of a foreign key for each
+/// partition of the referenced table, on the referencing table itself (`addFkRecurseReferenced` in tablecmds.c).
+fn may_be_a_partitions(fields: &ErrorFields) -> bool {
+    const FOREIGN_KEY_VIOLATION: &str = "23503";
+    let numbered = || fields.get(b'n').is_some_and(|name| name.ends_with(|c: char| c.is_ascii_digit()));
+    fields.get(b's') == Some(SCHEMA) || (fields.get(b'C') == Some(FOREIGN_KEY_VIOLATION) && numbered())
 }
 
 /// Restores table names alone: no node is asked.
@@ -80,20 +87,30 @@ fn table_of(snapshot: &Snapshot, word: &str) -> Option<(String, String)> {
     Some((relation.schema.clone(), relation.name.clone()))
 }
 
-/// The parent's name of a partition's index or constraint.
-async fn parent_constraint(herd: &Herd, snapshot: &Snapshot, node: NodeId, name: &str) -> Option<String> {
+/// The parent's name of a partition's index or constraint. `schema`: that of the table it is on.
+async fn parent_constraint(
+    herd: &Herd,
+    snapshot: &Snapshot,
+    node: NodeId,
+    schema: Option<&str>,
+    name: &str,
+) -> Option<String> {
     let sql = format!(
-        "SELECT coalesce(
+        "WITH RECURSIVE up AS (
+            SELECT c.conparentid, c.conname FROM pg_catalog.pg_constraint c
+              JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace AND n.nspname = {1}
+             WHERE c.conname = {0} AND c.conparentid <> 0
+             UNION ALL
+            SELECT p.conparentid, p.conname FROM up JOIN pg_catalog.pg_constraint p ON p.oid = up.conparentid)
+         SELECT coalesce(
             (SELECT p.relname FROM pg_catalog.pg_class c
-               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = '{SCHEMA}'
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = {1}
                JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
                JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
               WHERE c.relname = {0} AND c.relkind IN ('i', 'I') LIMIT 1),
-            (SELECT p.conname FROM pg_catalog.pg_constraint c
-               JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace AND n.nspname = '{SCHEMA}'
-               JOIN pg_catalog.pg_constraint p ON p.oid = c.conparentid
-              WHERE c.conname = {0} LIMIT 1))",
-        catalog::quote_literal(name)
+            (SELECT conname FROM up WHERE conparentid = 0 LIMIT 1))",
+        catalog::quote_literal(name),
+        catalog::quote_literal(schema.unwrap_or(SCHEMA))
     );
     let target = herd.target(snapshot, node).ok()?;
     let mut conn = herd.pools.get(&target, &herd.config.admin).await.ok()?;
@@ -108,7 +125,7 @@ pub async fn restore_error(herd: &Herd, snapshot: &Snapshot, error: ExecError) -
         return error;
     }
     let mut restored = fields.clone();
-    if fields.get(b's') == Some(SCHEMA) && fields.get(b'n').is_some() {
+    if may_be_a_partitions(&fields) && fields.get(b'n').is_some() {
         for node in &snapshot.nodes {
             let mut attempt = fields.clone();
             restore(herd, snapshot, node.id, &mut attempt).await;

@@ -136,6 +136,20 @@ impl Sink {
         self.columns.iter().map(|c| catalog::quote_ident(&self.relation.columns[*c].name)).collect()
     }
 
+    /// Columns filled from sequences.
+    pub fn filled_columns(&self) -> impl Iterator<Item = &catalog::Column> {
+        self.columns[self.given..].iter().map(|c| &self.relation.columns[*c])
+    }
+
+    /// One of the nodes that get rows runs a PostgreSQL older than this (a major version).
+    pub fn has_server_before(&self, major: u32) -> bool {
+        let version = |p: &Participant| {
+            let version = p.lane.conn.parameters().get("server_version")?;
+            version.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok()
+        };
+        self.lanes.iter().filter_map(version).any(|version| version < major)
+    }
+
     /// Names of the columns filled from sequences.
     pub fn filled_names(&self) -> Vec<&str> {
         self.columns[self.given..].iter().map(|c| self.relation.columns[*c].name.as_str()).collect()

@@ -73,7 +73,7 @@ impl<'p, 'a> Composer<'p, 'a> {
                 let column = match visible {
                     Some(i) => i,
                     None if s.distinct_clause.is_empty() => {
-                        part.target_list.push(build::target(value.clone(), None));
+                        part.target_list.push(build::target(value.clone(), Some(&format!("%s{i}"))));
                         width + part_extra(&part, s) - 1
                     }
                     None => {

@@ -2,10 +2,9 @@
 //!
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
-use catalog::{Column, Placement, Relation};
+use catalog::{Column, Relation};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names};
 
@@ -13,7 +12,6 @@ use crate::keys;
 use crate::levels::Analysis;
 use crate::refuse::Refusal;
 use crate::rewrite;
-use crate::scope::Scope;
 use crate::splice;
 use crate::types::*;
 use crate::{Context, Result, select};
@@ -592,14 +590,4 @@ impl Analysis<'_> {
         let _ = insert;
         self.levels[0].sublinks.iter().map(|(l, _)| *l).next()
     }
-}
-
-/// Scope of nothing, for expressions that stand alone.
-pub fn empty_scope<'a>() -> Rc<Scope<'a>> {
-    Rc::new(Scope::default())
-}
-
-/// True if rows of this relation are on more than home.
-pub fn is_spread(relation: &Relation) -> bool {
-    !matches!(relation.placement, Placement::Local)
 }

@@ -191,10 +191,17 @@ fn uses_cursor(statement: &NodeEnum) -> bool {
 /// An UPDATE that may change the key would have to move rows between nodes.
 fn moves_rows(u: &ast::UpdateStmt, relation: &Relation) -> Result<()> {
     let Some(d) = relation.distribution() else { return Ok(()) };
+    let rv = u.relation.as_ref();
+    let shown = rv.map(|rv| rv.alias.as_ref().map_or(rv.relname.as_str(), |alias| alias.aliasname.as_str()));
     for target in &u.target_list {
         let Some(NodeEnum::ResTarget(t)) = &target.node else { continue };
         let key = d.key.iter().any(|k| relation.columns[*k].name == t.name);
-        let same = t.val.as_deref().and_then(names::column).is_some_and(|c| c.last() == Some(&t.name.as_str()));
+        // A column of that name of another table in FROM is another value.
+        let same = t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
+            [column] => column == t.name,
+            [table, column] => column == t.name && Some(table) == shown,
+            _ => false,
+        });
         if key && !same {
             return Err(Refusal::new(
                 format!("changing the distribution key \"{}\" is not supported yet", t.name),

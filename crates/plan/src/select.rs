@@ -49,6 +49,9 @@ fn has_locking(a: &Analysis) -> bool {
 
 /// The plan for more than one node.
 pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<MultiSelect> {
+    if let Some(refusal) = &a.levels[level].refusal {
+        return Err(refusal.clone());
+    }
     if a.writes {
         return Err(Refusal::new(
             "functions with side effects over several nodes are not supported",
@@ -113,8 +116,9 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
             Ok(ast::SortByNulls::SortbyNullsLast) => false,
             _ => descending,
         };
+        // A name nobody else uses: the part's own ORDER BY must not find this column by its name.
+        part.target_list.push(build::target(value.clone(), Some(&format!("%s{}", sort.len()))));
         sort.push(SortKey { descending, nulls_first });
-        part.target_list.push(build::target(value.clone(), None));
     }
     if distinct && !sort.is_empty() {
         // A hidden column would change what is distinct.

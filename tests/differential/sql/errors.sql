@@ -27,7 +27,6 @@ select 1;
 insert into err values (2, 0, 'b', 1);
 insert into err values (2, 1, null, 1);
 insert into err values (77, 1, 'b', 1);
--- message varies
 delete from err_parent where id = 1;
 update err_parent set id = 9 where id = 1;
 update err set a = -1 where id = 1;

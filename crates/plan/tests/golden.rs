@@ -1,0 +1,210 @@
+//! Golden tests: SQL in, plan out. `golden/*.txt` holds the statements and what they come to on the herd of `golden_herd`.
+
+#[path = "golden_herd/mod.rs"]
+mod golden_herd;
+#[path = "../../sql/tests/golden_support/mod.rs"]
+mod golden_support;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use golden_herd::snapshot;
+use plan::{
+    Combine, Context, Count, Finish, InsertSelect, KeyExpr, Multi, MultiSelect, Plan, ReferenceWrite, Refusal,
+    SplitInsert, Stream, TableKeys,
+};
+
+#[test]
+fn plans_are_what_the_golden_files_say() {
+    let snapshot = snapshot();
+    let search_path = ["pg_catalog".to_owned(), "public".to_owned()];
+    let temporary = ["scratch".to_owned()];
+    let context = Context { snapshot: &snapshot, search_path: &search_path, temporary: &temporary };
+    golden_support::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), |sql| show(sql, &context));
+}
+
+fn show(sql: &str, context: &Context) -> String {
+    let statement = match sql::parse(sql, true) {
+        Ok(mut statements) => statements.remove(0),
+        Err(error) => return format!("syntax error: {error}"),
+    };
+    match plan::plan(&statement, sql, context) {
+        Ok(plan) => show_plan(&plan, sql),
+        Err(refusal) => show_refusal(&refusal),
+    }
+}
+
+fn show_refusal(r: &Refusal) -> String {
+    let hint = r.hint.as_ref().map_or(String::new(), |hint| format!("\n  hint: {hint}"));
+    format!("refused {}: {}{hint}", r.sqlstate, r.message)
+}
+
+/// First what is known of every use of a table, then how one shard is named, then what several nodes would do.
+fn show_plan(plan: &Plan, sql: &str) -> String {
+    let mut out = String::new();
+    for table in &plan.tables {
+        writeln!(out, "{}", show_keys(table)).unwrap();
+    }
+    let flags = [
+        (plan.needs_home, "needs home"),
+        (plan.reads_reference, "reads reference tables"),
+        (plan.writes, "writes"),
+        (!plan.template, "for these literals only"),
+    ];
+    let flags: Vec<_> = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
+    if !flags.is_empty() {
+        writeln!(out, "{}", flags.join(", ")).unwrap();
+    }
+    if let Some(text) = &plan.rewritten {
+        writeln!(out, "read as: {text}").unwrap();
+    }
+    for (n, evaluation) in plan.evaluate.iter().enumerate() {
+        writeln!(out, "%e{n}%: {}", evaluation.sql).unwrap();
+    }
+    let text = plan.rewritten.as_deref().unwrap_or(sql);
+    match &plan.splices {
+        _ if plan.tables.is_empty() => {}
+        Some(splices) => writeln!(out, "one shard: {}", spliced(splices, text)).unwrap(),
+        None => writeln!(out, "one shard: through the parent").unwrap(),
+    }
+    out + &show_multi(plan)
+}
+
+fn spliced(splices: &[plan::Splice], text: &str) -> String {
+    let mut text = text.to_owned();
+    for s in splices.iter().rev() {
+        let alias = s.alias.as_ref().map_or(String::new(), |alias| format!(" AS {alias}"));
+        text.replace_range(s.start..s.end, &format!("<{}>{alias}", s.table));
+    }
+    text.replace('\n', " ")
+}
+
+fn show_keys(table: &TableKeys) -> String {
+    let key = table.relation.distribution().map(|d| d.key.clone()).unwrap_or_default();
+    let columns = key.iter().zip(&table.columns).map(|(column, values)| {
+        let name = &table.relation.columns[*column].name;
+        let values: Vec<_> = values.iter().map(show_key).collect();
+        if values.is_empty() { format!("{name} any") } else { format!("{name} = {}", values.join(" | ")) }
+    });
+    let columns: Vec<_> = columns.collect();
+    let keys = if columns.is_empty() { "by its rows".into() } else { columns.join(", ") };
+    format!("table {}: {keys}", table.relation.name)
+}
+
+fn show_key(key: &KeyExpr) -> String {
+    match key {
+        KeyExpr::Literal { text, kind: plan::LiteralKind::Number, .. } => text.clone(),
+        KeyExpr::Literal { text, .. } => format!("'{text}'"),
+        KeyExpr::Param(n) => format!("${n}"),
+        KeyExpr::ParamArray(n) => format!("any element of ${n}"),
+        KeyExpr::Null => "NULL".into(),
+        KeyExpr::Evaluated(n) => format!("%e{n}%"),
+    }
+}
+
+fn show_multi(plan: &Plan) -> String {
+    let body = match &plan.multi {
+        Multi::None => String::new(),
+        Multi::Refuse(refusal) => return format!("several: {}", show_refusal(refusal)),
+        Multi::Select(select) => show_select(select),
+        Multi::Modify { sql, returning } => format!("\n  each: {sql}{}", returned(*returning)),
+        Multi::Insert(insert) => show_insert(insert),
+        Multi::InsertSelect(insert) => show_insert_select(insert),
+        Multi::Reference(write) => show_reference(write),
+    };
+    format!("several: {}{body}", plan.multi_strategy())
+}
+
+fn returned(returning: bool) -> &'static str {
+    if returning { "\n  returns rows" } else { "" }
+}
+
+fn show_select(select: &MultiSelect) -> String {
+    let mut out = String::new();
+    for (n, part) in select.parts.iter().enumerate() {
+        write!(out, "\n  part {n} of uses {:?}: {}", part.tables, part.sql).unwrap();
+    }
+    match &select.finish {
+        Finish::Stream(stream) => out += &show_stream(stream),
+        Finish::Combine { functions, sql } => {
+            let names = functions.iter().map(|f| match f {
+                Combine::Sum => "sum",
+                Combine::Min => "min",
+                Combine::Max => "max",
+            });
+            write!(out, "\n  combine {}, or: {sql}", names.collect::<Vec<_>>().join(", ")).unwrap();
+        }
+        Finish::Sql(sql) => write!(out, "\n  finish: {sql}").unwrap(),
+    }
+    if select.on_home {
+        out += "\n  on home";
+    }
+    out
+}
+
+fn show_stream(stream: &Stream) -> String {
+    let keys = stream.sort.iter().map(|key| match (key.descending, key.nulls_first) {
+        (false, false) => "ascending",
+        (false, true) => "ascending nulls first",
+        (true, true) => "descending",
+        (true, false) => "descending nulls last",
+    });
+    let keys: Vec<_> = keys.collect();
+    let mut out = if keys.is_empty() {
+        "\n  append".to_owned()
+    } else {
+        let how = if stream.bytewise { "" } else { ", collations differ" };
+        format!("\n  merge {}{how}", keys.join(", "))
+    };
+    for (name, count) in [("offset", stream.offset), ("limit", stream.limit)] {
+        match count {
+            Some(Count::Constant(n)) => write!(out, ", {name} {n}").unwrap(),
+            Some(Count::Param(n)) => write!(out, ", {name} ${n}").unwrap(),
+            None => {}
+        }
+    }
+    if let Some(sql) = &stream.sql {
+        write!(out, "\n  or: {sql}").unwrap();
+    }
+    out
+}
+
+fn show_insert(insert: &SplitInsert) -> String {
+    let mut out = format!("\n  into {}: {}{}", insert.relation.name, insert.sql, returned(insert.returning));
+    let rows = insert.rows.iter().map(|(start, end)| insert.sql[*start..*end].to_owned());
+    let rows: Vec<_> = if insert.rows.is_empty() { vec![String::new()] } else { rows.collect() };
+    for (row, keys) in rows.iter().zip(&insert.keys) {
+        let keys: Vec<_> = keys.iter().map(show_key).collect();
+        write!(out, "\n  row {row} by {}", keys.join(", ")).unwrap();
+    }
+    out
+}
+
+fn show_insert_select(insert: &InsertSelect) -> String {
+    if let Some(sql) = &insert.colocated {
+        return format!("\n  rows stay on their nodes: {sql}");
+    }
+    let columns: Vec<_> = insert.columns.iter().map(|c| insert.relation.columns[*c].name.as_str()).collect();
+    let tail = if insert.tail.is_empty() { String::new() } else { format!(" … {}", insert.tail) };
+    let source = show_plan(&insert.source, &insert.source_sql).replace('\n', "\n    ");
+    format!(
+        "\n  rows pass through the router: {}{tail}\n  columns {}\n  source: {}\n    {source}",
+        insert.head,
+        columns.join(", "),
+        insert.source_sql
+    )
+}
+
+fn show_reference(write: &ReferenceWrite) -> String {
+    let mut out = match &write.everywhere {
+        Ok(sql) => format!("\n  everywhere: {sql}"),
+        Err(refusal) => format!("\n  not everywhere, {}", show_refusal(refusal)),
+    };
+    if let Some(sql) = &write.by_rows {
+        write!(out, "\n  on home, then its rows everywhere: {sql}").unwrap();
+    }
+    if let Some(list) = &write.returning_list {
+        write!(out, "\n  returning {list}").unwrap();
+    }
+    out + returned(write.returning)
+}

@@ -1,0 +1,186 @@
+//! The herd that golden tests plan for: tables of every kind over two nodes. Only a snapshot; there are no servers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::{
+    Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
+    UniqueIndex, Volatility,
+};
+use key::{Bound, Datum, Strategy};
+
+const INT8: (u32, &str) = (20, "bigint");
+const INT4: (u32, &str) = (23, "integer");
+const TEXT: (u32, &str) = (25, "text");
+const DATE: (u32, &str) = (1082, "date");
+const TIME: (u32, &str) = (1184, "timestamp with time zone");
+const NUMERIC: (u32, &str) = (1700, "numeric");
+
+/// | table | placement |
+/// |---|---|
+/// | `orders`, `items` | hash, colocated by `id` and `order_id` |
+/// | `people` | hash, not colocated with them; `id` from a sequence |
+/// | `secret`, `audited` | hash, with row-level security and with statement triggers |
+/// | `readings`, `alarms` | range, colocated by `(device, day)` |
+/// | `shops`, `staff` | list, colocated by `region` |
+/// | `countries`, `rates` | reference; `rates.id` from a sequence |
+/// | `notes` | local |
+/// | `big_orders`, `my_notes` | views |
+pub fn snapshot() -> Snapshot {
+    let node =
+        |id: i32| Node { id, name: format!("node {id}"), host: format!("h{id}"), port: 5432, database: "app".into() };
+    let hash = |remainder| Bound::Hash { modulus: 4, remainder };
+    let range = |from, to| Bound::Range { from: vec![from, Datum::MinValue], to: vec![to, Datum::MinValue] };
+    let list = |value: &str| Bound::List { values: vec![Some(value.as_bytes().to_vec())] };
+    let middle = || Datum::Value(100_i32.to_be_bytes().to_vec());
+    let four = || (0..4).map(hash).collect();
+    let groups = [
+        group(1, Strategy::Hash, &[20], four()),
+        group(2, Strategy::Hash, &[20], four()),
+        group(
+            3,
+            Strategy::Range,
+            &[23, 1082],
+            vec![range(Datum::MinValue, middle()), range(middle(), Datum::MaxValue)],
+        ),
+        group(4, Strategy::List, &[25], vec![list("north"), list("south"), Bound::Default]),
+    ];
+    let by = |n: usize, key: &[usize], prefix: &str| {
+        Placement::Distributed(Distribution { key: key.to_vec(), group: groups[n - 1].clone(), prefix: prefix.into() })
+    };
+    let relations = [
+        table(
+            "orders",
+            by(1, &[0], "orders"),
+            &[("id", INT8), ("customer", INT4), ("note", TEXT), ("total", NUMERIC), ("made", TIME)],
+        ),
+        table("items", by(1, &[0], "items"), &[("order_id", INT8), ("no", INT4), ("what", TEXT), ("qty", INT4)]),
+        table("people", by(2, &[0], "people"), &[("id", INT8), ("name", TEXT), ("country", TEXT)]),
+        table("secret", by(1, &[0], "secret"), &[("id", INT8), ("v", INT4)]),
+        table("audited", by(1, &[0], "audited"), &[("id", INT8), ("v", INT4)]),
+        table("readings", by(3, &[0, 1], "readings"), &[("device", INT4), ("day", DATE), ("value", NUMERIC)]),
+        table("alarms", by(3, &[0, 1], "alarms"), &[("device", INT4), ("day", DATE), ("what", TEXT)]),
+        table("shops", by(4, &[0], "shops"), &[("region", TEXT), ("id", INT4), ("name", TEXT)]),
+        table("staff", by(4, &[0], "staff"), &[("region", TEXT), ("shop", INT4), ("name", TEXT)]),
+        table("countries", Placement::Reference, &[("code", TEXT), ("name", TEXT)]),
+        table("rates", Placement::Reference, &[("id", INT8), ("rate", NUMERIC)]),
+        table("notes", Placement::Local, &[("id", INT8), ("text", TEXT)]),
+        view(
+            "big_orders",
+            &[("id", INT8), ("total", NUMERIC)],
+            "SELECT id, total FROM public.orders WHERE total > 1000",
+        ),
+        view("my_notes", &[("id", INT8)], "SELECT id FROM public.notes"),
+    ];
+    let mut relations: HashMap<_, _> = relations.into_iter().map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
+    let mut change =
+        |name: &str, f: &dyn Fn(&mut Relation)| f(relations.get_mut(&("public".into(), name.into())).unwrap());
+    let clock = |r: &mut Relation| r.columns[4].default = Some("now()".into());
+    change("orders", &clock);
+    for name in ["people", "rates"] {
+        change(name, &|r| {
+            r.columns[0].sequence = Some(format!("public.{name}_id_seq"));
+            r.columns[0].default = Some(format!("nextval('{name}_id_seq'::regclass)"));
+        });
+    }
+    change("secret", &|r| r.row_security = true);
+    change("audited", &|r| r.statement_triggers = true);
+    Snapshot {
+        epoch: 7,
+        herd_id: "0123456789abcdef".into(),
+        server_version: 180_000,
+        collation_is_bytes: true,
+        home: 1,
+        nodes: vec![node(1), node(2)],
+        relations: relations.into_iter().map(|(name, r)| (name, Arc::new(r))).collect(),
+        groups: groups.into_iter().map(|g| (g.id, g)).collect(),
+        builtin_functions: Arc::new(builtin_functions()),
+        functions: HashMap::from([
+            function("touch", FunctionKind::Function, Volatility::Volatile, true),
+            ("count_orders".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
+        ]),
+        ..Snapshot::default()
+    }
+}
+
+fn group(id: i32, strategy: Strategy, key_types: &[u32], bounds: Vec<Bound>) -> Arc<Colocation> {
+    let shard = |(n, bound): (usize, Bound)| Shard { number: n as i32, node: 1 + n as i32 % 2, bound };
+    let shards = bounds.into_iter().enumerate().map(shard).collect();
+    Arc::new(Colocation { id, strategy, key_types: key_types.to_vec(), shards })
+}
+
+fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> Relation {
+    let key = match &placement {
+        Placement::Distributed(d) => d.key.clone(),
+        _ => vec![0],
+    };
+    Relation {
+        oid: 0,
+        schema: "public".into(),
+        name: name.into(),
+        kind: RelationKind::Table,
+        placement,
+        columns: columns.iter().map(|(name, ty)| column(name, *ty)).collect(),
+        view: None,
+        unique: vec![UniqueIndex { name: format!("{name}_pkey"), columns: key, primary: true }],
+        row_security: false,
+        statement_triggers: false,
+        triggers: false,
+    }
+}
+
+fn view(name: &str, columns: &[(&str, (u32, &str))], query: &str) -> Relation {
+    let table = table(name, Placement::Local, columns);
+    Relation { kind: RelationKind::View, view: Some(query.into()), unique: vec![], ..table }
+}
+
+fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
+    Column {
+        name: name.into(),
+        type_oid,
+        typmod: -1,
+        type_name: type_name.into(),
+        not_null: false,
+        default: None,
+        sequence: None,
+        identity: 0,
+        generated: false,
+        collation_is_bytes: true,
+    }
+}
+
+fn user_function() -> Function {
+    Function {
+        schema: "public".into(),
+        kind: FunctionKind::Function,
+        volatility: Volatility::Volatile,
+        returns_set: false,
+        user_defined: true,
+        reads_herd_tables: false,
+    }
+}
+
+fn function(name: &str, kind: FunctionKind, volatility: Volatility, user_defined: bool) -> (String, Vec<Function>) {
+    let schema = if user_defined { "public" } else { "pg_catalog" };
+    (name.into(), vec![Function { schema: schema.into(), kind, volatility, user_defined, ..user_function() }])
+}
+
+fn builtin_functions() -> HashMap<String, Vec<Function>> {
+    use FunctionKind::{Aggregate, Function, Window};
+    use Volatility::{Immutable, Stable, Volatile};
+    let aggregates =
+        ["count", "sum", "avg", "min", "max", "bool_and", "array_agg", "string_agg", "percentile_cont", "stddev"];
+    let aggregates = aggregates.into_iter().map(|name| function(name, Aggregate, Immutable, false));
+    let windows = ["row_number", "rank", "lag"].into_iter().map(|name| function(name, Window, Immutable, false));
+    let others = [
+        ("upper", Immutable),
+        ("length", Immutable),
+        ("generate_series", Immutable),
+        ("now", Stable),
+        ("random", Volatile),
+        ("nextval", Volatile),
+        ("pg_sleep", Volatile),
+    ];
+    let others = others.into_iter().map(|(name, volatility)| function(name, Function, volatility, false));
+    aggregates.chain(windows).chain(others).collect()
+}

@@ -1,0 +1,157 @@
+-- Tables distributed by range, of one column and of two, NULLs and edges of bounds included. The bounds leave no gap: plain
+-- PostgreSQL has none.
+--! setup
+create table rng (id int primary key, v int, t text);
+create table rng_log (device int, day date, value numeric(8,2), primary key (device, day));
+create table rng_alarm (device int, day date, what text);
+create table rng_text (name text, v int);
+create table rng_ref (code int primary key, label text);
+create table rng_hash (id int primary key, v int);
+--! distribute rng id strategy => 'range', bounds => array['FROM (MINVALUE) TO (-5)', 'FROM (-5) TO (10)', 'FROM (10) TO (20)', 'FROM (20) TO (MAXVALUE)']
+create table rng_note (rng_id int, no int, note text, primary key (rng_id, no), foreign key (rng_id) references rng (id));
+--! distribute rng_note rng_id colocate_with => 'rng'
+--! distribute rng_log device,day strategy => 'range', bounds => array['FROM (MINVALUE, MINVALUE) TO (3, MINVALUE)', 'FROM (3, MINVALUE) TO (3, ''2024-02-01'')', 'FROM (3, ''2024-02-01'') TO (4, MINVALUE)', 'FROM (4, MINVALUE) TO (MAXVALUE, MAXVALUE)']
+--! distribute rng_alarm device,day colocate_with => 'rng_log'
+--! distribute rng_text name strategy => 'range', bounds => array['FROM (MINVALUE) TO (''M'')', 'FROM (''M'') TO (''a'')', 'FROM (''a'') TO (''n'')', 'DEFAULT']
+--! reference rng_ref
+--! distribute rng_hash id
+--! reset
+delete from rng_note;
+delete from rng;
+delete from rng_log;
+delete from rng_alarm;
+delete from rng_text;
+delete from rng_ref;
+delete from rng_hash;
+insert into rng select i, i % 4, 't' || i from generate_series(-20, 30) i where i <> 0;
+insert into rng_note select i, n, 'note ' || n from generate_series(-20, 30) i, generate_series(1, 2) n where i % 5 = 0 and i <> 0;
+insert into rng_log select d, date '2024-01-01' + n * 10, d * 10 + n from generate_series(1, 5) d, generate_series(0, 5) n;
+insert into rng_alarm select d, date '2024-01-01' + n * 20, 'alarm ' || n from generate_series(1, 6) d, generate_series(0, 2) n;
+insert into rng_text values ('Apple', 1), ('M', 2), ('Zebra', 3), ('a', 4), ('melon', 5), ('n', 6), ('äpfel', 7), ('', 8), (null, 9);
+insert into rng_ref values (0, 'zero'), (1, 'one'), (2, 'two');
+insert into rng_hash select i, i % 3 from generate_series(1, 30) i;
+--! teardown
+drop table if exists rng_note;
+drop table if exists rng, rng_alarm, rng_log, rng_text, rng_ref, rng_hash;
+--! tests
+select * from rng where id = 10;
+select * from rng where id = 9;
+select * from rng where id = -5;
+select * from rng where id = -6;
+select * from rng where id = -2147483648;
+select * from rng where id = 2147483648;
+select * from rng where id is null;
+select * from rng where id = null;
+-- params: 20
+select t from rng where id = $1;
+-- params: 19
+select t from rng where id = $1 and v = 3;
+select id from rng where id in (-20, -5, 10, 20, 99);
+-- params: {-20,10,20}
+select id from rng where id = any ($1::int[]);
+select id from rng where id > 25;
+select id from rng where id between 8 and 12;
+select count(*), sum(id), min(t), max(t) from rng;
+select v, count(*) from rng group by v;
+-- ordered
+select id, t from rng order by id limit 5;
+-- ordered
+select id, t from rng order by t desc, id limit 3 offset 4;
+select count(*) from rng where id = 15;
+-- ordered
+select v, count(*), avg(id) from rng group by v having count(*) > 1 order by v;
+select r.id, n.no from rng r join rng_note n on n.rng_id = r.id;
+select r.id, n.no from rng r left join rng_note n on n.rng_id = r.id where r.v = 0;
+select r.id, n.note from rng r join rng_note n on n.rng_id = r.id where r.id = 10;
+-- params: -5
+select r.id, n.note from rng r join rng_note n on n.rng_id = r.id where n.rng_id = $1;
+select count(*) from rng r full join rng_note n on n.rng_id = r.id;
+select id from rng where exists (select 1 from rng_note n where n.rng_id = rng.id and no = 2);
+select id from rng where id not in (select rng_id from rng_note);
+select r.id, f.label from rng r join rng_ref f on f.code = r.v;
+select f.label, count(*) from rng r left join rng_ref f on f.code = r.v group by f.label;
+select r.id, h.v from rng r join rng_hash h on h.id = r.id;
+select r.id, h.v from rng r join rng_hash h on h.id = r.id where r.id = 10;
+select id from rng union select id from rng_hash;
+-- ordered
+select id, row_number() over (partition by id order by t), sum(id) over (order by id) from rng order by id;
+insert into rng values (0, 1, 'zero') returning *;
+insert into rng values (100, 1, 'a'), (-100, 2, 'b'), (15000, 3, 'c') returning id;
+insert into rng values (100, 1, 'a');
+insert into rng values (101, 1, 'a'), (10, 1, 'b');
+select count(*) from rng where id = 101;
+insert into rng values (10, 9, 'x') on conflict (id) do update set v = excluded.v returning *;
+insert into rng values (10, 9, 'x'), (-7, 9, 'y'), (5000, 9, 'z') on conflict do nothing returning id;
+insert into rng values (null, 1, 'a');
+insert into rng_note values (77777, 1, 'no parent');
+insert into rng_note select id, 7, t from rng where id > 28 returning *;
+insert into rng_hash select id + 1000, v from rng where id between 1 and 4 returning *;
+update rng set v = v + 1 where id = 20 returning *;
+update rng set v = -1 where id between 9 and 11 returning id;
+update rng set t = n.note from rng_note n where n.rng_id = rng.id and n.no = 1 returning id, t;
+update rng set t = f.label from rng_ref f where f.code = rng.v and rng.id = 5 returning rng.*;
+delete from rng where id = 10;
+delete from rng_note where rng_id = 10 returning no;
+delete from rng where id = 10 returning t;
+delete from rng where id > 10000;
+-- params: 3, 2024-01-31
+select * from rng_log where device = $1 and day = $2;
+select * from rng_log where device = 3 and day = '2024-02-10';
+select * from rng_log where device = 3;
+select * from rng_log where device = 3 and day > '2024-01-15';
+select * from rng_log where day = '2024-01-21';
+-- ordered
+select * from rng_log where device in (2, 3) and day in ('2024-01-01', '2024-02-20') order by device, day;
+select device, sum(value) from rng_log group by device;
+select device, day, sum(value) from rng_log group by device, day;
+select l.device, l.day, a.what from rng_log l join rng_alarm a on a.device = l.device and a.day = l.day;
+select l.device, l.day, a.what from rng_log l join rng_alarm a using (device, day) where device = 3;
+-- params: 3
+select l.day, a.what from rng_log l left join rng_alarm a using (device, day) where l.device = $1 and l.day = '2024-01-21';
+select l.day, a.what from rng_log l join rng_alarm a on a.device = l.device where l.device = 1;
+select l.device, count(*) from rng_log l join rng_alarm a on a.device = l.device group by l.device;
+insert into rng_log values (3, '2024-02-01', 1), (3, '2024-01-30', 2), (9, '1999-01-01', 3) returning *;
+insert into rng_log values (3, '2024-02-01', 1);
+insert into rng_log (day, device) values ('2024-03-01', 4) returning value;
+insert into rng_log values (null, '2024-02-01', 1);
+insert into rng_alarm select device, day, 'copied' from rng_log where device = 5 returning day;
+update rng_log set value = value + 1 where device = 3 returning day, value;
+update rng_log set value = 0 where device = 3 and day = '2024-02-10' returning value;
+delete from rng_log where device = 1 and day = '2024-01-01' returning *;
+delete from rng_alarm where device = 6;
+select count(*) from rng_alarm;
+-- ordered
+select name, v from rng_text order by name;
+-- ordered
+select name, v from rng_text order by name desc nulls last;
+select v from rng_text where name = 'M';
+select v from rng_text where name = 'n';
+select v from rng_text where name = '';
+select v from rng_text where name = 'äpfel';
+select v from rng_text where name is null;
+-- params: melon
+select v from rng_text where name = $1;
+insert into rng_text values (null, 10), ('z', 11) returning v;
+delete from rng_text where name is null returning v;
+begin;
+update rng set v = 50;
+savepoint s;
+insert into rng values (10, 1, 'x');
+insert into rng values (-20, 1, 'x');
+rollback to s;
+select count(*), sum(v) from rng;
+rollback;
+select max(v) < 50 from rng;
+copy rng (id, v, t) from stdin;
+-1000	1	first
+1000	2	last
+12345	3	\N
+\.
+select * from rng where id in (-1000, 1000, 12345);
+copy rng_log from stdin (format csv);
+3,2025-01-01,1.5
+1,2025-01-01,2.5
+\.
+select * from rng_log where day = '2025-01-01';
+truncate rng_alarm, rng_text;
+select (select count(*) from rng_alarm), (select count(*) from rng_text);
