@@ -5,6 +5,7 @@ has just broken. It does not know what is run on them.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -180,7 +181,10 @@ class Cluster:
 
     def prepared(self) -> list[str]:
         """Prepared transactions of this herd's own making, over all nodes."""
-        return [gid for node in self.nodes for gid in node.prepared() if gid.startswith("herd_")]
+        with self.nodes[0].server.connect() as connection:
+            herd = connection.execute("select id from herd.herd").fetchone()[0]
+        ours = re.compile(rf"herd_{herd}_\d+_[0-9a-f]{{16}}_\d+_\d+")
+        return [gid for node in self.nodes for gid in node.prepared() if ours.fullmatch(gid)]
 
     def wait_until_nothing_is_prepared(self, seconds_max: float) -> float:
         """Seconds it took."""

@@ -49,7 +49,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(self.transaction.participants.swap_remove(last));
         }
         lane.want(self.settings);
-        Ok(Participant { lane, wrote: false })
+        Ok(Participant::new(lane))
     }
 
     async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
