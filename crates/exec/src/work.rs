@@ -69,6 +69,8 @@ impl<C: Client> Work<'_, C> {
     /// Gives a lane back: to the transaction, to the session that is pinned to it, or to its pool.
     pub async fn put_back(&mut self, mut participant: Participant) {
         participant.lane.conn.tainted |= self.taint;
+        // Code of a user's own may have written, whatever kind of statement called it.
+        participant.wrote |= self.taint;
         let notices = std::mem::take(&mut participant.lane.notices);
         if participant.lane.node == self.home() {
             let mut notices = notices;

@@ -13,10 +13,20 @@ const RECOVERY_EVERY: Duration = Duration::from_secs(2);
 /// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(4);
 const RECONNECT_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether clients whose statements run are still there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub fn start(router: &Arc<Router>) {
     tokio::spawn(listen(router.clone()));
     tokio::spawn(recover(router.clone()));
+    tokio::spawn(notice_who_left(router.clone()));
+}
+
+async fn notice_who_left(router: Arc<Router>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        router.cancels.cancel_for_those_who_left().await;
+    }
 }
 
 /// Reloads the catalog whenever another router has changed it. While home is down the snapshot stays as it is.
