@@ -22,7 +22,7 @@ HERD = $(TARGET)/release/herd
 # exercised end to end.
 RUST_TESTED ?= wire key catalog sql plan pool txn
 
-.PHONY: test-rust-all help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
+.PHONY: promises test-rust-all help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -50,6 +50,17 @@ test-end-to-end: build ## the tests against real PostgreSQL and real clients
 		command -v $$tool >/dev/null || echo "$$tool is not installed: its client's tests are skipped"; \
 	done
 	@$(ENV) HERD_BIN="$(HERD)" "$(VENV)/bin/python" -m pytest tests -n $(WORKERS) $(PYTEST_ARGS)
+
+# Seconds for each of those that run by the clock; a seed for all.
+PROMISES_SECONDS ?= 300
+SEED ?= 1
+
+promises: build ## the promises of PROMISES.md, for long: about half an hour; SEED=… PROMISES_SECONDS=…
+	@$(ENV) export HERD_BIN="$(HERD)"; cd tests; failed=; \
+	run() { "$(abspath $(VENV))/bin/python" -m promises.$$1 --seed $(SEED) "$${@:2}" || failed="$$failed $$1"; }; \
+	run bank --seconds $(PROMISES_SECONDS); run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
+	run slow; run login; run leaks --sequences 10000; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
+	if [ -n "$$failed" ]; then echo "broken:$$failed"; exit 1; fi
 
 fmt: ## format the sources
 	@cargo fmt --all
