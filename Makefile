@@ -20,7 +20,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 HERD = $(TARGET)/release/herd
 TESTED_HERD = $(TARGET)/debug/herd
 
-.PHONY: help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
+.PHONY: promises help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -47,6 +47,17 @@ test-end-to-end: venv ## the tests against real PostgreSQL and real clients
 	@# Not `cargo build`: features of test-only dependencies would have half of it compiled once more.
 	@$(ENV) cargo test --quiet --workspace --no-run
 	@$(ENV) HERD_BIN="$(TESTED_HERD)" "$(VENV)/bin/python" -m pytest tests -n $(WORKERS) $(PYTEST_ARGS)
+
+# Seconds for each of those that run by the clock; a seed for all.
+PROMISES_SECONDS ?= 300
+SEED ?= 1
+
+promises: build ## the promises of PROMISES.md, for long: about half an hour; SEED=… PROMISES_SECONDS=…
+	@$(ENV) export HERD_BIN="$(HERD)"; cd tests; failed=; \
+	run() { "$(abspath $(VENV))/bin/python" -m promises.$$1 --seed $(SEED) "$${@:2}" || failed="$$failed $$1"; }; \
+	run bank --seconds $(PROMISES_SECONDS); run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
+	run slow; run login; run leaks --sequences 10000; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
+	if [ -n "$$failed" ]; then echo "broken:$$failed"; exit 1; fi
 
 fmt: ## format the sources
 	@cargo fmt --all

@@ -36,6 +36,23 @@ fn is_plain(name: &str) -> bool {
     lexical && !name.is_empty() && RESERVED.binary_search(&name).is_err()
 }
 
+/// `character varying(20)` → `character varying`: a type a value can be cast to without being cut to length; that is then
+/// checked, with an error, when the value is assigned to its column.
+pub fn without_modifier(type_name: &str) -> String {
+    let base = match (type_name.find('('), type_name.rfind(')')) {
+        (Some(a), Some(b)) if a < b => format!("{}{}", &type_name[..a], &type_name[b + 1..]),
+        _ => return type_name.to_string(),
+    };
+    // These two without a length mean a length of one, unless they are quoted.
+    match base.trim() {
+        "character" => "pg_catalog.bpchar".to_string(),
+        "character[]" => "pg_catalog.bpchar[]".to_string(),
+        "bit" => "pg_catalog.\"bit\"".to_string(),
+        "bit[]" => "pg_catalog.\"bit\"[]".to_string(),
+        other => other.to_string(),
+    }
+}
+
 /// Quotes an identifier when PostgreSQL would need it quoted, as its own `quote_ident()` does.
 pub fn quote_ident(name: &str) -> String {
     if is_plain(name) { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }

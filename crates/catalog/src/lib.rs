@@ -22,7 +22,7 @@ pub mod snapshot;
 pub use definition::{Definition, read_definition};
 pub use distribute::*;
 pub use error::{CatalogError, Refusal, RefusalKind};
-pub use ident::{qualified, quote_ident, quote_literal};
+pub use ident::{qualified, quote_ident, quote_literal, without_modifier};
 pub use load::{load, load_in_transaction, load_with};
 pub use schema::{bootstrap_home, bootstrap_home_sql, bootstrap_node_sql};
 pub use snapshot::*;

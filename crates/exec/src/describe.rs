@@ -80,7 +80,7 @@ impl<C: Client> Work<'_, C> {
         // (temporary tables) is on the pinned connection.
         let outside = self.transaction.active && !self.own_schema && !*self.pin && !self.transaction.has(home);
         let p = match outside {
-            true => self.outside(home).await.map(|lane| txn::Participant { lane, wrote: false }),
+            true => self.outside(home).await.map(|lane| txn::Participant::new(lane)),
             false => self.lane(home).await,
         };
         match p {
@@ -97,7 +97,7 @@ impl<C: Client> Work<'_, C> {
         let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         for node in others {
             let Ok(lane) = self.outside(node).await else { continue };
-            let mut d = self.describe_with(txn::Participant { lane, wrote: false }, true, sql, types).await?;
+            let mut d = self.describe_with(txn::Participant::new(lane), true, sql, types).await?;
             let own =
                 d.params.iter().chain(d.fields.iter().flatten().map(|f| &f.type_oid)).any(|t| *t >= FIRST_USER_OID);
             if !own {

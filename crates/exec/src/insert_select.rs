@@ -83,8 +83,11 @@ impl<C: Client> Work<'_, C> {
         if fields.iter().zip(&targets).all(|(f, c)| f.type_oid == c.type_oid) {
             return Ok(compiled);
         }
-        let casts: Vec<String> =
-            targets.iter().enumerate().map(|(n, c)| format!("s.c{n}::{}", without_modifier(&c.type_name))).collect();
+        let casts: Vec<String> = targets
+            .iter()
+            .enumerate()
+            .map(|(n, c)| format!("s.c{n}::{}", catalog::without_modifier(&c.type_name)))
+            .collect();
         let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
@@ -144,19 +147,5 @@ impl<C: Client> Work<'_, C> {
                 _ => Err(ExecError::internal("not a read")),
             },
         }
-    }
-}
-
-/// `character varying(20)` → `character varying`: the modifier is applied, and errors, on assignment.
-fn without_modifier(type_name: &str) -> String {
-    match (type_name.find('('), type_name.rfind(')')) {
-        (Some(a), Some(b)) if a < b => {
-            let base = format!("{}{}", &type_name[..a], &type_name[b + 1..]);
-            match base.trim() {
-                "character" => "bpchar".to_string(),
-                other => other.to_string(),
-            }
-        }
-        _ => type_name.to_string(),
     }
 }

@@ -21,6 +21,7 @@ mod insert;
 mod insert_select;
 mod merge;
 mod modify;
+mod move_rows;
 mod names;
 mod now;
 mod portal;

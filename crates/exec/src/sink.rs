@@ -43,6 +43,8 @@ pub struct Sink {
     key: Vec<usize>,
     bounds: Arc<[Bound]>,
     lanes: Vec<Participant>,
+    /// Lanes, from the first, that were told to COPY: only these have an end of it to wait for.
+    copying: usize,
     batches: Vec<Arrays>,
     kind: SinkKind,
     result_formats: Vec<i16>,
@@ -113,6 +115,7 @@ impl Sink {
             key,
             bounds,
             lanes: vec![],
+            copying: 0,
             batches: vec![],
             kind,
             result_formats: result_formats.to_vec(),
@@ -167,6 +170,7 @@ impl Sink {
     /// Starts COPY FROM STDIN on every lane.
     pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
         for p in &mut self.lanes {
+            self.copying += 1;
             p.lane.put_query(sql);
             p.lane.conn.flush().await?;
         }
@@ -305,7 +309,9 @@ impl Sink {
         if self.batches[i].rows == 0 {
             return Ok(());
         }
-        let types: Vec<String> = self.columns.iter().map(|c| self.relation.columns[*c].type_name.clone()).collect();
+        // Without `(20)`: a cast would cut what is too long, where the assignment says so.
+        let types: Vec<String> =
+            self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
         let head = match self.given == self.columns.len() {
             true => head.clone(),
             false => format!(
@@ -335,14 +341,11 @@ impl Sink {
     pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Vec<Bytes>)> {
         let ended = self.end().await;
         let failed = ended.is_err();
-        for p in self.lanes.drain(..) {
-            if failed && p.lane.conn.outstanding() > 0 {
-                let mut p = p;
+        for (i, mut p) in self.lanes.drain(..).enumerate() {
+            if failed && i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 let _ = end_copy(&mut p, true).await;
-                work.put_back(p).await;
-            } else {
-                work.put_back(p).await;
             }
+            work.put_back(p).await;
         }
         ended?;
         Ok((self.count, std::mem::take(&mut self.returned)))
@@ -373,8 +376,8 @@ impl Sink {
 
     /// Gives up: every node is told, and forgets what it got.
     pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>) {
-        for mut p in self.lanes.drain(..) {
-            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
+        for (i, mut p) in self.lanes.drain(..).enumerate() {
+            if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 put::copy_fail(p.lane.conn.out(), "the statement was given up");
                 let _ = end_copy(&mut p, true).await;
             }

@@ -28,6 +28,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn place(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Placed> {
         let plan = &compiled.plan;
         match &plan.multi {
+            Multi::Move(_) => return Ok(Placed::Several(self.targets(compiled, request).await?.nodes)),
             Multi::Insert(_) | Multi::Reference(_) => return Ok(Placed::Several(BTreeSet::new())),
             Multi::InsertSelect(i) if i.colocated.is_none() => return Ok(Placed::Several(BTreeSet::new())),
             _ => {}
@@ -66,6 +67,7 @@ impl<C: Client> Work<'_, C> {
             }
             Multi::None => Err(plan::Refusal::not_colocated("a statement").into()),
             Multi::Select(m) => self.multi_select(compiled, request, m).await,
+            Multi::Move(m) => self.move_rows(compiled, request, m, nodes).await,
             Multi::Insert(i) => self.split_insert(compiled, request, i).await,
             Multi::Reference(w) => self.reference_write(compiled, request, w, verb(plan.kind)).await,
             Multi::InsertSelect(i) => self.insert_select(compiled, request, i, nodes).await,

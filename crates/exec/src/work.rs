@@ -56,7 +56,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(self.transaction.participants.swap_remove(last));
         }
         lane.want(self.settings);
-        Ok(Participant { lane, wrote: false })
+        Ok(Participant::new(lane))
     }
 
     async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
@@ -76,6 +76,8 @@ impl<C: Client> Work<'_, C> {
     /// Gives a lane back: to the transaction, to the session that is pinned to it, or to its pool.
     pub async fn put_back(&mut self, mut participant: Participant) {
         participant.lane.conn.tainted |= self.taint;
+        // Code of a user's own may have written, whatever kind of statement called it.
+        participant.wrote |= self.taint;
         let notices = std::mem::take(&mut participant.lane.notices);
         if participant.lane.node == self.home() {
             let mut notices = notices;

@@ -5,6 +5,7 @@
 
 mod background;
 mod bootstrap;
+mod circles;
 mod deadlock;
 mod metrics;
 

@@ -18,6 +18,7 @@ pub fn describe(plan: &Plan) -> Vec<String> {
         Multi::Insert(i) => vec![format!("Rows: {} split by key", i.keys.len())],
         Multi::InsertSelect(i) if i.colocated.is_some() => vec!["Rows stay on their nodes".into()],
         Multi::InsertSelect(i) => vec![format!("Rows pass through the router: {}", i.source_sql)],
+        Multi::Move(_) => vec!["Rows move to the nodes of their new keys".into()],
         Multi::Reference(_) => vec!["On every node".into()],
         Multi::None | Multi::Refuse(_) => vec![],
     }

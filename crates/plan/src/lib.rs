@@ -13,6 +13,7 @@ pub mod keys;
 pub mod levels;
 pub mod local;
 pub mod modify;
+pub mod move_rows;
 pub mod pull;
 pub mod refuse;
 pub mod rewrite;

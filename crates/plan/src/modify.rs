@@ -9,6 +9,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
 use crate::levels::{Analysis, From};
+use crate::move_rows;
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::scope::Scope;
@@ -118,8 +119,21 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
             Multi::Reference(Box::new(reference(&a, statement, r, target.level, returning)?))
         }
         Some(r) if r.distribution().is_some() => {
-            if let NodeEnum::UpdateStmt(u) = statement {
-                moves_rows(u, r)?;
+            if let NodeEnum::UpdateStmt(u) = statement
+                && let Some(key) = move_rows::changed_key(u, r)
+            {
+                distributed(&a, statement, target.level, returning, kind)?;
+                let multi = Multi::Move(Box::new(move_rows::plan(u, r, key)?));
+                return Ok(Plan {
+                    tables: a.table_keys(),
+                    needs_home: a.needs_home.is_some(),
+                    reads_reference: a.reads_reference,
+                    writes: true,
+                    template: false,
+                    multi,
+                    kind,
+                    ..Plan::home()
+                });
             }
             match distributed(&a, statement, target.level, returning, kind) {
                 Ok(m) => m,
@@ -186,30 +200,6 @@ fn uses_cursor(statement: &NodeEnum) -> bool {
     let mut find = Find(false);
     sql::walk::below(statement, &mut find);
     find.0
-}
-
-/// An UPDATE that may change the key would have to move rows between nodes.
-fn moves_rows(u: &ast::UpdateStmt, relation: &Relation) -> Result<()> {
-    let Some(d) = relation.distribution() else { return Ok(()) };
-    let rv = u.relation.as_ref();
-    let shown = rv.map(|rv| rv.alias.as_ref().map_or(rv.relname.as_str(), |alias| alias.aliasname.as_str()));
-    for target in &u.target_list {
-        let Some(NodeEnum::ResTarget(t)) = &target.node else { continue };
-        let key = d.key.iter().any(|k| relation.columns[*k].name == t.name);
-        // A column of that name of another table in FROM is another value.
-        let same = t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
-            [column] => column == t.name,
-            [table, column] => column == t.name && Some(table) == shown,
-            _ => false,
-        });
-        if key && !same {
-            return Err(Refusal::new(
-                format!("changing the distribution key \"{}\" is not supported yet", t.name),
-                "DELETE the row and INSERT it with its new key, in one transaction.",
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// A change of a reference table happens on every node, so it must mean the same on every node.

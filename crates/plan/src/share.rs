@@ -17,7 +17,10 @@ use crate::keys;
 use crate::types::{KeyExpr, LiteralKind, Multi, Plan, Share, ShareLiteral};
 
 pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
-    let alone = !plan.evaluate.is_empty() || plan.rewritten.is_some() || (plan.needs_home && !plan.tables.is_empty());
+    let alone = matches!(plan.multi, Multi::Move(_))
+        || !plan.evaluate.is_empty()
+        || plan.rewritten.is_some()
+        || (plan.needs_home && !plan.tables.is_empty());
     if alone || plan.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }

@@ -122,8 +122,23 @@ pub enum Multi {
     },
     Insert(Box<SplitInsert>),
     InsertSelect(Box<InsertSelect>),
+    /// An UPDATE that may change keys: rows are deleted where they are and inserted where they belong.
+    Move(Box<MoveRows>),
     /// A write to a reference table: on every node.
     Reference(Box<ReferenceWrite>),
+}
+
+/// See `move_rows.rs`.
+#[derive(Clone, Debug)]
+pub struct MoveRows {
+    /// `DELETE … RETURNING` the new rows' `columns`.
+    pub delete: String,
+    /// `INSERT INTO t AS alias (…)`, for rows with their new keys.
+    pub insert: String,
+    /// `RETURNING …`, or nothing.
+    pub tail: String,
+    pub relation: Arc<Relation>,
+    pub columns: Vec<usize>,
 }
 
 /// A query each node answers in part.

@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use wire::startup::PROTOCOL_3_2;
 
+use crate::shared_tcp::Watched;
+
 /// So that sessions that come and go do not wait for each other.
 const SHARDS: usize = 16;
 /// What fits a BackendKeyData before protocol 3.2.
@@ -81,6 +83,10 @@ struct State {
     deadlocked: bool,
     /// What runs on nodes.
     keys: Vec<CancelKey>,
+    /// By which one sees whether the client is still there.
+    socket: Watched,
+    /// It is not.
+    left: bool,
     /// Cancels on their way to nodes.
     sending: usize,
     /// Of one on its way it is not known whether it has arrived.
@@ -149,6 +155,21 @@ impl CancelRegistry {
         }
     }
 
+    /// Cancels what runs for clients that have left: nobody wants it any more, and it may hold locks.
+    pub async fn cancel_for_those_who_left(&self) {
+        for shard in &self.shards {
+            let running = |s: &&Arc<Session>| s.state.lock().active;
+            let sessions: Vec<_> = shard.lock().values().filter(running).cloned().collect();
+            for session in sessions {
+                let socket = session.state.lock().socket.clone();
+                if socket.has_left() {
+                    session.state.lock().left = true;
+                    session.cancel(self.node_timeout).await;
+                }
+            }
+        }
+    }
+
     /// Sessions registered.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().len()).sum()
@@ -211,6 +232,16 @@ impl CancelHandle {
             state.keys.clear();
         }
         self.settle().await
+    }
+
+    /// By which one sees whether the client is still there.
+    pub fn watch(&self, socket: Watched) {
+        self.session.state.lock().socket = socket;
+    }
+
+    /// Whether the client was found to have left.
+    pub fn has_left(&self) -> bool {
+        self.session.state.lock().left
     }
 
     /// Whether the statement was cancelled to break a deadlock; asking forgets it.

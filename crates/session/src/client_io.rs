@@ -110,6 +110,11 @@ impl ClientIo {
         }
     }
 
+    /// The client left while a statement ran.
+    pub fn has_left(&self) -> bool {
+        self.handle.has_left()
+    }
+
     pub fn take_deadlocked(&self) -> bool {
         self.handle.take_deadlocked()
     }

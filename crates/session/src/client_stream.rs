@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use crate::shared_tcp::{SharedTcp, Watched};
+
 /// A client that vanished (power, cable) is noticed after about `IDLE + 3 * INTERVAL`; until then its session would
 /// keep what it holds.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -19,8 +21,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const GOODBYE: Duration = Duration::from_millis(500);
 
 pub enum ClientStream {
-    Tcp(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tcp(SharedTcp),
+    Tls(Box<TlsStream<SharedTcp>>),
 }
 
 impl ClientStream {
@@ -29,7 +31,7 @@ impl ClientStream {
         tcp.set_nodelay(true)?;
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
         SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
-        Ok(ClientStream::Tcp(tcp))
+        Ok(ClientStream::Tcp(SharedTcp::new(tcp)))
     }
 
     /// Ends the connection in good order. TLS wants that said: to a client that waits for the end (as libpq does after a
@@ -37,6 +39,14 @@ impl ClientStream {
     pub async fn close(mut self) {
         // He who has gone or does not listen misses it.
         let _ = tokio::time::timeout(GOODBYE, self.shutdown()).await;
+    }
+
+    /// For whoever wants to know when the client leaves.
+    pub fn watched(&self) -> Watched {
+        match self {
+            ClientStream::Tcp(tcp) => tcp.watched(),
+            ClientStream::Tls(tls) => tls.get_ref().0.watched(),
+        }
     }
 
     pub fn is_tls(&self) -> bool {

@@ -148,6 +148,9 @@ impl Session {
             plan::Multi::Modify { sql, .. } => {
                 all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now))))
             }
+            plan::Multi::Move(m) => {
+                all.extend(targets.nodes.iter().map(|n| (*n, m.delete.replace(plan::rewrite::NOW, &now))))
+            }
             plan::Multi::InsertSelect(i) => {
                 if let Some(sql) = &i.colocated {
                     all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now))));

@@ -20,6 +20,7 @@ mod router;
 mod serve;
 mod session;
 mod set;
+pub mod shared_tcp;
 mod simple;
 mod special;
 mod sql_prepare;

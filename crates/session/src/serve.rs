@@ -58,6 +58,7 @@ impl Verifiers for HomeVerifiers {
 
 async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     let registration = router.cancels.register(client.protocol);
+    registration.handle.watch(client.stream.watched());
     let mut startup = Settings::default();
     let ignored = ["client_encoding"];
     for (name, value) in client.parameters.iter().filter(|(n, _)| !ignored.contains(&n.as_str())) {

@@ -183,6 +183,9 @@ impl Session {
         if let ExecError::Client(_) = e {
             return Err(e);
         }
+        if e.code() == "57014" && self.io.has_left() {
+            return Err(ExecError::Client("connection lost: the client left".into()));
+        }
         let e = match self.io.take_deadlocked() && e.code() == "57014" {
             true => ExecError::Sql(Box::new(
                 wire::ErrorFields::error("40P01", "deadlock detected")

@@ -6,6 +6,7 @@
 
 use pool::PoolError;
 
+use crate::failpoint;
 use crate::gid::{Gid, Identity};
 use crate::transaction::Transaction;
 
@@ -55,17 +56,29 @@ impl Transaction {
         result
     }
 
+    /// Readers first: should one fail (a serialization failure), nothing has been committed yet.
     async fn commit_one_phase(&mut self, tag: &mut String) -> Result<(), CommitError> {
-        // Readers first: should one fail (a serialization failure), nothing has been committed yet.
-        self.participants.sort_by_key(|p| p.wrote);
-        let last = self.participants.len();
-        for (i, p) in self.participants.iter_mut().enumerate() {
-            let done = p.lane.run("COMMIT").await;
-            match done {
-                Ok(t) => *tag = t,
-                Err(PoolError::Server(e)) => return Err(CommitError::RolledBack(PoolError::Server(e))),
-                Err(e) if p.wrote && i + 1 == last => return Err(CommitError::Unknown(e)),
-                Err(e) => return Err(CommitError::RolledBack(e)),
+        for wrote in [false, true] {
+            for p in self.participants.iter_mut().filter(|p| p.wrote == wrote) {
+                p.lane.put_query("COMMIT");
+                // What goes wrong here is seen again when the answer is read.
+                let _ = p.lane.conn.flush().await;
+            }
+            failpoint::reached(if wrote { "one_phase.commit_sent" } else { "one_phase.readers_sent" }).await;
+            let mut failure = None;
+            for p in self.participants.iter_mut().filter(|p| p.wrote == wrote) {
+                match p.lane.finish().await {
+                    Ok(t) => *tag = t,
+                    Err(e) if wrote && may_have_committed(&e) => {
+                        failure.get_or_insert(CommitError::Unknown(e));
+                    }
+                    Err(e) => {
+                        failure.get_or_insert(CommitError::RolledBack(e));
+                    }
+                }
+            }
+            if let Some(e) = failure {
+                return Err(e);
             }
         }
         Ok(())
@@ -83,81 +96,114 @@ impl Transaction {
             router: identity.router,
             number,
         };
-        // Deferred constraints are checked now, so that the decider's own commit can hardly fail.
-        let announce = format!(
+        failpoint::reached("two_phase.begin").await;
+        self.announce(&gid).await?;
+        failpoint::reached("two_phase.announced").await;
+        if let Err(e) = self.prepare(&gid).await {
+            let _ = self.participants[0].lane.run("ROLLBACK").await;
+            self.end_prepared(&gid, "ROLLBACK").await;
+            return Err(match &e {
+                PoolError::Server(f)
+                    if f.code() == "55000" && f.message().contains("prepared transactions are disabled") =>
+                {
+                    CommitError::NoPreparedTransactions
+                }
+                _ => CommitError::RolledBack(e),
+            });
+        }
+        failpoint::reached("two_phase.prepared").await;
+        let decider = &mut self.participants[0].lane;
+        decider.put_query("COMMIT");
+        let _ = decider.conn.flush().await;
+        failpoint::reached("two_phase.decision_sent").await;
+        match self.participants[0].lane.finish().await {
+            Ok(tag) if tag == "COMMIT" => {}
+            // Recovery will find out; the other connections hold nothing any more.
+            Err(e) if may_have_committed(&e) => return Err(CommitError::Unknown(e)),
+            other => {
+                self.end_prepared(&gid, "ROLLBACK").await;
+                return Err(CommitError::RolledBack(other.err().unwrap_or_else(aborted)));
+            }
+        }
+        failpoint::reached("two_phase.decided").await;
+        // What fails now is finished by recovery; the client's transaction is committed.
+        self.end_prepared(&gid, "COMMIT").await;
+        failpoint::reached("two_phase.finished").await;
+        Ok(())
+    }
+
+    /// The decider's transaction takes the lock and writes its decision, both seen only if and when it commits.
+    ///
+    /// The lock is there before anyone is prepared, or recovery could take a live transaction for a dead one. Deferred
+    /// constraints are checked now, so that the decider's own commit can hardly fail.
+    async fn announce(&mut self, gid: &Gid) -> Result<(), CommitError> {
+        let sql = format!(
             "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}); INSERT INTO herd.decision (gid) VALUES ('{}')",
             gid.lock_key(),
             gid.decision()
         );
-        // The lock is there before anyone is prepared, or recovery could take a live transaction for a dead one.
-        self.participants[0].lane.run(&announce).await.map_err(CommitError::RolledBack)?;
+        self.participants[0].lane.run(&sql).await.map_err(CommitError::RolledBack)?;
+        Ok(())
+    }
+
+    /// All but the decider prepare, at once; who has only read commits.
+    async fn prepare(&mut self, gid: &Gid) -> Result<(), PoolError> {
         let others = &mut self.participants[1..];
-        for p in others.iter_mut() {
+        for (i, p) in others.iter_mut().enumerate() {
             let sql = match p.wrote {
                 true => format!("PREPARE TRANSACTION '{}'", gid.participant(p.lane.node)),
                 false => "COMMIT".to_string(),
             };
             p.lane.put_query(&sql);
             let _ = p.lane.conn.flush().await;
+            if i == 0 {
+                failpoint::reached("two_phase.prepare_sent").await;
+            }
         }
         let mut failure = None;
-        let mut prepared = Vec::new();
-        for (i, p) in others.iter_mut().enumerate() {
+        for p in others.iter_mut() {
             match p.lane.finish().await {
                 // A transaction that had failed answers PREPARE with ROLLBACK.
                 Ok(tag) if p.wrote && tag != "PREPARE TRANSACTION" => {
-                    let e = wire::ErrorFields::error(
-                        "25P02",
-                        "current transaction is aborted, commands ignored until end of transaction block",
-                    );
-                    failure.get_or_insert(PoolError::Server(Box::new(e)));
+                    failure.get_or_insert_with(aborted);
                 }
-                Ok(_) if p.wrote => prepared.push(i),
-                Ok(_) => {}
+                Ok(_) => p.prepared = p.wrote,
                 Err(e) => {
                     failure.get_or_insert(e);
                 }
             }
         }
-        if let Some(e) = failure {
-            let _ = self.participants[0].lane.run("ROLLBACK").await;
-            for i in prepared {
-                let p = &mut self.participants[1 + i];
-                let _ = p.lane.run(&format!("ROLLBACK PREPARED '{}'", gid.participant(p.lane.node))).await;
-            }
-            if matches!(&e, PoolError::Server(f) if f.code() == "55000" && f.message().contains("prepared transactions are disabled"))
-            {
-                return Err(CommitError::NoPreparedTransactions);
-            }
-            return Err(CommitError::RolledBack(e));
-        }
-        match self.participants[0].lane.run("COMMIT").await {
-            Ok(_) => {}
-            Err(PoolError::Server(e)) => {
-                for i in prepared {
-                    let p = &mut self.participants[1 + i];
-                    let _ = p.lane.run(&format!("ROLLBACK PREPARED '{}'", gid.participant(p.lane.node))).await;
-                }
-                return Err(CommitError::RolledBack(PoolError::Server(e)));
-            }
-            Err(e) => {
-                // Recovery will find out; these connections hold nothing any more.
-                return Err(CommitError::Unknown(e));
-            }
-        }
-        // Decided. What fails now is finished by recovery; the client's transaction is committed.
-        for i in &prepared {
-            let p = &mut self.participants[1 + i];
-            let sql = format!("COMMIT PREPARED '{}'", gid.participant(p.lane.node));
-            p.lane.put_query(&sql);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// COMMIT PREPARED or ROLLBACK PREPARED where something is prepared, at once. What fails is left to recovery.
+    async fn end_prepared(&mut self, gid: &Gid, verb: &str) {
+        let mut prepared: Vec<_> = self.participants.iter_mut().filter(|p| p.prepared).collect();
+        for (i, p) in prepared.iter_mut().enumerate() {
+            p.lane.put_query(&format!("{verb} PREPARED '{}'", gid.participant(p.lane.node)));
             let _ = p.lane.conn.flush().await;
+            if i == 0 {
+                failpoint::reached("two_phase.end_sent").await;
+            }
         }
-        for i in prepared {
-            let p = &mut self.participants[1 + i];
+        for p in prepared {
             if p.lane.finish().await.is_err() {
                 p.lane.conn.mark_broken();
             }
         }
-        Ok(())
     }
+}
+
+/// Whether a COMMIT that was answered so may nevertheless have happened: only an ordinary error says that it has not. A
+/// FATAL one can come after the commit was written, before it was told (syncrep.c, ProcDiePending).
+fn may_have_committed(e: &PoolError) -> bool {
+    match e {
+        PoolError::Server(fields) => fields.is_fatal(),
+        _ => true,
+    }
+}
+
+fn aborted() -> PoolError {
+    let message = "current transaction is aborted, commands ignored until end of transaction block";
+    PoolError::Server(Box::new(wire::ErrorFields::error("25P02", message)))
 }

@@ -3,6 +3,7 @@
 //! PostgreSQL commits; this crate only says when and where. It does not know statements, plans or clients.
 
 mod commit;
+mod failpoint;
 mod gid;
 mod lane;
 pub mod recover;

@@ -1,14 +1,18 @@
 //! Finishes prepared transactions whose router died. Any router can, at any time; nothing is remembered between runs.
 //!
 //! For each prepared gid of this herd: the advisory lock of the decider's transaction tells whether it still runs; if it
-//! does not, the decision row tells commit or abort. Foreign gids are never touched.
+//! does not, the decision row tells commit or abort. Foreign gids are never touched. A decision nobody can need any more
+//! is deleted. A node that fails is left for the next run; the others are not kept waiting.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use catalog::NodeId;
 use pool::{Conn, PoolError};
 
 use crate::gid::Gid;
+
+/// Decisions deleted from one node in one run.
+const FORGET_MAX: usize = 10_000;
 
 /// What one run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,58 +21,132 @@ pub struct Recovered {
     pub rolled_back: u64,
     /// Left alone: their router still runs, or their decider can't be reached.
     pub left: u64,
+    /// Decisions that all participants have followed.
+    pub forgotten: u64,
+    /// Nodes that failed in between; their connections are gone from the map.
+    pub failed: u64,
 }
 
 /// Looks at every node that could be reached. `nodes` are superuser connections.
-pub async fn recover(herd: &str, nodes: &mut HashMap<NodeId, Conn>) -> Result<Recovered, PoolError> {
+pub async fn recover(herd: &str, home: NodeId, nodes: &mut HashMap<NodeId, Conn>) -> Recovered {
     let mut done = Recovered::default();
-    let mut found: Vec<(NodeId, String, Gid)> = Vec::new();
-    for (node, conn) in nodes.iter_mut() {
-        let sql = "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database() AND gid LIKE 'herd\\_%'";
-        for row in conn.simple(sql).await? {
-            let Some(Some(gid)) = row.into_iter().next() else { continue };
-            match Gid::parse(&gid, herd) {
-                Some((parsed, participant)) if participant == *node => found.push((*node, gid, parsed)),
-                _ => {}
+    // Decisions are read first: whoever took part in one of these was prepared before it, so it is listed below or done.
+    // Then the nodes there are: our own snapshot may be older than a node that took part.
+    let decisions = ask_each(nodes, &format!("SELECT gid FROM herd.decision LIMIT {FORGET_MAX}"), &mut done).await;
+    let all = reaches_all(home, nodes).await;
+    let sql = "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database() AND gid LIKE 'herd\\_%'";
+    let prepared = ask_each(nodes, sql, &mut done).await;
+    let mut needed = HashSet::new();
+    for (node, name) in prepared {
+        let Some((gid, participant)) = Gid::parse(&name, herd) else { continue };
+        if participant != node {
+            continue;
+        }
+        needed.insert(gid.decision());
+        let decided = match nodes.get_mut(&gid.decider) {
+            Some(decider) => outcome(decider, &gid).await,
+            None => Ok(None),
+        };
+        let decided = match decided {
+            Ok(Some(decided)) => decided,
+            Ok(None) => {
+                done.left += 1;
+                continue;
             }
-        }
-    }
-    for (node, name, gid) in found {
-        let Some(decider) = nodes.get_mut(&gid.decider) else {
-            done.left += 1;
-            continue;
+            Err(e) => {
+                lose(nodes, gid.decider, &e, &mut done);
+                continue;
+            }
         };
-        // The lock is free only when the decider's transaction is over; then its row is there or never will be.
-        let key = gid.lock_key();
-        let sql = format!(
-            "SELECT pg_catalog.pg_try_advisory_xact_lock({key})::int, (SELECT count(*) FROM herd.decision WHERE gid = '{}')",
-            gid.decision()
-        );
-        let over = decider
-            .simple(&format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_try_advisory_xact_lock({key})::int"
-            ))
-            .await?;
-        let over = over.first().and_then(|r| r[0].as_deref()) == Some("1");
-        // A new statement: its snapshot is taken after the lock was.
-        let decided = match over {
-            true => decider.simple(&sql).await?.first().and_then(|r| r[1].clone()) == Some("1".into()),
-            false => false,
-        };
-        decider.simple("COMMIT").await?;
-        if !over {
-            done.left += 1;
-            continue;
-        }
-        let Some(participant) = nodes.get_mut(&node) else { continue };
         let verb = if decided { "COMMIT" } else { "ROLLBACK" };
+        let Some(participant) = nodes.get_mut(&node) else { continue };
         match participant.simple(&format!("{verb} PREPARED '{name}'")).await {
             Ok(_) if decided => done.committed += 1,
             Ok(_) => done.rolled_back += 1,
-            // Another router was faster.
-            Err(PoolError::Server(e)) if e.code() == "42704" => {}
-            Err(e) => return Err(e),
+            // Another router is at it, or was faster.
+            Err(PoolError::Server(e)) if matches!(e.code(), "42704" | "55000") => {}
+            Err(e) => lose(nodes, node, &e, &mut done),
         }
     }
-    Ok(done)
+    if all && done.failed == 0 {
+        forget(herd, nodes, decisions, &needed, &mut done).await;
+    }
+    done
+}
+
+/// Whether there is a connection to every node that home knows of.
+async fn reaches_all(home: NodeId, nodes: &mut HashMap<NodeId, Conn>) -> bool {
+    let Some(conn) = nodes.get_mut(&home) else { return false };
+    let Ok(rows) = conn.simple("SELECT id FROM herd.node").await else { return false };
+    let reached = |row: &catalog::Row| {
+        row[0].as_deref().and_then(|id| id.parse().ok()).is_some_and(|id: NodeId| nodes.contains_key(&id))
+    };
+    rows.iter().all(reached)
+}
+
+/// Whether the transaction is committed; nothing while its decider may still commit.
+async fn outcome(decider: &mut Conn, gid: &Gid) -> Result<Option<bool>, PoolError> {
+    // The lock is free only when the decider's transaction is over; then its row is there or never will be.
+    let lock = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_try_advisory_xact_lock({})::int",
+        gid.lock_key()
+    );
+    let over = decider.simple(&lock).await?.first().and_then(|r| r[0].clone()) == Some("1".into());
+    let mut decided = None;
+    if over {
+        // A new statement: its snapshot is taken after the lock was.
+        let sql = format!("SELECT count(*) FROM herd.decision WHERE gid = '{}'", gid.decision());
+        decided = Some(decider.simple(&sql).await?.first().and_then(|r| r[0].clone()) == Some("1".into()));
+    }
+    decider.simple("COMMIT").await?;
+    Ok(decided)
+}
+
+/// Deletes decisions whose participants have all followed them.
+async fn forget(
+    herd: &str,
+    nodes: &mut HashMap<NodeId, Conn>,
+    decisions: Vec<(NodeId, String)>,
+    needed: &HashSet<String>,
+    done: &mut Recovered,
+) {
+    let ours = format!("herd_{herd}_");
+    let mut old: HashMap<NodeId, Vec<String>> = HashMap::new();
+    for (node, gid) in decisions {
+        if gid.starts_with(&ours) && !needed.contains(&gid) {
+            old.entry(node).or_default().push(catalog::quote_literal(&gid));
+        }
+    }
+    for (node, gids) in old {
+        let Some(conn) = nodes.get_mut(&node) else { continue };
+        match conn.simple(&format!("DELETE FROM herd.decision WHERE gid IN ({})", gids.join(", "))).await {
+            Ok(_) => done.forgotten += gids.len() as u64,
+            Err(e) => lose(nodes, node, &e, done),
+        }
+    }
+}
+
+/// The first column of a query on every node.
+async fn ask_each(nodes: &mut HashMap<NodeId, Conn>, sql: &str, done: &mut Recovered) -> Vec<(NodeId, String)> {
+    let mut found = Vec::new();
+    let mut lost = Vec::new();
+    for (node, conn) in nodes.iter_mut() {
+        match conn.simple(sql).await {
+            Ok(rows) => {
+                let names = rows.into_iter().filter_map(|r| r.into_iter().next().flatten());
+                found.extend(names.map(|name| (*node, name)));
+            }
+            Err(e) => lost.push((*node, e)),
+        }
+    }
+    for (node, e) in lost {
+        lose(nodes, node, &e, done);
+    }
+    found
+}
+
+fn lose(nodes: &mut HashMap<NodeId, Conn>, node: NodeId, e: &PoolError, done: &mut Recovered) {
+    tracing::debug!(node, error = %e, "recovery will be tried again");
+    nodes.remove(&node);
+    done.failed += 1;
 }

@@ -11,6 +11,14 @@ pub struct Participant {
     pub lane: Lane,
     /// It may have changed data: it takes part in the commit.
     pub wrote: bool,
+    /// Its part stands as a prepared transaction.
+    pub(crate) prepared: bool,
+}
+
+impl Participant {
+    pub fn new(lane: Lane) -> Self {
+        Participant { lane, wrote: false, prepared: false }
+    }
 }
 
 #[derive(Default)]
@@ -68,7 +76,7 @@ impl Transaction {
                 Event::Setting(sql) => lane.put_before(sql),
             }
         }
-        self.participants.push(Participant { lane, wrote: false });
+        self.participants.push(Participant::new(lane));
         let last = self.participants.len() - 1;
         &mut self.participants[last]
     }

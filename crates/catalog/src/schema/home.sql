@@ -44,6 +44,16 @@ CREATE TABLE IF NOT EXISTS herd.relation (
     CHECK ((kind = 'd') = (prefix IS NOT NULL))
 );
 
+-- Which backends serve which sessions, told by routers to each other while somebody waits for a lock: how deadlocks over
+-- several nodes and routers are found. Worth nothing after a second.
+CREATE UNLOGGED TABLE IF NOT EXISTS herd.backend (
+    router  text NOT NULL,
+    session integer NOT NULL,
+    node    integer NOT NULL,
+    pid     integer NOT NULL,
+    seen_at timestamptz NOT NULL DEFAULT now()
+);
+
 CREATE OR REPLACE VIEW herd.nodes AS
     SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id;
 COMMENT ON VIEW herd.nodes IS 'the servers of the herd';

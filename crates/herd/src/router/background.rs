@@ -2,19 +2,31 @@
 //! transactions whose router died.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pool::Conn;
 use session::Router;
+use tokio::task::JoinSet;
 
-const RECOVERY_EVERY: Duration = Duration::from_secs(3);
+const RECOVERY_EVERY: Duration = Duration::from_secs(2);
+/// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(4);
 const RECONNECT_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether clients whose statements run are still there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub fn start(router: &Arc<Router>) {
     tokio::spawn(listen(router.clone()));
     tokio::spawn(recover(router.clone()));
+    tokio::spawn(notice_who_left(router.clone()));
+}
+
+async fn notice_who_left(router: Arc<Router>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        router.cancels.cancel_for_those_who_left().await;
+    }
 }
 
 /// Reloads the catalog whenever another router has changed it. While home is down the snapshot stays as it is.
@@ -47,20 +59,25 @@ async fn listen_once(router: &Router) -> Result<(), exec::ExecError> {
     }
 }
 
-/// Finishes what dead routers left behind, at the start and every few seconds.
+/// Finishes what dead routers left behind, at the start and every few seconds; and looks whether a router died between
+/// changing the catalog and telling of it.
 async fn recover(router: Arc<Router>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
     loop {
         let snapshot = router.herd.epoch.load().snapshot.clone();
         conns.retain(|node, conn| !conn.is_broken() && snapshot.node(*node).is_some());
-        for node in &snapshot.nodes {
-            if let Entry::Vacant(place) = conns.entry(node.id)
-                && let Ok(conn) = router.herd.admin(&snapshot, node.id).await
-            {
-                place.insert(conn);
-            }
+        let mut connecting = JoinSet::new();
+        for node in snapshot.nodes.iter().map(|n| n.id).filter(|n| !conns.contains_key(n)) {
+            let (router, snapshot) = (router.clone(), snapshot.clone());
+            let limit = RECOVERY_LIMIT;
+            connecting.spawn(async move {
+                let conn = tokio::time::timeout(limit, router.herd.admin(&snapshot, node)).await;
+                conn.ok()?.ok().map(|conn| (node, conn))
+            });
         }
-        match txn::recover::recover(&snapshot.herd_id, &mut conns).await {
+        conns.extend(connecting.join_all().await.into_iter().flatten());
+        let run = txn::recover::recover(&snapshot.herd_id, snapshot.home, &mut conns);
+        match tokio::time::timeout(RECOVERY_LIMIT, run).await {
             Ok(done) if done.committed + done.rolled_back > 0 => {
                 tracing::info!(
                     committed = done.committed,
@@ -69,10 +86,17 @@ async fn recover(router: Arc<Router>) {
                 );
             }
             Ok(_) => {}
-            Err(e) => {
-                tracing::debug!(error = %e, "recovery will be tried again");
+            Err(_) => {
+                tracing::warn!("recovery takes too long: a node does not answer");
                 conns.clear();
             }
+        }
+        if let Some(home) = conns.get_mut(&snapshot.home)
+            && let Ok(rows) = home.simple("SELECT epoch FROM herd.epoch").await
+            && let Some(epoch) = rows.first().and_then(|r| r[0].as_deref()?.parse().ok())
+            && let Err(e) = router.herd.refresh(Some(epoch)).await
+        {
+            tracing::debug!(error = %e, "the catalog could not be loaded");
         }
         tokio::time::sleep(RECOVERY_EVERY).await;
     }

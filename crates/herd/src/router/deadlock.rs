@@ -1,133 +1,122 @@
 //! Deadlocks across nodes: each node sees only its own half of the circle.
 //!
-//! Every second the wait graphs of all nodes are joined by the sessions of this router: a session waits where any of its
-//! connections waits. A circle over sessions is broken by cancelling the one whose transaction began last.
+//! Twice a second the wait graphs of all nodes are joined by the sessions they serve: a session waits where any of its
+//! connections waits. A circle over sessions that is there twice in a row is broken by cancelling the session whose
+//! transaction began last. Sessions of other routers are known by what these write into `herd.backend` on home, which
+//! they do while they see somebody wait whom they can't place. It does not know what sessions do.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pool::Conn;
 use session::Router;
 
-const EVERY: Duration = Duration::from_secs(1);
+use super::circles::{Backend, Edge, Owner, Waits, circles};
 
-/// A backend of a node.
-type Backend = (i32, i32);
+const EVERY: Duration = Duration::from_millis(500);
+/// A node that does not answer keeps nobody waiting for longer.
+const LIMIT: Duration = Duration::from_secs(2);
+/// What other routers have written is believed for so long: two of their rounds.
+const BELIEVED: &str = "1500 milliseconds";
 
 pub async fn watch(router: Arc<Router>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
+    let mut last: HashSet<Vec<Edge>> = HashSet::new();
     loop {
         tokio::time::sleep(EVERY).await;
-        let snapshot = router.herd.epoch.load().snapshot.clone();
-        if snapshot.nodes.len() < 2 {
-            continue;
-        }
-        let owners = router.cancels.owners(&|key| node_of(&router, &snapshot, key));
-        if owners.values().collect::<std::collections::HashSet<_>>().len() < 2 {
-            continue;
-        }
-        conns.retain(|_, c| !c.is_broken());
-        let mut edges: Vec<(Backend, Backend)> = Vec::new();
-        let mut began: HashMap<Backend, f64> = HashMap::new();
-        for node in &snapshot.nodes {
-            if let Entry::Vacant(place) = conns.entry(node.id)
-                && let Ok(conn) = router.herd.admin(&snapshot, node.id).await
-            {
-                place.insert(conn);
+        match tokio::time::timeout(LIMIT, round(&router, &mut conns)).await {
+            Ok(found) => {
+                for (circle, victim) in &found {
+                    if let (true, Some(session)) = (last.contains(circle), victim) {
+                        tracing::info!(session, "deadlock across nodes: the youngest transaction is cancelled");
+                        router.cancels.cancel_for_deadlock(*session).await;
+                    }
+                }
+                last = found.into_keys().collect();
             }
-            let Some(conn) = conns.get_mut(&node.id) else { continue };
-            let sql = "SELECT a.pid, b, extract(epoch FROM a.xact_start) FROM pg_catalog.pg_stat_activity a, unnest(pg_catalog.pg_blocking_pids(a.pid)) b WHERE a.wait_event_type = 'Lock'";
-            let Ok(rows) = conn.simple(sql).await else { continue };
-            for row in rows {
-                let number = |i: usize| row.get(i).and_then(|v| v.as_deref()?.parse::<f64>().ok()).unwrap_or(0.0);
-                let (waiter, holder) = ((node.id, number(0) as i32), (node.id, number(1) as i32));
-                began.insert(waiter, number(2));
-                edges.push((waiter, holder));
-            }
-        }
-        for victim in victims(&owners, &edges, &began) {
-            tracing::info!(session = victim, "deadlock across nodes: the youngest transaction is cancelled");
-            router.cancels.cancel_for_deadlock(victim).await;
+            Err(_) => conns.clear(),
         }
     }
+}
+
+/// The circles there are now, and of each the session to cancel if it is one of ours.
+async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<Edge>, Option<i32>> {
+    let snapshot = router.herd.epoch.load().snapshot.clone();
+    let own = router.cancels.owners(&|key| node_of(router, &snapshot, key));
+    if snapshot.nodes.len() < 2 || own.is_empty() {
+        return HashMap::new();
+    }
+    conns.retain(|node, c| !c.is_broken() && snapshot.node(*node).is_some());
+    let mut waits = Waits::default();
+    for node in &snapshot.nodes {
+        if let Entry::Vacant(place) = conns.entry(node.id)
+            && let Ok(conn) = router.herd.admin(&snapshot, node.id).await
+        {
+            place.insert(conn);
+        }
+        let Some(conn) = conns.get_mut(&node.id) else { continue };
+        let sql = "SELECT a.pid, extract(epoch FROM a.xact_start), extract(epoch FROM a.query_start), b \
+                   FROM pg_catalog.pg_stat_activity a \
+                   LEFT JOIN LATERAL unnest(CASE a.wait_event_type WHEN 'Lock' THEN pg_catalog.pg_blocking_pids(a.pid) END) b ON true \
+                   WHERE a.xact_start IS NOT NULL AND a.backend_type = 'client backend'";
+        let Ok(rows) = conn.simple(sql).await else { continue };
+        for row in rows {
+            let text = |i: usize| row.get(i).and_then(|v| v.clone()).unwrap_or_default();
+            let Ok(pid) = text(0).parse() else { continue };
+            waits.began.insert((node.id, pid), text(1).parse().unwrap_or(0.0));
+            if let Ok(holder) = text(3).parse() {
+                waits.edges.push(Edge { waiter: (node.id, pid), holder: (node.id, holder), since: text(2) });
+            }
+        }
+    }
+    if waits.edges.is_empty() {
+        return HashMap::new();
+    }
+    let me = format!("{:016x}", router.herd.router);
+    let mut owners: HashMap<Backend, Owner> =
+        own.iter().map(|(backend, session)| (*backend, (me.clone(), *session))).collect();
+    let stranger = |e: &Edge| own.contains_key(&e.waiter) != own.contains_key(&e.holder);
+    if waits.edges.iter().any(stranger)
+        && let Some(home) = conns.get_mut(&snapshot.home)
+    {
+        match exchange(home, &me, &own).await {
+            Ok(theirs) => owners.extend(theirs),
+            Err(e) => tracing::debug!(error = %e, "no word of other routers' sessions"),
+        }
+    }
+    let ours = |victim: Owner| (victim.0 == me).then_some(victim.1);
+    circles(&owners, &waits).into_iter().map(|(circle, victim)| (circle, ours(victim))).collect()
+}
+
+/// Tells other routers which backends serve which of our sessions, and reads the same of theirs.
+async fn exchange(
+    home: &mut Conn,
+    me: &str,
+    own: &HashMap<Backend, i32>,
+) -> Result<HashMap<Backend, Owner>, pool::PoolError> {
+    let rows: Vec<String> =
+        own.iter().map(|((node, pid), session)| format!("('{me}', {session}, {node}, {pid})")).collect();
+    home.simple(&format!(
+        "DELETE FROM herd.backend WHERE router = '{me}' OR seen_at < pg_catalog.now() - interval '1 minute'; \
+         INSERT INTO herd.backend (router, session, node, pid) VALUES {}",
+        rows.join(", ")
+    ))
+    .await?;
+    let sql = format!(
+        "SELECT router, session, node, pid FROM herd.backend \
+         WHERE router <> '{me}' AND seen_at > pg_catalog.now() - interval '{BELIEVED}'"
+    );
+    let mut found = HashMap::new();
+    for row in home.simple(&sql).await? {
+        let number = |i: usize| row.get(i).and_then(|v| v.as_deref()?.parse::<i32>().ok()).unwrap_or(0);
+        let router = row.first().and_then(|v| v.clone()).unwrap_or_default();
+        found.insert((number(2), number(3)), (router, number(1)));
+    }
+    Ok(found)
 }
 
 fn node_of(router: &Router, snapshot: &catalog::Snapshot, key: &pool::CancelKey) -> Option<i32> {
     snapshot.nodes.iter().map(|n| n.id).find(|n| router.herd.target(snapshot, *n).is_ok_and(|t| t == *key.target))
-}
-
-/// The session to cancel in each circle.
-fn victims(owners: &HashMap<Backend, i32>, edges: &[(Backend, Backend)], began: &HashMap<Backend, f64>) -> Vec<i32> {
-    let mut waits: HashMap<i32, Vec<i32>> = HashMap::new();
-    let mut start: HashMap<i32, f64> = HashMap::new();
-    let mut nodes: HashMap<(i32, i32), i32> = HashMap::new();
-    for (waiter, holder) in edges {
-        let (Some(w), Some(h)) = (owners.get(waiter), owners.get(holder)) else { continue };
-        if w != h {
-            waits.entry(*w).or_default().push(*h);
-            nodes.insert((*w, *h), waiter.0);
-            let at = began.get(waiter).copied().unwrap_or(0.0);
-            let s = start.entry(*w).or_insert(at);
-            *s = s.max(at);
-        }
-    }
-    let mut victims = Vec::new();
-    for session in waits.keys() {
-        if let Some(circle) = circle_from(*session, &waits) {
-            // A circle within one node is that node's own to find.
-            let over: std::collections::HashSet<i32> = circle
-                .iter()
-                .zip(circle.iter().cycle().skip(1))
-                .filter_map(|(a, b)| nodes.get(&(*a, *b)).copied())
-                .collect();
-            let youngest = circle
-                .iter()
-                .max_by(|a, b| start.get(a).unwrap_or(&0.0).total_cmp(start.get(b).unwrap_or(&0.0)).then(a.cmp(b)));
-            if let (true, Some(v)) = (over.len() > 1, youngest)
-                && !victims.contains(v)
-            {
-                victims.push(*v);
-            }
-        }
-    }
-    victims
-}
-
-/// A path from a session back to itself.
-fn circle_from(start: i32, waits: &HashMap<i32, Vec<i32>>) -> Option<Vec<i32>> {
-    let mut path = vec![(start, 0usize)];
-    let mut seen = std::collections::HashSet::from([start]);
-    while let Some((at, next)) = path.last_mut() {
-        match waits.get(at).and_then(|h| h.get(*next)) {
-            Some(holder) if *holder == start => return Some(path.iter().map(|(s, _)| *s).collect()),
-            Some(holder) => {
-                *next += 1;
-                if seen.insert(*holder) {
-                    path.push((*holder, 0));
-                }
-            }
-            None => {
-                path.pop();
-            }
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_circle_over_two_nodes_costs_the_youngest_and_a_chain_costs_nobody() {
-        let owners = HashMap::from([((1, 10), 100), ((2, 20), 100), ((1, 11), 200), ((2, 21), 200)]);
-        let circle = [((1, 10), (1, 11)), ((2, 21), (2, 20))];
-        let began = HashMap::from([((1, 10), 5.0), ((2, 21), 7.0)]);
-        assert_eq!(victims(&owners, &circle, &began), [200]);
-        assert!(victims(&owners, &circle[..1], &began).is_empty());
-        let local = [((1, 10), (1, 11)), ((1, 11), (1, 10))];
-        assert!(victims(&owners, &local, &began).is_empty());
-    }
 }

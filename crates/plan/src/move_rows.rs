@@ -1,0 +1,148 @@
+//! An UPDATE that may change a row's key: the row is deleted where it is and inserted where it belongs, in one transaction.
+//!
+//! PostgreSQL does the same between partitions of one server (ExecCrossPartitionUpdate in nodeModifyTable.c), but there it
+//! is still an UPDATE to triggers, foreign keys and policies. So tables that have any of these are refused, as is what a
+//! DELETE … RETURNING can't compute. It does not know where rows go.
+
+use std::sync::Arc;
+
+use catalog::Relation;
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, build, names};
+
+use crate::rewrite;
+use crate::types::MoveRows;
+use crate::{Refusal, Result};
+
+const HINT: &str = "DELETE the row and INSERT it with its new key, in one transaction.";
+
+/// The name of the key column that the UPDATE may change, if it may.
+pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation) -> Option<&'u str> {
+    let d = relation.distribution()?;
+    let rv = u.relation.as_ref();
+    let shown = rv.map(|rv| rv.alias.as_ref().map_or(rv.relname.as_str(), |alias| alias.aliasname.as_str()));
+    u.target_list.iter().find_map(|target| {
+        let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
+        let key = d.key.iter().any(|k| relation.columns[*k].name == t.name);
+        // A column of that name of another table in FROM is another value.
+        let same = t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
+            [column] => column == t.name,
+            [table, column] => column == t.name && Some(table) == shown,
+            _ => false,
+        });
+        (key && !same).then_some(t.name.as_str())
+    })
+}
+
+/// How the rows move.
+pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str) -> Result<MoveRows> {
+    let refuse = |why: &str| Refusal::new(format!("changing the distribution key \"{key}\" {why}"), HINT);
+    if relation.triggers || relation.statement_triggers {
+        return Err(refuse("of a table with triggers is not supported"));
+    }
+    if relation.row_security {
+        return Err(refuse("of a table with row-level security is not supported"));
+    }
+    if uses_cursor(u) {
+        return Err(refuse("WHERE CURRENT OF a cursor is not supported"));
+    }
+    let Some(range) = &u.relation else { return Err(Refusal::bare("a write without a table")) };
+    let mut statement = NodeEnum::UpdateStmt(Box::new(u.clone()));
+    rewrite::replace_now(&mut statement);
+    let NodeEnum::UpdateStmt(u) = statement else { return Err(Refusal::bare("not an UPDATE")) };
+    let shown = range.alias.as_ref().map_or(&range.relname, |a| &a.aliasname).clone();
+    let mut values = Vec::new();
+    let mut columns = Vec::new();
+    for (i, column) in relation.columns.iter().enumerate().filter(|(_, c)| !c.generated) {
+        let set = u.target_list.iter().find_map(|t| match &t.node {
+            Some(NodeEnum::ResTarget(t)) if t.name == column.name => Some(t),
+            _ => None,
+        });
+        let old = format!("{}.{}", catalog::quote_ident(&shown), catalog::quote_ident(&column.name));
+        values.push(match set {
+            None => old,
+            Some(t) if !t.indirection.is_empty() => {
+                return Err(refuse("together with a part of a value is not supported"));
+            }
+            Some(t) => match t.val.as_deref() {
+                Some(Node { node: Some(NodeEnum::SetToDefault(_)) }) => {
+                    return Err(refuse("together with SET … = DEFAULT is not supported"));
+                }
+                Some(Node { node: Some(NodeEnum::MultiAssignRef(_)) }) => {
+                    return Err(refuse("together with SET (…) = … is not supported"));
+                }
+                Some(value) => {
+                    format!("CAST({} AS {})", expression(value)?, catalog::without_modifier(&column.type_name))
+                }
+                None => old,
+            },
+        });
+        columns.push(i);
+    }
+    let mut tail = String::new();
+    if let Some(returning) = &u.returning_clause {
+        if !u.from_clause.is_empty() || !returning.options.is_empty() || names_old_or_new(returning) {
+            return Err(refuse("with RETURNING of other tables, old or new is not supported"));
+        }
+        let list: Vec<String> = returning.exprs.iter().map(target).collect::<Result<_>>()?;
+        tail = format!("RETURNING {}", list.join(", "));
+    }
+    let delete = ast::DeleteStmt {
+        relation: u.relation.clone(),
+        using_clause: u.from_clause.clone(),
+        where_clause: u.where_clause.clone(),
+        returning_clause: None,
+        with_clause: u.with_clause.clone(),
+    };
+    let names: Vec<String> = columns.iter().map(|i| catalog::quote_ident(&relation.columns[*i].name)).collect();
+    Ok(MoveRows {
+        delete: format!("{} RETURNING {}", sql::deparse(&NodeEnum::DeleteStmt(Box::new(delete)))?, values.join(", ")),
+        insert: format!(
+            "INSERT INTO {} AS {} ({}) OVERRIDING SYSTEM VALUE",
+            catalog::qualified(&relation.schema, &relation.name),
+            catalog::quote_ident(&shown),
+            names.join(", ")
+        ),
+        tail,
+        columns,
+        relation: relation.clone(),
+    })
+}
+
+fn expression(value: &Node) -> Result<String> {
+    let item = ast::ResTarget { val: Some(Box::new(value.clone())), ..Default::default() };
+    target(&Node { node: Some(NodeEnum::ResTarget(Box::new(item))) })
+}
+
+/// One item of a SELECT's or RETURNING's list as text.
+fn target(item: &Node) -> Result<String> {
+    let mut select = build::select();
+    select.target_list = vec![item.clone()];
+    let text = sql::deparse(&NodeEnum::SelectStmt(Box::new(select)))?;
+    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_string())
+}
+
+fn uses_cursor(u: &ast::UpdateStmt) -> bool {
+    matches!(u.where_clause.as_deref(), Some(Node { node: Some(NodeEnum::CurrentOfExpr(_)) }))
+}
+
+/// PostgreSQL 18's `old` and `new` mean something else in an INSERT.
+fn names_old_or_new(returning: &ast::ReturningClause) -> bool {
+    struct Find(bool);
+    impl<'a> Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            if let NodeEnum::ColumnRef(c) = n
+                && let Some(Node { node: Some(NodeEnum::String(s)) }) = c.fields.first()
+            {
+                self.0 |= c.fields.len() > 1 && matches!(s.sval.as_str(), "old" | "new");
+            }
+            true
+        }
+    }
+    let mut find = Find(false);
+    let mut select = build::select();
+    select.target_list = returning.exprs.clone();
+    walk::below(&NodeEnum::SelectStmt(Box::new(select)), &mut find);
+    find.0
+}

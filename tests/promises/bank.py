@@ -1,0 +1,219 @@
+"""Promise 1: money moves between accounts on different nodes while routers and nodes are killed with SIGKILL.
+
+Each transfer changes two accounts and writes a ledger row beside each, in one transaction. A client that is told
+COMMIT writes the transfer's number to its file and fsyncs it. At the end, read from the nodes themselves:
+the sum of money is what it was; both ledger rows of a transfer are there or neither; what was acknowledged is there; what
+was reported as failed is not; each account is the sum of its ledger.
+"""
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+
+from . import program
+from .cluster import Cluster
+
+_MONEY = 1000
+# The client can't know: the connection ended during COMMIT, or the router says so itself.
+_UNKNOWN = ("08007",)
+
+
+class Client(threading.Thread):
+    """Transfers, one after another, by whichever router answers."""
+
+    def __init__(self, number: int, seed: int, cluster: Cluster, keys, directory: Path, stop: threading.Event):
+        super().__init__(daemon=True)
+        self.number, self.cluster, self.keys, self.stop = number, cluster, keys, stop
+        self.random = random.Random(f"{seed}/{number}")
+        self.file = open(directory / f"acknowledged.{number}", "w")
+        self.failed: set[str] = set()
+        self.unknown: set[str] = set()
+        self.codes: dict[str, int] = {}
+        self.trouble: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            count = 0
+            while not self.stop.is_set():
+                router = self.random.choice(self.cluster.routers)
+                try:
+                    connection = router.server.connect(autocommit=False)
+                except psycopg.OperationalError:
+                    time.sleep(0.05)
+                    continue
+                try:
+                    for _ in range(self.random.randrange(1, 50)):
+                        if self.stop.is_set():
+                            break
+                        count += 1
+                        if not self._transfer(connection, f"{self.number}-{count}"):
+                            break
+                finally:
+                    connection.close()
+        except BaseException as error:
+            self.trouble = error
+
+    def _transfer(self, connection, name: str) -> bool:
+        here, there = self.random.sample(range(len(self.keys)), 2)
+        source, sink = self.random.choice(self.keys[here]), self.random.choice(self.keys[there])
+        amount = self.random.randrange(1, 10)
+        committing = False
+        try:
+            for account, change in ((source, -amount), (sink, amount)):
+                connection.execute("update bank_account set balance = balance + %s where id = %s", (change, account))
+                connection.execute("insert into bank_ledger values (%s, %s, %s)", (account, name, change))
+            committing = True
+            connection.commit()
+        except psycopg.Error as error:
+            code = error.sqlstate or "lost"
+            self.codes[code] = self.codes.get(code, 0) + 1
+            if committing and (error.sqlstate is None or error.sqlstate in _UNKNOWN):
+                self.unknown.add(name)
+            else:
+                self.failed.add(name)
+            if connection.closed or connection.broken:
+                return False
+            try:
+                connection.rollback()
+            except psycopg.Error:
+                return False
+            return True
+        self.file.write(name + "\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return True
+
+
+class Watch(threading.Thread):
+    """How long prepared transactions stand on the nodes, while their node is up."""
+
+    def __init__(self, cluster: Cluster, stop: threading.Event):
+        super().__init__(daemon=True)
+        self.cluster, self.stop = cluster, stop
+        self.seen: dict[str, float] = {}
+
+    def run(self) -> None:
+        every = 0.25
+        while not self.stop.is_set():
+            for node in self.cluster.nodes:
+                try:
+                    for gid in node.prepared():
+                        self.seen[gid] = self.seen.get(gid, 0.0) + every
+                except psycopg.Error:
+                    pass
+            self.stop.wait(every)
+
+
+def run(seed: int, seconds: float = 60, clients: int = 16, nodes: int = 3, accounts: int = 60, cluster: Cluster | None = None) -> dict:
+    own = cluster is None
+    cluster = cluster or Cluster(nodes=nodes)
+    try:
+        return _run(seed, seconds, clients, accounts, cluster)
+    finally:
+        if own:
+            cluster.stop()
+
+
+def _run(seed: int, seconds: float, clients: int, accounts: int, cluster: Cluster) -> dict:
+    rng = random.Random(seed)
+    routers = [cluster.router().start() for _ in range(2)]
+    routers[0].server.run(
+        "create table bank_account (id int primary key, balance bigint not null)",
+        "create table bank_ledger (account int, transfer text, change bigint not null, primary key (account, transfer))",
+        "select create_distributed_table('bank_account', 'id')",
+        "select create_distributed_table('bank_ledger', 'account', colocate_with => 'bank_account')",
+        f"insert into bank_account select g, {_MONEY} from generate_series(1, {accounts}) g",
+    )
+    keys = cluster.keys_by_node("bank_account")
+    assert all(keys), "every node should hold accounts"
+    stop = threading.Event()
+    crew = [Client(i, seed, cluster, keys, cluster.root, stop) for i in range(clients)]
+    watch = Watch(cluster, stop)
+    for thread in (*crew, watch):
+        thread.start()
+    kills = {"router": 0, "node": 0, "both": 0}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(rng.uniform(0.3, 2.0))
+        kind = rng.choice(list(kills))
+        kills[kind] += 1
+        victims = []
+        if kind in ("router", "both"):
+            victims.append(rng.choice(routers))
+        if kind in ("node", "both"):
+            victims.append(rng.choice(cluster.nodes))
+        rng.shuffle(victims)
+        for victim in victims:
+            victim.kill()
+        time.sleep(rng.uniform(0.0, 1.0))
+        # A router needs home to start.
+        for victim in sorted(victims, key=lambda v: v in routers):
+            victim.start()
+    time.sleep(1)
+    stop.set()
+    for thread in crew:
+        thread.join(60)
+        assert not thread.is_alive(), f"client {thread.number} hangs"
+        if thread.trouble is not None:
+            raise thread.trouble
+    watch.join(10)
+    resolved_in = cluster.wait_until_nothing_is_prepared(10)
+    return _judge(cluster, crew, watch, accounts) | {
+        "kills": kills, "last_resolved_s": round(resolved_in, 1), "clients": clients, "nodes": len(cluster.nodes),
+    }
+
+
+def _judge(cluster: Cluster, crew: list[Client], watch: Watch, accounts: int) -> dict:
+    balances: dict[int, int] = {}
+    ledger: dict[str, list[tuple[int, int]]] = {}
+    for node in cluster.nodes:
+        with node.server.connect() as connection:
+            balances |= dict(connection.execute("select id, balance from bank_account").fetchall())
+            for account, transfer, change in connection.execute("select account, transfer, change from bank_ledger"):
+                ledger.setdefault(transfer, []).append((account, change))
+    acknowledged = {
+        line for client in crew for line in Path(client.file.name).read_text().split()
+    }
+    failed = {name for client in crew for name in client.failed}
+    unknown = {name for client in crew for name in client.unknown}
+    half = [name for name, rows in ledger.items() if len(rows) != 2 or sum(change for _, change in rows) != 0]
+    lost = acknowledged - ledger.keys()
+    undead = failed & ledger.keys()
+    by_account: dict[int, int] = dict.fromkeys(balances, _MONEY)
+    for rows in ledger.values():
+        for account, change in rows:
+            by_account[account] += change
+    figures = {
+        "transfers": len(acknowledged), "failed": len(failed), "unknown": len(unknown),
+        "unknown_committed": len(unknown & ledger.keys()), "lost": len(lost), "half_applied": len(half),
+        "in_doubt": sum(1 for seconds in watch.seen.values() if seconds >= 1),
+        "in_doubt_s_max": round(max(watch.seen.values(), default=0.0), 1),
+        "errors": _sum(client.codes for client in crew),
+    }
+    assert len(balances) == accounts, f"{len(balances)} accounts: {figures}"
+    assert sum(balances.values()) == accounts * _MONEY, f"the sum is {sum(balances.values())}: {figures}"
+    assert not half, f"half applied: {half[:5]}: {figures}"
+    assert not lost, f"acknowledged and lost: {sorted(lost)[:5]}: {figures}"
+    assert not undead, f"reported as failed, and there: {sorted(undead)[:5]}: {figures}"
+    assert balances == by_account, f"accounts differ from their ledgers: {figures}"
+    router = cluster.routers[0]
+    with router.server.connect() as connection:
+        seen = connection.execute("select sum(balance), count(*) from bank_account").fetchone()
+        assert seen == (accounts * _MONEY, accounts), f"by the router: {seen}"
+    return figures
+
+
+def _sum(counts) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for code, count in each.items():
+            total[code] = total.get(code, 0) + count
+    return dict(sorted(total.items()))
+
+
+if __name__ == "__main__":
+    program.main("bank", run, program.arguments(__doc__, seconds=60.0, clients=16, nodes=3, accounts=60))

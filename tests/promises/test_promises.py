@@ -1,0 +1,58 @@
+"""Each program of this directory for a short while. `make promises` runs them for long."""
+
+import os
+
+import pytest
+
+from . import bank, cancels, crash_matrix, fuzz, leaks, login, packets, slow, soak
+from .cluster import Cluster
+
+# One group: these want the machine to themselves, as far as pytest can give it.
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(200)]
+
+# A fixed seed shows the same to everybody; another may be given.
+SEED = int(os.environ.get("PROMISES_SEED", "1"))
+
+
+@pytest.fixture
+def cluster(request):
+    with Cluster(nodes=getattr(request, "param", 2), shards=8) as made:
+        yield made
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+def test_the_bank_under_kill_9(cluster):
+    assert bank.run(SEED, seconds=12, clients=8, cluster=cluster)["transfers"] > 100
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+def test_a_death_at_every_step_of_a_commit(cluster):
+    assert crash_matrix.run(SEED, cases=10, cluster=cluster)["cases"] == 10
+
+
+def test_packet_faults(cluster):
+    assert packets.run(SEED, cases=80, cluster=cluster)["hit"] > 20
+
+
+def test_nothing_leaks(cluster):
+    assert leaks.run(SEED, sequences=400, cluster=cluster)["leaks"] == 0
+
+
+def test_nobody_gets_anothers_answer(cluster):
+    assert soak.run(SEED, seconds=12, cluster=cluster)["replies"] > 1000
+
+
+def test_a_cancel_reaches_nobody_else(cluster):
+    assert cancels.run(SEED, seconds=6, guesses=1000, cluster=cluster)["met"] > 0
+
+
+def test_logins_that_must_fail(cluster):
+    assert login.run(SEED, cluster=cluster)["passed"] == 0
+
+
+def test_slow_clients(cluster):
+    assert slow.run(SEED, half_open=400, readers=3, seconds=4, cluster=cluster)["closed_by_timeout"] == 400
+
+
+def test_nonsense_on_the_wire(cluster):
+    assert fuzz.run(SEED, sessions=200, cluster=cluster)["panics"] == 0
