@@ -67,6 +67,11 @@ fn show_plan(plan: &Plan, sql: &str) -> String {
         Some(splices) => writeln!(out, "one shard: {}", spliced(splices, text)).unwrap(),
         None => writeln!(out, "one shard: through the parent").unwrap(),
     }
+    if let Some(share) = &plan.share {
+        let literals: Vec<_> = share.literals.iter().map(|l| format!("{}::{}", l.location, l.type_oid)).collect();
+        let kind = if share.writes { "writes" } else { "reads" };
+        writeln!(out, "shares a lane of {kind}; parameters at [{}]", literals.join(", ")).unwrap();
+    }
     out + &show_multi(plan)
 }
 
@@ -108,6 +113,7 @@ fn show_multi(plan: &Plan) -> String {
         Multi::Refuse(refusal) => return format!("several: {}", show_refusal(refusal)),
         Multi::Select(select) => show_select(select),
         Multi::Modify { sql, returning } => format!("\n  each: {sql}{}", returned(*returning)),
+        Multi::Move(m) => format!("\n  delete: {}\n  insert: {} …{}", m.delete, m.insert, m.tail),
         Multi::Insert(insert) => show_insert(insert),
         Multi::InsertSelect(insert) => show_insert_select(insert),
         Multi::Reference(write) => show_reference(write),
