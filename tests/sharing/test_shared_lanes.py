@@ -1,0 +1,282 @@
+"""Statements of many clients at once: they travel together, and none of them can tell.
+
+Who is faulty gets his own error, who is not is served exactly once, and nobody waits for somebody else's lock.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import time
+
+import asyncpg
+import pytest
+
+CLIENTS = 48
+EACH = 120
+
+# What is wrong with a row, and the SQLSTATE plain PostgreSQL gives for it.
+FAULTS = {
+    "unique": "23505",
+    "check": "23514",
+    "not null": "23502",
+    "foreign key": "23503",
+    "too long": "22001",
+    "out of range": "22003",
+}
+
+
+@pytest.fixture(scope="module")
+def tables(sharing):
+    sharing.server.run(
+        "CREATE TABLE kinds (id int PRIMARY KEY, name text)",
+        "SELECT create_reference_table('kinds')",
+        "INSERT INTO kinds SELECT g, 'kind ' || g FROM generate_series(1, 10) g",
+        "CREATE TABLE things (id bigint PRIMARY KEY, kind int NOT NULL REFERENCES kinds, weight numeric(10,2) CHECK (weight > 0),"
+        " label varchar(20), made timestamptz DEFAULT now())",
+        "SELECT create_distributed_table('things', 'id')",
+        "INSERT INTO things VALUES (0, 1, 1, 'the first')",
+        "CREATE TABLE counters (id int PRIMARY KEY, n int NOT NULL)",
+        "SELECT create_distributed_table('counters', 'id')",
+        "INSERT INTO counters SELECT g, 0 FROM generate_series(1, 200) g",
+    )
+    return sharing
+
+
+def row(key: int, fault: str | None):
+    """A row's values; with a fault, one of them is wrong."""
+    return {
+        None: (key, key % 10 + 1, "1.50", f"it's {key}"),
+        "unique": (0, 1, "1", "again"),
+        "check": (key, 1, "-1", "light"),
+        "not null": (key, None, "1", "kindless"),
+        "foreign key": (key, 99, "1", "odd"),
+        "too long": (key, 1, "1", "x" * 21),
+        "out of range": (key, 1, "123456789012", "heavy"),
+    }[fault]
+
+
+async def connect(server, **options):
+    return await asyncpg.connect(server.url, **options)
+
+
+def literal(value) -> str:
+    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+
+
+async def insert_simple(connection, values):
+    key, kind, weight, label = values
+    kind = "NULL" if kind is None else kind
+    return await connection.execute(
+        f"INSERT INTO things (id, kind, weight, label) VALUES ({key}, {kind}, {weight}, {literal(label)})"
+    )
+
+
+async def insert_prepared(connection, values):
+    key, kind, weight, label = values
+    statement = "INSERT INTO things (id, kind, weight, label) VALUES ($1, $2, $3::text::numeric, $4)"
+    return await connection.execute(statement, key, kind, weight, label)
+
+
+@pytest.mark.parametrize("insert", [insert_simple, insert_prepared], ids=["literals", "parameters"])
+def test_each_faulty_row_fails_alone(tables, insert):
+    before = tables.shared()
+    base = 1_000_000 if insert is insert_simple else 2_000_000
+    chance = random.Random(7)
+    plans = [
+        [(base + c * EACH + i, chance.choice(list(FAULTS)) if chance.random() < 0.02 else None) for i in range(EACH)]
+        for c in range(CLIENTS)
+    ]
+
+    async def client(plan):
+        connection = await connect(tables.server)
+        wrong = []
+        for key, fault in plan:
+            try:
+                tag = await insert(connection, row(key, fault))
+                if fault or tag != "INSERT 0 1":
+                    wrong.append((key, fault, tag))
+            except asyncpg.PostgresError as error:
+                if not fault or error.sqlstate != FAULTS[fault]:
+                    wrong.append((key, fault, error.sqlstate, str(error)))
+                elif "herd_shards" in str(error) or "things_" in (error.table_name or ""):
+                    wrong.append((key, fault, "a partition's name", str(error)))
+        await connection.close()
+        return wrong
+
+    async def run():
+        return [w for found in await asyncio.gather(*(client(p) for p in plans)) for w in found]
+
+    assert asyncio.run(run()) == []
+    good = sorted(key for plan in plans for key, fault in plan if not fault)
+    with tables.server.connect() as connection:
+        stored = connection.execute(
+            "SELECT id, kind, weight::text, label FROM things WHERE id BETWEEN %s AND %s ORDER BY id",
+            (base, base + CLIENTS * EACH),
+        ).fetchall()
+    assert [r[0] for r in stored] == good
+    assert all(r == row(r[0], None) for r in stored)
+    after = tables.shared()
+    assert after["statements"] > before["statements"], "nothing was shared: this test has shown nothing"
+    assert after["sent_away"] > before["sent_away"]
+
+
+def test_changes_of_one_row_add_up(tables):
+    async def client(n):
+        connection = await connect(tables.server)
+        for i in range(100):
+            tag = await connection.execute(f"UPDATE counters SET n = n + 1 WHERE id = {i % 5 + 1}")
+            assert tag == "UPDATE 1"
+            returned = await connection.fetchval("UPDATE counters SET n = n + 1 WHERE id = $1 RETURNING id", n % 50 + 10)
+            assert returned == n % 50 + 10
+        await connection.close()
+
+    async def run():
+        await asyncio.gather(*(client(n) for n in range(32)))
+
+    asyncio.run(run())
+    with tables.server.connect() as connection:
+        assert connection.execute("SELECT sum(n) FROM counters").fetchone() == (32 * 200,)
+
+
+def test_upserts_and_returning(tables):
+    async def client(n):
+        connection = await connect(tables.server)
+        for i in range(60):
+            key = 3_000_000 + i
+            label = await connection.fetchval(
+                "INSERT INTO things (id, kind, weight, label) VALUES ($1, 1, 1, $2)"
+                " ON CONFLICT (id) DO UPDATE SET label = excluded.label RETURNING label",
+                key,
+                f"of {n}",
+            )
+            assert label == f"of {n}"
+        await connection.close()
+
+    async def run():
+        await asyncio.gather(*(client(n) for n in range(24)))
+
+    asyncio.run(run())
+    with tables.server.connect() as connection:
+        count = "SELECT count(*), count(DISTINCT id) FROM things WHERE id >= 3000000"
+        assert connection.execute(count).fetchone() == (60, 60)
+
+
+def test_reads_come_to_who_asked(tables):
+    async def client(n, simple):
+        connection = await connect(tables.server, statement_cache_size=0 if simple else 100)
+        for i in range(150):
+            key = (n * 37 + i) % 200 + 1
+            if simple:
+                reply = await connection.fetch(f"SELECT id, {n} FROM counters WHERE id = {key}")
+            else:
+                reply = await connection.fetch("SELECT id, $2::int FROM counters WHERE id = $1", key, n)
+            assert [tuple(r) for r in reply] == [(key, n)]
+            assert await connection.fetch("SELECT n FROM counters WHERE id = $1", -key) == []
+        await connection.close()
+
+    async def run():
+        await asyncio.gather(*(client(n, n % 2 == 0) for n in range(40)))
+
+    before = tables.shared()["statements"]
+    asyncio.run(run())
+    assert tables.shared()["statements"] > before
+
+
+def test_nobody_waits_for_somebody_elses_lock(tables):
+    """A locked row makes its own client wait, not those whose statements go the same way."""
+
+    async def run():
+        holder, blocked = await connect(tables.server), await connect(tables.server)
+        others = [await connect(tables.server) for _ in range(16)]
+        await holder.execute("BEGIN")
+        await holder.execute("UPDATE counters SET n = -1 WHERE id = 150")
+        waiting = asyncio.create_task(blocked.execute("UPDATE counters SET n = -2 WHERE id = 150"))
+
+        async def busy(connection, n):
+            slowest = 0.0
+            for i in range(40):
+                begun = time.monotonic()
+                assert await connection.execute(f"UPDATE counters SET n = 1 WHERE id = {160 + n}") == "UPDATE 1"
+                slowest = max(slowest, time.monotonic() - begun)
+            return slowest
+
+        slowest = max(await asyncio.gather(*(busy(c, n) for n, c in enumerate(others))))
+        assert not waiting.done()
+        await holder.execute("COMMIT")
+        assert await asyncio.wait_for(waiting, 5) == "UPDATE 1"
+        assert await holder.fetchval("SELECT n FROM counters WHERE id = 150") == -2
+        for connection in [holder, blocked, *others]:
+            await connection.close()
+        return slowest
+
+    # Far below the lock's time; the machine may be busy.
+    assert asyncio.run(run()) < 2
+
+
+def test_it_can_be_turned_off(tables):
+    async def run():
+        connections = [await connect(tables.server) for _ in range(16)]
+        for connection in connections:
+            await connection.execute("SET herd.coalesce = off")
+            await connection.execute("SET herd.multiplex = off")
+
+        async def busy(connection):
+            for i in range(30):
+                await connection.execute(f"UPDATE counters SET n = 1 WHERE id = {i + 1}")
+                await connection.fetch("SELECT n FROM counters WHERE id = $1", i + 1)
+
+        before = tables.shared()
+        await asyncio.gather(*(busy(c) for c in connections))
+        assert tables.shared() == before
+        for connection in connections:
+            await connection.close()
+
+    asyncio.run(run())
+
+
+def test_settings_keep_clients_apart(tables):
+    """Statements under other settings never meet: what they return depends on them."""
+
+    async def client(zone):
+        connection = await connect(tables.server)
+        await connection.execute(f"SET timezone = '{zone}'")
+        for i in range(60):
+            statement = "SELECT current_setting('timezone') FROM counters WHERE id = $1"
+            assert await connection.fetchval(statement, i + 1) == zone
+        await connection.close()
+
+    async def run():
+        zones = ["UTC", "Asia/Tokyo", "Europe/Berlin"]
+        await asyncio.gather(*(client(zones[n % 3]) for n in range(24)))
+
+    asyncio.run(run())
+
+
+def test_a_killed_router_loses_nothing_acknowledged(tables):
+    async def client(n, acknowledged):
+        connection = await connect(tables.server)
+        try:
+            for i in range(100_000):
+                key = 10_000_000 + n * 100_000 + i
+                await insert_simple(connection, row(key, None))
+                acknowledged.append(key)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            pass
+        finally:
+            connection.terminate()
+
+    async def run():
+        acknowledged = []
+        clients = [asyncio.create_task(client(n, acknowledged)) for n in range(32)]
+        await asyncio.sleep(1.5)
+        os.kill(tables.herd.status()["router"]["pid"], signal.SIGKILL)
+        await asyncio.wait_for(asyncio.gather(*clients), 20)
+        return acknowledged
+
+    acknowledged = asyncio.run(run())
+    assert len(acknowledged) > 100
+    tables.herd.up()
+    with tables.server.connect() as connection:
+        stored = {r[0] for r in connection.execute("SELECT id FROM things WHERE id >= 10000000")}
+    assert set(acknowledged) <= stored
