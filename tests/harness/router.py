@@ -14,7 +14,6 @@ from . import binaries, ports, unprivileged
 from .plain_postgres import PlainPostgres
 from .server import Server
 
-_START_SECONDS_MAX = 40
 # What two-phase commit needs, and a WAL that does not fill small disks.
 NODE_SETTINGS = {"max_prepared_transactions": "100", "max_wal_size": "64MB", "min_wal_size": "32MB"}
 
@@ -32,7 +31,10 @@ def conninfo(server: PlainPostgres, **more: str) -> str:
 class Router:
     """One router process. `home` and `nodes` are connection strings; `more` is further text of herd.toml."""
 
-    def __init__(self, home: str, nodes: list[str], shards: int = 8, more: str = ""):
+    def __init__(
+        self, home: str, nodes: list[str], shards: int = 8, more: str = "", attempts: int = 5, start_seconds_max: float = 40
+    ):
+        self.attempts, self.start_seconds_max = attempts, start_seconds_max
         self.root = unprivileged.new_directory("router")
         self.home, self.nodes, self.shards, self.more = home, nodes, shards, more
         self.process: subprocess.Popen | None = None
@@ -48,7 +50,7 @@ class Router:
         return Server(f"router {self.port}", self.port)
 
     def start(self) -> None:
-        for _ in range(5):
+        for _ in range(self.attempts):
             self.port = ports.free_row(1)
             if self._try_start():
                 return
@@ -66,7 +68,7 @@ class Router:
                 [binaries.herd(), "router", "--config", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _START_SECONDS_MAX
+        deadline = time.monotonic() + self.start_seconds_max
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 return False
@@ -101,7 +103,7 @@ def _listens(port: int) -> bool:
 
 
 def certificates(directory: Path) -> dict[str, Path]:
-    """An authority, a server's certificate for 127.0.0.1 and localhost signed by it, and a second authority."""
+    """An authority, a server's certificate for 127.0.0.1 (not localhost) signed by it, and a second authority."""
 
     def run(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
@@ -111,8 +113,8 @@ def certificates(directory: Path) -> dict[str, Path]:
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN=test {name}",
             "-addext", "basicConstraints=critical,CA:TRUE", "-keyout", f"{name}.key", "-out", f"{name}.crt",
         )
-    (directory / "names.cnf").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n")
-    run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr")
+    (directory / "names.cnf").write_text("subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=node", "-keyout", "server.key", "-out", "server.csr")
     run(
         "x509", "-req", "-in", "server.csr", "-CA", "authority.crt", "-CAkey", "authority.key", "-CAcreateserial", "-days", "2",
         "-extfile", "names.cnf", "-out", "server.crt",

@@ -55,6 +55,12 @@ def test_a_node_joins_and_gets_shards(pair):
 
 def test_a_node_with_shards_is_not_removed(pair):
     with pair.a.connect() as a:
+        a.execute("drop table if exists stays")
+        a.execute("create table stays (id int primary key)")
+        a.execute("select create_distributed_table('stays', 'id', colocate_with => 'none')")
+        with pair.nodes[1].server.connect() as direct:
+            if direct.execute("select to_regclass('stays')").fetchone() == (None,):
+                pytest.fail("the second node has no part of the new table")
         nodes = a.execute("select * from herd.nodes").fetchall()
         with pytest.raises(psycopg.Error) as refused:
             a.execute(f"select citus_remove_node('127.0.0.1', {pair.nodes[1].port})")
@@ -72,8 +78,9 @@ def test_a_server_that_is_not_there(pair):
 
 
 def test_a_node_twice(pair):
-    """Citus answers with the id it has; a second node of the same address would be the same server twice."""
+    """A second node of the same address would be the same server twice."""
     with pair.a.connect() as a:
+        assert a.execute("select count(*) from herd.nodes where port = %s", (pair.nodes[1].port,)).fetchone() == (1,)
         before = a.execute("select count(*) from herd.nodes").fetchone()
         try:
             a.execute(f"select citus_add_node('127.0.0.1', {pair.nodes[1].port})")
