@@ -80,7 +80,7 @@ impl<C: Client> Work<'_, C> {
         // (temporary tables) is on the pinned connection.
         let outside = self.transaction.active && !self.own_schema && !*self.pin && !self.transaction.has(home);
         let p = match outside {
-            true => self.outside(home).await.map(|lane| txn::Participant::new(lane)),
+            true => self.outside(home).await.map(txn::Participant::new),
             false => self.lane(home).await,
         };
         match p {

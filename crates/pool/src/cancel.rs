@@ -15,6 +15,8 @@ use crate::target::NodeTarget;
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelKey {
     pub target: Arc<NodeTarget>,
+    /// Which of the target's hosts.
+    pub address: Arc<NodeTarget>,
     pub pid: i32,
     pub secret: Vec<u8>,
 }
@@ -33,7 +35,7 @@ impl fmt::Debug for CancelKey {
 pub async fn cancel(key: &CancelKey, timeout: Duration) -> Result<(), PoolError> {
     let request = async {
         let failed = |source| PoolError::Connect { node: key.target.to_string(), source };
-        let mut stream = dial(&key.target).await?;
+        let mut stream = dial(&key.address).await?;
         let mut packet = BytesMut::new();
         wire::startup::put_cancel(&mut packet, key.pid, &key.secret);
         stream.write_all(&packet).await.map_err(failed)?;

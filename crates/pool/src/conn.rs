@@ -35,6 +35,8 @@ const STATEMENTS_MAX: usize = 256;
 /// [`flush`](Self::flush), and read with [`frame`](Self::frame). All waiting is cancel-safe.
 pub struct Conn {
     pub(crate) target: Arc<NodeTarget>,
+    /// Which of the target's hosts it is: the target itself where there is just one.
+    address: Arc<NodeTarget>,
     pub(crate) stream: Stream,
     rbuf: BytesMut,
     wbuf: BytesMut,
@@ -78,6 +80,40 @@ impl Conn {
         startup: &[(&str, &str)],
         timeout: Duration,
     ) -> Result<Conn, PoolError> {
+        if !target.has_standbys() {
+            return Self::connect_one(target, login, startup, timeout).await;
+        }
+        // target_session_attrs=primary: the first that answers and is no standby.
+        let candidates = target.candidates();
+        let each = timeout / candidates.len().max(1) as u32;
+        let mut failure = None;
+        for candidate in candidates {
+            match Self::connect_one(Arc::new(candidate), login, startup, each).await {
+                // Told by PostgreSQL 14 and later at every login.
+                Ok(conn) if conn.parameters.get("in_hot_standby").is_some_and(|v| v == "on") => {}
+                Ok(mut conn) => {
+                    conn.target = target;
+                    return Ok(conn);
+                }
+                // What a primary says of a login counts for more than that another host is down.
+                Err(e @ PoolError::Auth { .. }) => failure = Some(e),
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| {
+            let source = std::io::Error::other("all hosts are standbys, none is the primary");
+            PoolError::Connect { node: target.to_string(), source }
+        }))
+    }
+
+    async fn connect_one(
+        target: Arc<NodeTarget>,
+        login: &Login,
+        startup: &[(&str, &str)],
+        timeout: Duration,
+    ) -> Result<Conn, PoolError> {
         let node = target.to_string();
         let logged_in = async {
             let failed = |source| PoolError::Connect { node: target.to_string(), source };
@@ -102,6 +138,7 @@ impl Conn {
         let mut ledger = Ledger::new();
         ledger.expect_login();
         Conn {
+            address: target.clone(),
             target,
             stream,
             rbuf: BytesMut::with_capacity(CHUNK),
@@ -201,7 +238,12 @@ impl Conn {
 
     /// What [`crate::cancel`] needs to cancel what runs on this connection.
     pub fn cancel_key(&self) -> CancelKey {
-        CancelKey { target: self.target.clone(), pid: self.pid, secret: self.cancel_secret.clone() }
+        CancelKey {
+            target: self.target.clone(),
+            address: self.address.clone(),
+            pid: self.pid,
+            secret: self.cancel_secret.clone(),
+        }
     }
 
     /// Server parameters, as the node reported them last.

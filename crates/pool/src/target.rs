@@ -7,7 +7,8 @@ use std::path::PathBuf;
 /// How to reach one database of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeTarget {
-    /// A name, an address, or (starting with `/`) the directory of a Unix socket.
+    /// A name, an address, or (starting with `/`) the directory of a Unix socket. A node with standbys has a list,
+    /// `a,b:5433`; a host without a port of its own has `port`. Whichever is the primary is the node.
     pub host: String,
     pub port: u16,
     pub database: String,
@@ -58,6 +59,26 @@ impl NodeTarget {
         NodeTarget { host: host.into(), port, database: database.into(), tls: TlsMode::Disable }
     }
 
+    /// Each of the hosts of the list as a target of its own.
+    pub fn candidates(&self) -> Vec<NodeTarget> {
+        let each = |host: &str| {
+            let (host, port) = match host.rsplit_once(':') {
+                // An IPv6 address has colons too.
+                Some((name, port)) if !name.contains(':') => (name, port.parse().unwrap_or(self.port)),
+                _ => (host, self.port),
+            };
+            NodeTarget { host: host.trim().to_string(), port, ..self.clone() }
+        };
+        match self.has_standbys() {
+            true => self.host.split(',').map(each).collect(),
+            false => vec![self.clone()],
+        }
+    }
+
+    pub fn has_standbys(&self) -> bool {
+        self.host.contains(',')
+    }
+
     /// Whether `host` is a directory of a Unix socket.
     pub fn is_unix(&self) -> bool {
         self.host.starts_with('/')
@@ -72,7 +93,10 @@ impl Login {
 
 impl fmt::Display for NodeTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
+        match self.has_standbys() {
+            true => f.write_str(&self.host),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
     }
 }
 
@@ -90,5 +114,20 @@ impl fmt::Debug for Secret {
             Secret::Password(_) => "Password(…)",
             Secret::Keys { .. } => "Keys(…)",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_hosts_is_taken_apart() {
+        let hosts = |host: &str| -> Vec<String> {
+            NodeTarget::new(host, 5432, "d").candidates().iter().map(|c| format!("{} {}", c.host, c.port)).collect()
+        };
+        assert_eq!(hosts("a"), ["a 5432"]);
+        assert_eq!(hosts("::1"), ["::1 5432"]);
+        assert_eq!(hosts("a,b:5433, ::1"), ["a 5432", "b 5433", "::1 5432"]);
     }
 }

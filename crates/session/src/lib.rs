@@ -12,6 +12,7 @@ mod cursor;
 mod explain;
 mod extended;
 mod held;
+mod herd_views;
 pub mod login;
 pub mod metrics;
 mod prepared;

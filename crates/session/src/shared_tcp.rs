@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// The socket itself; it closes when this is dropped, whoever watches.
@@ -54,10 +54,24 @@ impl AsyncRead for SharedTcp {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.0.poll_read_ready(cx))?;
-            match self.0.try_read_buf(buf) {
-                Ok(_) => return Poll::Ready(Ok(())),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Poll::Ready(Err(e)),
+            let free = buf.initialize_unfilled();
+            let mut part = None;
+            let read = self.0.try_io(Interest::READABLE, || match rustix::io::read(&*self.0, &mut *free)? {
+                // Less than there was room for: nothing more is there. Said to the runtime here, as its own streams do,
+                // this spares the system call that would find out.
+                n if n > 0 && n < free.len() => {
+                    part = Some(n);
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                n => Ok(n),
+            });
+            match (part, read) {
+                (Some(n), _) | (None, Ok(n)) => {
+                    buf.advance(n);
+                    return Poll::Ready(Ok(()));
+                }
+                (None, Err(e)) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                (None, Err(e)) => return Poll::Ready(Err(e)),
             }
         }
     }

@@ -10,6 +10,7 @@ use sql::NodeEnum;
 use sql::ast;
 use sql::template::Template;
 
+use crate::herd_views;
 use crate::metrics::Strategy;
 use crate::prepared::Parsed;
 use crate::session::{Result, Session};
@@ -44,7 +45,7 @@ impl Session {
                 .hint("It would show the statements of one connection to a node, not those of this session."));
         }
         let special = special::special(&statement, &self.epoch.snapshot);
-        if tree || !special.is_plain() {
+        if tree || !special.is_plain() || herd_views::names_herd_view(&statement) {
             return Ok(Parsed::Tree(Arc::new(statement)));
         }
         let compiled = Arc::new(self.compile(&statement, sql, None)?);
@@ -181,6 +182,9 @@ impl Session {
     ) -> Result<Forwarded> {
         if let Some(call) = exec::recognise(statement) {
             return self.admin(call?, bound).await;
+        }
+        if herd_views::names_herd_view(statement) {
+            return self.herd_view(statement, sql, bound).await;
         }
         if let NodeEnum::SelectStmt(s) = statement.as_ref()
             && s.into_clause.is_some()

@@ -30,6 +30,25 @@ CREATE TABLE IF NOT EXISTS herd.decision (
     decided_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- A node's own part of views over all nodes; a router joins them, and fills in what a node can't know.
+CREATE OR REPLACE VIEW herd.transactions AS
+    SELECT NULL::integer AS node, p.gid, p.owner::text AS owner, p.prepared AS prepared_at,
+           split_part(p.gid, '_', 3)::integer AS decider, split_part(p.gid, '_', 4) AS router, NULL::text AS state
+      FROM pg_catalog.pg_prepared_xacts p, herd.herd h
+     WHERE p.database = current_database() AND p.gid ~ ('^herd_' || h.id || '_[0-9]{1,9}_[0-9a-f]{16}_[0-9]+_[0-9]+$');
+COMMENT ON VIEW herd.transactions IS 'transactions of this herd that stand prepared, and whether their decider has decided';
+
+CREATE OR REPLACE VIEW herd.locks AS
+    SELECT NULL::integer AS node, w.pid AS waiter_pid, NULL::integer AS waiter_session, w.usename::text AS waiter,
+           clock_timestamp() - w.query_start AS waiting, w.query AS waiter_query, h.pid AS holder_pid, NULL::integer AS holder_session,
+           h.usename::text AS holder, h.state AS holder_state, h.query AS holder_query
+      FROM pg_catalog.pg_stat_activity w
+      CROSS JOIN LATERAL unnest(pg_catalog.pg_blocking_pids(w.pid)) AS b (pid)
+      LEFT JOIN pg_catalog.pg_stat_activity h ON h.pid = b.pid
+     WHERE w.wait_event_type = 'Lock';
+COMMENT ON VIEW herd.locks IS 'who waits for whom; sessions are numbered as in herd.sessions';
+
+GRANT SELECT ON herd.transactions, herd.locks TO PUBLIC;
 GRANT SELECT ON herd.herd, herd.epoch TO PUBLIC;
 GRANT SELECT, INSERT ON herd.decision TO PUBLIC;
 

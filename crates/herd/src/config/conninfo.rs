@@ -34,7 +34,9 @@ pub enum SslMode {
 /// What is wrong with a connection string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConninfoError {
-    #[error("\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert are")]
+    #[error(
+        "\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert, target_session_attrs are"
+    )]
     Keyword(String),
     #[error("missing \"=\" after \"{0}\"")]
     Equals(String),
@@ -80,10 +82,19 @@ impl FromStr for NodeConfig {
             sslmode: SslMode::default(),
             sslrootcert: None,
         };
+        let mut ports = Vec::new();
         for (keyword, value) in pairs(text)? {
             match keyword.as_str() {
                 "host" => node.host = value,
-                "port" => node.port = port(value)?,
+                "port" => ports = value.split(',').map(|p| port(p.to_owned())).collect::<Result<_, _>>()?,
+                "target_session_attrs" if matches!(value.as_str(), "primary" | "read-write") => {}
+                "target_session_attrs" => {
+                    return Err(ConninfoError::Value {
+                        keyword: "target_session_attrs",
+                        value,
+                        reason: "a node is where writes go: use primary",
+                    });
+                }
                 "dbname" => node.dbname = value,
                 "user" => node.user = value,
                 "password" => node.password = Some(value),
@@ -95,11 +106,28 @@ impl FromStr for NodeConfig {
         if node.host.is_empty() {
             return Err(ConninfoError::NoHost);
         }
+        node.set_ports(&ports)?;
         if node.dbname.is_empty() {
             // libpq's rule: the database is named like the user.
             node.dbname.clone_from(&node.user);
         }
         Ok(node)
+    }
+}
+
+impl NodeConfig {
+    /// As libpq has it: one port for all hosts of a list, or one for each.
+    fn set_ports(&mut self, ports: &[u16]) -> Result<(), ConninfoError> {
+        let hosts: Vec<&str> = self.host.split(',').collect();
+        self.port = ports.first().copied().unwrap_or(self.port);
+        if ports.len() > 1 && ports.len() != hosts.len() {
+            let value = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+            return Err(ConninfoError::Value { keyword: "port", value, reason: "one for all hosts, or one for each" });
+        }
+        if ports.len() > 1 {
+            self.host = hosts.iter().zip(ports).map(|(h, p)| format!("{h}:{p}")).collect::<Vec<_>>().join(",");
+        }
+        Ok(())
     }
 }
 
@@ -177,6 +205,17 @@ mod tests {
         assert_eq!(n.password.as_deref(), Some("it's a \\ "));
         assert_eq!((n.user.as_str(), n.dbname.as_str(), n.port), ("u v", "u v", 5432));
         assert_eq!(n.sslmode, SslMode::VerifyFull);
+    }
+
+    #[test]
+    fn a_node_with_a_standby() {
+        let n = node("host=a,b port=5432,5433 target_session_attrs=primary");
+        assert_eq!((n.host.as_str(), n.port), ("a:5432,b:5433", 5432));
+        let n = node("host=a,b port=6000 target_session_attrs=read-write");
+        assert_eq!((n.host.as_str(), n.port), ("a,b", 6000));
+        for wrong in ["host=a,b port=1,2,3", "host=a port=1,2", "host=a,b target_session_attrs=standby"] {
+            assert!(wrong.parse::<NodeConfig>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,0 +1,146 @@
+//! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes.
+//!
+//! What a client may see of a node, its own role decides there. The statement then runs on home with the rows in place of
+//! the view's name. This file does not know what the rows mean, apart from whose backends serve which session.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use exec::{Bound, Compiled, ExecError, Forwarded};
+use sql::NodeEnum;
+use sql::ast;
+use sql::walk::{self, Visit};
+
+use crate::session::{Result, Session};
+
+/// The views, each with how it is made of the nodes' `rows`, their `decisions` and this router's `sessions`.
+const VIEWS: [(&str, &str); 2] = [
+    (
+        "transactions",
+        "SELECT r.node, r.gid, r.owner, r.prepared_at, r.decider, r.router, \
+         CASE WHEN EXISTS (SELECT FROM pg_catalog.jsonb_array_elements_text(d.decisions) AS g WHERE r.gid LIKE g || '\\_%') \
+         THEN 'committed' ELSE 'undecided' END AS state FROM rows r, decisions d",
+    ),
+    (
+        "locks",
+        "SELECT r.node, r.waiter_pid, (s.sessions ->> (r.node || ':' || r.waiter_pid))::int AS waiter_session, r.waiter, r.waiting, \
+         r.waiter_query, r.holder_pid, (s.sessions ->> (r.node || ':' || r.holder_pid))::int AS holder_session, r.holder, \
+         r.holder_state, r.holder_query FROM rows r, sessions s",
+    ),
+];
+
+/// Whether a SELECT reads one of the views.
+pub fn names_herd_view(statement: &NodeEnum) -> bool {
+    matches!(statement, NodeEnum::SelectStmt(_)) && !uses(statement).is_empty()
+}
+
+/// Each use: where its name begins in the text, which view, whether it has an alias.
+fn uses(statement: &NodeEnum) -> Vec<(usize, &'static str, bool)> {
+    struct Find(Vec<(usize, &'static str, bool)>);
+    impl<'a> Visit<'a> for Find {
+        fn range_var(&mut self, rv: &'a ast::RangeVar) {
+            let view = VIEWS.iter().find(|(name, _)| rv.schemaname == "herd" && rv.relname == *name);
+            if let (Some((name, _)), Ok(at)) = (view, usize::try_from(rv.location)) {
+                self.0.push((at, name, rv.alias.is_some()));
+            }
+        }
+    }
+    let mut find = Find(vec![]);
+    walk::below(statement, &mut find);
+    find.0
+}
+
+impl Session {
+    pub async fn herd_view(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let mut uses = uses(statement);
+        uses.sort_unstable();
+        uses.dedup();
+        let mut text = sql.to_string();
+        for (at, view, has_alias) in uses.iter().rev() {
+            let end = plan::splice::name_end(sql, *at).ok_or_else(|| ExecError::internal("a view without a name"))?;
+            let alias = if *has_alias { String::new() } else { format!(" AS {view}") };
+            text.replace_range(*at..end, &format!("\"herd.{view}\"{alias}"));
+        }
+        let mut with = Vec::new();
+        for (view, body) in VIEWS.iter().filter(|(name, _)| uses.iter().any(|u| u.1 == *name)) {
+            let rows = self
+                .ask_every_node(&format!(
+                    "SELECT pg_catalog.to_jsonb(v) || pg_catalog.jsonb_build_object('node', %node) FROM herd.{view} v"
+                ))
+                .await?;
+            let decisions = match *view {
+                "transactions" => self.ask_every_node("SELECT pg_catalog.to_jsonb(gid) FROM herd.decision").await?,
+                _ => vec![],
+            };
+
+            let mut sessions = String::new();
+            for ((node, pid), session) in self.owners() {
+                let comma = if sessions.is_empty() { "" } else { ", " };
+                let _ = write!(sessions, "{comma}\"{node}:{pid}\": {session}");
+            }
+            let json = |text: String| format!("{}::pg_catalog.jsonb", catalog::quote_literal(&text));
+            with.push(format!(
+                "\"herd.{view}\" AS (WITH rows AS (SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::herd.{view}, {})), \
+                 decisions AS (SELECT {} AS decisions), sessions AS (SELECT {} AS sessions) {body})",
+                json(format!("[{}]", rows.join(", "))),
+                json(format!("[{}]", decisions.join(", "))),
+                json(format!("{{{sessions}}}")),
+            ));
+        }
+        // Beside the WITH the statement may have of its own.
+        let at = text.len() - text.trim_start().len();
+        let words: Vec<&str> = text[at..].split_whitespace().take(2).collect();
+        let own = words.first().is_some_and(|w| w.eq_ignore_ascii_case("with"));
+        let recursive = own && words.get(1).is_some_and(|w| w.eq_ignore_ascii_case("recursive"));
+        let list = with.join(", ");
+        let text = match (own, recursive) {
+            (true, true) => {
+                let after =
+                    text[at..].to_ascii_lowercase().find("recursive").map_or(at, |i| at + i + "recursive".len());
+                format!("WITH RECURSIVE {list}, {}", &text[after..])
+            }
+            (true, false) => format!("WITH {list}, {}", &text[at + "with".len()..]),
+            _ => format!("WITH {list} {}", &text[at..]),
+        };
+        match bound {
+            Some(_) => {
+                let compiled = Arc::new(Compiled::new(plan::Plan::home(), &text, self.context, None));
+                self.run(&compiled, &text, bound, None).await
+            }
+            None => self.on_home(&text).await,
+        }
+    }
+
+    /// One column of a query from every node (`%node` is its number), as the client's own role. A node that can't be reached has no rows.
+    async fn ask_every_node(&mut self, sql: &str) -> Result<Vec<String>> {
+        let herd = self.router.herd.clone();
+        let snapshot = self.epoch.snapshot.clone();
+        let mut found = Vec::new();
+        for node in &snapshot.nodes {
+            let asked = async {
+                let mut conn = herd.pools.get(&herd.target(&snapshot, node.id)?, &self.login).await?;
+                Ok::<_, ExecError>(conn.simple(&sql.replace("%node", &node.id.to_string())).await?)
+            };
+            match asked.await {
+                Ok(rows) => {
+                    found.extend(rows.into_iter().filter_map(|r| r.into_iter().next().flatten()));
+                }
+                Err(ExecError::Pool(e)) if e.is_node_trouble() || e.is_before_statement() => {
+                    let said = format!("node \"{}\" is missing from this view: {e}", node.name);
+                    self.notice("WARNING", e.sqlstate(), &said);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Which of this router's sessions each backend serves.
+    fn owners(&self) -> std::collections::HashMap<(i32, i32), i32> {
+        let (herd, snapshot) = (&self.router.herd, &self.epoch.snapshot);
+        let node_of = |key: &pool::CancelKey| {
+            snapshot.nodes.iter().map(|n| n.id).find(|n| herd.target(snapshot, *n).is_ok_and(|t| t == *key.target))
+        };
+        self.router.cancels.owners(&node_of)
+    }
+}
