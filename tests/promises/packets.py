@@ -155,7 +155,6 @@ def _run(seed: int, cases: int, cluster: Cluster, router, proxies: list[Proxy]) 
         case = f"case {number}: {type(work).__name__}, {fault.action} at message {fault.at} {fault.direction} " + (
             "the router" if proxy is proxies[-1] else f"node {proxies.index(proxy) + 1}"
         )
-        print(case, flush=True) if "PACKETS_TRACE" in __import__("os").environ else None
         outcome = _one(work, proxy, fault, proxies[-1].port, router, rng, figures, case)
         cluster.wait_until_nothing_is_prepared(10)
         deadline = time.monotonic() + 5

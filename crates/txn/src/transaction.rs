@@ -177,6 +177,13 @@ impl Transaction {
         self.end();
     }
 
+    /// The transaction has failed and can only be rolled back: it gives up its locks on all nodes now, as PostgreSQL does,
+    /// and not when the client says ROLLBACK.
+    pub async fn give_up(&mut self) {
+        self.rollback().await;
+        (self.active, self.explicit, self.failed) = (true, true, true);
+    }
+
     pub(crate) fn end(&mut self) {
         for mut p in self.participants.drain(..) {
             if self.home == Some(p.lane.node) {
