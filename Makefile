@@ -71,8 +71,8 @@ golden: venv ## write the golden files anew; look at the difference before you c
 	@$(ENV) UPDATE_GOLDEN=1 cargo test -p sql -p plan -p exec --test golden --test ddl
 	@git --no-pager diff --stat
 
-demo: build ## start a herd of 2 nodes, run W1, W2 and W4 in small, say how to connect
-	@$(ENV) HERD="$(HERD)" scripts/demo.sh
+demo: build ## start a herd of 2 nodes, run W1 to W4 in small beside a plain PostgreSQL, say how to connect
+	@$(ENV) "$(HERD)" demo
 
 clean-herd: ## stop the herd in .herd and remove its data
 	@if [ -e .herd ]; then \

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::{self, Protocol};
 use crate::config::{Config, SHARDS_MAX};
+use crate::demo;
 use crate::local::{self, NODES_MAX, Target, UpOptions, literal};
 
 /// Many PostgreSQL servers, one database.
@@ -64,6 +66,20 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Run the workloads W1 to W4 in small on a local herd and on a plain PostgreSQL; print a table of figures
+    Demo {
+        /// The herd's directory; made where it is missing
+        #[arg(long, default_value = ".herd-demo")]
+        dir: PathBuf,
+        /// The router's port; nodes listen on the ports after it [default: 6700]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
+        /// Rows of W2 and W4; W3 has twice as many
+        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+        rows: u64,
+    },
+    /// Measure a workload on a server, side by side with others
+    Bench(Bench),
     /// Add, remove and list nodes
     #[command(subcommand)]
     Node(NodeCommand),
@@ -90,6 +106,47 @@ struct Where {
     /// Any router, instead of a local herd
     #[arg(long, conflicts_with = "dir")]
     url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Bench {
+    #[arg(value_enum)]
+    workload: bench::Name,
+    /// What is measured: a herd's router, or any PostgreSQL. Its tables are made and dropped in that database
+    #[arg(long)]
+    url: String,
+    /// What it is held against (repeatable)
+    #[arg(long = "vs", value_name = "NAME=URL")]
+    versus: Vec<String>,
+    /// Write everything measured
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the medians
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Clients at once, for w1, w3 and w6
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clients: u32,
+    /// How long a turn of w1, w3 and w6 takes
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+    /// Turns on each server
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: u32,
+    /// Rows of the table [default: 1000000; w3: 200000]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rows: Option<u64>,
+    /// How statements travel [default: simple; w3 and w6: prepared]
+    #[arg(long, value_enum)]
+    protocol: Option<Protocol>,
+}
+
+impl From<Bench> for bench::Options {
+    fn from(asked: Bench) -> bench::Options {
+        let Bench { workload, url, versus, json, svg, clients, seconds, pairs, rows, protocol } = asked;
+        let parameters = bench::Parameters { clients, seconds, pairs, rows, protocol, keep: false };
+        bench::Options { workload, url, versus, json, svg, parameters }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -154,9 +211,18 @@ pub enum Action {
     Router(Box<Config>),
 }
 
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Local(#[from] local::Error),
+    #[error(transparent)]
+    Bench(#[from] bench::Error),
+}
+
 impl Cli {
     /// Does what was asked, short of running a router.
-    pub fn run(self) -> Result<Action, local::Error> {
+    pub fn run(self) -> Result<Action, Error> {
         let done = |()| Action::Done(ExitCode::SUCCESS);
         match self.command {
             Command::Up { dir, nodes, port, shards, settings } => {
@@ -171,7 +237,7 @@ impl Cli {
                 eprintln!("Connect with `herd psql{option}`, or give the URL to any PostgreSQL client.");
                 Ok(Action::Done(ExitCode::SUCCESS))
             }
-            Command::Down { dir } => local::down(&dir.dir).map(done),
+            Command::Down { dir } => Ok(local::down(&dir.dir).map(done)?),
             Command::Status { dir, json } => {
                 let status = local::status(&dir.dir)?;
                 if json {
@@ -184,17 +250,22 @@ impl Cli {
                 }
                 Ok(Action::Done(ExitCode::from(u8::from(!status.up))))
             }
-            Command::Psql { dir, arguments } => local::psql(&dir.dir, &arguments).map(done),
-            Command::Router { config } => Ok(Action::Router(Box::new(Config::load(&config)?))),
+            Command::Psql { dir, arguments } => Ok(local::psql(&dir.dir, &arguments).map(done)?),
+            Command::Router { config } => {
+                let config = Config::load(&config).map_err(local::Error::from)?;
+                Ok(Action::Router(Box::new(config)))
+            }
+            Command::Demo { dir, port, rows } => Ok(demo::run(&demo::Options { dir, port, rows }).map(done)?),
+            Command::Bench(asked) => Ok(bench::run(&asked.into()).map(done)?),
             Command::Node(command) => {
                 let (sql, to) = node_sql(command);
-                local::run_sql(&to.into(), &sql).map(done)
+                Ok(local::run_sql(&to.into(), &sql).map(done)?)
             }
             Command::Table(TableCommand::List { to }) => {
-                local::run_sql(&to.into(), "select * from herd.tables").map(done)
+                Ok(local::run_sql(&to.into(), "select * from herd.tables").map(done)?)
             }
             Command::Shard(ShardCommand::List { to }) => {
-                local::run_sql(&to.into(), "select * from herd.shards").map(done)
+                Ok(local::run_sql(&to.into(), "select * from herd.shards").map(done)?)
             }
         }
     }

@@ -1,9 +1,11 @@
 //! The program `herd`: parses the command line and does what it says.
 //!
-//! The local herd is in `local`, the router in `router`; this file only joins them and turns errors into exit codes.
+//! The local herd is in `local`, the router in `router`, measurements in `bench` and `demo`; this file only joins them and turns errors into exit codes.
 
+mod bench;
 mod cli;
 mod config;
+mod demo;
 mod local;
 mod router;
 

@@ -145,10 +145,15 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A `psql` to use: beside the servers' programs, or else the one of PATH.
+/// A `psql` to use.
 pub fn psql() -> PathBuf {
-    let beside = find(None).ok().map(|found| found.bin.join("psql")).filter(|psql| psql.is_file());
-    beside.unwrap_or_else(|| PathBuf::from("psql"))
+    program("psql")
+}
+
+/// A client program such as `pgbench`: the one beside the servers' programs, or else that of PATH.
+pub fn program(name: &str) -> PathBuf {
+    let beside = find(None).ok().map(|found| found.bin.join(name)).filter(|program| program.is_file());
+    beside.unwrap_or_else(|| PathBuf::from(name))
 }
 
 #[cfg(test)]

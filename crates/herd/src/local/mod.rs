@@ -6,6 +6,7 @@
 //!       ─→ node_make.rs       initdb, settings, marker          node1/, node2/ …
 //!       ─→ node.rs            start, stop, crashed or not
 //!       ─→ router_process.rs  the router in the background      herd.toml, router.pid
+//! plain.rs                    a plain PostgreSQL beside the herd, to measure it against
 //! ```
 //! All of it is plain blocking code. It knows servers and files, and nothing of SQL, tables or shards.
 
@@ -16,6 +17,7 @@ mod error;
 mod files;
 mod node;
 mod node_make;
+mod plain;
 mod probe;
 mod process;
 mod psql;
@@ -26,8 +28,10 @@ mod state;
 mod status;
 mod up;
 
+pub use binaries::program;
 pub use down::down;
 pub use error::Error;
+pub use plain::{PlainPostgres, is_herd};
 pub use psql::{Target, literal, psql, run_sql};
 pub use shape::Options as UpOptions;
 pub use state::NODES_MAX;

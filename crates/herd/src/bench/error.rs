@@ -1,0 +1,46 @@
+//! What can go wrong while measuring. A wrong count or a differing answer is an error, never a line in a table.
+
+use std::path::PathBuf;
+
+use super::workload::Protocol;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("--vs {text}: write NAME=URL, such as plain=postgresql://postgres@127.0.0.1:5432/postgres")]
+    Versus { text: String },
+
+    #[error("two servers are called \"{name}\": give each --vs a name of its own")]
+    SameName { name: String },
+
+    #[error("{workload} runs through psql, which speaks the simple protocol: leave out --protocol {protocol}")]
+    Protocol { workload: &'static str, protocol: Protocol },
+
+    #[error("cannot run {program}: {source}. It comes with PostgreSQL; HERD_PG_BIN names the folder to look in")]
+    Spawn { program: String, source: std::io::Error },
+
+    #[error("{program} failed on {server}:\n{said}")]
+    Program { program: String, server: String, said: String },
+
+    #[error("{program} did not say its {figure}; it said:\n{said}")]
+    Unreadable { program: &'static str, figure: &'static str, said: String },
+
+    #[error(
+        "table \"{table}\" of {server} was not made by `herd bench`, which would drop it: \
+         rename it, or give the URL of an empty database"
+    )]
+    NotOurs { table: String, server: String },
+
+    #[error("WRONG on {server}: {what} is {is}, but {expected} was acknowledged to the client")]
+    Count { server: String, what: String, is: u64, expected: u64 },
+
+    #[error("WRONG: {what} differs: {first} answers\n{first_answer}\nand {second}\n{second_answer}")]
+    Answer { what: String, first: String, first_answer: String, second: String, second_answer: String },
+
+    #[error("cannot write {path}: {source}", path = .path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+
+    #[error(transparent)]
+    Local(#[from] crate::local::Error),
+}

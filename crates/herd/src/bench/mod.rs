@@ -1,0 +1,74 @@
+//! `herd bench`: the workloads the product is for, side by side on several servers. `herd demo` runs them in small.
+//!
+//! ```text
+//! server.rs ─→ who answers at a URL, and psql, pgbench and sysbench run against it    output.rs: what they said
+//! table.rs  ─→ tables made anew, distributed where the server can
+//! workload_*.rs   one workload: load it, measure it once and check what it left
+//! pairs.rs  ─→ A B, B A, A B …: turns, medians, ratios                                report.rs, svg.rs
+//! ```
+//! Machines are noisy: only ratios taken side by side in one run count. It measures through the clients people use
+//! and knows nothing of the router's inside.
+
+mod error;
+mod output;
+mod pairs;
+mod report;
+mod server;
+mod svg;
+mod table;
+mod workload;
+mod workload_copy;
+mod workload_w1;
+mod workload_w2;
+mod workload_w3;
+mod workload_w4;
+mod workload_w6;
+
+use std::path::{Path, PathBuf};
+
+pub use error::{Error, Result};
+pub use pairs::{Outcome, measure};
+pub use report::table;
+pub use server::Server;
+pub use workload::{Name, Parameters, Protocol, named};
+
+/// What `herd bench` was asked for.
+pub struct Options {
+    pub workload: Name,
+    pub url: String,
+    /// `NAME=URL`
+    pub versus: Vec<String>,
+    pub json: Option<PathBuf>,
+    pub svg: Option<PathBuf>,
+    pub parameters: Parameters,
+}
+
+/// Measures, prints the table, writes the files.
+pub fn run(options: &Options) -> Result<()> {
+    let mut given = vec![(None, options.url.as_str())];
+    for text in &options.versus {
+        let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains([':', '/']));
+        let (name, url) = named.ok_or_else(|| Error::Versus { text: text.clone() })?;
+        given.push((Some(name), url));
+    }
+    let servers = given.into_iter().map(|(name, url)| Server::connect(name, url)).collect::<Result<Vec<_>>>()?;
+    for (number, server) in servers.iter().enumerate() {
+        eprintln!("{}: {}", server.name, server.description());
+        if let Some(other) = servers[..number].iter().find(|other| other.name == server.name) {
+            return Err(Error::SameName { name: other.name.clone() });
+        }
+    }
+    let outcome = measure(named(options.workload).as_mut(), &servers, &options.parameters)?;
+    print!("{}", table(std::slice::from_ref(&outcome)));
+    if let Some(path) = &options.json {
+        write(path, &report::json(&outcome, &servers, &options.parameters))?;
+    }
+    if let Some(path) = &options.svg {
+        write(path, &svg::bars(&outcome))?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
+}

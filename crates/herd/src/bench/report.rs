@@ -1,0 +1,170 @@
+//! Shows outcomes: a table for people, JSON for programs. Pure: it runs nothing.
+
+use serde_json::{Value, json};
+
+use super::pairs::{Outcome, median};
+use super::server::{Kind, Server};
+use super::workload::Parameters;
+
+/// A table of outcomes of the same servers: medians, and how many times as good the first server is as each other.
+pub fn table(outcomes: &[Outcome]) -> String {
+    let Some(first) = outcomes.first() else {
+        return String::new();
+    };
+    let others = 1..first.servers.len();
+    let mut head = vec!["workload".to_owned()];
+    // The measured one last, next to the ratios.
+    head.extend(others.clone().map(|other| first.servers[other].clone()));
+    head.push(first.servers[0].clone());
+    head.extend(others.clone().map(|other| match others.len() {
+        1 => "ratio".to_owned(),
+        _ => format!("to {}", first.servers[other]),
+    }));
+    let mut lines = vec![head];
+    for row in outcomes.iter().flat_map(|outcome| &outcome.rows) {
+        let cell = |server| format!("{} {}", number(row.median(server)), row.figure.unit);
+        let mut line = vec![row.figure.name.clone()];
+        line.extend(others.clone().map(cell));
+        line.push(cell(0));
+        line.extend(others.clone().map(|other| format!("{:.2}", median(&row.ratios(other)))));
+        lines.push(line);
+    }
+    let mut text = align(&lines);
+    if !others.is_empty() {
+        let first = &first.servers[0];
+        text += &format!("Medians; ratio above 1: {first} is faster. Answers and counts were checked.\n");
+    }
+    text
+}
+
+fn align(lines: &[Vec<String>]) -> String {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        text += &cells.collect::<Vec<_>>().join(" | ");
+        text.push('\n');
+    }
+    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+    let end = text.find('\n').map_or(0, |end| end + 1);
+    text.insert_str(end, &format!("{}\n", rule.join("-|-")));
+    text
+}
+
+/// Three digits that matter, thousands set apart: `0.617`, `12.3`, `12 345`.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size < 1.0 => format!("{value:.3}"),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 100.0 => format!("{value:.1}"),
+        _ => {
+            let digits = format!("{value:.0}");
+            let mut text = String::new();
+            for (place, digit) in digits.chars().enumerate() {
+                if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                    text.push(' ');
+                }
+                text.push(digit);
+            }
+            text
+        }
+    }
+}
+
+/// Everything measured. URLs are left out: they may hold passwords.
+pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters) -> String {
+    let servers: Vec<Value> = servers
+        .iter()
+        .map(|server| {
+            let kind = match server.kind {
+                Kind::Plain => "postgresql",
+                Kind::Herd => "herd",
+                Kind::Citus => "citus",
+            };
+            json!({ "name": server.name, "kind": kind, "version": server.version, "host": server.host, "port": server.port })
+        })
+        .collect();
+    let value = json!({
+        "workload": outcome.workload,
+        "description": outcome.description,
+        "pgherd": env!("CARGO_PKG_VERSION"),
+        "pairs": parameters.pairs,
+        "clients": parameters.clients,
+        "seconds": parameters.seconds,
+        "servers": servers,
+        "figures": figures(outcome),
+    });
+    serde_json::to_string_pretty(&value).unwrap_or_else(|error| unreachable!("plain data: {error}")) + "\n"
+}
+
+fn figures(outcome: &Outcome) -> Vec<Value> {
+    let figure = |row: &super::pairs::Row| {
+        let by_name = |value: &dyn Fn(usize) -> Value, from: usize| -> Value {
+            let pairs = outcome.servers.iter().enumerate().skip(from);
+            Value::Object(pairs.map(|(index, name)| (name.clone(), value(index))).collect())
+        };
+        json!({
+            "name": row.figure.name,
+            "unit": row.figure.unit,
+            "more_is_better": row.figure.more_is_better,
+            "medians": by_name(&|server| json!(row.median(server)), 0),
+            "values": by_name(&|server| json!(row.values[server]), 0),
+            "ratio_to": by_name(&|server| json!(median(&row.ratios(server))), 1),
+            "ratios_to": by_name(&|server| json!(row.ratios(server)), 1),
+        })
+    };
+    outcome.rows.iter().map(figure).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::pairs::Row;
+    use super::super::workload::Figure;
+    use super::*;
+
+    pub fn outcome() -> Outcome {
+        let time = Row { figure: Figure::time_ms("Q1 <count>"), values: vec![vec![2.0, 4.0], vec![8.0, 4.0]] };
+        let rate = Row { figure: Figure::rate("inserts", "tps"), values: vec![vec![12345.6], vec![6000.0]] };
+        Outcome {
+            workload: "w2",
+            description: "few rows".to_owned(),
+            servers: vec!["herd".to_owned(), "plain".to_owned()],
+            rows: vec![time, rate],
+        }
+    }
+
+    #[test]
+    fn the_table_is_aligned_and_has_the_ratio_last() {
+        let expected = "\
+workload   |     plain |       herd | ratio
+-----------|-----------|------------|------
+Q1 <count> |   6.00 ms |    3.00 ms |  2.50
+inserts    | 6 000 tps | 12 346 tps |  2.06
+Medians; ratio above 1: herd is faster. Answers and counts were checked.
+";
+        let text = table(&[outcome()]);
+        let text: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let expected: Vec<&str> = expected.lines().collect();
+        assert_eq!(text[0], expected[0]);
+        assert_eq!(text[2..], expected[2..]);
+    }
+
+    #[test]
+    fn numbers_keep_what_matters() {
+        let said: Vec<String> = [0.6171, 1.0, 12.34, 999.6, 1234567.0].into_iter().map(number).collect();
+        assert_eq!(said, ["0.617", "1.00", "12.3", "1 000", "1 234 567"]);
+    }
+
+    #[test]
+    fn figures_name_their_servers() {
+        let figures = figures(&outcome());
+        assert_eq!(figures[0]["medians"], json!({"herd": 3.0, "plain": 6.0}));
+        assert_eq!(figures[0]["ratios_to"], json!({"plain": [4.0, 1.0]}));
+        assert_eq!(figures[1]["values"]["herd"], json!([12345.6]));
+    }
+}

@@ -1,0 +1,75 @@
+//! The workloads' tables: made anew on a server, distributed where it can, dropped afterwards.
+//!
+//! A comment tells them from the user's own of the same name, which are never dropped.
+
+use super::error::{Error, Result};
+use super::server::Server;
+
+const COMMENT: &str = "made by herd bench";
+
+/// A table of a workload.
+pub struct Table {
+    pub name: &'static str,
+    /// What stands between the parentheses of CREATE TABLE.
+    pub columns: &'static str,
+    /// A whole statement, or nothing.
+    pub index: &'static str,
+    /// The column it is distributed by.
+    pub key: &'static str,
+}
+
+/// W1's and W2's table, as sysbench makes it.
+pub const SBTEST1: Table = Table {
+    name: "sbtest1",
+    columns: "id integer NOT NULL, k integer NOT NULL DEFAULT 0, c character(120) NOT NULL DEFAULT '', \
+              pad character(60) NOT NULL DEFAULT '', PRIMARY KEY (id)",
+    index: "CREATE INDEX k_1 ON sbtest1 (k)",
+    key: "id",
+};
+
+impl Table {
+    /// Makes it empty and distributed.
+    pub fn make(&self, server: &Server) -> Result<()> {
+        self.drop(server)?;
+        let Table { name, columns, index, key } = self;
+        let mut script = format!("CREATE TABLE {name} ({columns});\nCOMMENT ON TABLE {name} IS '{COMMENT}';\n");
+        if !index.is_empty() {
+            script += &format!("{index};\n");
+        }
+        if server.can_distribute() {
+            script += &format!("SELECT create_distributed_table('{name}', '{key}');\n");
+        }
+        server.psql(&script).map(drop)
+    }
+
+    /// Drops it if `herd bench` made it; refuses to drop one that somebody else made.
+    pub fn drop(&self, server: &Server) -> Result<()> {
+        let name = self.name;
+        let sql = format!(
+            "SELECT CASE WHEN to_regclass('{name}') IS NULL THEN 'none' \
+             ELSE coalesce(obj_description(to_regclass('{name}'), 'pg_class'), '') END"
+        );
+        match server.value(&sql)?.as_str() {
+            "none" => Ok(()),
+            COMMENT => server.psql(&format!("DROP TABLE {name};\n")).map(drop),
+            _ => Err(Error::NotOurs { table: name.to_owned(), server: server.name.clone() }),
+        }
+    }
+}
+
+/// The rows of [`SBTEST1`], the same on every server. `c` begins with a digit and holds digits and lower-case letters
+/// only, so that every collation sorts it alike; no two are the same, so that ORDER BY c has one answer.
+pub fn sbtest1_rows(rows: u64) -> String {
+    format!(
+        "INSERT INTO sbtest1 SELECT i, (i * 7919) % {rows}, \
+         lpad((i * 2654435761 % 100000000000)::text, 11, '0') || md5(i::text) || md5((i * 3)::text) || md5((i * 7)::text), \
+         md5((i * 5)::text) || left(md5((i * 11)::text), 27) FROM generate_series(1, {rows}::bigint) AS i"
+    )
+}
+
+/// Makes and fills [`SBTEST1`].
+pub fn fill_sbtest1(server: &Server, rows: u64) -> Result<()> {
+    SBTEST1.make(server)?;
+    server.psql(&format!("{};\nVACUUM ANALYZE sbtest1;\n", sbtest1_rows(rows)))?;
+    server.check_count("sbtest1", rows)
+}

@@ -1,0 +1,128 @@
+//! What a workload is: its names, its figures, what it is asked to do.
+//!
+//! It does not know how turns are ordered or shown.
+
+use std::fmt;
+
+use super::error::{Error, Result};
+use super::server::Server;
+use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w4, workload_w6};
+
+/// The workloads of `herd bench`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Name {
+    /// Single-row inserts (sysbench oltp_insert, or pgbench)
+    W1,
+    /// Five aggregates and sorts, one connection
+    W2,
+    /// Point queries that return ten thousand rows each
+    W3,
+    /// Many rows in one INSERT … SELECT
+    W4,
+    /// Point selects by primary key
+    W6,
+    /// psql's \copy of a file
+    Copy,
+}
+
+/// How statements travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Protocol {
+    Simple,
+    Extended,
+    Prepared,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Simple => "simple",
+            Protocol::Extended => "extended",
+            Protocol::Prepared => "prepared",
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Parameters {
+    pub clients: u32,
+    /// How long a turn of a workload with many statements takes.
+    pub seconds: u32,
+    pub pairs: u32,
+    /// `None`: the workload's own number.
+    pub rows: Option<u64>,
+    /// `None`: the workload's own.
+    pub protocol: Option<Protocol>,
+    /// Leave the tables in place.
+    pub keep: bool,
+}
+
+/// One thing that is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    pub name: String,
+    pub unit: &'static str,
+    /// More is better; otherwise less is (times).
+    pub more_is_better: bool,
+}
+
+impl Figure {
+    pub fn rate(name: &str, unit: &'static str) -> Figure {
+        Figure { name: name.to_owned(), unit, more_is_better: true }
+    }
+
+    pub fn time_ms(name: &str) -> Figure {
+        Figure { name: name.to_owned(), unit: "ms", more_is_better: false }
+    }
+}
+
+/// What one turn on one server gave.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    /// One for each figure, in their order.
+    pub values: Vec<f64>,
+    /// What must be the same on every server: a name and the answer.
+    pub answers: Vec<(String, String)>,
+}
+
+pub trait Workload {
+    fn name(&self) -> &'static str;
+
+    fn figures(&self) -> Vec<Figure>;
+
+    /// What is run, in a few words, for the report.
+    fn describe(&self, parameters: &Parameters) -> String;
+
+    /// Looks at all servers before anything is loaded; the place to choose one client program for all of them.
+    fn choose(&mut self, _servers: &[Server], _parameters: &Parameters) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes and loads what the turns need.
+    fn prepare(&self, server: &Server, parameters: &Parameters) -> Result<()>;
+
+    /// Measures once, and checks that the server holds what the client was told.
+    fn turn(&self, server: &Server, parameters: &Parameters) -> Result<Turn>;
+
+    /// Drops the tables.
+    fn clean_up(&self, server: &Server) -> Result<()>;
+}
+
+pub fn named(name: Name) -> Box<dyn Workload> {
+    match name {
+        Name::W1 => Box::<workload_w1::SingleRowInserts>::default(),
+        Name::W2 => Box::new(workload_w2::Aggregates),
+        Name::W3 => Box::new(workload_w3::ManyRowsAKey),
+        Name::W4 => Box::new(workload_w4::OneStatement),
+        Name::W6 => Box::new(workload_w6::PointSelects),
+        Name::Copy => Box::<workload_copy::Copy>::default(),
+    }
+}
+
+/// For workloads that psql runs.
+pub fn only_simple(workload: &'static str, parameters: &Parameters) -> Result<()> {
+    match parameters.protocol {
+        None | Some(Protocol::Simple) => Ok(()),
+        Some(protocol) => Err(Error::Protocol { workload, protocol }),
+    }
+}
