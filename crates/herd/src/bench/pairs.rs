@@ -40,9 +40,6 @@ impl Row {
 
 /// Loads every server, runs the pairs and drops the tables, also after an error.
 pub fn measure(workload: &mut dyn Workload, servers: &[Server], parameters: &Parameters) -> Result<Outcome> {
-    if cfg!(debug_assertions) {
-        eprintln!("this `herd` was built without optimisation: a router of this build is several times slower");
-    }
     workload.choose(servers, parameters)?;
     let description = workload.describe(parameters);
     eprintln!("{}: {description}", workload.name().to_uppercase());
