@@ -1,0 +1,1 @@
+"""The commands of `herd` that measure, run as a user would."""

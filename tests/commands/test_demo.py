@@ -41,7 +41,7 @@ def check_demo(folder, done, port: int) -> None:
     assert len(lines) == len(WORKLOADS), done.stdout
     for workload, line in zip(WORKLOADS, lines):
         assert line.startswith(workload), done.stdout
-        plain, herd, ratio = (cell.strip() for cell in line.split("|")[1:])
+        plain, herd, ratio, _range = (cell.strip() for cell in line.split("|")[1:])
         assert re.fullmatch(r"[\d .]+ (tps|ms)", plain) and re.fullmatch(r"[\d .]+ (tps|ms)", herd), line
         assert float(ratio) > 0, line
     server = Server("demo", port)

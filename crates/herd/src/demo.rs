@@ -25,6 +25,7 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> bench::Result<()> {
+    bench::warn_of_debug_build();
     let is_new = !local::is_herd(&options.dir)?;
     let port = options.port.or(is_new.then_some(PORT));
     let url = local::up(&UpOptions {

@@ -43,8 +43,16 @@ pub struct Options {
     pub parameters: Parameters,
 }
 
+/// Figures of a router of this build would mislead.
+pub fn warn_of_debug_build() {
+    if cfg!(debug_assertions) {
+        eprintln!("this `herd` was built without optimisation: a router of this build is several times slower");
+    }
+}
+
 /// Measures, prints the table, writes the files.
 pub fn run(options: &Options) -> Result<()> {
+    warn_of_debug_build();
     let mut given = vec![(None, options.url.as_str())];
     for text in &options.versus {
         let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains([':', '/']));

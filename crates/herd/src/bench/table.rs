@@ -32,7 +32,9 @@ impl Table {
     pub fn make(&self, server: &Server) -> Result<()> {
         self.drop(server)?;
         let Table { name, columns, index, key } = self;
-        let mut script = format!("CREATE TABLE {name} ({columns});\nCOMMENT ON TABLE {name} IS '{COMMENT}';\n");
+        // Together, so that an interrupted run leaves no table that looks like somebody else's.
+        let mut script =
+            format!("BEGIN;\nCREATE TABLE {name} ({columns});\nCOMMENT ON TABLE {name} IS '{COMMENT}';\nCOMMIT;\n");
         if !index.is_empty() {
             script += &format!("{index};\n");
         }

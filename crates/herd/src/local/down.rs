@@ -5,6 +5,7 @@ use std::path::Path;
 use super::error::{Error, Result};
 use super::files::Files;
 use super::node::Node;
+use super::plain::PlainPostgres;
 use super::state::State;
 use super::up::in_parallel;
 use super::{account, binaries, reach, router_process};
@@ -34,6 +35,9 @@ pub fn down(dir: &Path) -> Result<()> {
             eprintln!("{}: stopped", node.name);
             Ok(())
         })?;
+    }
+    if let Some(left) = PlainPostgres::left_over(files.dir())? {
+        left.stop()?;
     }
     if router.is_none() && running.is_empty() {
         eprintln!("nothing of this herd is running");

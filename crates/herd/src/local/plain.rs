@@ -12,6 +12,8 @@ use super::node::{Condition, Node};
 use super::state::{METRICS_OFFSET, State};
 use super::{account, node_make, process, reach};
 
+const NAME: &str = "plain PostgreSQL";
+
 /// A running server.
 pub struct PlainPostgres {
     node: Node,
@@ -21,6 +23,10 @@ pub struct PlainPostgres {
 impl PlainPostgres {
     /// Makes it where it is missing, and starts it with the settings of the herd in `dir`.
     pub fn start(dir: &Path) -> Result<PlainPostgres> {
+        // It listens where the run that left it chose.
+        if let Some(left) = PlainPostgres::left_over(dir)? {
+            left.stop()?;
+        }
         let herd = Files::new(dir)?;
         let state = State::load(&herd.state())?.ok_or_else(|| Error::NoHerd { path: herd.dir().to_owned() })?;
         let files = Files::new(&herd.dir().join("plain"))?;
@@ -29,7 +35,7 @@ impl PlainPostgres {
         let port = free_port(&state)?;
         // Node 1 listens on the port after its herd's.
         let state = State { nodes: 1, port: port - 1, made: false, ..state };
-        let mut node = Node { name: "plain PostgreSQL".to_owned(), ..Node::of(&files, &state, 1) };
+        let mut node = Node { name: NAME.to_owned(), ..Node::of(&files, &state, 1) };
 
         let major = match node.condition()? {
             Condition::Complete => node.major()?,
@@ -45,14 +51,26 @@ impl PlainPostgres {
             Condition::Absent | Condition::HalfMade => node = node_make::make(&node, &files, &binaries, &settings)?,
             Condition::Unmarked | Condition::Foreign => return Err(Error::NotANode { path: node.data }),
         }
-        if node.pid().is_some() {
-            // Left by a run that was killed; it listens where that run chose.
-            node.stop(&binaries)?;
-        }
         node_make::write_settings(&node, &settings)?;
         node.start(&binaries)?;
         eprintln!("{}: ready on port {}", node.name, node.port);
         Ok(PlainPostgres { node, binaries })
+    }
+
+    /// What an interrupted run left running.
+    pub fn left_over(dir: &Path) -> Result<Option<PlainPostgres>> {
+        let herd = Files::new(dir)?;
+        let Some(state) = State::load(&herd.state())? else {
+            return Ok(None);
+        };
+        let files = Files::new(&herd.dir().join("plain"))?;
+        let node = Node { name: NAME.to_owned(), ..Node::of(&files, &state, 1) };
+        if node.pid().is_none() {
+            return Ok(None);
+        }
+        let account = account::owner_of(&node.data)?;
+        let binaries = reach::binaries(account.as_ref(), binaries::find(Some(node.major()?))?)?;
+        Ok(Some(PlainPostgres { node, binaries }))
     }
 
     pub fn url(&self) -> String {
