@@ -2,9 +2,9 @@
 //!
 //! It knows neither the client's protocol state nor how a statement was planned; it never holds a whole result.
 
-mod barrier;
 mod admin;
 mod arrays;
+mod barrier;
 mod capture;
 mod client;
 mod combine;
