@@ -13,7 +13,7 @@ use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 
 use crate::describe::{Described, PartColumns};
-use crate::share::SharedLiteral;
+use crate::share::SharedLiterals;
 
 /// Statements kept; the cache is emptied when it is full.
 const CACHE_MAX: usize = 8192;
@@ -86,7 +86,7 @@ pub struct Compiled {
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
     keys: Mutex<FastMap<(i32, u64), StatementKey>>,
     /// How it travels with other clients' statements: literals that become parameters, and those that stay.
-    pub(crate) shared_literals: Option<(Vec<SharedLiteral>, Vec<(usize, String)>)>,
+    pub(crate) shared_literals: Option<SharedLiterals>,
     /// By shard, settings, and whether it comes by the simple protocol.
     pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
 }

@@ -10,6 +10,7 @@ use pool::{Conn, Login, NodeTarget, PoolError, Pools, SharedLanes, TlsMode};
 use tokio::sync::Mutex;
 use txn::Identity;
 
+use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
 
@@ -111,22 +112,20 @@ pub fn refused(refusal: &catalog::Refusal) -> ExecError {
     ExecError::Sql(Box::new(if refusal.hint.is_empty() { fields } else { fields.hint(refusal.hint.clone()) }))
 }
 
-/// A committed change of the catalog: our own snapshot first, then word to the other routers.
+/// A committed change of the catalog: word to the other routers, our own snapshot, and then a wait until they have
+/// theirs, so that whoever hears of the change can use it through any router.
 pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>) {
+    let told = barrier::tell(herd, after_commit).await;
     if let Err(e) = herd.refresh(None).await {
         tracing::warn!(error = %e, "the catalog could not be loaded after a change");
     }
-    let mut statements = after_commit;
-    statements.push(format!("NOTIFY {}", catalog::schema::EPOCH_CHANNEL));
-    statements.dedup();
-    match herd.pools.get(&herd.config.home, &herd.config.admin).await {
-        Ok(mut conn) => {
-            for sql in statements {
-                if let Err(e) = conn.simple(&sql).await {
-                    tracing::warn!(error = %e, "other routers could not be told of a change of the catalog");
-                }
+    match told {
+        Ok(Some(told)) => {
+            if let Err(e) = told.wait(herd).await {
+                tracing::warn!(error = %e, "whether other routers know of a change of the catalog could not be seen");
             }
         }
+        Ok(None) => {}
         Err(e) => tracing::warn!(error = %e, "other routers could not be told of a change of the catalog"),
     }
 }

@@ -4,6 +4,7 @@
 
 mod admin;
 mod arrays;
+mod barrier;
 mod capture;
 mod client;
 mod combine;

@@ -108,6 +108,9 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
+/// The literals that become parameters, and the others with their texts, which must be the same again.
+pub type SharedLiterals = (Vec<SharedLiteral>, Vec<(usize, String)>);
+
 /// A literal that travels as a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLiteral {
@@ -121,12 +124,8 @@ pub struct SharedLiteral {
 }
 
 impl Compiled {
-    /// The literals that become parameters, and the others with their texts, which must be the same again.
-    pub fn shared_literals(
-        plan: &plan::Plan,
-        text: &str,
-        t: &sql::template::Template,
-    ) -> Option<(Vec<SharedLiteral>, Vec<(usize, String)>)> {
+    /// What of a template's literals travels how.
+    pub fn shared_literals(plan: &plan::Plan, text: &str, t: &sql::template::Template) -> Option<SharedLiterals> {
         let share = plan.share.as_ref()?;
         let mut parameters = Vec::with_capacity(share.literals.len());
         for l in &share.literals {

@@ -8,6 +8,7 @@ mod bootstrap;
 mod circles;
 mod deadlock;
 mod metrics;
+mod registry;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub enum RouterError {
 
 /// How long home may take to come up before the router gives up.
 const HOME_WAIT: Duration = Duration::from_secs(30);
+/// How long home may take to note that the router has left.
+const LEAVE: Duration = Duration::from_secs(1);
 /// How long sessions get to finish when the router is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);
 
@@ -88,7 +91,13 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
             .map_err(|source| RouterError::Listen { address: address.to_string(), source })?;
         tokio::spawn(metrics::serve(listener, router.clone()));
     }
-    background::start(&router);
+    let address = match listeners.first() {
+        Some(first) => first.local_addr()?,
+        None => return Err(std::io::Error::other("no address to listen on").into()),
+    };
+    // Before the first client gets its key: the router's number is part of it.
+    registry::register(&mut conn, &router, address).await?;
+    let reporting = background::start(&router, address);
     tokio::spawn(deadlock::watch(router.clone()));
     let places = Arc::new(Semaphore::new(config.limits.connections as usize));
     for listener in listeners {
@@ -107,6 +116,11 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         && tokio::time::Instant::now() < deadline
     {
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    reporting.abort();
+    let _ = reporting.await;
+    if let Ok(Err(e)) = tokio::time::timeout(LEAVE, registry::leave(&router)).await {
+        tracing::warn!(error = %e, "other routers will wait once for this one");
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -24,6 +25,10 @@ const SHARDS: usize = 16;
 const SECRET_LEN_3_0: usize = 4;
 /// As PostgreSQL 18's MAX_CANCEL_KEY_LENGTH.
 const SECRET_LEN_3_2: usize = 32;
+/// Below it a pid is random.
+const NUMBER_SHIFT: u32 = 23;
+/// The greatest number of a router: with it a pid is still positive.
+pub const NUMBER_MAX: i32 = 255;
 /// How long a node may take to act on a cancel; at most so long a session waits to give its connections back.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -31,6 +36,8 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct CancelRegistry {
     shards: [Mutex<HashMap<i32, Arc<Session>>>; SHARDS],
     node_timeout: Duration,
+    /// This router's, in the upper bits of its sessions' pids: other routers know by it where a cancel request belongs.
+    number: AtomicI32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +106,14 @@ impl Default for CancelRegistry {
     }
 }
 
+/// The number of the router that made `pid`; none makes negative ones.
+pub fn router_of(pid: i32) -> Option<i32> {
+    (pid > 0).then_some(pid >> NUMBER_SHIFT)
+}
+
 impl CancelRegistry {
     pub fn new(node_timeout: Duration) -> Self {
-        CancelRegistry { shards: Default::default(), node_timeout }
+        CancelRegistry { shards: Default::default(), node_timeout, number: AtomicI32::new(0) }
     }
 
     /// A place for a session whose client speaks `protocol`, with a random pid no other session of this router has.
@@ -110,12 +122,25 @@ impl CancelRegistry {
         rand::fill(&mut secret[..]);
         let session = Arc::new(Session { secret: secret.clone(), state: Mutex::default(), changed: Notify::new() });
         loop {
-            let pid = rand::random_range(1..=i32::MAX);
+            let pid = self.router_number() << NUMBER_SHIFT | rand::random_range(1..1 << NUMBER_SHIFT);
             if let Entry::Vacant(place) = self.shard(pid).lock().entry(pid) {
                 place.insert(session.clone());
                 return Registration { pid, secret, handle: CancelHandle { session }, registry: self.clone() };
             }
         }
+    }
+
+    pub fn set_router_number(&self, number: i32) {
+        self.number.store(number & NUMBER_MAX, Ordering::Relaxed);
+    }
+
+    pub fn router_number(&self) -> i32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// How long a cancel may take.
+    pub fn timeout(&self) -> Duration {
+        self.node_timeout
     }
 
     /// Does what a client's cancel request asks for, and returns when the nodes have acted on it. What then becomes of

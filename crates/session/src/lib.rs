@@ -5,6 +5,7 @@
 //! client in one place: `Session::report`.
 
 pub mod cancel;
+mod cancel_forward;
 mod client_io;
 pub mod client_stream;
 mod cursor;

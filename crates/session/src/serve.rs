@@ -9,7 +9,7 @@ use pool::{Login, Settings};
 use tokio::net::TcpStream;
 use wire::{ErrorFields, Frame};
 
-use crate::cancel::CancelOutcome;
+use crate::cancel_forward;
 use crate::client_io::ClientIo;
 use crate::login::{self, LoggedIn, Opening, Verifiers};
 use crate::router::Router;
@@ -29,9 +29,7 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
             }
         }
         Ok(Opening::Cancel { pid, secret, stream }) => {
-            if router.cancels.cancel(pid, &secret).await == CancelOutcome::Unknown {
-                tracing::debug!(pid, "a cancel request for no session of this router");
-            }
+            cancel_forward::cancel(&router, pid, &secret).await;
             // Its end tells the client that the cancel was delivered.
             stream.close().await;
         }

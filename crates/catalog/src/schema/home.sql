@@ -54,6 +54,16 @@ CREATE UNLOGGED TABLE IF NOT EXISTS herd.backend (
     seen_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- The routers that run. Each reports here, every second and after every reload, which epoch of the catalog it uses.
+-- number is part of the process ids it gives to clients; address is where other routers send cancel requests on to.
+CREATE TABLE IF NOT EXISTS herd.router (
+    id      bigint PRIMARY KEY,
+    number  integer NOT NULL UNIQUE CHECK (number BETWEEN 0 AND 255),
+    address text NOT NULL,
+    epoch   bigint NOT NULL,
+    seen    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 CREATE OR REPLACE VIEW herd.nodes AS
     SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id;
 COMMENT ON VIEW herd.nodes IS 'the servers of the herd';

@@ -2,12 +2,15 @@
 //! transactions whose router died.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pool::Conn;
 use session::Router;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::registry;
 
 const RECOVERY_EVERY: Duration = Duration::from_secs(2);
 /// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
@@ -16,10 +19,11 @@ const RECONNECT_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether clients whose statements run are still there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-pub fn start(router: &Arc<Router>) {
-    tokio::spawn(listen(router.clone()));
+/// What must end before the router leaves `herd.router`.
+pub fn start(router: &Arc<Router>, address: SocketAddr) -> JoinHandle<()> {
     tokio::spawn(recover(router.clone()));
     tokio::spawn(notice_who_left(router.clone()));
+    tokio::spawn(listen(router.clone(), address))
 }
 
 async fn notice_who_left(router: Arc<Router>) {
@@ -30,32 +34,32 @@ async fn notice_who_left(router: Arc<Router>) {
 }
 
 /// Reloads the catalog whenever another router has changed it. While home is down the snapshot stays as it is.
-async fn listen(router: Arc<Router>) {
+async fn listen(router: Arc<Router>, address: SocketAddr) {
     loop {
-        if let Err(e) = listen_once(&router).await {
+        if let Err(e) = listen_once(&router, address).await {
             tracing::warn!(error = %e, "no word of catalog changes: home can't be reached");
         }
         tokio::time::sleep(RECONNECT_EVERY).await;
     }
 }
 
-async fn listen_once(router: &Router) -> Result<(), exec::ExecError> {
+async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::ExecError> {
     let herd = &router.herd;
-    let mut conn =
-        Conn::connect(&herd.config.home, &herd.config.admin, &exec::ADMIN_STARTUP, herd.config.connect_timeout).await?;
-    conn.simple(&format!("LISTEN {}", catalog::schema::EPOCH_CHANNEL)).await?;
-    // What changed before we listened.
-    let rows = conn.simple("SELECT epoch FROM herd.epoch").await?;
-    let epoch = rows.first().and_then(|r| r[0].as_deref()?.parse().ok());
-    herd.refresh(epoch).await?;
+    let connect =
+        || Conn::connect(&herd.config.home, &herd.config.admin, &exec::ADMIN_STARTUP, herd.config.connect_timeout);
+    // Nothing else runs on the connection that listens: an answer's reader would pass over a notification.
+    let (mut ear, mut desk) = (connect().await?, connect().await?);
+    ear.simple(&format!("LISTEN {}", catalog::schema::EPOCH_CHANNEL)).await?;
+    registry::register(&mut desk, router, address).await?;
     loop {
-        let frame = conn.frame().await?;
-        if frame.tag() != b'A' {
-            continue;
+        registry::report(&mut desk, router, address).await?;
+        tokio::select! {
+            heard = ear.fill() => {
+                heard?;
+                while ear.buffered_frame()?.is_some() {}
+            }
+            () = tokio::time::sleep(registry::REPORT_EVERY) => {}
         }
-        let rows = conn.simple("SELECT epoch FROM herd.epoch").await?;
-        let epoch: Option<i64> = rows.first().and_then(|r| r[0].as_deref()?.parse().ok());
-        herd.refresh(epoch).await?;
     }
 }
 

@@ -1,0 +1,76 @@
+//! This router's row in `herd.router` on home: which epoch of the catalog it uses, that it lives, and where it is.
+//!
+//! Does not know who reads it: `exec` waits for epochs, `session` sends cancel requests on.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use catalog::quote_literal;
+use pool::{Conn, PoolError};
+use session::Router;
+
+/// How often to report without a reason.
+pub const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Rows of routers that died are swept when another starts.
+const SWEEP_AFTER: &str = "1 min";
+
+/// Takes a number no other router has. Registered already, it keeps its own.
+pub async fn register(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<(), PoolError> {
+    let herd = &router.herd;
+    // What a report says is of no worth after a crash of home.
+    let sql = format!(
+        "SET synchronous_commit = off; BEGIN; LOCK TABLE herd.router IN SHARE ROW EXCLUSIVE MODE; \
+         DELETE FROM herd.router WHERE seen < clock_timestamp() - interval '{SWEEP_AFTER}' AND id <> {id}; \
+         INSERT INTO herd.router (id, number, address, epoch) \
+         SELECT {id}, min(n), {address}, {epoch} FROM generate_series(0, 255) n \
+         WHERE NOT EXISTS (SELECT FROM herd.router r WHERE r.number = n) \
+         ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(); COMMIT",
+        id = herd.router as i64,
+        address = address_sql(address),
+        epoch = herd.epoch.load().snapshot.epoch,
+    );
+    conn.simple(&sql).await?;
+    let rows = conn.simple(&format!("SELECT number FROM herd.router WHERE id = {}", herd.router as i64)).await?;
+    if let Some(number) = rows.first().and_then(|r| r.first()?.as_deref()?.parse().ok()) {
+        router.cancels.set_router_number(number);
+    }
+    Ok(())
+}
+
+/// Says which epoch is in use, having loaded the newest.
+pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<(), exec::ExecError> {
+    let herd = &router.herd;
+    loop {
+        let used = herd.epoch.load().snapshot.epoch;
+        let sql = format!(
+            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {} RETURNING id) \
+             SELECT e.epoch, (SELECT count(*) FROM me) FROM herd.epoch e",
+            herd.router as i64
+        );
+        let rows = conn.simple(&sql).await?;
+        let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()?.parse::<i64>().ok());
+        if cell(1) == Some(0) {
+            // Forgotten: it was too slow for somebody.
+            register(conn, router, address).await?;
+        }
+        match cell(0) {
+            Some(newest) if newest > used => herd.refresh(Some(newest)).await?,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Leaves: nobody waits for this router any more.
+pub async fn leave(router: &Router) -> Result<(), PoolError> {
+    let herd = &router.herd;
+    let mut conn = herd.pools.get(&herd.config.home, &herd.config.admin).await?;
+    conn.simple(&format!("DELETE FROM herd.router WHERE id = {}", herd.router as i64)).await.map(drop)
+}
+
+/// Where other routers reach this one. One that listens everywhere is where home sees it come from.
+fn address_sql(address: SocketAddr) -> String {
+    if !address.ip().is_unspecified() {
+        return quote_literal(&address.to_string());
+    }
+    format!("coalesce(host(inet_client_addr()), '127.0.0.1') || ':{}'", address.port())
+}
