@@ -68,6 +68,62 @@ def test_a_node_with_shards_is_not_removed(pair):
         assert a.execute("select * from herd.nodes").fetchall() == nodes
 
 
+def test_what_every_node_has_comes_along(pair):
+    """Roles, schemas, types, functions, extensions: a table that needs them works on the new node, for its own user."""
+    pair.a.run(
+        "create role clerk login password 'secret'", "create role staff", "grant staff to clerk",
+        "create schema shop", "grant usage on schema shop to staff",
+        "create extension hstore",
+        "create type shop.mood as enum ('sad', 'it''s ok', 'happy')",
+        "create domain shop.price as numeric(10,2) not null default 1 constraint positive check (value > 0)",
+        "create type shop.pair as (a int, b shop.mood)",
+        "create function shop.twice(x shop.price) returns numeric language sql immutable as 'select x * 2'",
+        "create function shop.stamp() returns trigger language plpgsql as 'begin new.note := upper(new.note); return new; end'",
+        "create table shop.item (id int primary key, m shop.mood, p shop.price, tags hstore, both_ shop.pair, note text,"
+        " check (shop.twice(p) < 1000))",
+        "select create_distributed_table('shop.item', 'id', colocate_with => 'none')",
+        "create trigger stamp before insert on shop.item for each row execute function shop.stamp()",
+        "grant select, insert on shop.item to staff",
+    )
+    new = pair.new_node()
+    with pair.a.connect() as a, pair.b.connect() as b:
+        a.execute(f"select citus_add_node('127.0.0.1', {new.port})")
+        with new.server.connect() as direct:
+            assert direct.execute("select rolpassword like 'SCRAM%%', rolcanlogin from pg_authid where rolname = 'clerk'").fetchone() == (True, True)
+            assert direct.execute("select pg_has_role('clerk', 'staff', 'member')").fetchone() == (True,)
+            assert direct.execute("select shop.twice(2.5)").fetchone()[0] == 5
+        a.execute("create table shop.more (like shop.item including all)")
+        a.execute("select create_distributed_table('shop.more', 'id', colocate_with => 'none')")
+        a.execute("create trigger stamp before insert on shop.more for each row execute function shop.stamp()")
+        a.execute("grant select, insert on shop.more to staff")
+        a.execute("set role clerk")
+        for key in range(60):
+            a.execute(f"insert into shop.more values ({key}, 'happy', 2.5, 'a=>1', (1, 'sad'), 'note')")
+        a.execute("reset role")
+        with new.server.connect() as direct:
+            assert direct.execute("select count(*) > 0, min(note), max(m::text) from shop.more").fetchone() == (True, "NOTE", "happy")
+        _eventually(lambda: _answer(b, "select count(*), min(both_::text) from shop.more"), (60, "(1,sad)"))
+        a.execute("alter type shop.mood add value 'merry'")
+        a.execute("update shop.more set m = 'merry'")
+        assert b.execute("select distinct m::text from shop.more").fetchall() == [("merry",)]
+
+
+def test_what_cannot_come_along_is_refused(pair):
+    pair.a.run("create aggregate total_of(int) (sfunc = int4pl, stype = int)")
+    new = pair.new_node()
+    with pair.a.connect() as a:
+        nodes = a.execute("select * from herd.nodes").fetchall()
+        with pytest.raises(psycopg.Error, match="aggregate .*total_of.* is not on the new node") as refused:
+            a.execute(f"select citus_add_node('127.0.0.1', {new.port})")
+        assert refused.value.sqlstate == "0A000" and refused.value.diag.message_hint
+        assert a.execute("select * from herd.nodes").fetchall() == nodes
+        with new.server.connect() as direct:
+            assert direct.execute("select to_regclass('before')").fetchone() == (None,)
+            direct.execute("create aggregate total_of(int) (sfunc = int4pl, stype = int)")
+        a.execute(f"select citus_add_node('127.0.0.1', {new.port})")
+        assert a.execute("select count(*) from herd.nodes").fetchone() == (len(nodes) + 1,)
+
+
 def test_a_server_that_is_not_there(pair):
     with pair.a.connect() as a:
         nodes = a.execute("select * from herd.nodes").fetchall()

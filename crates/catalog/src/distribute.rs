@@ -17,6 +17,7 @@ mod bounds;
 mod colocate;
 mod foreign;
 mod node;
+pub mod objects;
 mod reference;
 mod rename;
 mod table;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot};
+use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
 use key::{Bound, Located};
 use pool::{Conn, PoolError, Progress};
 use sql::NodeEnum;
@@ -53,7 +53,14 @@ impl<C: Client> Work<'_, C> {
             }
             _ => (self.plan_table(&call, &snapshot, search_path, shards).await?, None),
         };
+        let joining = value.filter(|_| call.function == AdminFunction::AddNode);
+        if let Some(node) = joining {
+            self.copy_objects(node, objects::BEFORE_TABLES).await?;
+        }
         self.run_plan(&snapshot, &plan).await?;
+        if let Some(node) = joining {
+            self.copy_objects(node, objects::AFTER_TABLES).await?;
+        }
         let text = match (value, format) {
             (Some(id), 0) => id.to_string().into_bytes(),
             (Some(id), _) => id.to_be_bytes().to_vec(),
@@ -182,6 +189,30 @@ impl<C: Client> Work<'_, C> {
         let lane = txn::Lane::new(node.id, self.herd.pools.get(&target, self.login).await?);
         self.transaction.join(lane).wrote = true;
         Ok((plan, node.id))
+    }
+
+    /// Makes on a new node what every node has besides tables, as it is on home.
+    async fn copy_objects(&mut self, node: NodeId, objects: &str) -> Result<()> {
+        const PATH: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog', true)";
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let read = async {
+            let before = p.lane.rows("SHOW search_path").await?;
+            p.lane.rows(PATH).await?;
+            let statements = p.lane.rows(&objects::query(objects)).await?;
+            let before = before.into_iter().next().and_then(|r| r.into_iter().next()).flatten().unwrap_or_default();
+            let back =
+                format!("SELECT pg_catalog.set_config('search_path', {}, true)", catalog::quote_literal(&before));
+            p.lane.rows(&back).await?;
+            Ok::<_, ExecError>(statements)
+        }
+        .await;
+        self.put_back(p).await;
+        let statements: Vec<String> = read?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+        // Bodies may name what is made later.
+        let checks = "SET LOCAL check_function_bodies = off".to_string();
+        let statements = [vec![checks], statements].concat();
+        self.run_statements(&[NodeSql { node, statements }]).await
     }
 
     async fn run_plan(&mut self, snapshot: &Snapshot, plan: &DistributionPlan) -> Result<()> {

@@ -6,8 +6,8 @@ use crate::definition::{Definition, TableKind};
 use crate::schema::NodeAddress;
 use crate::{Node, Placement, Refusal, RefusalKind, Snapshot, qualified, quote_ident, quote_literal};
 
-/// Plans `citus_add_node`. The new server has been through [`crate::bootstrap_node_sql`], and has the roles, schemas' types and
-/// functions that the tables need. `definitions` are those of all reference and distributed tables.
+/// Plans `citus_add_node`. The new server has been through [`crate::bootstrap_node_sql`], and gets what
+/// [`super::objects`] tells of before the plan is run. `definitions` are those of all reference and distributed tables.
 pub fn plan_add_node(
     snapshot: &Snapshot,
     definitions: &[Definition],
