@@ -24,6 +24,11 @@ pub trait Client: Send {
         self.out().extend_from_slice(&report.raw);
     }
 
+    /// Waits until the client cancels the statement.
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// The statement runs on this connection from now on: a cancel must reach it.
     fn started(&mut self, _key: CancelKey) {}
 

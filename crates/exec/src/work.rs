@@ -11,7 +11,7 @@ use txn::{Lane, Participant, Transaction};
 
 use crate::client::Client;
 use crate::compiled::Epoch;
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::herd::Herd;
 use crate::now::Now;
 use crate::share::Sharing;
@@ -68,7 +68,13 @@ impl<C: Client> Work<'_, C> {
         let target = self.herd.target(&self.epoch.snapshot, node)?;
         let conn = match self.herd.pools.try_get(&target, self.login) {
             Some(conn) => conn,
-            None => self.herd.pools.get(&target, self.login).await?,
+            None => tokio::select! {
+                biased;
+                () = self.client.cancelled() => {
+                    return Err(ExecError::sql("57014", "canceling statement due to user request"));
+                }
+                conn = self.herd.pools.get(&target, self.login) => conn?,
+            },
         };
         Ok(Lane::new(node, conn))
     }

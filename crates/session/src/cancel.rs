@@ -223,6 +223,14 @@ impl CancelHandle {
         (state.active, state.cancelled) = (true, false);
     }
 
+    /// The session waits for its client: if nothing is left on nodes, a cancel has nothing to meet.
+    pub fn idle(&self) {
+        let mut state = self.session.state.lock();
+        if state.keys.is_empty() {
+            (state.active, state.cancelled) = (false, false);
+        }
+    }
+
     /// What the statement runs on nodes from now on, in place of what was said before. Call it before sending; if
     /// [`is_cancelled`](Self::is_cancelled) then, don't send.
     pub fn set_running(&self, keys: Vec<CancelKey>) {

@@ -91,6 +91,7 @@ impl ClientIo {
 
     /// ReadyForQuery, with the parameters that have changed before it, as PostgreSQL reports them.
     pub fn ready(&mut self, status: u8) {
+        self.handle.idle();
         for (name, value) in std::mem::take(&mut self.news) {
             if self.told.get(&name) != Some(&value) {
                 wire::backend::parameter_status(&mut self.out, &name, &value);
@@ -113,6 +114,11 @@ impl ClientIo {
     /// The client left while a statement ran.
     pub fn has_left(&self) -> bool {
         self.handle.has_left()
+    }
+
+    /// A statement begins: from here on a cancel is not lost, wherever the statement waits.
+    pub fn begin(&self) {
+        self.handle.begin();
     }
 
     pub fn take_deadlocked(&self) -> bool {
@@ -192,6 +198,10 @@ impl Client for ClientIo {
         if let Ok((name, value)) = wire::backend::parse_parameter_status(report.body()) {
             self.news.insert(name.to_string(), value.to_string());
         }
+    }
+
+    async fn cancelled(&mut self) {
+        self.handle.cancelled().await
     }
 
     fn started(&mut self, key: CancelKey) {

@@ -216,6 +216,7 @@ impl Session {
     async fn message(&mut self, frame: &Frame, skipping: &mut bool) -> Result<()> {
         match frame.tag() {
             b'Q' => {
+                self.io.begin();
                 let sql = match wire::frontend::query(frame.body()) {
                     Ok(sql) => sql,
                     Err(e) => {
@@ -232,6 +233,9 @@ impl Session {
                 self.query(sql).await
             }
             b'P' | b'B' | b'D' | b'E' | b'C' => {
+                if matches!(frame.tag(), b'P' | b'E') {
+                    self.io.begin();
+                }
                 if let Err(e) = self.extended(frame).await {
                     self.failed(e).await?;
                     *skipping = true;
