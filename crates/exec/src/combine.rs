@@ -29,7 +29,7 @@ impl<C: Client> Work<'_, C> {
         let part = &m.parts[0];
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
         let nodes = self.part_nodes(compiled, request, part).await?;
-        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &[]).await?;
+        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &[], compiled.keep(request)).await?;
         let mut partials: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
         let mut failure = None;
         for p in &mut lanes {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use catalog::Snapshot;
 use key::Bound;
@@ -13,6 +14,7 @@ use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 
 use crate::describe::{Described, PartColumns};
+use crate::request::{Keep, Request};
 use crate::share::SharedLiterals;
 
 /// Statements kept; the cache is emptied when it is full.
@@ -82,6 +84,7 @@ pub struct Compiled {
     /// Where each splice starts, for any statement of the template, and how long the replaced name is.
     splices: Vec<(Position, usize)>,
     pub described: OnceCell<Arc<Described>>,
+    has_run: AtomicBool,
     /// Columns of each part of a multi-node read.
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
     keys: Mutex<FastMap<(i32, u64), StatementKey>>,
@@ -119,9 +122,19 @@ impl Compiled {
             literals,
             splices,
             described: OnceCell::new(),
+            has_run: AtomicBool::new(false),
             parts: OnceCell::new(),
             keys: Mutex::default(),
         }
+    }
+
+    /// A statement with parameters comes again, with others; one without if it came before.
+    pub fn keep(&self, request: &Request<'_>) -> Keep {
+        if request.bound.is_some() || self.has_run.load(Ordering::Relaxed) { Keep::Yes } else { Keep::No }
+    }
+
+    pub fn has_run(&self) {
+        self.has_run.store(true, Ordering::Relaxed);
     }
 
     /// Which literal of the template stands at `location` of this plan's own text, and whether it is negated.

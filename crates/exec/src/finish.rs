@@ -27,11 +27,12 @@ impl<C: Client> Work<'_, C> {
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
+        let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
         let mut arrays = Vec::with_capacity(m.parts.len());
         for (part, c) in m.parts.iter().zip(columns.iter()) {
             let nodes = self.part_nodes(compiled, request, part).await?;
-            arrays.push(self.collect(&nodes, &part.sql, &bound, c.fields.len()).await?);
+            arrays.push(self.collect(&nodes, &part.sql, &bound, c.fields.len(), keep).await?);
         }
         self.finish_over(compiled, request, sql, described, &mut arrays).await
     }
@@ -47,6 +48,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<String> {
         let mut bound = parameters(request, described);
         let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
+        let mark = self.mark(compiled.keep(request), sql);
         let mut sql = render::with_now(sql, &self.now);
         let mut formats: Vec<i16> = (0..bound.values.len()).map(|i| bound.format(i)).collect();
         for (n, (a, c)) in arrays.iter_mut().zip(columns.iter()).enumerate() {
@@ -59,7 +61,7 @@ impl<C: Client> Work<'_, C> {
         }
         let home = self.home();
         let mut p = self.lane(home).await?;
-        rows::send(&mut p.lane, &sql, &bound.types, &formats, &bound.values, request.result_formats());
+        rows::send(&mut p.lane, mark.as_deref(), &sql, &bound.types, &formats, &bound.values, request.result_formats());
         let result = async {
             p.lane.conn.flush().await?;
             self.describe_to_client(request, described);

@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::render;
-use crate::request::{Bound, Request};
+use crate::request::{Bound, Keep, Request};
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
@@ -111,7 +111,9 @@ impl<C: Client> Work<'_, C> {
         sql: &str,
         bound: &Bound,
         result_formats: &[i16],
+        keep: Keep,
     ) -> Result<Vec<Participant>> {
+        let mark = self.mark(keep, sql);
         let sql = render::with_now(sql, &self.now);
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
@@ -124,7 +126,7 @@ impl<C: Client> Work<'_, C> {
             };
             let foreign = *node != self.home();
             let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
-            rows::send(&mut p.lane, &sql, &types, &bound.formats, &bound.values, result_formats);
+            rows::send(&mut p.lane, mark.as_deref(), &sql, &types, &bound.formats, &bound.values, result_formats);
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {
@@ -133,6 +135,13 @@ impl<C: Client> Work<'_, C> {
             }
         }
         Ok(lanes)
+    }
+
+    /// Under which mark nodes keep a statement. Texts that hold a point of time never come again.
+    pub fn mark(&self, keep: Keep, sql: &str) -> Option<String> {
+        let keeps = keep == Keep::Yes && !self.own_schema && !sql.contains(plan::rewrite::NOW);
+        let settings = self.settings.fingerprint() ^ self.transaction.settings_mark();
+        keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
     }
 
     /// Lanes whose answers are no longer wanted: read to their end and put back.
@@ -152,9 +161,10 @@ impl<C: Client> Work<'_, C> {
         sql: &str,
         bound: &Bound,
         width: usize,
+        keep: Keep,
     ) -> Result<Arrays> {
         let mut arrays = Arrays::new(width);
-        let mut lanes = self.ask_part(nodes, sql, bound, &[]).await?;
+        let mut lanes = self.ask_part(nodes, sql, bound, &[], keep).await?;
         let mut failure = None;
         for p in &mut lanes {
             if let Err(e) = read_into(&mut arrays, p).await {

@@ -10,7 +10,7 @@ use wire::backend;
 use crate::client::Client;
 use crate::error::Result;
 use crate::render;
-use crate::request::{Bound, Request};
+use crate::request::{Bound, Keep, Request};
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
@@ -55,6 +55,7 @@ impl<C: Client> Work<'_, C> {
         if texts.len() > 1 {
             self.need_transaction();
         }
+        let keep = if request.bound.is_some() { Keep::Yes } else { Keep::No };
         let mut lanes = Vec::with_capacity(texts.len());
         for (node, sql) in texts {
             let mut p = match self.lane(*node).await {
@@ -65,10 +66,12 @@ impl<C: Client> Work<'_, C> {
                 }
             };
             p.wrote = true;
+            let mark = self.mark(keep, sql);
             let sql = render::with_now(sql, &self.now);
             let foreign = *node != self.home();
             let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
-            rows::send(&mut p.lane, &sql, &types, &bound.formats, &bound.values, request.result_formats());
+            let formats = request.result_formats();
+            rows::send(&mut p.lane, mark.as_deref(), &sql, &types, &bound.formats, &bound.values, formats);
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {

@@ -12,7 +12,7 @@ use crate::error::{ExecError, Result};
 use crate::finish::parameters;
 use crate::gather::Arrays;
 use crate::render;
-use crate::request::{Bound, Request};
+use crate::request::{Bound, Keep, Request};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
         let mut text = bound.clone();
         text.result_formats.clear();
         let returning = format!("{sql} RETURNING {}", names.join(", "));
-        let mut lanes = self.ask_part(&home, &returning, &text, &[]).await?;
+        let mut lanes = self.ask_part(&home, &returning, &text, &[], Keep::No).await?;
         let mut arrays = Arrays::new(names.len());
         let mut failure = None;
         for p in &mut lanes {
@@ -114,7 +114,7 @@ impl<C: Client> Work<'_, C> {
                 catalog::quote_ident(&w.relation.name),
                 names.join(", ")
             );
-            let mut lanes = self.ask_part(&home, &all, &rows, request.result_formats()).await?;
+            let mut lanes = self.ask_part(&home, &all, &rows, request.result_formats(), Keep::No).await?;
             self.describe_to_client(request, described);
             for p in &mut lanes {
                 self.read_answer(p, true).await?;

@@ -33,6 +33,14 @@ pub struct Request<'r> {
     pub literals: Literals<'r>,
 }
 
+/// Whether nodes keep a prepared statement for what they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    No,
+    /// The client prepared it, or it has come before.
+    Yes,
+}
+
 /// Where the values of the plan's literals are: in the plan itself, or in another statement of its template.
 #[derive(Clone, Copy)]
 pub enum Literals<'r> {

@@ -9,6 +9,7 @@ use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request};
+use crate::rows;
 use crate::share::Way;
 use crate::work::Work;
 
@@ -67,29 +68,14 @@ impl<C: Client> Work<'_, C> {
                     )
                 };
                 let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
-                match p.lane.conn.statements.get(&key) {
-                    Some(name) => put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail),
+                let name = match p.lane.conn.statements.get(&key) {
+                    Some(name) => name,
                     None => {
-                        let (name, evicted) = p.lane.conn.statements.insert(key);
-                        let out = p.lane.conn.out();
-                        if let Some(old) = evicted {
-                            put::close(out, b'S', &old);
-                        }
                         let text = shard.and_then(spliced);
-                        put::parse(out, &name, text.as_deref().unwrap_or(request.sql), &types);
-                        put::bind_tail(out, "", &name, &bound.tail);
-                        // Until it has proved itself, a failed Parse must not leave a name behind.
-                        put::execute(out, "", 0);
-                        put::sync(out);
-                        p.lane.conn.sent_sync();
-                        let result = self.finish_route(&mut p, compiled, request).await;
-                        if result.is_err() {
-                            p.lane.conn.statements.remove(&key);
-                        }
-                        self.put_back(p).await;
-                        return result;
+                        rows::prepared(&mut p.lane, key, text.as_deref().unwrap_or(request.sql), &types)
                     }
-                }
+                };
+                put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail);
                 put::execute(p.lane.conn.out(), "", 0);
                 put::sync(p.lane.conn.out());
                 p.lane.conn.sent_sync();

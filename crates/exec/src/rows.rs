@@ -1,29 +1,52 @@
 //! Rows of a query on one lane, pulled one by one: nothing is read ahead beyond the connection's buffer.
 
 use bytes::Bytes;
-use pool::PoolError;
+use pool::{PoolError, StatementKey, StatementName};
 use txn::Lane;
 use wire::backend::{self, Field};
 use wire::{ErrorFields, Frame, put};
 
 use crate::error::Result;
 
-/// Sends a query by the extended protocol, unnamed, without waiting.
+/// Sends a query by the extended protocol, without waiting. `keep`: the node keeps the statement, and perhaps its plan,
+/// for the next time the same text comes under the same mark (settings, epoch of the catalog).
 pub fn send(
     lane: &mut Lane,
+    keep: Option<&str>,
     sql: &str,
     types: &[u32],
     formats: &[i16],
     values: &[Option<Bytes>],
     result_formats: &[i16],
 ) {
+    let name = keep.map(|mark| prepared(lane, StatementKey::of(&format!("{mark} {sql}"), types), sql, types));
     let out = lane.conn.out();
-    put::parse(out, "", sql, types);
-    put::bind(out, "", "", formats, values.iter().map(|v| v.as_deref()), result_formats);
+    let name = match &name {
+        Some(name) => name,
+        None => {
+            put::parse(out, "", sql, types);
+            ""
+        }
+    };
+    put::bind(out, "", name, formats, values.iter().map(|v| v.as_deref()), result_formats);
     put::describe(out, b'P', "");
     put::execute(out, "", 0);
     put::sync(out);
     lane.conn.sent_sync();
+}
+
+/// The name of a statement on the lane's connection; where it has none yet, its Parse goes in front.
+pub fn prepared(lane: &mut Lane, key: StatementKey, sql: &str, types: &[u32]) -> StatementName {
+    if let Some(name) = lane.conn.statements.get(&key) {
+        return name;
+    }
+    let (name, evicted) = lane.conn.statements.insert(key);
+    let out = lane.conn.out();
+    if let Some(old) = evicted {
+        put::close(out, b'S', &old);
+    }
+    put::parse(out, &name, sql, types);
+    name
 }
 
 /// What a lane says next of its query.

@@ -324,7 +324,7 @@ impl Sink {
         let values = self.batches[i].finish();
         self.batches[i] = Arrays::new(self.columns.len());
         let p = &mut self.lanes[i];
-        rows::send(&mut p.lane, &sql, &vec![1009; values.len()], &[], &values, &self.result_formats);
+        rows::send(&mut p.lane, None, &sql, &vec![1009; values.len()], &[], &values, &self.result_formats);
         p.lane.conn.flush().await?;
         let counts = self.relation.distribution().is_some() || p.lane.node == self.home;
         loop {

@@ -28,6 +28,7 @@ impl<C: Client> Work<'_, C> {
             Finish::Combine { functions, sql } => self.combine(compiled, request, m, functions, sql, &described).await,
             Finish::Sql(sql) => self.finish(compiled, request, m, sql, &described).await,
         }
+        .inspect(|_| compiled.has_run())
     }
 
     async fn stream(
@@ -67,7 +68,7 @@ impl<C: Client> Work<'_, C> {
             })?;
             return self.finish(compiled, request, m, sql, described).await;
         }
-        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &formats).await?;
+        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
         let sent = if s.sort.is_empty() {
             self.append(&mut lanes, limit, offset, &arrays).await

@@ -87,6 +87,8 @@ pub struct StatementCache {
     free: Vec<u32>,
     max: usize,
     names: u64,
+    /// Inserted, and its Parse not answered yet.
+    unproved: Option<StatementKey>,
 }
 
 struct Entry {
@@ -109,6 +111,17 @@ impl StatementCache {
             free: Vec::new(),
             max: max.clamp(1, NONE as usize - 1),
             names: 0,
+            unproved: None,
+        }
+    }
+
+    /// The node has answered: ParseComplete, or an error, which may be that of the Parse. Whoever sends several Parses at
+    /// once takes care of them himself.
+    pub fn answered(&mut self, parsed: bool) {
+        if let Some(key) = self.unproved.take()
+            && !parsed
+        {
+            self.remove(&key);
         }
     }
 
@@ -147,6 +160,7 @@ impl StatementCache {
             }
         };
         self.slots.insert(key, at);
+        self.unproved = Some(key);
         self.link_newest(at);
         (name, evicted)
     }
@@ -164,6 +178,7 @@ impl StatementCache {
         self.slots.clear();
         self.entries.clear();
         self.free.clear();
+        self.unproved = None;
         (self.newest, self.oldest) = (NONE, NONE);
     }
 

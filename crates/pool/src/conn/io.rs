@@ -65,7 +65,11 @@ impl Conn {
                     let (name, value) = backend::parse_parameter_status(frame.body())?;
                     self.note_parameter(name, value);
                 }
-                b'E' => self.note_error(&ErrorFields::parse(frame.body())?),
+                b'E' => {
+                    self.statements.answered(false);
+                    self.note_error(&ErrorFields::parse(frame.body())?);
+                }
+                b'1' => self.statements.answered(true),
                 _ => {}
             }
         }
