@@ -90,6 +90,8 @@ pub struct Compiled {
     keys: Mutex<FastMap<(i32, u64), StatementKey>>,
     /// How it travels with other clients' statements: literals that become parameters, and those that stay.
     pub(crate) shared_literals: Option<SharedLiterals>,
+    /// Of rows that travel with those of other clients: where a template's literals are.
+    pub(crate) row_literals: Option<Vec<(usize, bool)>>,
     /// By shard, settings, and whether it comes by the simple protocol.
     pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
 }
@@ -112,8 +114,10 @@ impl Compiled {
             splices = positions.collect::<Option<Vec<_>>>().unwrap_or_default();
         }
         let shared_literals = template.and_then(|t| Self::shared_literals(&plan, text, t));
+        let row_literals = template.and_then(|t| Self::row_literals(&plan, text, t));
         Compiled {
             shared_literals,
+            row_literals,
             shared: Mutex::default(),
             plan,
             text: text.to_string(),
@@ -152,6 +156,11 @@ impl Compiled {
             })
             .all(|l| self.literals.contains_key(l))
             && self.splices.len() == self.plan.splices.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Every literal of its rows can be found again in another statement of the template.
+    pub fn rows_fit_template(&self) -> bool {
+        self.row_literals.is_some()
     }
 
     /// The statement with partitions of one shard named, `sql` being this text or another of the template.

@@ -13,6 +13,7 @@ use txn::Identity;
 use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::row_lane::RowLanes;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
@@ -30,6 +31,7 @@ pub struct HerdConfig {
 pub struct Herd {
     pub pools: Pools,
     pub shared: SharedLanes,
+    pub rows: RowLanes,
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
     pub router: u64,
@@ -40,6 +42,7 @@ pub struct Herd {
 impl Herd {
     pub fn new(config: HerdConfig, pools: Pools, snapshot: Snapshot, router: u64) -> Self {
         Herd {
+            rows: RowLanes::default(),
             shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
             pools,
             config,

@@ -40,7 +40,7 @@ pub fn timestamp() -> String {
 }
 
 /// Days since 1970-01-01 as a Gregorian date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let doe = z.rem_euclid(146_097);

@@ -221,7 +221,7 @@ impl Compiled {
 }
 
 /// The type's input function reads this text as the parser would read the literal and cast it.
-fn is_plain_number(text: &str, type_oid: u32) -> bool {
+pub(crate) fn is_plain_number(text: &str, type_oid: u32) -> bool {
     const INTEGERS: [u32; 3] = [20, 21, 23];
     let mut points = 0;
     let digits = text.bytes().all(|b| {

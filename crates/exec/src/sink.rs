@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
 use pool::{Login, NodeTarget, Pools, Progress};
@@ -161,6 +161,15 @@ impl Sink {
     /// Positions of the key columns among the given ones; `usize::MAX` for one that is filled or missing.
     pub fn key_positions(&self) -> &[usize] {
         &self.key
+    }
+
+    /// So many rows will come: sequences are asked for as many values.
+    pub fn expect(&mut self, rows: usize) {
+        self.sequences.iter_mut().for_each(|s| s.batch = rows);
+    }
+
+    pub fn node(&self, lane: usize) -> NodeId {
+        self.lanes[lane].lane.node
     }
 
     pub fn given(&self) -> usize {
@@ -443,20 +452,23 @@ pub fn copy_line(values: &[Option<&[u8]>], line: &mut Vec<u8>) {
         if i > 0 {
             line.push(b'\t');
         }
-        match value {
-            None => line.extend_from_slice(b"\\N"),
-            Some(v) => {
-                for b in *v {
-                    match b {
-                        b'\\' => line.extend_from_slice(b"\\\\"),
-                        b'\n' => line.extend_from_slice(b"\\n"),
-                        b'\r' => line.extend_from_slice(b"\\r"),
-                        b'\t' => line.extend_from_slice(b"\\t"),
-                        _ => line.push(*b),
-                    }
-                }
-            }
-        }
+        copy_value(*value, line);
     }
     line.push(b'\n');
+}
+
+/// One value of COPY's text format.
+pub fn copy_value(value: Option<&[u8]>, out: &mut impl BufMut) {
+    let Some(mut rest) = value else { return out.put_slice(b"\\N") };
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'\\' | b'\n' | b'\r' | b'\t')) {
+        out.put_slice(&rest[..at]);
+        out.put_slice(match rest[at] {
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            _ => b"\\t",
+        });
+        rest = &rest[at + 1..];
+    }
+    out.put_slice(rest);
 }

@@ -214,6 +214,7 @@ fn rows(
         kind: StatementKind::Insert,
         rewritten: None,
         share: None,
+        share_rows: None,
     })
 }
 
@@ -317,7 +318,7 @@ fn parse_expression(text: &str) -> Option<Node> {
     rewrite::target_value(s.target_list.first()?).cloned()
 }
 
-fn reads_clock(column: &Column) -> bool {
+pub(crate) fn reads_clock(column: &Column) -> bool {
     column.default.as_deref().and_then(parse_expression).is_some_and(|n| reads_now(&n))
 }
 
@@ -574,6 +575,7 @@ fn through_router(
         kind: StatementKind::Insert,
         rewritten: None,
         share: None,
+        share_rows: None,
     })
 }
 

@@ -20,6 +20,7 @@ pub mod rewrite;
 pub mod scope;
 pub mod select;
 pub mod share;
+pub mod share_rows;
 pub mod splice;
 pub mod types;
 pub mod views;
@@ -63,5 +64,6 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         _ => Ok(Plan::home()),
     }?;
     plan.share = share::of(statement, &plan, cx);
+    plan.share_rows = share_rows::of(statement, &plan, cx).map(Box::new);
     Ok(plan)
 }

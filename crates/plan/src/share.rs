@@ -37,7 +37,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
             (plain && finds_one(s.where_clause.as_deref(), &relation, &mut literals)).then_some(())?;
         }
         NodeEnum::InsertStmt(i) => {
-            let relation = table(i.relation.as_ref()?, true, cx)?;
+            let relation = written(i.relation.as_ref()?, cx)?;
             let values = match i.select_stmt.as_deref()?.node.as_ref()? {
                 NodeEnum::SelectStmt(s) if s.values_lists.len() == 1 => s.values_lists.first()?,
                 _ => return None,
@@ -55,7 +55,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
             }
         }
         NodeEnum::UpdateStmt(u) => {
-            let relation = table(u.relation.as_ref()?, true, cx)?;
+            let relation = written(u.relation.as_ref()?, cx)?;
             if u.with_clause.is_some() || !u.from_clause.is_empty() {
                 return None;
             }
@@ -67,7 +67,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
             finds_one(u.where_clause.as_deref(), &relation, &mut literals).then_some(())?;
         }
         NodeEnum::DeleteStmt(d) => {
-            let relation = table(d.relation.as_ref()?, true, cx)?;
+            let relation = written(d.relation.as_ref()?, cx)?;
             if d.with_clause.is_some() || !d.using_clause.is_empty() {
                 return None;
             }
@@ -80,7 +80,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
 }
 
 /// A table whose rows are all there is to it.
-fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Arc<Relation>> {
+pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Arc<Relation>> {
     let (schema, name) = names::table(rv);
     if !rv.inh || (schema.is_none() && cx.temporary.iter().any(|t| t == name)) {
         return None;
@@ -88,12 +88,16 @@ fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Arc<Relation>
     let relation = cx.snapshot.resolve(schema, name, cx.search_path)?;
     let plain = relation.kind == RelationKind::Table
         && !relation.row_security
-        && !(writes && (relation.triggers || relation.statement_triggers))
-        && !(writes && matches!(relation.placement, Placement::Reference));
+        && !(writes && (relation.triggers || relation.statement_triggers));
     plain.then(|| relation.clone())
 }
 
-fn target(node: &Node, relation: &Relation) -> Option<usize> {
+/// A table one node has to write to.
+fn written(rv: &ast::RangeVar, cx: &Context) -> Option<Arc<Relation>> {
+    table(rv, true, cx).filter(|r| !matches!(r.placement, Placement::Reference))
+}
+
+pub(crate) fn target(node: &Node, relation: &Relation) -> Option<usize> {
     match &node.node {
         Some(NodeEnum::ResTarget(t)) if t.indirection.is_empty() => relation.column(&t.name),
         _ => None,
@@ -104,13 +108,23 @@ fn target(node: &Node, relation: &Relation) -> Option<usize> {
 fn assigned(value: &Node, column: usize, relation: &Relation, literals: &mut Vec<ShareLiteral>) {
     let ty = relation.columns[column].type_oid;
     if let Some((location, kind)) = literal(value)
-        && match kind {
-            LiteralKind::Number => INTEGERS.contains(&ty) || FRACTIONS.contains(&ty),
-            LiteralKind::String => READ_FROM_TEXT.contains(&ty) || INTEGERS.contains(&ty) || FRACTIONS.contains(&ty),
-        }
+        && reads(ty, kind)
     {
         literals.push(ShareLiteral { location, type_oid: ty, kind });
     }
+}
+
+/// The type's input function reads such a literal.
+pub(crate) fn reads(ty: u32, kind: LiteralKind) -> bool {
+    match kind {
+        LiteralKind::Number => INTEGERS.contains(&ty) || FRACTIONS.contains(&ty),
+        LiteralKind::String => is_read_from_text(ty),
+    }
+}
+
+/// The type's input function means what an assigned string literal means.
+pub(crate) fn is_read_from_text(ty: u32) -> bool {
+    READ_FROM_TEXT.contains(&ty) || INTEGERS.contains(&ty) || FRACTIONS.contains(&ty)
 }
 
 /// `condition` holds for one row at most. Its literals that are compared by `=` are noted.

@@ -75,6 +75,33 @@ pub struct Plan {
     pub rewritten: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
     pub share: Option<Share>,
+    /// Its rows may travel with those of other clients (see `share_rows.rs`).
+    pub share_rows: Option<Box<ShareRows>>,
+}
+
+/// The rows of an INSERT whose values the router knows.
+#[derive(Clone, Debug)]
+pub struct ShareRows {
+    pub relation: Arc<Relation>,
+    /// The columns of each row; columns that take their values from sequences may be missing.
+    pub columns: Vec<usize>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One value of such a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    Literal {
+        location: usize,
+        text: String,
+        kind: LiteralKind,
+    },
+    /// `$n`, from 1.
+    Param(usize),
+    Fixed(&'static str),
+    Null,
+    /// The statement's time.
+    Now,
 }
 
 /// How a statement travels with others: prepared, with these literals as parameters.
@@ -255,6 +282,7 @@ impl Plan {
             kind: StatementKind::Select,
             rewritten: None,
             share: None,
+            share_rows: None,
         }
     }
 

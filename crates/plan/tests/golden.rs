@@ -10,7 +10,7 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    Combine, Context, Count, Finish, InsertSelect, KeyExpr, Multi, MultiSelect, Plan, ReferenceWrite, Refusal,
+    Cell, Combine, Context, Count, Finish, InsertSelect, KeyExpr, Multi, MultiSelect, Plan, ReferenceWrite, Refusal,
     SplitInsert, Stream, TableKeys,
 };
 
@@ -71,6 +71,19 @@ fn show_plan(plan: &Plan, sql: &str) -> String {
         let literals: Vec<_> = share.literals.iter().map(|l| format!("{}::{}", l.location, l.type_oid)).collect();
         let kind = if share.writes { "writes" } else { "reads" };
         writeln!(out, "shares a lane of {kind}; parameters at [{}]", literals.join(", ")).unwrap();
+    }
+    if let Some(s) = &plan.share_rows {
+        let columns: Vec<_> = s.columns.iter().map(|c| s.relation.columns[*c].name.as_str()).collect();
+        let cell = |c: &Cell| match c {
+            Cell::Literal { text, .. } => text.clone(),
+            Cell::Param(n) => format!("${n}"),
+            Cell::Fixed(text) => (*text).to_owned(),
+            Cell::Null => "NULL".to_owned(),
+            Cell::Now => "now".to_owned(),
+        };
+        let rows: Vec<String> =
+            s.rows.iter().map(|r| format!("({})", r.iter().map(cell).collect::<Vec<_>>().join(", "))).collect();
+        writeln!(out, "shares rows of ({}): {}", columns.join(", "), rows.join(" ")).unwrap();
     }
     out + &show_multi(plan)
 }

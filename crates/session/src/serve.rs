@@ -89,6 +89,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         prepared: Default::default(),
         cursors: Default::default(),
         template: Default::default(),
+        row_way: None,
         search_path: vec![],
         context: 0,
         taint: false,

@@ -47,6 +47,8 @@ pub struct Session {
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,
     pub template: Template,
+    /// What became of the try to share the rows of the statement at hand, where its plan is still to be made.
+    pub row_way: Option<exec::RowWay>,
     pub search_path: Vec<String>,
     /// Stands for everything besides the text that a plan depends on.
     pub context: u64,

@@ -77,6 +77,7 @@ impl Session {
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
         let result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
         self.template = template;
+        self.row_way = None;
         result
     }
 
@@ -104,7 +105,9 @@ impl Session {
             Parsed::Tree(tree) => self.run_tree(&tree, sql, None).await,
             Parsed::Planned(compiled) => {
                 let compiled = match template {
-                    Some(t) if compiled.plan.template => self.keep_template(compiled, &statement, sql, t)?,
+                    Some(t) if compiled.plan.template || compiled.plan.share_rows.is_some() => {
+                        self.keep_template(compiled, &statement, sql, t)?
+                    }
                     _ => compiled,
                 };
                 self.run(&compiled, sql, None, None).await
@@ -116,6 +119,14 @@ impl Session {
     async fn by_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Option<Forwarded>> {
         if !matches!(compiled.plan.multi, plan::Multi::None) {
             let request = exec::Request { sql, bound: None, literals: exec::Literals::Template(t) };
+            if compiled.plan.share_rows.is_some() {
+                match self.share_rows(compiled, &request).await? {
+                    exec::RowWay::Done(forwarded) => return Ok(Some(forwarded)),
+                    // Its own plan is made from its own text.
+                    way => self.row_way = Some(way),
+                }
+                return Ok(None);
+            }
             match self.work().place(compiled, &request).await? {
                 exec::Placed::One(..) => {}
                 exec::Placed::Several(_) => return Ok(None),
@@ -132,6 +143,13 @@ impl Session {
         sql: &str,
         t: &Template,
     ) -> Result<Arc<Compiled>> {
+        if compiled.plan.share_rows.is_some() && !matches!(compiled.plan.multi, plan::Multi::None) {
+            let templated = Arc::new(self.compile(statement, sql, Some(t))?);
+            if templated.rows_fit_template() {
+                self.epoch.keep_template(&templated, t.hash());
+            }
+            return Ok(compiled);
+        }
         let keyed = compiled.plan.only_home()
             || (!compiled.plan.tables.is_empty()
                 && compiled

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use exec::{Bound, Client, Compiled, ExecError, Forwarded, Literals, Request};
+use exec::{Bound, Client, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 use sql::NodeEnum;
 use sql::ast;
 use sql::template::Template;
@@ -76,6 +76,14 @@ impl Session {
         let request = Request { sql, bound, literals };
         let fresh = !self.transaction.active;
         let before = self.io.out().len();
+        let _turn = match self.share_rows(compiled, &request).await? {
+            RowWay::Done(forwarded) => {
+                self.router.metrics.statement(Strategy::Route, started.elapsed());
+                return Ok(forwarded);
+            }
+            RowWay::Alone(turn) => Some(turn),
+            RowWay::Apart => None,
+        };
         let result = self.work().run(compiled, &request).await;
         let result = match result {
             Err(e) if fresh && is_stale(&e) && self.io.out().len() == before && self.catalog_moved().await => {
@@ -97,6 +105,18 @@ impl Session {
             Ok(f) => Ok(f),
             Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
         }
+    }
+
+    /// An INSERT of rows together with those of others, unless that was tried for this statement already.
+    pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<RowWay> {
+        if let Some(way) = self.row_way.take() {
+            return Ok(way);
+        }
+        if compiled.plan.share_rows.is_none() {
+            return Ok(RowWay::Apart);
+        }
+        let two_phase = self.own.is_on("herd.two_phase");
+        self.work().share_rows(compiled, request, two_phase).await
     }
 
     /// Whether home's catalog is newer than ours; if so it is loaded.

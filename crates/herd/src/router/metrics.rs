@@ -57,11 +57,11 @@ fn page(router: &Router) -> String {
             ));
         }
     }
-    let shared = router.herd.shared.stats();
+    let (shared, rows) = (router.herd.shared.stats(), router.herd.rows.stats());
     for (name, help, n) in [
-        ("batches", "Batches of different clients' statements sent to nodes.", shared.batches),
-        ("statements", "Statements sent in such batches.", shared.statements),
-        ("sent_away", "Statements of failed batches, run again by themselves.", shared.sent_away),
+        ("batches", "Batches of different clients' statements sent to nodes.", shared.batches + rows.batches),
+        ("statements", "Statements sent in such batches.", shared.statements + rows.statements),
+        ("sent_away", "Statements of failed batches, run again by themselves.", shared.sent_away + rows.sent_away),
     ] {
         out.push_str(&format!("# HELP herd_shared_{name}_total {help}\n# TYPE herd_shared_{name}_total counter\nherd_shared_{name}_total {n}\n"));
     }
