@@ -143,7 +143,7 @@ async fn send(lane: &RowLane, jobs: &[Job], transaction: &mut Transaction) -> Re
 
 async fn fill(sink: &mut Sink, jobs: &[Job]) -> Result<Vec<BTreeSet<NodeId>>> {
     sink.expect(jobs.iter().map(|job| job.rows.rows.len()).sum());
-    sink.start().await?;
+    sink.start_unasked();
     let given = sink.given();
     let key = sink.key_positions().to_vec();
     let mut all = Vec::with_capacity(jobs.len());

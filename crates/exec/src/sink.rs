@@ -197,10 +197,22 @@ impl Sink {
         Ok(())
     }
 
+    /// Starts COPY without waiting for the nodes' consent: what refuses it ignores the data, and says so at the end.
+    /// For as many rows as fit into the connections' buffers.
+    pub fn start_unasked(&mut self) {
+        let sql = self.copy_sql();
+        self.copying = self.lanes.len();
+        self.lanes.iter_mut().for_each(|p| p.lane.put_query(&sql));
+    }
+
+    fn copy_sql(&self) -> String {
+        let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+        format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", "))
+    }
+
     pub async fn start(&mut self) -> Result<()> {
         if matches!(self.kind, SinkKind::Copy) {
-            let table = catalog::qualified(&self.relation.schema, &self.relation.name);
-            self.start_copy(&format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", "))).await?;
+            self.start_copy(&self.copy_sql()).await?;
         }
         Ok(())
     }
@@ -369,6 +381,8 @@ impl Sink {
         }
         for p in &mut self.lanes {
             put::copy_done(p.lane.conn.out());
+            // All nodes at once; what goes wrong is seen again when the answer is read.
+            let _ = push(p).await;
         }
         let mut failure = None;
         for p in &mut self.lanes {
