@@ -13,6 +13,7 @@ use txn::Identity;
 use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::lease::Lease;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
@@ -32,6 +33,8 @@ pub struct Herd {
     pub shared: SharedLanes,
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
+    /// How long `epoch` may be taken for the newest.
+    pub lease: Lease,
     pub router: u64,
     transactions: AtomicU64,
     refreshing: Mutex<()>,
@@ -44,6 +47,7 @@ impl Herd {
             pools,
             config,
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
+            lease: Lease::default(),
             router,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(()),

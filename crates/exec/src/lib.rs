@@ -20,6 +20,7 @@ mod gather;
 mod herd;
 mod insert;
 mod insert_select;
+pub mod lease;
 mod merge;
 mod modify;
 mod move_rows;

@@ -72,7 +72,7 @@ impl Session {
     }
 
     async fn one_statement(&mut self, sql: &str) -> Result<Forwarded> {
-        self.take_epoch();
+        self.newest_epoch().await?;
         let mut template = std::mem::take(&mut self.template);
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
         let result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
