@@ -1,6 +1,7 @@
 //! Runs a statement on one node: rows are forwarded as they come, in runs, without being looked at.
 
-use pool::StatementKey;
+use bytes::BytesMut;
+use pool::{StatementKey, StatementName};
 use txn::{Lane, Participant};
 use wire::frame::{self, HEADER_LEN};
 use wire::{ErrorFields, backend, put};
@@ -8,6 +9,7 @@ use wire::{ErrorFields, backend, put};
 use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
+use crate::guard::{self, Guard};
 use crate::request::{Literals, Request};
 use crate::share::Way;
 use crate::work::Work;
@@ -21,6 +23,8 @@ pub struct Forwarded {
     pub tag: String,
     pub empty: bool,
     pub suspended: bool,
+    /// The look behind a read has found that kinds of tables have changed.
+    pub moved: bool,
 }
 
 impl<C: Client> Work<'_, C> {
@@ -45,9 +49,13 @@ impl<C: Client> Work<'_, C> {
             Literals::Own => None,
         };
         let spliced = |shard| compiled.spliced(request.sql, template, shard);
+        let guard = self.guard(compiled, node);
         match request.bound {
             None => {
-                let text = shard.and_then(spliced);
+                let text = match &guard {
+                    Some(guard) => Some(guard.behind(request.sql)),
+                    None => shard.and_then(spliced),
+                };
                 p.lane.put_query(text.as_deref().unwrap_or(request.sql));
             }
             Some(bound) => {
@@ -66,6 +74,8 @@ impl<C: Client> Work<'_, C> {
                         &types,
                     )
                 };
+                // In front, so that it is there whatever becomes of the statement.
+                let look = guard.as_ref().map(|g| prepare_guard(&mut p.lane, g));
                 let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
                 match p.lane.conn.statements.get(&key) {
                     Some(name) => put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail),
@@ -80,6 +90,7 @@ impl<C: Client> Work<'_, C> {
                         put::bind_tail(out, "", &name, &bound.tail);
                         // Until it has proved itself, a failed Parse must not leave a name behind.
                         put::execute(out, "", 0);
+                        put_guard(out, look);
                         put::sync(out);
                         p.lane.conn.sent_sync();
                         let result = self.finish_route(&mut p, compiled, request).await;
@@ -91,6 +102,7 @@ impl<C: Client> Work<'_, C> {
                     }
                 }
                 put::execute(p.lane.conn.out(), "", 0);
+                put_guard(p.lane.conn.out(), look);
                 put::sync(p.lane.conn.out());
                 p.lane.conn.sent_sync();
             }
@@ -138,7 +150,31 @@ impl<C: Client> Work<'_, C> {
             backend::row_description(self.client.out(), &fields);
             return forward(&mut p.lane, self.client, false, None).await;
         }
+        if self.guard(compiled, p.lane.node).is_some() {
+            return forward_guarded(&mut p.lane, self.client, request.is_simple()).await;
+        }
         forward(&mut p.lane, self.client, request.is_simple(), foreign.then_some(compiled)).await
+    }
+}
+
+/// The guard's name on the node; it is prepared now if it is not yet.
+fn prepare_guard(lane: &mut Lane, guard: &Guard) -> StatementName {
+    let key = StatementKey::of(&guard.sql, &[]);
+    if let Some(name) = lane.conn.statements.get(&key) {
+        return name;
+    }
+    let (name, evicted) = lane.conn.statements.insert(key);
+    if let Some(old) = evicted {
+        put::close(lane.conn.out(), b'S', &old);
+    }
+    put::parse(lane.conn.out(), &name, &guard.sql, &[]);
+    name
+}
+
+fn put_guard(out: &mut BytesMut, look: Option<StatementName>) {
+    if let Some(name) = look {
+        put::bind_tail(out, "", &name, &pool::NO_PARAMETERS);
+        put::execute(out, "", 0);
     }
 }
 
@@ -168,9 +204,26 @@ pub async fn forward<C: Client>(
     described: bool,
     fix: Option<&Compiled>,
 ) -> Result<Forwarded> {
+    forward_replies(lane, client, described, fix, false).await
+}
+
+/// As [`forward`], for a statement with a [`Guard`] behind it.
+pub async fn forward_guarded<C: Client>(lane: &mut Lane, client: &mut C, described: bool) -> Result<Forwarded> {
+    forward_replies(lane, client, described, None, true).await
+}
+
+async fn forward_replies<C: Client>(
+    lane: &mut Lane,
+    client: &mut C,
+    described: bool,
+    fix: Option<&Compiled>,
+    guarded: bool,
+) -> Result<Forwarded> {
     lane.settle_before().await?;
     let mut done = Forwarded::default();
     let mut error: Option<ErrorFields> = None;
+    // The statement itself is complete: what comes is the guard's.
+    let (mut look, mut looked, mut rolled_back) = (false, false, false);
     loop {
         // A run of rows is copied to the client in one piece.
         let rbuf = lane.conn.rbuf();
@@ -183,7 +236,7 @@ pub async fn forward<C: Client>(
         }
         if at > 0 {
             let run = rbuf.split_to(at);
-            if error.is_none() {
+            if error.is_none() && !look {
                 client.out().extend_from_slice(&run);
                 client.relieve().await?;
             }
@@ -199,6 +252,23 @@ pub async fn forward<C: Client>(
         };
         match frame.tag() {
             b'Z' => break,
+            b'C' if look => {
+                done.moved = backend::parse_command_complete(frame.body())? != "SELECT 0";
+                looked = true;
+            }
+            b'E' if look && !looked && error.is_none() => {
+                let fields = ErrorFields::parse(frame.body())?;
+                rolled_back = fields.code() == guard::RAISED;
+                error = Some(fields);
+            }
+            b'T' if look => {}
+            b'C' | b'I' if guarded => {
+                look = true;
+                match frame.tag() {
+                    b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
+                    _ => done.empty = true,
+                }
+            }
             b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
             b'I' => done.empty = true,
             b's' => done.suspended = true,
@@ -230,6 +300,7 @@ pub async fn forward<C: Client>(
         }
     }
     match error {
+        Some(_) if rolled_back => Err(guard::moved()),
         Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
         None => Ok(done),
     }

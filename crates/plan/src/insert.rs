@@ -214,6 +214,7 @@ fn rows(
         kind: StatementKind::Insert,
         rewritten: None,
         share: None,
+        local: false,
     })
 }
 
@@ -574,6 +575,7 @@ fn through_router(
         kind: StatementKind::Insert,
         rewritten: None,
         share: None,
+        local: false,
     })
 }
 

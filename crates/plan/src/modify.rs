@@ -158,6 +158,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
         kind,
         rewritten: None,
         share: None,
+        local: false,
     })
 }
 

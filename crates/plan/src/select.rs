@@ -40,6 +40,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
         kind: StatementKind::Select,
         rewritten: None,
         share: None,
+        local: false,
     })
 }
 

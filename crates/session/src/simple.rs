@@ -198,7 +198,7 @@ impl Session {
             self.transaction.failed = true;
             // With a savepoint there is a way back.
             if self.transaction.depth() == 0 && self.transaction.participants.len() > 1 {
-                exec::Client::settled(&mut self.io).await;
+                self.transaction.doubtful |= !exec::Client::settled(&mut self.io).await;
                 self.transaction.give_up().await;
             }
         } else {
