@@ -44,6 +44,8 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.closed = False
+        # How long requests to cancel are kept back.
+        self.cancel_delay_seconds = 0.0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -107,6 +109,8 @@ class _Pair:
                 else:
                     self.started = True
                     self.own = b"herd router" in message
+                    if code == 80877102:
+                        time.sleep(self.proxy.cancel_delay_seconds)
                 sink.sendall(message)
                 continue
             fault = self.proxy.fault

@@ -27,6 +27,8 @@ pub struct Node {
 pub struct Snapshot {
     /// Raised by every change of the catalog and every DDL statement.
     pub epoch: i64,
+    /// Raised when a table becomes distributed, reference or local, and when nodes come or go.
+    pub kinds: i64,
     /// Random 64-bit number made when the herd was, in hexadecimal; part of every prepared transaction's gid.
     pub herd_id: String,
     /// PostgreSQL's `server_version_num` of home.

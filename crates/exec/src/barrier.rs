@@ -2,7 +2,8 @@
 //!
 //! Every router reports the epoch it uses in `herd.router` on home. Who changes the catalog looks there until all have
 //! reported the new one. A router that says nothing for as long as that lasts is taken for dead and forgotten; should
-//! it live, its next report brings it back. Does not know how a router reports: that is the router's background work.
+//! it live, its lease (`lease.rs`) has run out by then, so that it asks before it serves anybody, and its next report
+//! brings it back. Does not know how a router reports: that is the router's background work.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,8 @@ use pool::PoolError;
 
 use crate::herd::Herd;
 
-/// At most so long a change waits for other routers.
-const WAIT_MAX: Duration = Duration::from_secs(2);
-/// Reports come every second: whoever has been silent for longer is not waited for.
-const SILENT_SECONDS_MAX: u32 = 5;
+/// At most so long a change waits for other routers; longer than any lease.
+pub const WAIT_MAX: Duration = Duration::from_secs(2);
 /// How often to look, at first; then ever less often.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(2);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(20);
@@ -79,10 +78,7 @@ impl Told {
     }
 }
 
-/// The other routers that live and use an older epoch.
+/// The other routers that use an older epoch. One that has been silent for long may still live, and hold a lease.
 fn behind(herd: &Herd, epoch: &str) -> String {
-    format!(
-        "SELECT FROM herd.router r WHERE r.id <> {} AND r.epoch < {epoch} AND r.seen > clock_timestamp() - interval '{SILENT_SECONDS_MAX} s'",
-        herd.router as i64
-    )
+    format!("SELECT FROM herd.router r WHERE r.id <> {} AND r.epoch < {epoch}", herd.router as i64)
 }

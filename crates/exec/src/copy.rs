@@ -15,8 +15,9 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
+use crate::guard::Guard;
 use crate::request::{Bound, Request};
-use crate::route::{Forwarded, forward};
+use crate::route::{Forwarded, forward, forward_guarded};
 use crate::sink::{Sink, SinkKind};
 use crate::work::Work;
 
@@ -37,27 +38,31 @@ impl<C: Client> Work<'_, C> {
                 )
                 .hint("Use STDIN and STDOUT, or psql's \\copy."));
             }
-            return self.copy_on(self.home(), sql, copy.is_from).await;
+            return self.copy_on(self.home(), sql, copy.is_from, true).await;
         }
         match (relation, query) {
             (Some(r), _) if copy.is_from => self.copy_from(copy, r).await,
             (Some(r), _) => match &r.placement {
                 Placement::Distributed(_) => self.copy_table_to(copy, &r).await,
-                _ => self.copy_on(self.home(), sql, false).await,
+                _ => self.copy_on(self.home(), sql, false, false).await,
             },
             (None, Some(query)) => self.copy_query_to(copy, sql, query).await,
-            (None, None) => self.copy_on(self.home(), sql, copy.is_from).await,
+            (None, None) => self.copy_on(self.home(), sql, copy.is_from, true).await,
         }
     }
 
     /// The statement as it is on one node.
-    async fn copy_on(&mut self, node: i32, sql: &str, writes: bool) -> Result<Forwarded> {
+    async fn copy_on(&mut self, node: i32, sql: &str, writes: bool, local: bool) -> Result<Forwarded> {
+        let guard = local.then(|| Guard::of(self.epoch.snapshot.kinds, writes));
         let mut p = self.lane(node).await?;
         p.wrote |= writes;
-        p.lane.put_query(sql);
+        p.lane.put_query(&guard.as_ref().map_or_else(|| sql.to_string(), |g| g.behind(sql)));
         let result = async {
             p.lane.conn.flush().await?;
-            forward(&mut p.lane, self.client, false, None).await
+            match guard {
+                Some(_) => forward_guarded(&mut p.lane, self.client, false).await,
+                None => forward(&mut p.lane, self.client, false, None).await,
+            }
         }
         .await;
         self.put_back(p).await;
@@ -260,7 +265,10 @@ impl<C: Client> Work<'_, C> {
     async fn copy_query_to(&mut self, copy: &ast::CopyStmt, sql: &str, query: Compiled) -> Result<Forwarded> {
         let request = Request::simple(&query.text);
         match self.place(&query, &request).await? {
-            crate::Placed::One(node, _) => self.copy_on(node, sql, query.plan.writes).await,
+            crate::Placed::One(node, _) => {
+                let local = self.guard(&query, node).is_some();
+                self.copy_on(node, sql, query.plan.writes, local).await
+            }
             crate::Placed::Several(_) => {
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
                 let described = self.described(&query, &[]).await?;

@@ -13,6 +13,7 @@ use txn::Identity;
 use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::lease::Lease;
 use crate::row_lane::RowLanes;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
@@ -34,6 +35,8 @@ pub struct Herd {
     pub rows: RowLanes,
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
+    /// How long `epoch` may be taken for the newest.
+    pub lease: Lease,
     pub router: u64,
     transactions: AtomicU64,
     refreshing: Mutex<()>,
@@ -47,6 +50,7 @@ impl Herd {
             pools,
             config,
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
+            lease: Lease::default(),
             router,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(()),

@@ -28,7 +28,9 @@ impl<C: Client> Work<'_, C> {
         let bound = parameters(request, &described);
         let home = self.home();
         let others: BTreeSet<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
-        match (&w.everywhere, &w.by_rows) {
+        // A node that has just come is not among them: seen before the commit.
+        self.need_transaction();
+        let tag = match (&w.everywhere, &w.by_rows) {
             (Ok(sql), _) => {
                 let texts: Vec<(NodeId, String)> =
                     std::iter::once(home).chain(others).map(|n| (n, sql.clone())).collect();
@@ -54,7 +56,9 @@ impl<C: Client> Work<'_, C> {
             }
             (Err(_), Some(by_rows)) => self.by_rows(request, w, by_rows, &bound, &described, others).await,
             (Err(refusal), None) => Err(refusal.clone().into()),
-        }
+        }?;
+        self.same_kinds().await?;
+        Ok(tag)
     }
 
     /// Values that could differ from node to node are computed once, on home; the others get the finished rows.

@@ -1,6 +1,7 @@
 //! Runs a statement on one node: rows are forwarded as they come, in runs, without being looked at.
 
-use pool::StatementKey;
+use bytes::BytesMut;
+use pool::{StatementKey, StatementName};
 use txn::{Lane, Participant};
 use wire::frame::{self, HEADER_LEN};
 use wire::{ErrorFields, backend, put};
@@ -8,6 +9,7 @@ use wire::{ErrorFields, backend, put};
 use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
+use crate::guard::{self, Guard};
 use crate::request::{Literals, Request};
 use crate::rows;
 use crate::share::Way;
@@ -22,6 +24,8 @@ pub struct Forwarded {
     pub tag: String,
     pub empty: bool,
     pub suspended: bool,
+    /// The look behind a read has found that kinds of tables have changed.
+    pub moved: bool,
 }
 
 impl<C: Client> Work<'_, C> {
@@ -46,9 +50,13 @@ impl<C: Client> Work<'_, C> {
             Literals::Own => None,
         };
         let spliced = |shard| compiled.spliced(request.sql, template, shard);
+        let guard = self.guard(compiled, node);
         match request.bound {
             None => {
-                let text = shard.and_then(spliced);
+                let text = match &guard {
+                    Some(guard) => Some(guard.behind(request.sql)),
+                    None => shard.and_then(spliced),
+                };
                 p.lane.put_query(text.as_deref().unwrap_or(request.sql));
             }
             Some(bound) => {
@@ -67,6 +75,8 @@ impl<C: Client> Work<'_, C> {
                         &types,
                     )
                 };
+                // In front, so that it is there whatever becomes of the statement.
+                let look = guard.as_ref().map(|g| prepare_guard(&mut p.lane, g));
                 let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
                 let name = match p.lane.conn.statements.get(&key) {
                     Some(name) => name,
@@ -77,6 +87,7 @@ impl<C: Client> Work<'_, C> {
                 };
                 put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail);
                 put::execute(p.lane.conn.out(), "", 0);
+                put_guard(p.lane.conn.out(), look);
                 put::sync(p.lane.conn.out());
                 p.lane.conn.sent_sync();
             }
@@ -124,7 +135,22 @@ impl<C: Client> Work<'_, C> {
             backend::row_description(self.client.out(), &fields);
             return forward(&mut p.lane, self.client, false, None).await;
         }
+        if self.guard(compiled, p.lane.node).is_some() {
+            return forward_guarded(&mut p.lane, self.client, request.is_simple()).await;
+        }
         forward(&mut p.lane, self.client, request.is_simple(), foreign.then_some(compiled)).await
+    }
+}
+
+/// The guard's name on the node; it is prepared now if it is not yet.
+fn prepare_guard(lane: &mut Lane, guard: &Guard) -> StatementName {
+    rows::prepared(lane, StatementKey::of(&guard.sql, &[]), &guard.sql, &[])
+}
+
+fn put_guard(out: &mut BytesMut, look: Option<StatementName>) {
+    if let Some(name) = look {
+        put::bind_tail(out, "", &name, &pool::NO_PARAMETERS);
+        put::execute(out, "", 0);
     }
 }
 
@@ -154,9 +180,26 @@ pub async fn forward<C: Client>(
     described: bool,
     fix: Option<&Compiled>,
 ) -> Result<Forwarded> {
+    forward_replies(lane, client, described, fix, false).await
+}
+
+/// As [`forward`], for a statement with a [`Guard`] behind it.
+pub async fn forward_guarded<C: Client>(lane: &mut Lane, client: &mut C, described: bool) -> Result<Forwarded> {
+    forward_replies(lane, client, described, None, true).await
+}
+
+async fn forward_replies<C: Client>(
+    lane: &mut Lane,
+    client: &mut C,
+    described: bool,
+    fix: Option<&Compiled>,
+    guarded: bool,
+) -> Result<Forwarded> {
     lane.settle_before().await?;
     let mut done = Forwarded::default();
     let mut error: Option<ErrorFields> = None;
+    // The statement itself is complete: what comes is the guard's.
+    let (mut look, mut looked, mut rolled_back) = (false, false, false);
     loop {
         // A run of rows is copied to the client in one piece.
         let rbuf = lane.conn.rbuf();
@@ -169,7 +212,7 @@ pub async fn forward<C: Client>(
         }
         if at > 0 {
             let run = rbuf.split_to(at);
-            if error.is_none() {
+            if error.is_none() && !look {
                 client.out().extend_from_slice(&run);
                 client.relieve().await?;
             }
@@ -185,6 +228,23 @@ pub async fn forward<C: Client>(
         };
         match frame.tag() {
             b'Z' => break,
+            b'C' if look => {
+                done.moved = backend::parse_command_complete(frame.body())? != "SELECT 0";
+                looked = true;
+            }
+            b'E' if look && !looked && error.is_none() => {
+                let fields = ErrorFields::parse(frame.body())?;
+                rolled_back = fields.code() == guard::RAISED;
+                error = Some(fields);
+            }
+            b'T' if look => {}
+            b'C' | b'I' if guarded => {
+                look = true;
+                match frame.tag() {
+                    b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
+                    _ => done.empty = true,
+                }
+            }
             b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
             b'I' => done.empty = true,
             b's' => done.suspended = true,
@@ -216,6 +276,7 @@ pub async fn forward<C: Client>(
         }
     }
     match error {
+        Some(_) if rolled_back => Err(guard::moved()),
         Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
         None => Ok(done),
     }

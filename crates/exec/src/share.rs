@@ -59,7 +59,9 @@ impl<C: Client> Work<'_, C> {
         if let Some(alone) = lane.alone() {
             return Ok(Way::Alone(alone));
         }
-        let statement = match compiled.shared(request, shard, self.settings.fingerprint(), self.epoch.snapshot.epoch) {
+        let guard = self.guard(compiled, node).map(|g| g.sql);
+        let (settings, epoch) = (self.settings.fingerprint(), self.epoch.snapshot.epoch);
+        let statement = match compiled.shared(request, shard, settings, epoch, guard) {
             Some(s) if !s.is_apart() => s,
             _ => return Ok(Way::Apart),
         };
@@ -152,6 +154,7 @@ impl Compiled {
         shard: Option<i32>,
         settings: u64,
         epoch: i64,
+        guard: Option<String>,
     ) -> Option<Arc<SharedStatement>> {
         let place = (shard.unwrap_or(-1), settings, request.is_simple());
         if let Some(known) = self.shared.lock().get(&place) {
@@ -168,7 +171,7 @@ impl Compiled {
             }
         };
         let key = StatementKey::of(&format!("{settings:x} {epoch} {text}"), &types);
-        let statement = Arc::new(SharedStatement::new(key, text, types));
+        let statement = Arc::new(SharedStatement::new(key, text, types).guarded(guard));
         self.shared.lock().insert(place, statement.clone());
         Some(statement)
     }

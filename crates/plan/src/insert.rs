@@ -215,6 +215,7 @@ fn rows(
         rewritten: None,
         share: None,
         share_rows: None,
+        local: false,
     })
 }
 
@@ -576,6 +577,7 @@ fn through_router(
         rewritten: None,
         share: None,
         share_rows: None,
+        local: false,
     })
 }
 

@@ -29,7 +29,7 @@ pub use refuse::Refusal;
 pub use types::*;
 
 use catalog::Snapshot;
-use sql::NodeEnum;
+use sql::{NodeEnum, ast, names, walk};
 
 /// What planning may look at besides the statement.
 pub struct Context<'a> {
@@ -63,7 +63,29 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         }
         _ => Ok(Plan::home()),
     }?;
+    plan.local = plan.needs_home && names_local(&expanded, cx);
     plan.share = share::of(statement, &plan, cx);
     plan.share_rows = share_rows::of(statement, &plan, cx).map(Box::new);
     Ok(plan)
+}
+
+/// Whether a local table is named, or a function that may use some.
+fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
+    struct Find<'c>(&'c Context<'c>, bool);
+    impl<'a> walk::Visit<'a> for Find<'_> {
+        fn node(&mut self, node: &'a NodeEnum) -> bool {
+            if let NodeEnum::FuncCall(call) = node {
+                self.1 |= self.0.snapshot.functions.contains_key(names::last(&call.funcname));
+            }
+            !self.1
+        }
+        fn range_var(&mut self, rv: &'a ast::RangeVar) {
+            let (schema, name) = names::table(rv);
+            let temporary = schema.is_none() && self.0.temporary.iter().any(|t| t == name);
+            self.1 |= !temporary && self.0.snapshot.resolve(schema, name, self.0.search_path).is_some();
+        }
+    }
+    let mut find = Find(cx, false);
+    walk::below(statement, &mut find);
+    find.1
 }

@@ -159,6 +159,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
         rewritten: None,
         share: None,
         share_rows: None,
+        local: false,
     })
 }
 

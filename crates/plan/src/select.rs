@@ -41,6 +41,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
         rewritten: None,
         share: None,
         share_rows: None,
+        local: false,
     })
 }
 

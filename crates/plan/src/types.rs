@@ -57,6 +57,8 @@ pub struct Plan {
     pub tables: Vec<TableKeys>,
     /// Something in it is only on home: local tables, system catalogs, sequences.
     pub needs_home: bool,
+    /// It names local tables, or calls users' own functions.
+    pub local: bool,
     /// It reads reference tables (any node will do).
     pub reads_reference: bool,
     /// It may change data (so it can't be retried, and its node takes part in the commit).
@@ -273,6 +275,7 @@ impl Plan {
         Plan {
             tables: Vec::new(),
             needs_home: true,
+            local: false,
             reads_reference: false,
             writes: true,
             splices: None,

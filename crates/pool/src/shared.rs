@@ -38,6 +38,8 @@ pub(crate) const BATCH_MAX: usize = 128;
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 /// A statement that waits for a lock would make all behind it wait: after this it fails and is run alone.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+/// Bind's tail for a statement without parameters: no formats, no values, results as text.
+pub const NO_PARAMETERS: [u8; 6] = [0; 6];
 /// Nobody waits longer than this for somebody else's statement.
 pub(crate) const STUCK: Duration = Duration::from_millis(30);
 /// A statement that made others wait goes alone for so long.
@@ -57,13 +59,19 @@ pub struct SharedStatement {
     pub text: String,
     /// Parameter types, 0 where PostgreSQL infers them.
     pub types: Vec<u32>,
+    /// What is run behind the batch a write is in, and fails if the write must not stand.
+    pub guard: Option<(StatementKey, String)>,
     /// Milliseconds since the process began until which it goes alone.
     apart_until: AtomicU64,
 }
 
 impl SharedStatement {
     pub fn new(key: StatementKey, text: String, types: Vec<u32>) -> Self {
-        SharedStatement { key, text, types, apart_until: AtomicU64::new(0) }
+        SharedStatement { key, text, types, guard: None, apart_until: AtomicU64::new(0) }
+    }
+
+    pub fn guarded(self, sql: Option<String>) -> Self {
+        SharedStatement { guard: sql.map(|sql| (StatementKey::of(&sql, &[]), sql)), ..self }
     }
 
     /// It made others wait not long ago.

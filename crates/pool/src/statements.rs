@@ -1,6 +1,6 @@
 //! Which prepared statements a connection has on its node. It does not parse, prepare or close them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Deref;
@@ -87,8 +87,8 @@ pub struct StatementCache {
     free: Vec<u32>,
     max: usize,
     names: u64,
-    /// Inserted, and its Parse not answered yet.
-    unproved: Option<StatementKey>,
+    /// Inserted, and their Parses not answered yet, in order.
+    unproved: VecDeque<StatementKey>,
 }
 
 struct Entry {
@@ -111,17 +111,19 @@ impl StatementCache {
             free: Vec::new(),
             max: max.clamp(1, NONE as usize - 1),
             names: 0,
-            unproved: None,
+            unproved: VecDeque::new(),
         }
     }
 
-    /// The node has answered: ParseComplete, or an error, which may be that of the Parse. Whoever sends several Parses at
-    /// once takes care of them himself.
+    /// The node has answered: ParseComplete, or an error, after which no Parse on its way is looked at.
     pub fn answered(&mut self, parsed: bool) {
-        if let Some(key) = self.unproved.take()
-            && !parsed
-        {
-            self.remove(&key);
+        match parsed {
+            true => drop(self.unproved.pop_front()),
+            false => {
+                while let Some(key) = self.unproved.pop_front() {
+                    self.remove(&key);
+                }
+            }
         }
     }
 
@@ -160,7 +162,7 @@ impl StatementCache {
             }
         };
         self.slots.insert(key, at);
-        self.unproved = Some(key);
+        self.unproved.push_back(key);
         self.link_newest(at);
         (name, evicted)
     }
@@ -178,7 +180,7 @@ impl StatementCache {
         self.slots.clear();
         self.entries.clear();
         self.free.clear();
-        self.unproved = None;
+        self.unproved.clear();
         (self.newest, self.oldest) = (NONE, NONE);
     }
 

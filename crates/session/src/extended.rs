@@ -63,6 +63,7 @@ impl Session {
         if name.is_empty() {
             self.statements.remove("");
         }
+        self.newest_epoch().await?;
         let prepared = self.prepare(sql, types).await?;
         self.statements.insert(name.to_string(), Arc::new(prepared));
         backend::parse_complete(self.out());
@@ -292,7 +293,7 @@ impl Session {
         let Some(mut portal) = self.portals.remove(name) else {
             return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
         };
-        self.take_epoch();
+        self.newest_epoch().await?;
         let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
         // A transaction statement has closed all portals, this one too, unless rows are still to come.
         if result.is_ok()

@@ -87,7 +87,17 @@ impl Session {
         self.io.out()
     }
 
-    /// The newest catalog, unless the transaction has one of its own.
+    /// A statement begins: with the newest catalog there is.
+    pub async fn newest_epoch(&mut self) -> Result<()> {
+        if !self.router.herd.lease.holds() {
+            let herd = self.router.herd.clone();
+            herd.lease.check(&herd).await?;
+        }
+        self.take_epoch();
+        Ok(())
+    }
+
+    /// The newest catalog this router has, unless the transaction has one of its own.
     pub fn take_epoch(&mut self) {
         if !self.own_schema {
             let newest = self.router.herd.epoch.load();

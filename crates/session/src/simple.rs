@@ -72,7 +72,7 @@ impl Session {
     }
 
     async fn one_statement(&mut self, sql: &str) -> Result<Forwarded> {
-        self.take_epoch();
+        self.newest_epoch().await?;
         let mut template = std::mem::take(&mut self.template);
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
         let result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
@@ -216,7 +216,7 @@ impl Session {
             self.transaction.failed = true;
             // With a savepoint there is a way back.
             if self.transaction.depth() == 0 && self.transaction.participants.len() > 1 {
-                exec::Client::settled(&mut self.io).await;
+                self.transaction.doubtful |= !exec::Client::settled(&mut self.io).await;
                 self.transaction.give_up().await;
             }
         } else {

@@ -93,6 +93,7 @@ impl Session {
                 let again = Arc::new(self.compile(&statement, sql, None)?);
                 self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await
             }
+            Ok(f) if f.moved => self.still_right(sql).await.map(|()| f),
             other => other,
         };
         let strategy = match compiled.plan.multi_strategy() {
@@ -117,6 +118,17 @@ impl Session {
         }
         let two_phase = self.own.is_on("herd.two_phase");
         self.work().share_rows(compiled, request, two_phase).await
+    }
+
+    /// Kinds of tables have changed while this ran on home: whether it would run there today.
+    async fn still_right(&mut self, sql: &str) -> Result<()> {
+        self.catalog_moved().await;
+        self.take_epoch();
+        let Some(statement) = sql::parse(sql, self.standard_conforming_strings())?.pop() else { return Ok(()) };
+        match self.compile(&statement, sql, None) {
+            Ok(again) if again.plan.local && again.plan.tables.is_empty() => Ok(()),
+            _ => Err(exec::moved()),
+        }
     }
 
     /// Whether home's catalog is newer than ours; if so it is loaded.
@@ -316,6 +328,19 @@ impl Session {
         let result = self.work().copy(c, sql, relation, query).await;
         self.router.metrics.statement(Strategy::Copy, started.elapsed());
         match result {
+            Ok(f) if f.moved => {
+                self.catalog_moved().await;
+                self.take_epoch();
+                let (snapshot, path) = (&self.epoch.snapshot, &self.search_path);
+                let named = c.relation.as_ref().and_then(|rv| {
+                    let (schema, name) = sql::names::table(rv);
+                    snapshot.resolve(schema, name, path)
+                });
+                match named {
+                    Some(r) if r.distribution().is_none() && !r.is_reference() => Ok(f),
+                    _ => Err(exec::moved()),
+                }
+            }
             Ok(f) => Ok(f),
             Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
         }
@@ -372,7 +397,7 @@ fn writes(sql: &str) -> bool {
 
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
-    matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
+    matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000" | exec::MOVED)
         && !matches!(e, ExecError::Client(_))
 }
 

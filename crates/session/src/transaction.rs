@@ -111,7 +111,7 @@ impl Session {
         let number = self.router.herd.next_transaction();
         let mut tag = String::new();
         let failed = self.transaction.failed;
-        self.io.settled().await;
+        self.transaction.doubtful |= !self.io.settled().await;
         let done = self.transaction.commit(&identity, number, two_phase, &mut tag).await;
         let committed = done.is_ok() && !failed;
         self.ended(committed).await;
@@ -131,7 +131,7 @@ impl Session {
 
     pub async fn rollback(&mut self) {
         use exec::Client;
-        self.io.settled().await;
+        self.transaction.doubtful |= !self.io.settled().await;
         self.transaction.rollback().await;
         self.ended(false).await;
     }

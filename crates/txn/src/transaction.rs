@@ -39,6 +39,8 @@ pub struct Transaction {
     /// The node that decides where it has a say.
     pub home: Option<NodeId>,
     pub kept: Option<Lane>,
+    /// A cancel may still be on its way to the connections: nobody else gets them when the transaction ends.
+    pub doubtful: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
 }
@@ -191,8 +193,11 @@ impl Transaction {
             }
             if self.keep == Some(p.lane.node) && !p.lane.conn.is_broken() && p.lane.conn.status() == b'I' {
                 self.kept = Some(p.lane);
+            } else if self.doubtful {
+                p.lane.conn.mark_broken();
             }
         }
+        self.doubtful = false;
         self.history.clear();
         self.active = false;
         self.explicit = false;

@@ -22,11 +22,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
         return Err(CatalogError::NotHome);
     }
 
-    let Some(mut row) = cells(q, "SELECT h.id, e.epoch FROM herd.herd h, herd.epoch e").await?.next() else {
+    let Some(mut row) = cells(q, "SELECT h.id, e.epoch, e.kinds FROM herd.herd h, herd.epoch e").await?.next() else {
         return Err(CatalogError::Corrupt("herd.herd or herd.epoch has no row".into()));
     };
     snapshot.herd_id = row.text();
     snapshot.epoch = row.number()?;
+    snapshot.kinds = row.number()?;
 
     for row in rows(q, "SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id").await? {
         let mut row = crate::cells::Cells::of(row);

@@ -95,3 +95,17 @@ CREATE OR REPLACE VIEW herd.shards AS
 COMMENT ON VIEW herd.shards IS 'the shards of each distributed table, and the node each is on';
 
 GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.nodes, herd.tables, herd.shards TO PUBLIC;
+
+-- kinds is raised by whatever makes a table distributed, reference or local, or changes where reference tables are. A
+-- statement that relies on tables being local looks at it in its own transaction. Made once: its locks would stop others.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.epoch'::regclass AND attname = 'kinds') THEN
+        ALTER TABLE herd.epoch ADD COLUMN kinds bigint NOT NULL DEFAULT 1;
+        CREATE FUNCTION herd.kinds_changed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS
+            'BEGIN UPDATE herd.epoch SET kinds = kinds + 1; RETURN NULL; END';
+        CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.relation
+            FOR EACH STATEMENT EXECUTE FUNCTION herd.kinds_changed();
+        CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.node
+            FOR EACH STATEMENT EXECUTE FUNCTION herd.kinds_changed();
+    END IF;
+END $herd$;

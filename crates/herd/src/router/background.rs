@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pool::Conn;
+use pool::{Conn, PoolError};
 use session::Router;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -15,7 +15,10 @@ use super::registry;
 const RECOVERY_EVERY: Duration = Duration::from_secs(2);
 /// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(4);
-const RECONNECT_EVERY: Duration = Duration::from_secs(1);
+/// How often to look whether home is back; with the time a probe takes less than a lease.
+const RECONNECT_EVERY: Duration = Duration::from_millis(200);
+/// Home may take so long to answer a report.
+const REPORT_MAX: Duration = Duration::from_secs(3);
 /// How often it is looked whether clients whose statements run are still there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -39,6 +42,10 @@ async fn listen(router: Arc<Router>, address: SocketAddr) {
         if let Err(e) = listen_once(&router, address).await {
             tracing::warn!(error = %e, "no word of catalog changes: home can't be reached");
         }
+        // Statements need not wait to find out that it is still so.
+        while let Ok(false) = router.herd.lease.probe(&router.herd).await {
+            tokio::time::sleep(RECONNECT_EVERY).await;
+        }
         tokio::time::sleep(RECONNECT_EVERY).await;
     }
 }
@@ -52,7 +59,11 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
     ear.simple(&format!("LISTEN {}", catalog::schema::EPOCH_CHANNEL)).await?;
     registry::register(&mut desk, router, address).await?;
     loop {
-        registry::report(&mut desk, router, address).await?;
+        let late = PoolError::Timeout { node: herd.config.home.to_string(), doing: "telling which catalog is in use" };
+        match tokio::time::timeout(REPORT_MAX, registry::report(&mut desk, router, address)).await {
+            Ok(reported) => reported?,
+            Err(_) => return Err(late.into()),
+        }
         tokio::select! {
             heard = ear.fill() => {
                 heard?;

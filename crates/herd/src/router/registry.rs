@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use catalog::quote_literal;
+use exec::lease::Moment;
 use pool::{Conn, PoolError};
 use session::Router;
 
-/// How often to report without a reason.
-pub const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How often to report without a reason: often enough that a lease never runs out by itself.
+pub const REPORT_EVERY: Duration = Duration::from_millis(400);
 /// Rows of routers that died are swept when another starts.
 const SWEEP_AFTER: &str = "1 min";
 
@@ -37,11 +38,12 @@ pub async fn register(conn: &mut Conn, router: &Router, address: SocketAddr) -> 
     Ok(())
 }
 
-/// Says which epoch is in use, having loaded the newest.
+/// Says which epoch is in use, having loaded the newest, and renews the lease on it.
 pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<(), exec::ExecError> {
     let herd = &router.herd;
     loop {
         let used = herd.epoch.load().snapshot.epoch;
+        let sent = Moment::now();
         let sql = format!(
             "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {} RETURNING id) \
              SELECT e.epoch, (SELECT count(*) FROM me) FROM herd.epoch e",
@@ -55,7 +57,11 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
         }
         match cell(0) {
             Some(newest) if newest > used => herd.refresh(Some(newest)).await?,
-            _ => return Ok(()),
+            Some(_) => {
+                herd.lease.renew(sent);
+                return Ok(());
+            }
+            None => return Err(exec::ExecError::internal("home has no epoch")),
         }
     }
 }

@@ -8,7 +8,7 @@ use wire::frame::{self, HEADER_LEN};
 use wire::{ErrorFields, backend, put};
 
 use super::lane::SharedLane;
-use super::{Job, LOCK_TIMEOUT, LaneKind, Outcome, Reply, STUCK};
+use super::{Job, LOCK_TIMEOUT, LaneKind, NO_PARAMETERS, Outcome, Reply, STUCK};
 use crate::conn::Progress;
 use crate::error::PoolError;
 use crate::pooled::PooledConn;
@@ -144,6 +144,11 @@ impl Batch {
             let s = &job.statement;
             batch.prepared(conn, s.key, &s.text, &s.types, &job.bind);
         }
+        let mut guards: Vec<&(StatementKey, String)> = jobs.iter().filter_map(|j| j.statement.guard.as_ref()).collect();
+        guards.dedup();
+        for (key, sql) in guards {
+            batch.prepared(conn, *key, sql, &[], &NO_PARAMETERS);
+        }
         put::sync(conn.out());
         conn.sent_sync();
         batch
@@ -222,6 +227,8 @@ impl Batch {
                     self.parsing.pop_front();
                 }
                 b'C' if self.own => self.own = false,
+                // A guard's.
+                b'C' if lane.kind == LaneKind::Write && self.done.len() == jobs.len() => {}
                 b'C' | b'I' if !failed => {
                     let tag = match frame.tag() {
                         b'C' => backend::parse_command_complete(frame.body())?.to_string(),
@@ -266,6 +273,3 @@ impl Batch {
         }
     }
 }
-
-/// Bind's tail for a statement without parameters: no formats, no values, results as text.
-const NO_PARAMETERS: [u8; 6] = [0; 6];

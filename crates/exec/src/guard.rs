@@ -1,0 +1,69 @@
+//! The fence for statements that run whole on home because their tables are local: were those still local when it ran?
+//!
+//! Such a statement may wait for a table's lock while the table is being distributed, and would then meet home's shards
+//! alone. So a look at `herd.epoch.kinds` travels behind it, in the same round trip and the same transaction: what changes
+//! kinds changes that number, and the look has a snapshot younger than the statement's locks. Who writes fails and is rolled
+//! back; who reads is told, and judges whether that concerns his tables. It does not know how a statement is sent.
+//!
+//! Not seen under REPEATABLE READ and SERIALIZABLE, whose snapshots stay as old as the transaction.
+
+use crate::compiled::Compiled;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+/// What fails where kinds have changed.
+pub const MOVED: &str = "40001";
+
+/// What a look behind a write fails with.
+pub const RAISED: &str = "22012";
+
+/// The look behind a statement.
+pub struct Guard {
+    pub sql: String,
+}
+
+impl Guard {
+    /// For a statement planned when home's number was `kinds`. It has no rows unless that has changed.
+    pub fn of(kinds: i64, writes: bool) -> Self {
+        // Qualified: the client's search_path may hold operators of its own.
+        let changed = format!("kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+        let sql = match writes {
+            // The division is done only where it has changed.
+            true => format!(
+                "SELECT FROM herd.epoch WHERE CASE WHEN {changed} \
+                 THEN (1 OPERATOR(pg_catalog./) (kinds OPERATOR(pg_catalog.-) kinds)) IS NULL ELSE false END"
+            ),
+            false => format!("SELECT FROM herd.epoch WHERE {changed}"),
+        };
+        Guard { sql }
+    }
+
+    /// Behind the statement's own text.
+    pub fn behind(&self, sql: &str) -> String {
+        // The text may end in a comment.
+        format!("{sql}\n;{}", self.sql)
+    }
+}
+
+impl<C: crate::Client> Work<'_, C> {
+    /// The guard a statement on `node` needs.
+    pub fn guard(&self, compiled: &Compiled, node: i32) -> Option<Guard> {
+        let plan = &compiled.plan;
+        (plan.local && plan.tables.is_empty() && node == self.home())
+            .then(|| Guard::of(self.epoch.snapshot.kinds, plan.writes))
+    }
+
+    /// Inside a transaction: an error if kinds of tables, or the nodes, have changed since the snapshot.
+    pub async fn same_kinds(&mut self) -> Result<()> {
+        match self.ask_home(&Guard::of(self.epoch.snapshot.kinds, true).sql).await {
+            Err(e) if e.code() == RAISED => Err(moved()),
+            other => other.map(drop),
+        }
+    }
+}
+
+/// What a statement gets that met a table of another kind than it was planned for.
+pub fn moved() -> ExecError {
+    ExecError::sql(MOVED, "tables were distributed, or made local or reference tables, while the statement ran")
+        .hint("Try the transaction again.")
+}
