@@ -13,6 +13,7 @@ use txn::Identity;
 use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::gates::Gates;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
@@ -33,6 +34,8 @@ pub struct Herd {
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
     pub router: u64,
+    /// Readers of `herd.snapshot` take their turns here.
+    pub gates: Gates,
     transactions: AtomicU64,
     refreshing: Mutex<()>,
 }
@@ -45,6 +48,7 @@ impl Herd {
             config,
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
             router,
+            gates: Gates::default(),
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(()),
         }
