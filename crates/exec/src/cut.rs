@@ -125,6 +125,7 @@ impl<C: Client> Work<'_, C> {
         let limit = Limit::of(manner);
         let until = tokio::time::Instant::from_std(limit.until);
         let herd = self.herd;
+        self.client.waits();
         let _turn = tokio::select! {
             biased;
             () = self.client.cancelled() => return Err(cancelled()),
