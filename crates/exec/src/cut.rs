@@ -12,15 +12,12 @@ use txn::{Gid, Lane, Manner, Participant, SHOWN, gate};
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::gates::{self, Held};
+use crate::gates::{self, Grant, SNAPSHOTS};
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
 /// How long a reader tries, if its own time limits are not shorter.
 const TRY: Duration = Duration::from_secs(10);
-/// How long nodes may take for their snapshots while all writers over several nodes wait.
-const SNAPSHOTS: Duration = Duration::from_secs(2);
-
 /// When to give up, and what the client is told then.
 struct Limit {
     until: Instant,
@@ -124,13 +121,7 @@ impl<C: Client> Work<'_, C> {
         }
         let limit = Limit::of(manner);
         let until = tokio::time::Instant::from_std(limit.until);
-        let herd = self.herd;
         self.client.waits();
-        let _turn = tokio::select! {
-            biased;
-            () = self.client.cancelled() => return Err(cancelled()),
-            turn = tokio::time::timeout_at(until, herd.gates.turn()) => turn.map_err(|_| limit.error())?,
-        };
         let was_pinned = self.pinned.is_some();
         let mut nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         nodes.sort_unstable();
@@ -149,25 +140,26 @@ impl<C: Client> Work<'_, C> {
             }
         }
         loop {
-            let held = tokio::select! {
+            let grant = tokio::select! {
                 biased;
                 () = self.client.cancelled() => Err(cancelled()),
-                held = gates::hold(herd, limit.until) => held,
+                grant = gates::enter(self.herd) => match grant {
+                    Ok(Ok(grant)) => Ok(grant),
+                    Ok(Err(fields)) => Err(ExecError::Sql(Box::new(fields))),
+                    Err(_) => Err(ExecError::internal("a snapshot over all nodes failed")),
+                },
+                () = tokio::time::sleep_until(until) => Err(limit.error()),
             };
-            let held = match held {
-                Ok(Some(held)) => held,
-                Ok(None) => {
-                    self.unused(lanes, was_pinned);
-                    return Err(limit.error());
-                }
+            let grant = match grant {
+                Ok(grant) => grant,
                 Err(e) => {
                     self.unused(lanes, was_pinned);
                     return Err(e);
                 }
             };
-            match self.snapshots(&mut lanes, held).await {
+            match self.snapshots(&mut lanes, grant).await {
                 Ok(true) => break,
-                Ok(false) => gates::recover(herd).await,
+                Ok(false) => gates::recover(self.herd).await,
                 Err(e) => {
                     lanes.iter_mut().for_each(|l| l.conn.mark_broken());
                     return Err(e);
@@ -184,7 +176,7 @@ impl<C: Client> Work<'_, C> {
 
     /// With all gates held: begins on each lane and takes its snapshot. False: something stands prepared that nobody
     /// finishes, and nothing has begun.
-    async fn snapshots(&mut self, lanes: &mut [Lane], held: Held) -> Result<bool> {
+    async fn snapshots(&mut self, lanes: &mut [Lane], grant: Grant) -> Result<bool> {
         let herd = &self.epoch.snapshot.herd_id;
         let opening = self.transaction.opening();
         let list = gate::list(herd);
@@ -212,8 +204,7 @@ impl<C: Client> Work<'_, C> {
                 return Err(ExecError::sql("40001", "a node did not give its snapshot in time").hint("Try again."));
             }
         };
-        if let Err(e) = held.release().await {
-            tracing::debug!(error = %e, "a gate was lost");
+        if !grant.done().await {
             return Err(ExecError::sql("40001", "a connection was lost while a snapshot over all nodes was taken")
                 .hint("Try again."));
         }
