@@ -24,6 +24,9 @@ pub trait Client: Send {
         self.out().extend_from_slice(&report.raw);
     }
 
+    /// The statement waits in the router from now on: [`cancelled`](Self::cancelled) will be looked at.
+    fn waits(&mut self) {}
+
     /// Waits until the client cancels the statement.
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send {
         std::future::pending()

@@ -200,6 +200,9 @@ impl<C: Client> Work<'_, C> {
         nodes: &std::collections::BTreeSet<i32>,
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        if nodes.len() > 1 {
+            self.whole_read().await?;
+        }
         let query = crate::render::with_now(query, &self.now);
         let mut lanes = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
@@ -280,6 +283,8 @@ impl<C: Client> Work<'_, C> {
                     )
                     .hint("Use text or CSV."));
                 }
+                // Now, while waiting can be cancelled.
+                self.whole_read().await?;
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
                 let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0 };

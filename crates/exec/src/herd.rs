@@ -13,6 +13,7 @@ use txn::Identity;
 use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::gates::Gates;
 use crate::lease::Lease;
 use crate::row_lane::RowLanes;
 
@@ -38,6 +39,8 @@ pub struct Herd {
     /// How long `epoch` may be taken for the newest.
     pub lease: Lease,
     pub router: u64,
+    /// Readers of `herd.snapshot` take their turns here.
+    pub gates: Gates,
     transactions: AtomicU64,
     refreshing: Mutex<()>,
 }
@@ -52,6 +55,7 @@ impl Herd {
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
             lease: Lease::default(),
             router,
+            gates: Gates::default(),
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(()),
         }

@@ -29,6 +29,9 @@ impl<C: Client> Work<'_, C> {
         let described = self.described(compiled, &types).await?;
         let bound = parameters(request, &described);
         if let Some(sql) = &i.colocated {
+            if nodes.len() > 1 {
+                self.whole_read().await?;
+            }
             self.describe_to_client(request, &described);
             let count = self.everywhere(nodes, sql, &bound, request).await?;
             return Ok(format!("INSERT 0 {count}"));
@@ -40,6 +43,13 @@ impl<C: Client> Work<'_, C> {
                 "INSERT … SELECT between different shards is not supported in a transaction that has already written",
             )
             .hint("Run it first in the transaction, or by itself."));
+        }
+        if self.transaction.cut {
+            return Err(ExecError::sql(
+                "0A000",
+                "with herd.snapshot, INSERT … SELECT between different shards is not supported in a REPEATABLE READ transaction",
+            )
+            .hint("Run it by itself: it reads a snapshot over all nodes then, too."));
         }
         let source = self.source(i, &bound.types).await?;
         let kind = if i.tail.is_empty() {
@@ -96,33 +106,58 @@ impl<C: Client> Work<'_, C> {
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
     }
 
-    /// Runs the source, on connections of its own, with its rows going into the sink.
+    /// Runs the source, on connections of its own, with its rows going into the sink. With `herd.snapshot` they are a
+    /// transaction of their own too.
     async fn catch(&mut self, source: &Compiled, request: &Request<'_>, sink: &mut Sink) -> Result<()> {
         sink.start().await?;
-        self.read_into(source, request, sink).await
-    }
-
-    /// Runs a read on connections of its own; its rows go to the consumer.
-    pub async fn read_into<R: Consumer>(
-        &mut self,
-        source: &Compiled,
-        request: &Request<'_>,
-        consumer: &mut R,
-    ) -> Result<()> {
         let mut reading = txn::Transaction::default();
+        reading.whole = self.transaction.whole;
         let (mut pinned, mut pin) = (None, false);
-        let mut capture = Capture::new(consumer);
         let mut reader = Work {
             herd: self.herd,
             epoch: self.epoch,
             login: self.login,
             settings: self.settings,
             transaction: &mut reading,
-            client: &mut capture,
+            client: self.client,
             pinned: &mut pinned,
             pin: &mut pin,
             own_schema: false,
             taint: false,
+            sharing: None,
+            patience: 0,
+            now: self.now.clone(),
+        };
+        if let Placed::Several(_) = reader.place(source, request).await? {
+            reader.whole_read().await?;
+        }
+        let read = reader.read_into(source, request, sink).await;
+        if reading.active {
+            self.client.settled().await;
+            reading.rollback().await;
+        }
+        read
+    }
+
+    /// Runs a read in the transaction there is; its rows go to the consumer.
+    pub async fn read_into<R: Consumer>(
+        &mut self,
+        source: &Compiled,
+        request: &Request<'_>,
+        consumer: &mut R,
+    ) -> Result<()> {
+        let mut capture = Capture::new(consumer);
+        let mut reader = Work {
+            herd: self.herd,
+            epoch: self.epoch,
+            login: self.login,
+            settings: self.settings,
+            transaction: self.transaction,
+            client: &mut capture,
+            pinned: self.pinned,
+            pin: self.pin,
+            own_schema: self.own_schema,
+            taint: self.taint,
             sharing: None,
             patience: 0,
             now: self.now.clone(),

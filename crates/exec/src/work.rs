@@ -42,6 +42,7 @@ pub struct Work<'w, C: Client> {
 impl<C: Client> Work<'_, C> {
     /// A lane to a node: the transaction's, or one for this statement alone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
+        self.whole_transaction().await?;
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);
         if let Some(at) = at {
             return Ok(self.transaction.participants.swap_remove(at));
@@ -59,7 +60,7 @@ impl<C: Client> Work<'_, C> {
         Ok(Participant::new(lane))
     }
 
-    async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
+    pub(crate) async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
         if node == self.epoch.snapshot.home
             && let Some(lane) = self.pinned.take()
         {

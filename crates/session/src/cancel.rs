@@ -223,6 +223,11 @@ impl CancelHandle {
         (state.active, state.cancelled) = (true, false);
     }
 
+    /// The statement goes on after it gave connections back, and waits in the router: a cancel can meet it there.
+    pub fn goes_on(&self) {
+        self.session.state.lock().active = true;
+    }
+
     /// The session waits for its client: if nothing is left on nodes, a cancel has nothing to meet.
     pub fn idle(&self) {
         let mut state = self.session.state.lock();

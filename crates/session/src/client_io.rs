@@ -200,6 +200,10 @@ impl Client for ClientIo {
         }
     }
 
+    fn waits(&mut self) {
+        self.handle.goes_on();
+    }
+
     async fn cancelled(&mut self) {
         self.handle.cancelled().await
     }

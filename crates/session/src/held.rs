@@ -49,6 +49,10 @@ impl Client for Held {
 impl Session {
     /// Runs a statement inside the transaction with its rows held.
     pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
+        if let exec::Placed::Several(_) = self.work().place(compiled, request).await? {
+            // Now, while waiting can be cancelled.
+            self.work().whole_read().await?;
+        }
         let now = exec::Now::of(self.now.clone());
         let mut work = Work {
             herd: &self.router.herd,

@@ -27,8 +27,9 @@ pub struct RouterSettings {
 }
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 9] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 10] = [
     ("herd.two_phase", &[], "on"),
+    ("herd.snapshot", &[], "off"),
     ("herd.coalesce", &[], "on"),
     ("herd.multiplex", &[], "on"),
     ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
@@ -85,8 +86,9 @@ impl RouterSettings {
 }
 
 impl Session {
-    /// What of this session may travel with other clients' statements.
+    /// What of this session may travel with other clients' statements, and what its transactions must see.
     pub fn refresh_sharing(&mut self) {
+        self.transaction.whole = self.own.is_on("herd.snapshot");
         self.sharing.reads = self.own.is_on("herd.multiplex");
         self.sharing.writes = self.own.is_on("herd.coalesce");
     }
@@ -146,6 +148,15 @@ impl Session {
         }
         if !self.transaction.active {
             return self.on_home(sql).await;
+        }
+        if self.transaction.whole && self.transaction.is_fresh() {
+            // No node takes part before it is known whether all must; home says whether it is right.
+            self.transaction.note_setting(sql);
+            if let Err(e) = self.work().manner().await {
+                self.transaction.forget_last_setting();
+                return Err(e);
+            }
+            return Ok(Forwarded { tag: "SET".into(), ..Default::default() });
         }
         // Whoever joins later hears of it too.
         if self.transaction.participants.is_empty() {

@@ -19,7 +19,9 @@ impl Session {
                     // Inside a batch: the implicit transaction becomes the client's.
                     self.transaction.explicit = true;
                     if !t.options.is_empty() {
-                        self.transaction.everywhere(&set_transaction(sql)).await?;
+                        let options = set_transaction(sql);
+                        self.transaction.everywhere(&options).await?;
+                        self.transaction.note_setting(&options);
                     }
                 } else {
                     self.transaction.begin(sql.trim().trim_end_matches(';'), true);

@@ -2,11 +2,13 @@
 //!
 //! The decider is the first participant that wrote. Every other writer runs PREPARE TRANSACTION; then the decider
 //! commits a transaction that holds the row `herd.decision(gid)`: that commit is the decision. What happens when
-//! something dies in between is the work of `recover.rs`.
+//! something dies in between is the work of `recover.rs`. From before the first PREPARE to after the last COMMIT PREPARED
+//! the decider's connection holds its node's gate (`gate.rs`); nobody waits for its release.
 
 use pool::PoolError;
 
 use crate::failpoint;
+use crate::gate::{self, Entered};
 use crate::gid::{Gid, Identity};
 use crate::transaction::Transaction;
 
@@ -47,7 +49,8 @@ impl Transaction {
         if result.is_err() {
             // Whoever still can, rolls back; prepared ones wait for recovery where the outcome is unknown.
             for p in &mut self.participants {
-                if !p.lane.conn.is_broken() && p.lane.run("ROLLBACK").await.is_err() {
+                let over = p.lane.conn.outstanding() == 0 && p.lane.conn.status() == b'I';
+                if !over && !p.lane.conn.is_broken() && p.lane.run("ROLLBACK").await.is_err() {
                     p.lane.conn.mark_broken();
                 }
             }
@@ -117,11 +120,21 @@ impl Transaction {
             number,
         };
         failpoint::reached("two_phase.begin").await;
-        self.announce(&gid).await?;
+        let entered = Entered::before(&mut self.participants[0].lane, &identity.herd);
+        let result = self.decide(&gid).await;
+        if let Some(lane) = self.leave_gate(entered, result.is_ok()).await {
+            tokio::spawn(lane);
+        }
+        result
+    }
+
+    /// The two phases of a decider that enters the gate with its announcement.
+    async fn decide(&mut self, gid: &Gid) -> Result<(), CommitError> {
+        self.announce(gid).await?;
         failpoint::reached("two_phase.announced").await;
-        if let Err(e) = self.prepare(&gid).await {
+        if let Err(e) = self.prepare(gid).await {
             let _ = self.participants[0].lane.run("ROLLBACK").await;
-            self.end_prepared(&gid, "ROLLBACK").await;
+            self.end_prepared(gid, "ROLLBACK").await;
             return Err(match &e {
                 PoolError::Server(f)
                     if f.code() == "55000" && f.message().contains("prepared transactions are disabled") =>
@@ -141,26 +154,57 @@ impl Transaction {
             // Recovery will find out; the other connections hold nothing any more.
             Err(e) if may_have_committed(&e) => return Err(CommitError::Unknown(e)),
             other => {
-                self.end_prepared(&gid, "ROLLBACK").await;
+                self.end_prepared(gid, "ROLLBACK").await;
                 return Err(CommitError::RolledBack(other.err().unwrap_or_else(aborted)));
             }
         }
         failpoint::reached("two_phase.decided").await;
         // What fails now is finished by recovery; the client's transaction is committed.
-        self.end_prepared(&gid, "COMMIT").await;
+        self.end_prepared(gid, "COMMIT").await;
         failpoint::reached("two_phase.finished").await;
         Ok(())
+    }
+
+    /// Leaves the gate. Where nobody needs the decider's connection at once it is given to a future of its own, and goes
+    /// back to its pool when the node has answered: the client does not wait for that.
+    async fn leave_gate(&mut self, entered: Entered, committed: bool) -> Option<impl Future<Output = ()> + use<>> {
+        let node = self.participants[0].lane.node;
+        let lane = &mut self.participants[0].lane;
+        if lane.conn.is_broken() {
+            return None;
+        }
+        if !committed || self.keep == Some(node) {
+            // An announcement that failed has left a transaction behind.
+            if lane.conn.status() != b'I' && lane.run("ROLLBACK").await.is_err() {
+                lane.conn.mark_broken();
+                return None;
+            }
+            let notices = lane.notices.len();
+            entered.send_leave(lane).await;
+            entered.close(lane).await;
+            // That it was not held, maybe, is nobody's business.
+            lane.notices.truncate(notices);
+            return None;
+        }
+        entered.send_leave(lane).await;
+        let mut decider = self.participants.swap_remove(0).lane;
+        if self.home == Some(node) {
+            self.reports.extend_from_slice(&std::mem::take(&mut decider.notices));
+        }
+        Some(async move { entered.close(&mut decider).await })
     }
 
     /// The decider's transaction takes the lock and writes its decision, both seen only if and when it commits.
     ///
     /// The lock is there before anyone is prepared, or recovery could take a live transaction for a dead one. Deferred
-    /// constraints are checked now, so that the decider's own commit can hardly fail.
+    /// constraints are checked now, so that the decider's own commit can hardly fail. The gate comes last: nothing else of
+    /// this message waits while it is held.
     async fn announce(&mut self, gid: &Gid) -> Result<(), CommitError> {
         let sql = format!(
-            "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}); INSERT INTO herd.decision (gid) VALUES ('{}')",
+            "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}); INSERT INTO herd.decision (gid) VALUES ('{}'); {}",
             gid.lock_key(),
-            gid.decision()
+            gid.decision(),
+            gate::enter(&gid.herd)
         );
         self.participants[0].lane.run(&sql).await.map_err(CommitError::RolledBack)?;
         Ok(())

@@ -30,11 +30,7 @@ impl Gid {
 
     /// The advisory lock that the decider's transaction holds while it may still commit.
     pub fn lock_key(&self) -> i64 {
-        let mut h: u64 = 0xcbf2_9ce4_8422_2325;
-        for b in self.decision().bytes() {
-            h = (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
-        }
-        h as i64
+        hash(&self.decision())
     }
 
     /// Reads a participant's gid of the given herd; anything else is not ours.
@@ -52,6 +48,12 @@ impl Gid {
         }
         Some((Gid { herd: herd.to_string(), decider, router, number }, node))
     }
+}
+
+/// FNV-1a: the key of an advisory lock by its name, the same in every router.
+pub(crate) fn hash(name: &str) -> i64 {
+    let step = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step) as i64
 }
 
 #[cfg(test)]

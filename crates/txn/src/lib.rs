@@ -4,12 +4,15 @@
 
 mod commit;
 mod failpoint;
+pub mod gate;
 mod gid;
 mod lane;
+mod manner;
 pub mod recover;
 mod transaction;
 
 pub use commit::CommitError;
 pub use gid::{Gid, Identity};
 pub use lane::Lane;
+pub use manner::{Manner, SHOWN};
 pub use transaction::{Participant, Transaction};

@@ -6,6 +6,7 @@ use catalog::NodeId;
 use pool::PoolError;
 
 use crate::lane::Lane;
+use crate::manner::Manner;
 
 pub struct Participant {
     pub lane: Lane,
@@ -41,6 +42,12 @@ pub struct Transaction {
     pub kept: Option<Lane>,
     /// A cancel may still be on its way to the connections: nobody else gets them when the transaction ends.
     pub doubtful: bool,
+    /// `herd.snapshot`: what reads several nodes, or repeatably, sees a cut (see `gate.rs`).
+    pub whole: bool,
+    /// The nodes' snapshots are one cut.
+    pub cut: bool,
+    /// How transactions with the settings of this mark run, as asked last.
+    pub manner: Option<(u64, Manner)>,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
 }
@@ -59,6 +66,12 @@ impl Transaction {
         self.active = true;
         self.explicit = explicit;
         self.failed = false;
+        self.cut = false;
+    }
+
+    /// Whether a cut may yet be made: no node has taken part.
+    pub fn is_fresh(&self) -> bool {
+        self.participants.is_empty() && !self.cut
     }
 
     pub fn get(&mut self, node: NodeId) -> Option<&mut Participant> {
@@ -71,16 +84,21 @@ impl Transaction {
 
     /// A node joins: BEGIN and what has happened so far travel in front of its first statement.
     pub fn join(&mut self, mut lane: Lane) -> &mut Participant {
-        lane.put_before(&self.begin);
-        for event in &self.history {
-            match event {
-                Event::Savepoint(name) => lane.put_before(&format!("SAVEPOINT {}", catalog::quote_ident(name))),
-                Event::Setting(sql) => lane.put_before(sql),
-            }
+        for sql in self.opening() {
+            lane.put_before(&sql);
         }
         self.participants.push(Participant::new(lane));
         let last = self.participants.len() - 1;
         &mut self.participants[last]
+    }
+
+    /// BEGIN and what has happened so far: what a node that joins is told first.
+    pub fn opening(&self) -> Vec<String> {
+        let history = self.history.iter().map(|event| match event {
+            Event::Savepoint(name) => format!("SAVEPOINT {}", catalog::quote_ident(name)),
+            Event::Setting(sql) => sql.clone(),
+        });
+        std::iter::once(self.begin.clone()).chain(history).collect()
     }
 
     /// Tells apart what was set inside this transaction; 0: nothing.
@@ -98,6 +116,13 @@ impl Transaction {
     /// A SET inside the transaction, for nodes that join later.
     pub fn note_setting(&mut self, sql: &str) {
         self.history.push(Event::Setting(sql.to_string()));
+    }
+
+    /// A SET that proved wrong.
+    pub fn forget_last_setting(&mut self) {
+        if let Some(at) = self.history.iter().rposition(|e| matches!(e, Event::Setting(_))) {
+            self.history.remove(at);
+        }
     }
 
     /// Savepoints open now.
@@ -202,5 +227,6 @@ impl Transaction {
         self.active = false;
         self.explicit = false;
         self.failed = false;
+        self.cut = false;
     }
 }

@@ -1,0 +1,279 @@
+//! `herd.snapshot`: one cut through all nodes for a read over several of them, or for a transaction that reads repeatably.
+//!
+//! All nodes join at once: while the gates are held (`gates.rs`), each is told what stands prepared, BEGIN, and a statement
+//! that takes the snapshot, in one message. What the statement is about is not known here. Reads over several nodes in a
+//! READ COMMITTED block are refused: each of its statements would need snapshots of its own on connections that are in
+//! the midst of a transaction.
+
+use std::time::{Duration, Instant};
+
+use catalog::NodeId;
+use txn::{Gid, Lane, Manner, Participant, SHOWN, gate};
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::gates::{self, Grant, SNAPSHOTS};
+use crate::rows::{self, Reply};
+use crate::work::Work;
+
+/// How long a reader tries, if its own time limits are not shorter.
+const TRY: Duration = Duration::from_secs(10);
+/// When to give up, and what the client is told then.
+struct Limit {
+    until: Instant,
+    code: &'static str,
+    message: &'static str,
+}
+
+impl Limit {
+    fn of(manner: &Manner) -> Self {
+        let ours = (
+            TRY,
+            "40001",
+            "no snapshot over all nodes could be taken: commits over several nodes were at work all the time",
+        );
+        let lock = manner.lock_timeout.map(|t| (t, "55P03", "canceling statement due to lock timeout"));
+        let statement = manner.statement_timeout.map(|t| (t, "57014", "canceling statement due to statement timeout"));
+        let (time, code, message) =
+            [lock, statement].into_iter().flatten().fold(ours, |a, b| if b.0 < a.0 { b } else { a });
+        Limit { until: Instant::now() + time, code, message }
+    }
+
+    fn error(&self) -> ExecError {
+        let e = ExecError::sql(self.code, self.message);
+        match self.code {
+            "40001" => e.hint("Try again. herd.locks shows who waits, herd.transactions what stands prepared."),
+            _ => e,
+        }
+    }
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Before a read over several nodes: with `herd.snapshot`, what it sees is one cut.
+    pub async fn whole_read(&mut self) -> Result<()> {
+        if !self.transaction.whole || self.transaction.cut || self.epoch.snapshot.nodes.len() < 2 {
+            return Ok(());
+        }
+        if !self.transaction.is_fresh() {
+            return Err(refuse_late());
+        }
+        if self.transaction.active && self.transaction.explicit {
+            let manner = self.manner().await?;
+            return match manner.repeatable {
+                true => self.make_cut(&manner).await,
+                false => Err(refuse_late()),
+            };
+        }
+        self.transaction.begin("BEGIN", false);
+        let manner = self.manner().await?;
+        if !manner.repeatable {
+            self.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ", false);
+        }
+        self.make_cut(&manner).await
+    }
+
+    /// Before a node joins the transaction: with `herd.snapshot`, one that reads repeatably begins with a cut.
+    pub async fn whole_transaction(&mut self) -> Result<()> {
+        let t = &self.transaction;
+        if !t.active || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
+            return Ok(());
+        }
+        let manner = self.manner().await?;
+        match manner.repeatable {
+            true => self.make_cut(&manner).await,
+            false => Ok(()),
+        }
+    }
+
+    /// How the transaction will run, asked once for the same settings: home is told its beginning, says, and rolls back.
+    pub async fn manner(&mut self) -> Result<Manner> {
+        let opening = self.transaction.opening();
+        let mark = opening.iter().fold(self.settings.fingerprint(), |mark, sql| {
+            sql.bytes().fold(mark ^ 0x9e37_79b9_7f4a_7c15, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        });
+        if let Some((known, manner)) = self.transaction.manner
+            && known == mark
+        {
+            return Ok(manner);
+        }
+        let home = self.home();
+        let was_pinned = self.pinned.is_some();
+        let mut lane = self.fresh(home).await?;
+        lane.want(self.settings);
+        let asked = ask_manner(&mut lane, &opening).await;
+        if asked.is_err() && lane.conn.outstanding() > 0 {
+            lane.conn.mark_broken();
+        }
+        self.unused(vec![lane], was_pinned);
+        let manner = asked?;
+        self.transaction.manner = Some((mark, manner));
+        Ok(manner)
+    }
+
+    /// All nodes join, with snapshots that are one cut.
+    async fn make_cut(&mut self, manner: &Manner) -> Result<()> {
+        if manner.deferrable {
+            return Err(ExecError::sql(
+                "0A000",
+                "SERIALIZABLE READ ONLY DEFERRABLE is not supported with herd.snapshot",
+            )
+            .hint("Leave DEFERRABLE out, or SET herd.snapshot = off."));
+        }
+        let limit = Limit::of(manner);
+        let until = tokio::time::Instant::from_std(limit.until);
+        self.client.waits();
+        let was_pinned = self.pinned.is_some();
+        let mut nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        nodes.sort_unstable();
+        let mut lanes = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match self.fresh(node).await {
+                Ok(mut lane) => {
+                    lane.conn.patience = self.patience;
+                    lane.want(self.settings);
+                    lanes.push(lane);
+                }
+                Err(e) => {
+                    self.unused(lanes, was_pinned);
+                    return Err(e);
+                }
+            }
+        }
+        loop {
+            let grant = tokio::select! {
+                biased;
+                () = self.client.cancelled() => Err(cancelled()),
+                grant = gates::enter(self.herd) => match grant {
+                    Ok(Ok(grant)) => Ok(grant),
+                    Ok(Err(fields)) => Err(ExecError::Sql(Box::new(fields))),
+                    Err(_) => Err(ExecError::internal("a snapshot over all nodes failed")),
+                },
+                () = tokio::time::sleep_until(until) => Err(limit.error()),
+            };
+            let grant = match grant {
+                Ok(grant) => grant,
+                Err(e) => {
+                    self.unused(lanes, was_pinned);
+                    return Err(e);
+                }
+            };
+            match self.snapshots(&mut lanes, grant).await {
+                Ok(true) => break,
+                Ok(false) => gates::recover(self.herd).await,
+                Err(e) => {
+                    lanes.iter_mut().for_each(|l| l.conn.mark_broken());
+                    return Err(e);
+                }
+            }
+        }
+        for lane in lanes {
+            self.client.started(lane.conn.cancel_key());
+            self.transaction.participants.push(Participant::new(lane));
+        }
+        self.transaction.cut = true;
+        Ok(())
+    }
+
+    /// With all gates held: begins on each lane and takes its snapshot. False: something stands prepared that nobody
+    /// finishes, and nothing has begun.
+    async fn snapshots(&mut self, lanes: &mut [Lane], grant: Grant) -> Result<bool> {
+        let herd = &self.epoch.snapshot.herd_id;
+        let opening = self.transaction.opening();
+        let list = gate::list(herd);
+        let taken = async {
+            for lane in lanes.iter_mut() {
+                lane.put_query(&list);
+                opening.iter().for_each(|sql| lane.put_query(sql));
+                lane.put_query("SELECT 1");
+                lane.conn.flush().await?;
+            }
+            let mut left = false;
+            for lane in lanes.iter_mut() {
+                for gid in values(lane).await? {
+                    left |= Gid::parse(&gid, herd).is_some_and(|(_, node)| node == lane.node);
+                }
+                for _ in 0..=opening.len() {
+                    lane.finish().await?;
+                }
+            }
+            Ok::<_, ExecError>(left)
+        };
+        let left = match tokio::time::timeout(SNAPSHOTS, taken).await {
+            Ok(left) => left?,
+            Err(_) => {
+                return Err(ExecError::sql("40001", "a node did not give its snapshot in time").hint("Try again."));
+            }
+        };
+        if !grant.done().await {
+            return Err(ExecError::sql("40001", "a connection was lost while a snapshot over all nodes was taken")
+                .hint("Try again."));
+        }
+        if left {
+            for lane in lanes.iter_mut() {
+                lane.run("ROLLBACK").await?;
+            }
+        }
+        Ok(!left)
+    }
+
+    /// Lanes nothing has begun on.
+    fn unused(&mut self, lanes: Vec<Lane>, was_pinned: bool) {
+        let home = self.home();
+        for lane in lanes {
+            if was_pinned && lane.node == home && !lane.conn.is_broken() {
+                *self.pinned = Some(lane);
+            }
+        }
+    }
+}
+
+async fn ask_manner(lane: &mut Lane, opening: &[String]) -> Result<Manner> {
+    opening.iter().for_each(|sql| lane.put_query(sql));
+    SHOWN.iter().for_each(|name| lane.put_query(&format!("SHOW {name}")));
+    lane.put_query("ROLLBACK");
+    lane.conn.flush().await?;
+    let mut failure = None;
+    for _ in opening {
+        if let Err(e) = lane.finish().await {
+            failure.get_or_insert(ExecError::from(e));
+        }
+    }
+    let mut shown = Vec::new();
+    for _ in SHOWN {
+        match values(lane).await {
+            Ok(values) => shown.extend(values),
+            Err(e) => {
+                failure.get_or_insert(e);
+            }
+        }
+    }
+    lane.finish().await?;
+    failure.map_or(Ok(Manner::read(&shown)), Err)
+}
+
+/// The first column of a query that was sent.
+async fn values(lane: &mut Lane) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    loop {
+        match rows::next(lane).await? {
+            Reply::Row(frame) => {
+                let row = wire::backend::parse_data_row(frame.body())?;
+                found.extend(row.first().copied().flatten().map(|v| String::from_utf8_lossy(v).into_owned()));
+            }
+            Reply::Done => return Ok(found),
+            _ => {}
+        }
+    }
+}
+
+fn cancelled() -> ExecError {
+    ExecError::sql("57014", "canceling statement due to user request")
+}
+
+fn refuse_late() -> ExecError {
+    ExecError::sql(
+        "0A000",
+        "with herd.snapshot, a read over several nodes is not supported inside a READ COMMITTED transaction",
+    )
+    .hint("BEGIN ISOLATION LEVEL REPEATABLE READ, or read outside the transaction, or SET herd.snapshot = off.")
+}
