@@ -10,6 +10,7 @@ use sql::NodeEnum;
 use sql::ast::{self, Node};
 use wire::{backend, put};
 
+use crate::bulk::BulkCopy;
 use crate::capture::Consumer;
 use crate::client::Client;
 use crate::compiled::Compiled;
@@ -28,7 +29,14 @@ impl<C: Client> Work<'_, C> {
         sql: &str,
         relation: Option<Arc<Relation>>,
         query: Option<Compiled>,
+        bulk: BulkCopy,
     ) -> Result<Forwarded> {
+        if bulk.is_any() && (copy.is_program || !copy.filename.is_empty() || relation.is_none()) {
+            return Err(ExecError::sql(
+                "0A000",
+                "COPY with ROWS_PER_TRANSACTION or REPLACE is only supported FROM STDIN, into a table that is not temporary",
+            ));
+        }
         if copy.is_program || !copy.filename.is_empty() {
             if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.tables.is_empty()) {
                 return Err(ExecError::sql(
@@ -40,7 +48,7 @@ impl<C: Client> Work<'_, C> {
             return self.copy_on(self.home(), sql, copy.is_from).await;
         }
         match (relation, query) {
-            (Some(r), _) if copy.is_from => self.copy_from(copy, r).await,
+            (Some(r), _) if copy.is_from => self.copy_from(copy, r, bulk).await,
             (Some(r), _) => match &r.placement {
                 Placement::Distributed(_) => self.copy_table_to(copy, &r).await,
                 _ => self.copy_on(self.home(), sql, false).await,
@@ -64,7 +72,12 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
-    async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>) -> Result<Forwarded> {
+    async fn copy_from(
+        &mut self,
+        copy: &ast::CopyStmt,
+        relation: Arc<Relation>,
+        bulk: BulkCopy,
+    ) -> Result<Forwarded> {
         let mut options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         // The router speaks nothing else with its clients, see `set client_encoding`.
         options.check_encoding("UTF8").map_err(format_error)?;
@@ -82,33 +95,62 @@ impl<C: Client> Work<'_, C> {
                 })
                 .collect::<Result<Vec<_>>>()?,
         };
-        self.need_transaction();
-        let mut sink = Sink::open(self, relation.clone(), columns.clone(), SinkKind::Copy, &[]).await?;
+        let clause = match bulk.replace || self.bulk.upsert {
+            true => plan::upsert::on_conflict(&relation)?,
+            false => None,
+        };
+        if clause.is_some() {
+            crate::copy_upsert::can_upsert(copy, &options)?;
+        }
+        let commits = match bulk.rows_per_transaction {
+            Some(0) => false,
+            asked => {
+                let triggers = relation.statement_triggers.then_some("into a table with statement triggers");
+                self.commits_batches(&relation, asked.map(|_| "ROWS_PER_TRANSACTION"), triggers)
+            }
+        };
+        if !commits {
+            self.need_transaction();
+        }
+        let mut batching = self.bulk.batching(commits, clause.is_some());
+        if let (Some(b), Some(rows @ 1..)) = (&mut batching, bulk.rows_per_transaction) {
+            b.batch_rows = rows;
+            b.in_flight_rows = b.in_flight_rows.max(rows.saturating_mul(2 * self.epoch.snapshot.nodes.len() as u64));
+        }
+        let upsert = clause.is_some();
+        let kind = match clause {
+            Some(tail) => SinkKind::Insert { head: String::new(), tail, returning: false },
+            None => SinkKind::Copy,
+        };
+        let mut sink = Sink::open(self, relation.clone(), columns.clone(), kind, &[], batching).await?;
+        sink.numbered = true;
         options.csv_end_marker = sink.has_server_before(18);
         let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
         if let (Format::Binary, Some(name)) = (options.format, unknown) {
-            sink.abort(self).await;
-            return Err(ExecError::sql(
+            let e = ExecError::sql(
                 "0A000",
                 format!("binary COPY without values for column \"{name}\", which takes them from a sequence, is not supported"),
             )
-            .hint("Use text or CSV, or give the values."));
+            .hint("Use text or CSV, or give the values.");
+            return Err(sink.abort(self, e).await);
         }
         let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
-        if let Err(e) = sink.start_copy(&text).await {
-            sink.abort(self).await;
-            return Err(e);
+        if upsert {
+            sink.start_held();
+        } else if let Err(e) = sink.start_copy(&text).await {
+            return Err(sink.abort(self, e).await);
         }
         let format = i8::from(options.format == Format::Binary);
         backend::copy_response(self.client.out(), b'G', format, columns.len());
         self.client.flush().await?;
         let names = sink.column_names();
-        let result = match self.pump(&options, &mut sink, &columns).await {
+        let pumped = match upsert {
+            true => self.pump_values(&options, &mut sink, &columns).await,
+            false => self.pump(&options, &mut sink, &columns).await,
+        };
+        let result = match pumped {
             Ok(()) => sink.finish(self).await.map(|(count, _)| count),
-            Err(e) => {
-                sink.abort(self).await;
-                Err(e)
-            }
+            Err(e) => Err(sink.abort(self, e).await),
         };
         match result {
             Ok(count) => Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() }),
@@ -158,7 +200,7 @@ impl<C: Client> Work<'_, C> {
         splitter.finish(&mut |r, k| records.add(r, k))?;
         deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await?;
         if options.format == Format::Binary {
-            sink.send_all(&(-1i16).to_be_bytes()).await?;
+            sink.trailer(&copy_format::BINARY_TRAILER).await?;
         }
         Ok(())
     }
@@ -323,7 +365,8 @@ async fn deliver(
             let names: Vec<&str> = filled.iter().map(String::as_str).collect();
             copy_format::append_header_fields(options, preamble, &names, &mut header);
         }
-        sink.send_all(&header).await?;
+        let trailer = if options.format == Format::Binary { &copy_format::BINARY_TRAILER[..] } else { &[] };
+        sink.preamble(&header, trailer).await?;
         *preamble_sent = true;
     }
     let binary = options.format == Format::Binary;
@@ -385,13 +428,19 @@ fn binary_integer(type_oid: u32, text: &str) -> Option<Vec<u8>> {
 /// A row that is too short misses the columns at its end as the client sees it, not those the router has added there.
 fn about_given_columns(error: ExecError, names: &[String], given: usize) -> ExecError {
     let missing = |name: &String| format!("missing data for column \"{}\"", unquoted(name));
-    let ExecError::Sql(mut fields) = error else { return error };
+    let mut fields = match &error {
+        ExecError::Sql(_) | ExecError::Partial(_) => error.to_fields(),
+        _ => return error,
+    };
     let added = names.len() - given;
     let at = names.iter().position(|name| fields.message() == missing(name));
     if let Some(name) = at.and_then(|at| names.get(at.checked_sub(added)?)) {
         fields.set(b'M', missing(name));
     }
-    ExecError::Sql(fields)
+    match error {
+        ExecError::Partial(_) => ExecError::Partial(Box::new(fields)),
+        _ => ExecError::Sql(Box::new(fields)),
+    }
 }
 
 fn out_of_range(column: &catalog::Column, text: &str) -> ExecError {
@@ -432,7 +481,7 @@ impl Consumer for Encoder {
     }
 }
 
-fn format_error(e: copy_format::CopyError) -> ExecError {
+pub(crate) fn format_error(e: copy_format::CopyError) -> ExecError {
     let error = ExecError::sql(e.sqlstate(), e.to_string());
     match e.hint() {
         Some(hint) => error.hint(hint),

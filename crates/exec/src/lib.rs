@@ -5,12 +5,14 @@
 mod admin;
 mod arrays;
 mod barrier;
+mod bulk;
 mod capture;
 mod client;
 mod combine;
 mod compiled;
 mod copy;
 pub mod copy_format;
+mod copy_upsert;
 mod ddl;
 mod describe;
 mod distribute;
@@ -39,6 +41,7 @@ mod stream;
 mod work;
 
 pub use admin::{AdminCall, AdminDone, recognise};
+pub use bulk::{Bulk, BulkCopy};
 pub use client::Client;
 pub use compiled::{Compiled, Epoch};
 pub use copy::bind_tail;

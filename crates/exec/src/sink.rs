@@ -11,6 +11,7 @@ use pool::{Login, NodeTarget, Pools, Progress};
 use txn::Participant;
 use wire::{ErrorFields, backend, put};
 
+use crate::bulk::{self, Batching, Held, HeldSql, Stream, Tally};
 use crate::client::{Client, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
@@ -54,6 +55,17 @@ pub struct Sink {
     home: NodeId,
     sequences: Vec<Sequence>,
     source: (Pools, NodeTarget, Login),
+    batching: Option<Batching>,
+    bulk: Batches,
+    /// Rows given are numbered as the client's data is.
+    pub numbered: bool,
+}
+
+/// How rows travel that are cut into batches.
+enum Batches {
+    None,
+    Stream(Stream),
+    Held(Held),
 }
 
 struct Sequence {
@@ -70,6 +82,7 @@ impl Sink {
         mut columns: Vec<usize>,
         kind: SinkKind,
         result_formats: &[i16],
+        batching: Option<Batching>,
     ) -> Result<Sink> {
         let given = columns.len();
         let mut sequences = Vec::new();
@@ -124,6 +137,9 @@ impl Sink {
             home,
             sequences,
             source,
+            batching,
+            bulk: Batches::None,
+            numbered: false,
         };
         for node in nodes {
             let mut p = work.lane(node).await?;
@@ -169,6 +185,10 @@ impl Sink {
 
     /// Starts COPY FROM STDIN on every lane.
     pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
+        if let Some(batching) = &self.batching {
+            self.bulk = Batches::Stream(Stream::begin(batching, sql.to_string(), &mut self.lanes).await?);
+            return Ok(());
+        }
         for p in &mut self.lanes {
             self.copying += 1;
             p.lane.put_query(sql);
@@ -188,7 +208,35 @@ impl Sink {
         Ok(())
     }
 
+    /// Begins batches that are kept until their nodes have taken them.
+    pub fn start_held(&mut self) {
+        let Some(batching) = self.batching else { return };
+        let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+        let (head, tail, returning) = match &self.kind {
+            SinkKind::Insert { head, tail, returning } => {
+                ((!head.is_empty() && self.given == self.columns.len()).then_some(head.as_str()), tail.as_str(), *returning)
+            }
+            SinkKind::Copy => (None, "", false),
+        };
+        let key = self.relation.unique.iter().find(|u| batching.upsert && u.primary).map(|u| &u.columns[..]);
+        // COPY would not look at policies.
+        let by_copy = batching.upsert && !returning && !self.relation.row_security;
+        let copy = by_copy.then(|| format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", ")));
+        let insert = bulk::insert_sql(&self.relation, &self.columns, head, key.unwrap_or_default(), tail);
+        let only = match self.relation.is_reference() {
+            true => self.lanes.iter().position(|p| p.lane.node == self.home),
+            false => None,
+        };
+        let (sql, width) = (HeldSql { copy, insert }, self.columns.len());
+        self.bulk =
+            Batches::Held(Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats));
+    }
+
     pub async fn start(&mut self) -> Result<()> {
+        if self.batching.is_some_and(|b| b.upsert || !matches!(self.kind, SinkKind::Copy)) {
+            self.start_held();
+            return Ok(());
+        }
         if matches!(self.kind, SinkKind::Copy) {
             let table = catalog::qualified(&self.relation.schema, &self.relation.name);
             self.start_copy(&format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", "))).await?;
@@ -267,6 +315,12 @@ impl Sink {
 
     /// Adds COPY data for lanes.
     pub async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+        if let Batches::Stream(stream) = &mut self.bulk {
+            for at in lanes {
+                stream.add(&mut self.lanes, at, data).await?;
+            }
+            return Ok(());
+        }
         for p in &mut self.lanes[lanes] {
             put::copy_data(p.lane.conn.out(), data);
             if p.lane.conn.out().len() > PENDING_MAX {
@@ -276,8 +330,25 @@ impl Sink {
         Ok(())
     }
 
-    pub async fn send_all(&mut self, data: &[u8]) -> Result<()> {
+    async fn send_all(&mut self, data: &[u8]) -> Result<()> {
         self.send(0..self.lanes.len(), data).await
+    }
+
+    /// What COPY data begins and ends with on every node.
+    pub async fn preamble(&mut self, preamble: &[u8], trailer: &'static [u8]) -> Result<()> {
+        match &mut self.bulk {
+            Batches::None => self.send_all(preamble).await,
+            Batches::Stream(stream) => {
+                stream.preamble(preamble, trailer);
+                Ok(())
+            }
+            // Values travel, not the client's data.
+            Batches::Held(_) => Ok(()),
+        }
+    }
+
+    pub async fn trailer(&mut self, trailer: &[u8]) -> Result<()> {
+        if let Batches::None = self.bulk { self.send_all(trailer).await } else { Ok(()) }
     }
 
     /// A row of text values.
@@ -286,6 +357,9 @@ impl Sink {
         let all: Vec<Option<&[u8]>> = values.iter().copied().chain(filled.iter().map(|v| Some(v.as_bytes()))).collect();
         let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
         let lanes = self.lanes_for(&keys, false)?;
+        if let Batches::Held(held) = &mut self.bulk {
+            return held.add(&mut self.lanes, lanes, &all).await;
+        }
         match &self.kind {
             SinkKind::Copy => {
                 let mut line = Vec::with_capacity(64);
@@ -347,11 +421,35 @@ impl Sink {
             }
             work.put_back(p).await;
         }
-        ended?;
+        ended.map_err(|e| self.tally().tell(e, self.numbered))?;
         Ok((self.count, std::mem::take(&mut self.returned)))
     }
 
+    fn tally(&self) -> Tally {
+        match &self.bulk {
+            Batches::None => Tally::default(),
+            Batches::Stream(stream) => stream.tally(),
+            Batches::Held(held) => held.tally(),
+        }
+    }
+
     async fn end(&mut self) -> Result<()> {
+        match &mut self.bulk {
+            Batches::None => {}
+            Batches::Stream(stream) => {
+                self.count = stream.finish(&mut self.lanes).await?;
+                return Ok(());
+            }
+            Batches::Held(held) => {
+                let ended = held.finish(&mut self.lanes).await;
+                if ended.is_err() {
+                    held.abort(&mut self.lanes).await;
+                }
+                self.count = ended?;
+                self.returned = held.returned();
+                return Ok(());
+            }
+        }
         if let SinkKind::Insert { .. } = self.kind {
             for i in 0..self.lanes.len() {
                 self.insert_batch(i).await?;
@@ -374,8 +472,14 @@ impl Sink {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Gives up: every node is told, and forgets what it got.
-    pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>) {
+    /// Gives up: every node is told, and forgets what it got, but for batches that are committed: the error says so.
+    pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>, error: ExecError) -> ExecError {
+        match &mut self.bulk {
+            Batches::None => {}
+            Batches::Stream(stream) => stream.abort(&mut self.lanes).await,
+            Batches::Held(held) => held.abort(&mut self.lanes).await,
+        }
+        let error = self.tally().tell(error, self.numbered);
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 put::copy_fail(p.lane.conn.out(), "the statement was given up");
@@ -383,6 +487,7 @@ impl Sink {
             }
             work.put_back(p).await;
         }
+        error
     }
 
     /// An error a node has raised on its own while data was sent, if that is why sending failed.

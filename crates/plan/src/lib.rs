@@ -22,6 +22,7 @@ pub mod select;
 pub mod share;
 pub mod splice;
 pub mod types;
+pub mod upsert;
 pub mod views;
 
 pub use refuse::Refusal;
