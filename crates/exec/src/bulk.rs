@@ -13,6 +13,9 @@ mod options;
 mod rows;
 mod stream;
 
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use catalog::Relation;
 use wire::ErrorFields;
 
@@ -84,9 +87,8 @@ pub fn insert_sql(relation: &Relation, columns: &[usize], head: Option<&str>, ke
     let n = columns.len();
     let list = |one: &dyn Fn(usize) -> String| (0..n).map(one).collect::<Vec<_>>().join(", ");
     // Without `(20)`: a cast would cut what is too long, where the assignment says so.
-    let cast = |i: usize| {
-        format!("x.v{i}::{} AS c{i}", catalog::without_modifier(&relation.columns[columns[i]].type_name))
-    };
+    let cast =
+        |i: usize| format!("x.v{i}::{} AS c{i}", catalog::without_modifier(&relation.columns[columns[i]].type_name));
     let rows = format!(
         "SELECT {}, x.o FROM ROWS FROM ({}) WITH ORDINALITY AS x({}, o)",
         list(&cast),
@@ -149,6 +151,10 @@ impl Tally {
     }
 }
 
+pub fn cancelled() -> ExecError {
+    ExecError::sql("57014", "canceling statement due to user request")
+}
+
 impl<C: Client> Work<'_, C> {
     /// Whether this statement's batches are to commit one by one; where they can't, the client is told. `asked`: by an
     /// option of the statement itself. `why_not`: what of the statement forbids it.
@@ -169,6 +175,12 @@ impl<C: Client> Work<'_, C> {
         let what = asked.unwrap_or("herd.bulk_load");
         self.notice(&format!("{what}: a statement {why} is all or nothing"));
         false
+    }
+
+    /// Whether the client has cancelled the statement, without waiting. A cancel for a node may find it between two batches.
+    pub fn is_cancelled(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        pin!(self.client.cancelled()).poll(&mut cx).is_ready()
     }
 
     pub fn notice(&mut self, message: &str) {

@@ -72,12 +72,7 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
-    async fn copy_from(
-        &mut self,
-        copy: &ast::CopyStmt,
-        relation: Arc<Relation>,
-        bulk: BulkCopy,
-    ) -> Result<Forwarded> {
+    async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>, bulk: BulkCopy) -> Result<Forwarded> {
         let mut options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         // The router speaks nothing else with its clients, see `set client_encoding`.
         options.check_encoding("UTF8").map_err(format_error)?;
@@ -171,6 +166,7 @@ impl<C: Client> Work<'_, C> {
             let frame = self.client.copy_frame().await?;
             match frame.tag() {
                 b'd' if failure.is_some() => {}
+                b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
                 b'd' => {
                     let mut records = Records::default();
                     let pushed = splitter.push(frame.body(), &mut |r, k| records.add(r, k));

@@ -12,9 +12,8 @@ use crate::work::Work;
 
 /// What of COPY the router understands by itself; anything else would be passed over.
 pub fn can_upsert(copy: &ast::CopyStmt, options: &CopyOptions) -> Result<()> {
-    const KNOWN: [&str; 9] = [
-        "format", "delimiter", "null", "header", "quote", "escape", "force_null", "force_not_null", "encoding",
-    ];
+    const KNOWN: [&str; 9] =
+        ["format", "delimiter", "null", "header", "quote", "escape", "force_null", "force_not_null", "encoding"];
     let refuse = |what: String| {
         Err(ExecError::sql("0A000", format!("COPY with {what} is not supported where rows replace others"))
             .hint("Leave out REPLACE and set herd.upsert = off, or COPY into a table without a primary key and INSERT … ON CONFLICT from there."))
@@ -53,6 +52,7 @@ impl<C: Client> Work<'_, C> {
             let frame = self.client.copy_frame().await?;
             match frame.tag() {
                 b'd' if failure.is_some() => {}
+                b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
                 b'd' => {
                     let pushed = splitter.push(frame.body(), &mut |_, row| values.add(row));
                     // Rows before a bad one are sent: they may be in batches that commit.

@@ -126,6 +126,7 @@ impl<C: Client> Work<'_, C> {
         let mut reading = txn::Transaction::default();
         let (mut pinned, mut pin) = (None, false);
         let mut capture = Capture::new(consumer);
+        let cancelled = self.client.cancelled();
         let mut reader = Work {
             herd: self.herd,
             epoch: self.epoch,
@@ -142,8 +143,14 @@ impl<C: Client> Work<'_, C> {
             now: self.now.clone(),
             bulk: Bulk::default(),
         };
-        let read = match reader.read(source, request).await {
-            Ok(_) => capture.flush().await,
+        let read = tokio::select! {
+            biased;
+            // A cancel for the nodes that write may find them between two batches.
+            () = cancelled => Err(crate::bulk::cancelled()),
+            read = reader.read(source, request) => read.map(|_| ()),
+        };
+        let read = match read {
+            Ok(()) => capture.flush().await,
             Err(e) => Err(e),
         };
         match (read, capture.failure.take()) {

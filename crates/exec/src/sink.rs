@@ -179,6 +179,11 @@ impl Sink {
         &self.key
     }
 
+    /// Batches commit one by one.
+    pub fn commits(&self) -> bool {
+        self.batching.is_some_and(|b| b.commits)
+    }
+
     pub fn given(&self) -> usize {
         self.given
     }
@@ -213,9 +218,11 @@ impl Sink {
         let Some(batching) = self.batching else { return };
         let table = catalog::qualified(&self.relation.schema, &self.relation.name);
         let (head, tail, returning) = match &self.kind {
-            SinkKind::Insert { head, tail, returning } => {
-                ((!head.is_empty() && self.given == self.columns.len()).then_some(head.as_str()), tail.as_str(), *returning)
-            }
+            SinkKind::Insert { head, tail, returning } => (
+                (!head.is_empty() && self.given == self.columns.len()).then_some(head.as_str()),
+                tail.as_str(),
+                *returning,
+            ),
             SinkKind::Copy => (None, "", false),
         };
         let key = self.relation.unique.iter().find(|u| batching.upsert && u.primary).map(|u| &u.columns[..]);
@@ -228,8 +235,7 @@ impl Sink {
             false => None,
         };
         let (sql, width) = (HeldSql { copy, insert }, self.columns.len());
-        self.bulk =
-            Batches::Held(Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats));
+        self.bulk = Batches::Held(Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats));
     }
 
     pub async fn start(&mut self) -> Result<()> {

@@ -52,7 +52,12 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
         None => source.is_none(),
     };
     if alone {
-        return as_written(new, cx).map(Some);
+        let plan = as_written(new.clone(), cx)?;
+        // Copies of a reference table get finished rows, where PostgreSQL would compute some for each copy.
+        let computed = matches!(&plan.multi, Multi::Reference(w) if w.everywhere.is_err());
+        if !computed || lists.is_none() {
+            return Ok(Some(plan));
+        }
     }
     if let Some(lists) = &lists {
         let width = lists[0].len();
@@ -61,7 +66,12 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
             return as_written(new, cx).map(Some);
         }
         columns.truncate(width);
-        new.select_stmt = Some(Box::new(sql::build::node(values_select(lists, &columns, &relation)?)));
+        let mut lists = lists.clone();
+        for i in computed_by_nodes(&columns, &relation) {
+            columns.push(i);
+            lists.iter_mut().for_each(|l| l.push(sql::build::node(NodeEnum::SetToDefault(Box::default()))));
+        }
+        new.select_stmt = Some(Box::new(sql::build::node(values_select(&lists, &columns, &relation)?)));
     } else if insert.cols.is_empty()
         && let Some(width) = source.and_then(|s| output_width(s, cx))
     {
@@ -73,7 +83,18 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
     if plain.only_home() {
         return on_home(new, &columns, &relation, cx).map(Some);
     }
-    key_is_given(&columns, &relation)?;
+    if lists.is_none_or(|l| l.len() > 1) {
+        key_is_given(&columns, &relation)?;
+    }
+    if let Some(i) = computed_by_nodes(&columns, &relation).first() {
+        return Err(off(
+            format!(
+                "herd.upsert needs a value for column \"{}\", whose default could differ from copy to copy",
+                relation.columns[*i].name
+            ),
+            "Give the value",
+        ));
+    }
     let mut plan = match plain.multi {
         Multi::InsertSelect(_) => plain,
         _ => {
@@ -197,10 +218,8 @@ fn on_home(mut insert: ast::InsertStmt, columns: &[usize], relation: &Relation, 
         format!("s.c{i}::{} AS c{i}", catalog::without_modifier(&relation.columns[*c].type_name))
     };
     let casts: Vec<String> = columns.iter().enumerate().map(cast).collect();
-    let rows = format!(
-        "SELECT {}, pg_catalog.row_number() OVER () AS o FROM ({source}) AS s ({all})",
-        casts.join(", ")
-    );
+    let rows =
+        format!("SELECT {}, pg_catalog.row_number() OVER () AS o FROM ({source}) AS s ({all})", casts.join(", "));
     // A key with a column from a sequence is there once.
     let rows = match given {
         Some(key) => {
@@ -228,6 +247,28 @@ fn key_is_given(columns: &[usize], relation: &Relation) -> Result<()> {
             "Give the value",
         )),
     }
+}
+
+/// Columns left out whose default each copy of a reference table would compute by itself.
+fn computed_by_nodes(columns: &[usize], relation: &Relation) -> Vec<usize> {
+    let computed = |c: &Column| {
+        let expression = c.default.as_deref().filter(|_| c.sequence.is_none());
+        expression.is_some_and(|d| !matches!(sql::parse(&format!("SELECT {d}"), true), Ok(s) if is_constant(&s)))
+    };
+    let left_out = (0..relation.columns.len()).filter(|i| !columns.contains(i));
+    left_out.filter(|i| relation.is_reference() && computed(&relation.columns[*i])).collect()
+}
+
+fn is_constant(statements: &[NodeEnum]) -> bool {
+    fn constant(node: Option<&Node>) -> bool {
+        match node.and_then(|n| n.node.as_ref()) {
+            Some(NodeEnum::AConst(_)) => true,
+            Some(NodeEnum::TypeCast(t)) => constant(t.arg.as_deref()),
+            _ => false,
+        }
+    }
+    let [NodeEnum::SelectStmt(s)] = statements else { return false };
+    constant(s.target_list.first().and_then(crate::rewrite::target_value))
 }
 
 /// Rows of VALUES as a SELECT whose columns have the target's types; DEFAULT becomes what it stands for.
