@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
+use crate::progress::{self, Running};
 use crate::request::{Bound, Request};
 use crate::route::{Forwarded, forward};
 use crate::sink::{Sink, SinkKind};
@@ -119,6 +120,8 @@ impl<C: Client> Work<'_, C> {
         };
         let mut sink = Sink::open(self, relation.clone(), columns.clone(), kind, &[], batching).await?;
         sink.numbered = true;
+        let followed = self.follow("COPY FROM", "PIPE", Some(relation.clone()), copy.where_clause.is_some());
+        sink.follow(&followed.running);
         options.csv_end_marker = sink.has_server_before(18);
         let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
         if let (Format::Binary, Some(name)) = (options.format, unknown) {
@@ -140,8 +143,8 @@ impl<C: Client> Work<'_, C> {
         self.client.flush().await?;
         let names = sink.column_names();
         let pumped = match upsert {
-            true => self.pump_values(&options, &mut sink, &columns).await,
-            false => self.pump(&options, &mut sink, &columns).await,
+            true => self.pump_values(&options, &mut sink, &columns, &followed.running).await,
+            false => self.pump(&options, &mut sink, &columns, &followed.running).await,
         };
         let result = match pumped {
             Ok(()) => sink.finish(self).await.map(|(count, _)| count),
@@ -154,7 +157,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Reads the client's data to its end. After an error the rest of it is read and thrown away, as PostgreSQL does.
-    async fn pump(&mut self, options: &CopyOptions, sink: &mut Sink, columns: &[usize]) -> Result<()> {
+    async fn pump(
+        &mut self,
+        options: &CopyOptions,
+        sink: &mut Sink,
+        columns: &[usize],
+        running: &Running,
+    ) -> Result<()> {
         let width = columns.len();
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
@@ -168,6 +177,7 @@ impl<C: Client> Work<'_, C> {
                 b'd' if failure.is_some() => {}
                 b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
                 b'd' => {
+                    progress::add(&running.bytes, frame.body().len() as u64);
                     let mut records = Records::default();
                     let pushed = splitter.push(frame.body(), &mut |r, k| records.add(r, k));
                     if let Err(e) = pushed {
@@ -202,7 +212,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// COPY table TO STDOUT: every node's rows, one node after the other.
-    async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Relation) -> Result<Forwarded> {
+    async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Arc<Relation>) -> Result<Forwarded> {
         let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
             [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
             ref names => names
@@ -222,7 +232,8 @@ impl<C: Client> Work<'_, C> {
             .distribution()
             .map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>())
             .unwrap_or_default();
-        self.copy_nodes_to(copy, &query, &nodes).await
+        let followed = self.follow("COPY TO", "PIPE", Some(relation.clone()), false);
+        self.copy_nodes_to(copy, &query, &nodes, &followed.running).await
     }
 
     /// The same query on each node, its COPY data joined into one stream.
@@ -231,6 +242,7 @@ impl<C: Client> Work<'_, C> {
         copy: &ast::CopyStmt,
         query: &str,
         nodes: &std::collections::BTreeSet<i32>,
+        running: &Running,
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         let query = crate::render::with_now(query, &self.now);
@@ -248,6 +260,7 @@ impl<C: Client> Work<'_, C> {
         let mut join = BinaryJoin::new(lanes.len());
         let mut failure = None;
         'lanes: for (n, p) in lanes.iter_mut().enumerate() {
+            let rows = running.node(p.lane.node);
             loop {
                 let frame = match p.lane.next().await {
                     Ok(f) => f,
@@ -256,6 +269,12 @@ impl<C: Client> Work<'_, C> {
                         break 'lanes;
                     }
                 };
+                if frame.tag() == b'd' {
+                    // A row a message, as PostgreSQL sends them.
+                    progress::add(&running.bytes, frame.body().len() as u64);
+                    progress::add(&running.rows, 1);
+                    progress::add(&rows, 1);
+                }
                 match frame.tag() {
                     b'H' if !started => {
                         started = true;
@@ -312,7 +331,9 @@ impl<C: Client> Work<'_, C> {
                 }
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
-                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0 };
+                let followed = self.follow("COPY TO", "PIPE", None, false);
+                let running = followed.running.clone();
+                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0, running };
                 rows.encoder.header(&mut rows.out);
                 rows.cut();
                 // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
@@ -395,7 +416,7 @@ async fn deliver(
             .collect();
         let lanes = sink.lanes_for(&all, binary)?;
         if values.is_empty() {
-            sink.send(lanes, record).await?;
+            sink.record(lanes, record).await?;
         } else {
             line.clear();
             if binary {
@@ -405,7 +426,7 @@ async fn deliver(
                 let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
                 copy_format::append_fields(options, record, &filled, &mut line);
             }
-            sink.send(lanes, &line).await?;
+            sink.record(lanes, &line).await?;
         }
     }
     Ok(())
@@ -450,6 +471,7 @@ struct Encoder {
     ready: Vec<Bytes>,
     held: usize,
     count: u64,
+    running: Arc<Running>,
 }
 
 impl Encoder {
@@ -465,6 +487,8 @@ impl Consumer for Encoder {
     async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         self.encoder.row(values, &mut self.out);
         self.count += 1;
+        progress::add(&self.running.rows, 1);
+        progress::add(&self.running.bytes, self.out.len() as u64);
         self.cut();
         if self.held > crate::gather::PARTIAL_BYTES_MAX {
             return Err(ExecError::sql(

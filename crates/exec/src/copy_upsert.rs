@@ -7,6 +7,7 @@ use sql::ast;
 use crate::client::Client;
 use crate::copy_format::{CopyOptions, Format, Header, Splitter};
 use crate::error::{ExecError, Result};
+use crate::progress::{self, Running};
 use crate::sink::Sink;
 use crate::work::Work;
 
@@ -43,7 +44,13 @@ pub fn can_upsert(copy: &ast::CopyStmt, options: &CopyOptions) -> Result<()> {
 
 impl<C: Client> Work<'_, C> {
     /// As `pump`, but with each row's values taken apart.
-    pub async fn pump_values(&mut self, options: &CopyOptions, sink: &mut Sink, columns: &[usize]) -> Result<()> {
+    pub async fn pump_values(
+        &mut self,
+        options: &CopyOptions,
+        sink: &mut Sink,
+        columns: &[usize],
+        running: &Running,
+    ) -> Result<()> {
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let mut splitter = Splitter::new(options, (0..columns.len()).collect(), &names).whole();
         let mut failure: Option<ExecError> = None;
@@ -54,6 +61,7 @@ impl<C: Client> Work<'_, C> {
                 b'd' if failure.is_some() => {}
                 b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
                 b'd' => {
+                    progress::add(&running.bytes, frame.body().len() as u64);
                     let pushed = splitter.push(frame.body(), &mut |_, row| values.add(row));
                     // Rows before a bad one are sent: they may be in batches that commit.
                     let sent = values.send(sink).await;

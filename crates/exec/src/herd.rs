@@ -13,6 +13,7 @@ use txn::Identity;
 use crate::barrier;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::progress::Progress;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
@@ -33,6 +34,7 @@ pub struct Herd {
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
     pub router: u64,
+    pub progress: Progress,
     transactions: AtomicU64,
     refreshing: Mutex<()>,
 }
@@ -45,6 +47,7 @@ impl Herd {
             config,
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
             router,
+            progress: Progress::default(),
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(()),
         }

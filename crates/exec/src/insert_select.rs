@@ -64,6 +64,8 @@ impl<C: Client> Work<'_, C> {
         let batching = self.bulk.batching(commits, i.upsert);
         let mut sink =
             Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
+        let followed = self.follow("INSERT", "QUERY", Some(i.relation.clone()), false);
+        sink.follow(&followed.running);
         // The source's rows are text, whatever the client wants of RETURNING.
         let mut text = bound.clone();
         text.result_formats.clear();

@@ -3,18 +3,21 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
-use pool::{Login, NodeTarget, Pools, Progress};
+use pool::{Login, NodeTarget, Pools};
 use txn::Participant;
-use wire::{ErrorFields, backend, put};
+use wire::{backend, put};
 
 use crate::bulk::{self, Batching, Held, HeldSql, Stream, Tally};
 use crate::client::{Client, PENDING_MAX};
+use crate::copy_lane::{copy_line, end_copy, push};
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
+use crate::progress::{self, Running};
 use crate::render;
 use crate::rows::{self, Reply};
 use crate::work::Work;
@@ -59,6 +62,7 @@ pub struct Sink {
     bulk: Batches,
     /// Rows given are numbered as the client's data is.
     pub numbered: bool,
+    followed: Option<(Arc<Running>, Vec<Arc<AtomicU64>>)>,
 }
 
 /// How rows travel that are cut into batches.
@@ -140,6 +144,7 @@ impl Sink {
             batching,
             bulk: Batches::None,
             numbered: false,
+            followed: None,
         };
         for node in nodes {
             let mut p = work.lane(node).await?;
@@ -319,8 +324,28 @@ impl Sink {
         }
     }
 
-    /// Adds COPY data for lanes.
-    pub async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+    /// Counts rows for whoever follows the statement.
+    pub fn follow(&mut self, running: &Arc<Running>) {
+        let nodes = self.lanes.iter().map(|p| running.node(p.lane.node)).collect();
+        self.followed = Some((running.clone(), nodes));
+    }
+
+    fn count_row(&self, lanes: std::ops::Range<usize>) {
+        let Some((running, nodes)) = &self.followed else { return };
+        progress::add(&running.rows, 1);
+        nodes[lanes].iter().for_each(|node| progress::add(node, 1));
+        if self.commits() {
+            running.committed.store(self.tally().committed, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a record of COPY data for lanes.
+    pub async fn record(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+        self.count_row(lanes.clone());
+        self.send(lanes, data).await
+    }
+
+    async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
         if let Batches::Stream(stream) = &mut self.bulk {
             for at in lanes {
                 stream.add(&mut self.lanes, at, data).await?;
@@ -363,6 +388,7 @@ impl Sink {
         let all: Vec<Option<&[u8]>> = values.iter().copied().chain(filled.iter().map(|v| Some(v.as_bytes()))).collect();
         let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
         let lanes = self.lanes_for(&keys, false)?;
+        self.count_row(lanes.clone());
         if let Batches::Held(held) = &mut self.bulk {
             return held.add(&mut self.lanes, lanes, &all).await;
         }
@@ -508,66 +534,4 @@ impl Sink {
         }
         None
     }
-}
-
-/// Writes what waits for a node, while watching for an error it raises meanwhile.
-async fn push(p: &mut Participant) -> Result<()> {
-    loop {
-        match p.lane.conn.flush_or_fill().await? {
-            Progress::Flushed => return Ok(()),
-            Progress::Filled => {
-                if let Some(frame) = p.lane.conn.buffered_frame()?
-                    && frame.tag() == b'E'
-                {
-                    // The node has stopped reading COPY data: what waits is thrown away by it.
-                    p.lane.conn.flush().await?;
-                    return Err(rows::after_error(&mut p.lane, &frame).await);
-                }
-            }
-        }
-    }
-}
-
-/// Reads the end of a COPY; the rows it counted.
-async fn end_copy(p: &mut Participant, forgive: bool) -> Result<u64> {
-    p.lane.conn.flush().await?;
-    let mut count = 0;
-    let mut error: Option<ErrorFields> = None;
-    loop {
-        let frame = p.lane.next().await?;
-        match frame.tag() {
-            b'C' => count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
-            b'E' => error = Some(ErrorFields::parse(frame.body())?),
-            b'Z' => break,
-            _ => {}
-        }
-    }
-    match error {
-        Some(e) if !forgive => Err(ExecError::Sql(Box::new(e))),
-        _ => Ok(count),
-    }
-}
-
-/// One line of COPY's text format.
-pub fn copy_line(values: &[Option<&[u8]>], line: &mut Vec<u8>) {
-    for (i, value) in values.iter().enumerate() {
-        if i > 0 {
-            line.push(b'\t');
-        }
-        match value {
-            None => line.extend_from_slice(b"\\N"),
-            Some(v) => {
-                for b in *v {
-                    match b {
-                        b'\\' => line.extend_from_slice(b"\\\\"),
-                        b'\n' => line.extend_from_slice(b"\\n"),
-                        b'\r' => line.extend_from_slice(b"\\r"),
-                        b'\t' => line.extend_from_slice(b"\\t"),
-                        _ => line.push(*b),
-                    }
-                }
-            }
-        }
-    }
-    line.push(b'\n');
 }

@@ -11,9 +11,9 @@ use wire::{ErrorFields, backend, put};
 
 use super::rows::Rows;
 use super::{Batching, Tally};
+use crate::copy_lane::copy_line;
 use crate::error::{ExecError, Result};
 use crate::rows;
-use crate::sink::copy_line;
 
 const UNIQUE_VIOLATION: &str = "23505";
 /// Bytes of a batch, whatever its rows.
