@@ -28,7 +28,7 @@ pub trait Client: Send {
     fn waits(&mut self) {}
 
     /// Waits until the client cancels the statement.
-    fn cancelled(&mut self) -> impl Future<Output = ()> + Send {
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<Self> {
         std::future::pending()
     }
 

@@ -10,12 +10,14 @@ use sql::NodeEnum;
 use sql::ast::{self, Node};
 use wire::{backend, put};
 
+use crate::bulk::BulkCopy;
 use crate::capture::Consumer;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
 use crate::guard::Guard;
+use crate::progress::{self, Running};
 use crate::request::{Bound, Request};
 use crate::route::{Forwarded, forward, forward_guarded};
 use crate::sink::{Sink, SinkKind};
@@ -29,7 +31,14 @@ impl<C: Client> Work<'_, C> {
         sql: &str,
         relation: Option<Arc<Relation>>,
         query: Option<Compiled>,
+        bulk: BulkCopy,
     ) -> Result<Forwarded> {
+        if bulk.is_any() && (copy.is_program || !copy.filename.is_empty() || relation.is_none()) {
+            return Err(ExecError::sql(
+                "0A000",
+                "COPY with ROWS_PER_TRANSACTION or REPLACE is only supported FROM STDIN, into a table that is not temporary",
+            ));
+        }
         if copy.is_program || !copy.filename.is_empty() {
             if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.tables.is_empty()) {
                 return Err(ExecError::sql(
@@ -41,7 +50,7 @@ impl<C: Client> Work<'_, C> {
             return self.copy_on(self.home(), sql, copy.is_from, true).await;
         }
         match (relation, query) {
-            (Some(r), _) if copy.is_from => self.copy_from(copy, r).await,
+            (Some(r), _) if copy.is_from => self.copy_from(copy, r, bulk).await,
             (Some(r), _) => match &r.placement {
                 Placement::Distributed(_) => self.copy_table_to(copy, &r).await,
                 _ => self.copy_on(self.home(), sql, false, false).await,
@@ -69,7 +78,7 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
-    async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>) -> Result<Forwarded> {
+    async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>, bulk: BulkCopy) -> Result<Forwarded> {
         let mut options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         // The router speaks nothing else with its clients, see `set client_encoding`.
         options.check_encoding("UTF8").map_err(format_error)?;
@@ -87,33 +96,64 @@ impl<C: Client> Work<'_, C> {
                 })
                 .collect::<Result<Vec<_>>>()?,
         };
-        self.need_transaction();
-        let mut sink = Sink::open(self, relation.clone(), columns.clone(), SinkKind::Copy, &[]).await?;
+        let clause = match bulk.replace || self.bulk.upsert {
+            true => plan::upsert::on_conflict(&relation)?,
+            false => None,
+        };
+        if clause.is_some() {
+            crate::copy_upsert::can_upsert(copy, &options)?;
+        }
+        let commits = match bulk.rows_per_transaction {
+            Some(0) => false,
+            asked => {
+                let triggers = relation.statement_triggers.then_some("into a table with statement triggers");
+                self.commits_batches(&relation, asked.map(|_| "ROWS_PER_TRANSACTION"), triggers)
+            }
+        };
+        if !commits {
+            self.need_transaction();
+        }
+        let mut batching = self.bulk.batching(commits, clause.is_some());
+        if let (Some(b), Some(rows @ 1..)) = (&mut batching, bulk.rows_per_transaction) {
+            b.batch_rows = rows;
+            b.in_flight_rows = b.in_flight_rows.max(rows.saturating_mul(2 * self.epoch.snapshot.nodes.len() as u64));
+        }
+        let upsert = clause.is_some();
+        let kind = match clause {
+            Some(tail) => SinkKind::Insert { head: String::new(), tail, returning: false },
+            None => SinkKind::Copy,
+        };
+        let mut sink = Sink::open(self, relation.clone(), columns.clone(), kind, &[], batching).await?;
+        sink.numbered = true;
+        let followed = self.follow("COPY FROM", "PIPE", Some(relation.clone()), copy.where_clause.is_some());
+        sink.follow(&followed.running);
         options.csv_end_marker = sink.has_server_before(18);
         let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
         if let (Format::Binary, Some(name)) = (options.format, unknown) {
-            sink.abort(self).await;
-            return Err(ExecError::sql(
+            let e = ExecError::sql(
                 "0A000",
                 format!("binary COPY without values for column \"{name}\", which takes them from a sequence, is not supported"),
             )
-            .hint("Use text or CSV, or give the values."));
+            .hint("Use text or CSV, or give the values.");
+            return Err(sink.abort(self, e).await);
         }
         let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
-        if let Err(e) = sink.start_copy(&text).await {
-            sink.abort(self).await;
-            return Err(e);
+        if upsert {
+            sink.start_held();
+        } else if let Err(e) = sink.start_copy(&text).await {
+            return Err(sink.abort(self, e).await);
         }
         let format = i8::from(options.format == Format::Binary);
         backend::copy_response(self.client.out(), b'G', format, columns.len());
         self.client.flush().await?;
         let names = sink.column_names();
-        let result = match self.pump(&options, &mut sink, &columns).await {
+        let pumped = match upsert {
+            true => self.pump_values(&options, &mut sink, &columns, &followed.running).await,
+            false => self.pump(&options, &mut sink, &columns, &followed.running).await,
+        };
+        let result = match pumped {
             Ok(()) => sink.finish(self).await.map(|(count, _)| count),
-            Err(e) => {
-                sink.abort(self).await;
-                Err(e)
-            }
+            Err(e) => Err(sink.abort(self, e).await),
         };
         match result {
             Ok(count) => Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() }),
@@ -122,7 +162,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Reads the client's data to its end. After an error the rest of it is read and thrown away, as PostgreSQL does.
-    async fn pump(&mut self, options: &CopyOptions, sink: &mut Sink, columns: &[usize]) -> Result<()> {
+    async fn pump(
+        &mut self,
+        options: &CopyOptions,
+        sink: &mut Sink,
+        columns: &[usize],
+        running: &Running,
+    ) -> Result<()> {
         let width = columns.len();
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
@@ -134,7 +180,9 @@ impl<C: Client> Work<'_, C> {
             let frame = self.client.copy_frame().await?;
             match frame.tag() {
                 b'd' if failure.is_some() => {}
+                b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
                 b'd' => {
+                    progress::add(&running.bytes, frame.body().len() as u64);
                     let mut records = Records::default();
                     let pushed = splitter.push(frame.body(), &mut |r, k| records.add(r, k));
                     if let Err(e) = pushed {
@@ -163,13 +211,13 @@ impl<C: Client> Work<'_, C> {
         splitter.finish(&mut |r, k| records.add(r, k))?;
         deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await?;
         if options.format == Format::Binary {
-            sink.send_all(&(-1i16).to_be_bytes()).await?;
+            sink.trailer(&copy_format::BINARY_TRAILER).await?;
         }
         Ok(())
     }
 
     /// COPY table TO STDOUT: every node's rows, one node after the other.
-    async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Relation) -> Result<Forwarded> {
+    async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Arc<Relation>) -> Result<Forwarded> {
         let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
             [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
             ref names => names
@@ -189,7 +237,8 @@ impl<C: Client> Work<'_, C> {
             .distribution()
             .map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>())
             .unwrap_or_default();
-        self.copy_nodes_to(copy, &query, &nodes).await
+        let followed = self.follow("COPY TO", "PIPE", Some(relation.clone()), false);
+        self.copy_nodes_to(copy, &query, &nodes, &followed.running).await
     }
 
     /// The same query on each node, its COPY data joined into one stream.
@@ -198,6 +247,7 @@ impl<C: Client> Work<'_, C> {
         copy: &ast::CopyStmt,
         query: &str,
         nodes: &std::collections::BTreeSet<i32>,
+        running: &Running,
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         if nodes.len() > 1 {
@@ -218,6 +268,7 @@ impl<C: Client> Work<'_, C> {
         let mut join = BinaryJoin::new(lanes.len());
         let mut failure = None;
         'lanes: for (n, p) in lanes.iter_mut().enumerate() {
+            let rows = running.node(p.lane.node);
             loop {
                 let frame = match p.lane.next().await {
                     Ok(f) => f,
@@ -226,6 +277,12 @@ impl<C: Client> Work<'_, C> {
                         break 'lanes;
                     }
                 };
+                if frame.tag() == b'd' {
+                    // A row a message, as PostgreSQL sends them.
+                    progress::add(&running.bytes, frame.body().len() as u64);
+                    progress::add(&running.rows, 1);
+                    progress::add(&rows, 1);
+                }
                 match frame.tag() {
                     b'H' if !started => {
                         started = true;
@@ -287,7 +344,9 @@ impl<C: Client> Work<'_, C> {
                 self.whole_read().await?;
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
-                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0 };
+                let followed = self.follow("COPY TO", "PIPE", None, false);
+                let running = followed.running.clone();
+                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0, running };
                 rows.encoder.header(&mut rows.out);
                 rows.cut();
                 // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
@@ -336,7 +395,8 @@ async fn deliver(
             let names: Vec<&str> = filled.iter().map(String::as_str).collect();
             copy_format::append_header_fields(options, preamble, &names, &mut header);
         }
-        sink.send_all(&header).await?;
+        let trailer = if options.format == Format::Binary { &copy_format::BINARY_TRAILER[..] } else { &[] };
+        sink.preamble(&header, trailer).await?;
         *preamble_sent = true;
     }
     let binary = options.format == Format::Binary;
@@ -369,7 +429,7 @@ async fn deliver(
             .collect();
         let lanes = sink.lanes_for(&all, binary)?;
         if values.is_empty() {
-            sink.send(lanes, record).await?;
+            sink.record(lanes, record).await?;
         } else {
             line.clear();
             if binary {
@@ -379,7 +439,7 @@ async fn deliver(
                 let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
                 copy_format::append_fields(options, record, &filled, &mut line);
             }
-            sink.send(lanes, &line).await?;
+            sink.record(lanes, &line).await?;
         }
     }
     Ok(())
@@ -398,13 +458,19 @@ fn binary_integer(type_oid: u32, text: &str) -> Option<Vec<u8>> {
 /// A row that is too short misses the columns at its end as the client sees it, not those the router has added there.
 fn about_given_columns(error: ExecError, names: &[String], given: usize) -> ExecError {
     let missing = |name: &String| format!("missing data for column \"{}\"", unquoted(name));
-    let ExecError::Sql(mut fields) = error else { return error };
+    let mut fields = match &error {
+        ExecError::Sql(_) | ExecError::Partial(_) => error.to_fields(),
+        _ => return error,
+    };
     let added = names.len() - given;
     let at = names.iter().position(|name| fields.message() == missing(name));
     if let Some(name) = at.and_then(|at| names.get(at.checked_sub(added)?)) {
         fields.set(b'M', missing(name));
     }
-    ExecError::Sql(fields)
+    match error {
+        ExecError::Partial(_) => ExecError::Partial(Box::new(fields)),
+        _ => ExecError::Sql(Box::new(fields)),
+    }
 }
 
 fn out_of_range(column: &catalog::Column, text: &str) -> ExecError {
@@ -418,6 +484,7 @@ struct Encoder {
     ready: Vec<Bytes>,
     held: usize,
     count: u64,
+    running: Arc<Running>,
 }
 
 impl Encoder {
@@ -433,6 +500,8 @@ impl Consumer for Encoder {
     async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         self.encoder.row(values, &mut self.out);
         self.count += 1;
+        progress::add(&self.running.rows, 1);
+        progress::add(&self.running.bytes, self.out.len() as u64);
         self.cut();
         if self.held > crate::gather::PARTIAL_BYTES_MAX {
             return Err(ExecError::sql(
@@ -445,7 +514,7 @@ impl Consumer for Encoder {
     }
 }
 
-fn format_error(e: copy_format::CopyError) -> ExecError {
+pub(crate) fn format_error(e: copy_format::CopyError) -> ExecError {
     let error = ExecError::sql(e.sqlstate(), e.to_string());
     match e.hint() {
         Some(hint) => error.hint(hint),

@@ -13,10 +13,10 @@ use wire::{ErrorFields, backend, put};
 
 use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
 use crate::client::Client;
+use crate::copy_lane::copy_line;
 use crate::error::{ExecError, Result};
 use crate::herd::{ADMIN_STARTUP, catalog_error, refused};
 use crate::route::Forwarded;
-use crate::sink::copy_line;
 use crate::work::Work;
 
 /// Rows fetched at a time from the table that is moved.

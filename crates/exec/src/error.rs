@@ -9,6 +9,9 @@ pub enum ExecError {
     /// An error the client gets as it is.
     #[error("{}", .0.message())]
     Sql(Box<ErrorFields>),
+    /// The same, of a statement some of whose rows are committed: it must not be tried again.
+    #[error("{}", .0.message())]
+    Partial(Box<ErrorFields>),
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error(transparent)]
@@ -40,7 +43,7 @@ impl ExecError {
 
     pub fn to_fields(&self) -> ErrorFields {
         match self {
-            ExecError::Sql(fields) => (**fields).clone(),
+            ExecError::Sql(fields) | ExecError::Partial(fields) => (**fields).clone(),
             ExecError::Pool(e) => {
                 let mut fields = e.to_fields();
                 // The node's connection ends, not the client's.

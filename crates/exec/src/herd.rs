@@ -15,6 +15,7 @@ use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
 use crate::gates::Gates;
 use crate::lease::Lease;
+use crate::progress::Progress;
 use crate::row_lane::RowLanes;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
@@ -41,6 +42,7 @@ pub struct Herd {
     pub router: u64,
     /// Readers of `herd.snapshot` take their turns here.
     pub gates: Gates,
+    pub progress: Progress,
     transactions: AtomicU64,
     refreshing: Mutex<()>,
 }
@@ -56,6 +58,7 @@ impl Herd {
             lease: Lease::default(),
             router,
             gates: Gates::default(),
+            progress: Progress::default(),
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(()),
         }

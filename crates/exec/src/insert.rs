@@ -6,12 +6,14 @@ use catalog::NodeId;
 use plan::{Evaluation, SplitInsert};
 use wire::backend;
 
+use crate::bulk::Tally;
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
 use crate::render;
-use crate::request::Request;
+use crate::request::{Bound, Request};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -36,17 +38,19 @@ impl<C: Client> Work<'_, C> {
         };
         let head = render::with_evaluated(&insert.sql[..first.0], &evaluated);
         let tail = render::with_evaluated(&insert.sql[last.1..], &evaluated);
-        let texts: Vec<(NodeId, String)> = nodes
-            .iter()
-            .map(|(node, rows)| {
-                let rows: Vec<String> = rows
-                    .iter()
-                    .map(|r| render::with_evaluated(&insert.sql[insert.rows[*r].0..insert.rows[*r].1], &evaluated))
-                    .collect();
-                (*node, format!("{head}{}{tail}", rows.join(", ")))
-            })
-            .collect();
+        let text = |node: NodeId, rows: &[usize]| {
+            let rows: Vec<String> = rows
+                .iter()
+                .map(|r| render::with_evaluated(&insert.sql[insert.rows[*r].0..insert.rows[*r].1], &evaluated))
+                .collect();
+            (node, format!("{head}{}{tail}", rows.join(", ")))
+        };
         let bound = parameters(request, &described);
+        let why_not = insert.relation.statement_triggers.then_some("into a table with statement triggers");
+        if nodes.len() > 1 && self.commits_batches(&insert.relation, None, why_not) {
+            return self.split_apart(request, &described, &bound, &nodes, &text).await;
+        }
+        let texts: Vec<(NodeId, String)> = nodes.iter().map(|(node, rows)| text(*node, rows)).collect();
         let mut lanes = self.write(&texts, &bound, request).await?;
         self.describe_to_client(request, &described);
         let mut count = 0;
@@ -84,6 +88,35 @@ impl<C: Client> Work<'_, C> {
             }
         }
         Ok(format!("INSERT 0 {count}"))
+    }
+
+    /// In batches that commit one by one, all nodes at once.
+    async fn split_apart(
+        &mut self,
+        request: &Request<'_>,
+        described: &Described,
+        bound: &Bound,
+        nodes: &BTreeMap<NodeId, Vec<usize>>,
+        text: &(dyn Fn(NodeId, &[usize]) -> (NodeId, String) + Sync),
+    ) -> Result<String> {
+        let size = self.bulk.rows();
+        let mut tally = Tally::default();
+        let mut returned = Vec::new();
+        for round in 0.. {
+            let chunks = nodes.iter().filter_map(|(node, rows)| Some((*node, rows.chunks(size).nth(round)?)));
+            let texts: Vec<(NodeId, String)> = chunks.map(|(node, rows)| text(node, rows)).collect();
+            if texts.is_empty() {
+                break;
+            }
+            let answers = self.apart(&texts, bound, request, &mut tally).await?;
+            returned.extend(answers.into_iter().flat_map(|a| a.rows));
+        }
+        self.describe_to_client(request, described);
+        for row in &returned {
+            self.client.out().extend_from_slice(row);
+            self.client.relieve().await?;
+        }
+        Ok(format!("INSERT 0 {}", tally.committed))
     }
 
     /// Evaluates expressions once, on home, from first to last.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use plan::{InsertSelect, Multi};
 
+use crate::bulk::Bulk;
 use crate::capture::{Capture, Consumer};
 use crate::client::Client;
 use crate::compiled::Compiled;
@@ -28,12 +29,22 @@ impl<C: Client> Work<'_, C> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         let bound = parameters(request, &described);
+        let reads_target = i.source.tables.iter().any(|t| t.relation.oid == i.relation.oid);
+        let why_not = match reads_target && i.colocated.is_none() {
+            // Rows that are already committed could be read, and inserted, again.
+            true => Some("that reads the table it writes to"),
+            false => (i.relation.triggers || i.relation.statement_triggers).then_some("into a table with triggers"),
+        };
+        let commits = self.commits_batches(&i.relation, None, why_not);
         if let Some(sql) = &i.colocated {
             if nodes.len() > 1 {
                 self.whole_read().await?;
             }
             self.describe_to_client(request, &described);
-            let count = self.everywhere(nodes, sql, &bound, request).await?;
+            let count = match commits {
+                true => self.everywhere_apart(nodes, sql, &bound, request).await?,
+                false => self.everywhere(nodes, sql, &bound, request).await?,
+            };
             return Ok(format!("INSERT 0 {count}"));
         }
         if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
@@ -57,16 +68,21 @@ impl<C: Client> Work<'_, C> {
         } else {
             SinkKind::Insert { head: i.head.clone(), tail: i.tail.clone(), returning: i.returning }
         };
-        self.need_transaction();
-        let mut sink = Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats()).await?;
+        if !commits {
+            self.need_transaction();
+        }
+        let batching = self.bulk.batching(commits, i.upsert);
+        let mut sink =
+            Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
+        let followed = self.follow("INSERT", "QUERY", Some(i.relation.clone()), false);
+        sink.follow(&followed.running);
         // The source's rows are text, whatever the client wants of RETURNING.
         let mut text = bound.clone();
         text.result_formats.clear();
         text.tail = crate::copy::bind_tail(&text);
         let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
         if let Err(e) = self.catch(&source, &inner, &mut sink).await {
-            sink.abort(self).await;
-            return Err(e);
+            return Err(sink.abort(self, e).await);
         }
         let (count, returned) = sink.finish(self).await?;
         if i.returning {
@@ -113,6 +129,7 @@ impl<C: Client> Work<'_, C> {
         let mut reading = txn::Transaction::default();
         reading.whole = self.transaction.whole;
         let (mut pinned, mut pin) = (None, false);
+        let cancelled = self.client.cancelled();
         let mut reader = Work {
             herd: self.herd,
             epoch: self.epoch,
@@ -127,11 +144,17 @@ impl<C: Client> Work<'_, C> {
             sharing: None,
             patience: 0,
             now: self.now.clone(),
+            bulk: Bulk::default(),
         };
         if let Placed::Several(_) = reader.place(source, request).await? {
             reader.whole_read().await?;
         }
-        let read = reader.read_into(source, request, sink).await;
+        let read = tokio::select! {
+            biased;
+            // A cancel for the nodes that write may find them between two batches.
+            () = cancelled => Err(crate::bulk::cancelled()),
+            read = reader.read_into(source, request, sink) => read,
+        };
         if reading.active {
             self.client.settled().await;
             reading.rollback().await;
@@ -161,6 +184,7 @@ impl<C: Client> Work<'_, C> {
             sharing: None,
             patience: 0,
             now: self.now.clone(),
+            bulk: Bulk::default(),
         };
         let read = match reader.read(source, request).await {
             Ok(_) => capture.flush().await,

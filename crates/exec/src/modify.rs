@@ -7,6 +7,7 @@ use catalog::NodeId;
 use txn::Participant;
 use wire::backend;
 
+use crate::bulk::Tally;
 use crate::client::Client;
 use crate::error::Result;
 use crate::render;
@@ -45,6 +46,61 @@ impl<C: Client> Work<'_, C> {
         failure.map_or(Ok(count), Err)
     }
 
+    /// As [`everywhere`](Self::everywhere), but each node commits by itself.
+    pub async fn everywhere_apart(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        sql: &str,
+        bound: &Bound,
+        request: &Request<'_>,
+    ) -> Result<u64> {
+        let texts: Vec<(NodeId, String)> = nodes.iter().map(|n| (*n, sql.to_string())).collect();
+        let mut tally = Tally::default();
+        let answers = self.apart(&texts, bound, request, &mut tally).await?;
+        for row in answers.iter().flat_map(|a| &a.rows) {
+            self.client.out().extend_from_slice(row);
+            self.client.relieve().await?;
+        }
+        Ok(tally.committed)
+    }
+
+    /// Sends each node its own text, which it commits by itself; all are waited for. Errors tell what is committed.
+    pub async fn apart(
+        &mut self,
+        texts: &[(NodeId, String)],
+        bound: &Bound,
+        request: &Request<'_>,
+        tally: &mut Tally,
+    ) -> Result<Vec<Answer>> {
+        let mut lanes = match self.write_each(texts, bound, request).await {
+            Ok(lanes) => lanes,
+            Err(e) => {
+                // Those that had been told may have done it.
+                tally.doubtful |= texts.len() > 1;
+                return Err(tally.tell(e, false));
+            }
+        };
+        let mut answers = Vec::with_capacity(lanes.len());
+        let mut failure = None;
+        for p in &mut lanes {
+            match self.read_answer(p, false).await {
+                Ok(answer) => {
+                    tally.committed += backend::rows_of_tag(&answer.tag);
+                    answers.push(answer);
+                }
+                Err(e) => {
+                    tally.doubtful |= p.lane.conn.is_broken();
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        self.abandon(lanes).await;
+        match failure {
+            Some(e) => Err(tally.tell(e, false)),
+            None => Ok(answers),
+        }
+    }
+
     /// Sends each node its own text. More than one node, and a transaction is needed.
     pub async fn write(
         &mut self,
@@ -55,6 +111,15 @@ impl<C: Client> Work<'_, C> {
         if texts.len() > 1 {
             self.need_transaction();
         }
+        self.write_each(texts, bound, request).await
+    }
+
+    async fn write_each(
+        &mut self,
+        texts: &[(NodeId, String)],
+        bound: &Bound,
+        request: &Request<'_>,
+    ) -> Result<Vec<Participant>> {
         let keep = if request.bound.is_some() { Keep::Yes } else { Keep::No };
         let mut lanes = Vec::with_capacity(texts.len());
         for (node, sql) in texts {

@@ -61,15 +61,15 @@ impl<C: Client> Work<'_, C> {
         let returning = !m.tail.is_empty();
         let head = render::with_now(&m.insert, &self.now);
         let kind = SinkKind::Insert { head, tail: render::with_now(&m.tail, &self.now), returning };
-        let mut sink = Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats()).await?;
+        let mut sink =
+            Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats(), None).await?;
         for row in &rows {
             let sent = match backend::parse_data_row(&row[wire::frame::HEADER_LEN..]) {
                 Ok(values) => sink.row(&values).await,
                 Err(e) => Err(e.into()),
             };
             if let Err(e) = sent {
-                sink.abort(self).await;
-                return Err(e);
+                return Err(sink.abort(self, e).await);
             }
         }
         let (count, returned) = sink.finish(self).await?;

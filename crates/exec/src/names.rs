@@ -138,5 +138,9 @@ pub async fn restore_error(herd: &Herd, snapshot: &Snapshot, error: ExecError) -
     } else {
         rename_tables(snapshot, &mut restored);
     }
-    if restored == fields { error } else { ExecError::Sql(Box::new(restored)) }
+    match error {
+        _ if restored == fields => error,
+        ExecError::Partial(_) => ExecError::Partial(Box::new(restored)),
+        _ => ExecError::Sql(Box::new(restored)),
+    }
 }

@@ -12,6 +12,7 @@ use pool::{Outcome, PoolError, Reply};
 use txn::{CommitError, Transaction};
 use wire::Frame;
 
+use crate::bulk::Bulk;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::now::Now;
@@ -126,18 +127,16 @@ async fn send(lane: &RowLane, jobs: &[Job], transaction: &mut Transaction) -> Re
         sharing: None,
         patience: 0,
         now: Now::default(),
+        bulk: Bulk::default(),
     };
     let columns = lane.columns.clone();
-    let mut sink = Sink::open(&mut work, lane.relation.clone(), columns, SinkKind::Copy, &[]).await?;
+    let mut sink = Sink::open(&mut work, lane.relation.clone(), columns, SinkKind::Copy, &[], None).await?;
     match fill(&mut sink, jobs).await {
         Ok(nodes) => {
             sink.finish(&mut work).await?;
             Ok(nodes)
         }
-        Err(e) => {
-            sink.abort(&mut work).await;
-            Err(e)
-        }
+        Err(e) => Err(sink.abort(&mut work, e).await),
     }
 }
 
@@ -169,7 +168,7 @@ async fn fill(sink: &mut Sink, jobs: &[Job]) -> Result<Vec<BTreeSet<NodeId>>> {
                 line.extend_from_slice(value.as_bytes());
             }
             line.push(b'\n');
-            sink.send(lanes, &line).await?;
+            sink.record(lanes, &line).await?;
         }
         all.push(nodes);
     }

@@ -13,12 +13,12 @@ use sql::template::Template;
 use crate::binary_text::text_of;
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::copy_lane::copy_value;
 use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request};
 use crate::route::Forwarded;
 use crate::row_lane::{Entered, Row, Rows, Turn};
 use crate::share::is_plain_number;
-use crate::sink::copy_value;
 use crate::work::Work;
 
 /// How an INSERT of rows goes on.
@@ -35,7 +35,8 @@ impl<C: Client> Work<'_, C> {
     pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>, two_phase: bool) -> Result<RowWay> {
         let Some(share) = &compiled.plan.share_rows else { return Ok(RowWay::Apart) };
         let free = !self.transaction.active && self.pinned.is_none() && !*self.pin && !self.own_schema && !self.taint;
-        if !free || !self.sharing.as_ref().is_some_and(|s| s.writes) {
+        // An upsert replaces rows: COPY can't.
+        if !free || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
             return Ok(RowWay::Apart);
         }
         let types = match request.bound {

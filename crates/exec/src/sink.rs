@@ -3,17 +3,21 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
-use pool::{Login, NodeTarget, Pools, Progress};
+use pool::{Login, NodeTarget, Pools};
 use txn::Participant;
-use wire::{ErrorFields, backend, put};
+use wire::{backend, put};
 
+use crate::bulk::{self, Batching, Held, HeldSql, Stream, Tally};
 use crate::client::{Client, PENDING_MAX};
+use crate::copy_lane::{copy_line, end_copy, push};
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
+use crate::progress::{self, Running};
 use crate::render;
 use crate::rows::{self, Reply};
 use crate::work::Work;
@@ -54,6 +58,18 @@ pub struct Sink {
     home: NodeId,
     sequences: Vec<Sequence>,
     source: (Pools, NodeTarget, Login),
+    batching: Option<Batching>,
+    bulk: Batches,
+    /// Rows given are numbered as the client's data is.
+    pub numbered: bool,
+    followed: Option<(Arc<Running>, Vec<Arc<AtomicU64>>)>,
+}
+
+/// How rows travel that are cut into batches.
+enum Batches {
+    None,
+    Stream(Stream),
+    Held(Held),
 }
 
 struct Sequence {
@@ -70,6 +86,7 @@ impl Sink {
         mut columns: Vec<usize>,
         kind: SinkKind,
         result_formats: &[i16],
+        batching: Option<Batching>,
     ) -> Result<Sink> {
         let given = columns.len();
         let mut sequences = Vec::new();
@@ -124,6 +141,10 @@ impl Sink {
             home,
             sequences,
             source,
+            batching,
+            bulk: Batches::None,
+            numbered: false,
+            followed: None,
         };
         for node in nodes {
             let mut p = work.lane(node).await?;
@@ -172,12 +193,21 @@ impl Sink {
         self.lanes[lane].lane.node
     }
 
+    /// Batches commit one by one.
+    pub fn commits(&self) -> bool {
+        self.batching.is_some_and(|b| b.commits)
+    }
+
     pub fn given(&self) -> usize {
         self.given
     }
 
     /// Starts COPY FROM STDIN on every lane.
     pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
+        if let Some(batching) = &self.batching {
+            self.bulk = Batches::Stream(Stream::begin(batching, sql.to_string(), &mut self.lanes).await?);
+            return Ok(());
+        }
         for p in &mut self.lanes {
             self.copying += 1;
             p.lane.put_query(sql);
@@ -210,7 +240,36 @@ impl Sink {
         format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", "))
     }
 
+    /// Begins batches that are kept until their nodes have taken them.
+    pub fn start_held(&mut self) {
+        let Some(batching) = self.batching else { return };
+        let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+        let (head, tail, returning) = match &self.kind {
+            SinkKind::Insert { head, tail, returning } => (
+                (!head.is_empty() && self.given == self.columns.len()).then_some(head.as_str()),
+                tail.as_str(),
+                *returning,
+            ),
+            SinkKind::Copy => (None, "", false),
+        };
+        let key = self.relation.unique.iter().find(|u| batching.upsert && u.primary).map(|u| &u.columns[..]);
+        // COPY would not look at policies.
+        let by_copy = batching.upsert && !returning && !self.relation.row_security;
+        let copy = by_copy.then(|| format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", ")));
+        let insert = bulk::insert_sql(&self.relation, &self.columns, head, key.unwrap_or_default(), tail);
+        let only = match self.relation.is_reference() {
+            true => self.lanes.iter().position(|p| p.lane.node == self.home),
+            false => None,
+        };
+        let (sql, width) = (HeldSql { copy, insert }, self.columns.len());
+        self.bulk = Batches::Held(Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats));
+    }
+
     pub async fn start(&mut self) -> Result<()> {
+        if self.batching.is_some_and(|b| b.upsert || !matches!(self.kind, SinkKind::Copy)) {
+            self.start_held();
+            return Ok(());
+        }
         if matches!(self.kind, SinkKind::Copy) {
             self.start_copy(&self.copy_sql()).await?;
         }
@@ -286,8 +345,34 @@ impl Sink {
         }
     }
 
-    /// Adds COPY data for lanes.
-    pub async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+    /// Counts rows for whoever follows the statement.
+    pub fn follow(&mut self, running: &Arc<Running>) {
+        let nodes = self.lanes.iter().map(|p| running.node(p.lane.node)).collect();
+        self.followed = Some((running.clone(), nodes));
+    }
+
+    fn count_row(&self, lanes: std::ops::Range<usize>) {
+        let Some((running, nodes)) = &self.followed else { return };
+        progress::add(&running.rows, 1);
+        nodes[lanes].iter().for_each(|node| progress::add(node, 1));
+        if self.commits() {
+            running.committed.store(self.tally().committed, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a record of COPY data for lanes.
+    pub async fn record(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+        self.count_row(lanes.clone());
+        self.send(lanes, data).await
+    }
+
+    async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+        if let Batches::Stream(stream) = &mut self.bulk {
+            for at in lanes {
+                stream.add(&mut self.lanes, at, data).await?;
+            }
+            return Ok(());
+        }
         for p in &mut self.lanes[lanes] {
             put::copy_data(p.lane.conn.out(), data);
             if p.lane.conn.out().len() > PENDING_MAX {
@@ -297,8 +382,25 @@ impl Sink {
         Ok(())
     }
 
-    pub async fn send_all(&mut self, data: &[u8]) -> Result<()> {
+    async fn send_all(&mut self, data: &[u8]) -> Result<()> {
         self.send(0..self.lanes.len(), data).await
+    }
+
+    /// What COPY data begins and ends with on every node.
+    pub async fn preamble(&mut self, preamble: &[u8], trailer: &'static [u8]) -> Result<()> {
+        match &mut self.bulk {
+            Batches::None => self.send_all(preamble).await,
+            Batches::Stream(stream) => {
+                stream.preamble(preamble, trailer);
+                Ok(())
+            }
+            // Values travel, not the client's data.
+            Batches::Held(_) => Ok(()),
+        }
+    }
+
+    pub async fn trailer(&mut self, trailer: &[u8]) -> Result<()> {
+        if let Batches::None = self.bulk { self.send_all(trailer).await } else { Ok(()) }
     }
 
     /// A row of text values.
@@ -307,6 +409,10 @@ impl Sink {
         let all: Vec<Option<&[u8]>> = values.iter().copied().chain(filled.iter().map(|v| Some(v.as_bytes()))).collect();
         let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
         let lanes = self.lanes_for(&keys, false)?;
+        self.count_row(lanes.clone());
+        if let Batches::Held(held) = &mut self.bulk {
+            return held.add(&mut self.lanes, lanes, &all).await;
+        }
         match &self.kind {
             SinkKind::Copy => {
                 let mut line = Vec::with_capacity(64);
@@ -368,11 +474,35 @@ impl Sink {
             }
             work.put_back(p).await;
         }
-        ended?;
+        ended.map_err(|e| self.tally().tell(e, self.numbered))?;
         Ok((self.count, std::mem::take(&mut self.returned)))
     }
 
+    fn tally(&self) -> Tally {
+        match &self.bulk {
+            Batches::None => Tally::default(),
+            Batches::Stream(stream) => stream.tally(),
+            Batches::Held(held) => held.tally(),
+        }
+    }
+
     async fn end(&mut self) -> Result<()> {
+        match &mut self.bulk {
+            Batches::None => {}
+            Batches::Stream(stream) => {
+                self.count = stream.finish(&mut self.lanes).await?;
+                return Ok(());
+            }
+            Batches::Held(held) => {
+                let ended = held.finish(&mut self.lanes).await;
+                if ended.is_err() {
+                    held.abort(&mut self.lanes).await;
+                }
+                self.count = ended?;
+                self.returned = held.returned();
+                return Ok(());
+            }
+        }
         if let SinkKind::Insert { .. } = self.kind {
             for i in 0..self.lanes.len() {
                 self.insert_batch(i).await?;
@@ -397,8 +527,14 @@ impl Sink {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Gives up: every node is told, and forgets what it got.
-    pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>) {
+    /// Gives up: every node is told, and forgets what it got, but for batches that are committed: the error says so.
+    pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>, error: ExecError) -> ExecError {
+        match &mut self.bulk {
+            Batches::None => {}
+            Batches::Stream(stream) => stream.abort(&mut self.lanes).await,
+            Batches::Held(held) => held.abort(&mut self.lanes).await,
+        }
+        let error = self.tally().tell(error, self.numbered);
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 put::copy_fail(p.lane.conn.out(), "the statement was given up");
@@ -406,6 +542,7 @@ impl Sink {
             }
             work.put_back(p).await;
         }
+        error
     }
 
     /// An error a node has raised on its own while data was sent, if that is why sending failed.
@@ -420,69 +557,4 @@ impl Sink {
         }
         None
     }
-}
-
-/// Writes what waits for a node, while watching for an error it raises meanwhile.
-async fn push(p: &mut Participant) -> Result<()> {
-    loop {
-        match p.lane.conn.flush_or_fill().await? {
-            Progress::Flushed => return Ok(()),
-            Progress::Filled => {
-                if let Some(frame) = p.lane.conn.buffered_frame()?
-                    && frame.tag() == b'E'
-                {
-                    // The node has stopped reading COPY data: what waits is thrown away by it.
-                    p.lane.conn.flush().await?;
-                    return Err(rows::after_error(&mut p.lane, &frame).await);
-                }
-            }
-        }
-    }
-}
-
-/// Reads the end of a COPY; the rows it counted.
-async fn end_copy(p: &mut Participant, forgive: bool) -> Result<u64> {
-    p.lane.conn.flush().await?;
-    let mut count = 0;
-    let mut error: Option<ErrorFields> = None;
-    loop {
-        let frame = p.lane.next().await?;
-        match frame.tag() {
-            b'C' => count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
-            b'E' => error = Some(ErrorFields::parse(frame.body())?),
-            b'Z' => break,
-            _ => {}
-        }
-    }
-    match error {
-        Some(e) if !forgive => Err(ExecError::Sql(Box::new(e))),
-        _ => Ok(count),
-    }
-}
-
-/// One line of COPY's text format.
-pub fn copy_line(values: &[Option<&[u8]>], line: &mut Vec<u8>) {
-    for (i, value) in values.iter().enumerate() {
-        if i > 0 {
-            line.push(b'\t');
-        }
-        copy_value(*value, line);
-    }
-    line.push(b'\n');
-}
-
-/// One value of COPY's text format.
-pub fn copy_value(value: Option<&[u8]>, out: &mut impl BufMut) {
-    let Some(mut rest) = value else { return out.put_slice(b"\\N") };
-    while let Some(at) = rest.iter().position(|b| matches!(b, b'\\' | b'\n' | b'\r' | b'\t')) {
-        out.put_slice(&rest[..at]);
-        out.put_slice(match rest[at] {
-            b'\\' => b"\\\\",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            _ => b"\\t",
-        });
-        rest = &rest[at + 1..];
-    }
-    out.put_slice(rest);
 }

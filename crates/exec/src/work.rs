@@ -9,6 +9,7 @@ use catalog::NodeId;
 use pool::{Login, Settings};
 use txn::{Lane, Participant, Transaction};
 
+use crate::bulk::Bulk;
 use crate::client::Client;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
@@ -37,6 +38,7 @@ pub struct Work<'w, C: Client> {
     pub patience: u32,
     /// `now()` of the statement or its transaction.
     pub now: Now,
+    pub bulk: Bulk,
 }
 
 impl<C: Client> Work<'_, C> {

@@ -81,7 +81,7 @@ fn local(
 }
 
 /// Positions of the columns the source gives values for, in its order.
-fn target_columns(insert: &ast::InsertStmt, relation: &Relation) -> Result<Vec<usize>> {
+pub(crate) fn target_columns(insert: &ast::InsertStmt, relation: &Relation) -> Result<Vec<usize>> {
     if insert.cols.is_empty() {
         return Ok((0..relation.columns.len()).collect());
     }
@@ -295,7 +295,7 @@ impl Rows<'_> {
     }
 }
 
-fn list_items(node: &Node) -> Vec<Node> {
+pub(crate) fn list_items(node: &Node) -> Vec<Node> {
     match &node.node {
         Some(NodeEnum::List(l)) => l.items.clone(),
         _ => vec![],
@@ -306,7 +306,7 @@ fn default_marker() -> Node {
     build::node(NodeEnum::SetToDefault(Box::new(ast::SetToDefault { location: -1, ..Default::default() })))
 }
 
-fn column_target(name: &str) -> Node {
+pub(crate) fn column_target(name: &str) -> Node {
     build::node(NodeEnum::ResTarget(Box::new(ast::ResTarget {
         name: name.to_string(),
         location: -1,
@@ -516,7 +516,7 @@ fn from_select(
 }
 
 /// The source is a query of its own; its rows go where they belong.
-fn through_router(
+pub(crate) fn through_router(
     insert: &ast::InsertStmt,
     a: &Analysis,
     source: &ast::SelectStmt,
@@ -571,6 +571,7 @@ fn through_router(
             head: head.trim().to_string(),
             tail: tail.trim().to_string(),
             returning,
+            upsert: false,
         })),
         evaluate: vec![],
         kind: StatementKind::Insert,
@@ -581,7 +582,7 @@ fn through_router(
     })
 }
 
-fn output_width(source: &ast::SelectStmt, cx: &Context) -> Option<usize> {
+pub(crate) fn output_width(source: &ast::SelectStmt, cx: &Context) -> Option<usize> {
     let mut a = Analysis::new(cx);
     let level = a.query(source).ok()?;
     a.levels[level].columns.as_ref().map(Vec::len)

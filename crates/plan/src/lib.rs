@@ -23,6 +23,7 @@ pub mod share;
 pub mod share_rows;
 pub mod splice;
 pub mod types;
+pub mod upsert;
 pub mod views;
 
 pub use refuse::Refusal;

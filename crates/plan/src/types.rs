@@ -255,6 +255,8 @@ pub struct InsertSelect {
     pub head: String,
     pub tail: String,
     pub returning: bool,
+    /// The tail makes rows replace those with their primary key (see `upsert.rs`): of equal rows the last one counts.
+    pub upsert: bool,
 }
 
 #[derive(Clone, Debug)]

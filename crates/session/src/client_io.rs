@@ -204,8 +204,9 @@ impl Client for ClientIo {
         self.handle.goes_on();
     }
 
-    async fn cancelled(&mut self) {
-        self.handle.cancelled().await
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let handle = self.handle.clone();
+        async move { handle.cancelled().await }
     }
 
     fn started(&mut self, key: CancelKey) {

@@ -35,6 +35,13 @@ impl Session {
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
         let compiled = self.compile(&tree, &text, None)?;
+        let text = compiled.plan.rewritten.clone().unwrap_or(text);
+        if compiled.plan.only_home() && compiled.plan.rewritten.is_some() {
+            let mut rewritten = e.clone();
+            rewritten.query = sql::parse(&text, true)?.pop().map(|t| Box::new(build::node(t)));
+            let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(rewritten)))?;
+            return self.on_home_described(&text, described).await;
+        }
         if compiled.plan.only_home() {
             return self.on_home_described(sql, described).await;
         }

@@ -381,6 +381,7 @@ impl Session {
         sql: &str,
         rows_max: i32,
     ) -> Result<Forwarded> {
+        let sql = compiled.plan.rewritten.as_deref().unwrap_or(sql);
         let request = exec::Request { sql, bound: Some(&portal.bound), literals: exec::Literals::Own };
         let placed = self.work().place(compiled, &request).await?;
         if let exec::Placed::One(node, _) = placed {

@@ -68,6 +68,7 @@ impl Session {
             sharing: None,
             patience: 0,
             now,
+            bulk: self.bulk,
         };
         let done = work.run(compiled, request).await;
         held.flush().await?;

@@ -1,10 +1,12 @@
-//! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes.
+//! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
+//! and `herd.progress`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The statement then runs on home with the rows in place of
 //! the view's name. This file does not know what the rows mean, apart from whose backends serve which session.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use exec::{Bound, Compiled, ExecError, Forwarded};
 use sql::NodeEnum;
@@ -14,7 +16,13 @@ use sql::walk::{self, Visit};
 use crate::session::{Result, Session};
 
 /// The views, each with how it is made of the nodes' `rows`, their `decisions` and this router's `sessions`.
-const VIEWS: [(&str, &str); 2] = [
+const VIEWS: [(&str, &str); 3] = [
+    // As pg_stat_progress_copy: who may not see the session sees nothing of it here.
+    (
+        "progress",
+        "SELECT r.* FROM rows r \
+         WHERE pg_catalog.pg_has_role(r.usename::name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
+    ),
     (
         "transactions",
         "SELECT r.node, r.gid, r.owner, r.prepared_at, r.decider, r.router, \
@@ -63,11 +71,15 @@ impl Session {
         }
         let mut with = Vec::new();
         for (view, body) in VIEWS.iter().filter(|(name, _)| uses.iter().any(|u| u.1 == *name)) {
-            let rows = self
-                .ask_every_node(&format!(
-                    "SELECT pg_catalog.to_jsonb(v) || pg_catalog.jsonb_build_object('node', %node) FROM herd.{view} v"
-                ))
-                .await?;
+            let rows = match *view {
+                "progress" => self.progress_rows(),
+                _ => {
+                    self.ask_every_node(&format!(
+                        "SELECT pg_catalog.to_jsonb(v) || pg_catalog.jsonb_build_object('node', %node) FROM herd.{view} v"
+                    ))
+                    .await?
+                }
+            };
             let decisions = match *view {
                 "transactions" => self.ask_every_node("SELECT pg_catalog.to_jsonb(gid) FROM herd.decision").await?,
                 _ => vec![],
@@ -78,13 +90,13 @@ impl Session {
                 let comma = if sessions.is_empty() { "" } else { ", " };
                 let _ = write!(sessions, "{comma}\"{node}:{pid}\": {session}");
             }
-            let json = |text: String| format!("{}::pg_catalog.jsonb", catalog::quote_literal(&text));
+            let value = |text: String| format!("{}::pg_catalog.jsonb", catalog::quote_literal(&text));
             with.push(format!(
                 "\"herd.{view}\" AS (WITH rows AS (SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::herd.{view}, {})), \
                  decisions AS (SELECT {} AS decisions), sessions AS (SELECT {} AS sessions) {body})",
-                json(format!("[{}]", rows.join(", "))),
-                json(format!("[{}]", decisions.join(", "))),
-                json(format!("{{{sessions}}}")),
+                value(format!("[{}]", rows.join(", "))),
+                value(format!("[{}]", decisions.join(", "))),
+                value(format!("{{{sessions}}}")),
             ));
         }
         // Beside the WITH the statement may have of its own.
@@ -135,6 +147,37 @@ impl Session {
         Ok(found)
     }
 
+    /// What runs through this router, as rows of `herd.progress`.
+    fn progress_rows(&self) -> Vec<String> {
+        let (herd, snapshot) = (&self.router.herd, &self.epoch.snapshot);
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let row = |r: &exec::Running| {
+            let name = |node: i32| snapshot.node(node).map_or_else(|| node.to_string(), |n| n.name.clone());
+            let nodes: Vec<String> =
+                r.nodes.lock().iter().map(|(node, rows)| format!("{}: {}", json(&name(*node)), get(rows))).collect();
+            let relation = r.relation.as_ref().map(|r| catalog::qualified(&r.schema, &r.name));
+            format!(
+                "{{\"pid\": {}, \"datname\": {}, \"usename\": {}, \"relid\": {}, \"relation\": {}, \"command\": {}, \
+                 \"type\": {}, \"bytes_processed\": {}, \"bytes_total\": 0, \"tuples_processed\": {}, \"tuples_excluded\": {}, \
+                 \"tuples_committed\": {}, \"nodes\": {{{}}}, \"started_at\": {}}}",
+                r.session,
+                json(&herd.config.home.database),
+                json(&r.user),
+                r.relation.as_ref().map_or(0, |r| r.oid),
+                relation.map_or_else(|| "null".into(), |name| json(&name)),
+                json(r.command),
+                json(r.kind),
+                get(&r.bytes),
+                get(&r.rows),
+                if r.excludes { "null" } else { "0" },
+                get(&r.committed),
+                nodes.join(", "),
+                json(&r.started),
+            )
+        };
+        herd.progress.list().iter().map(|r| row(r)).collect()
+    }
+
     /// Which of this router's sessions each backend serves.
     fn owners(&self) -> std::collections::HashMap<(i32, i32), i32> {
         let (herd, snapshot) = (&self.router.herd, &self.epoch.snapshot);
@@ -143,4 +186,21 @@ impl Session {
         };
         self.router.cancels.owners(&node_of)
     }
+}
+
+/// A string in JSON.
+fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if (c as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }

@@ -95,13 +95,14 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         taint: false,
         id: registration.pid as u64,
         sharing: Default::default(),
+        bulk: exec::Bulk { session: registration.pid, ..Default::default() },
         now: None,
         batch: false,
         numbering: 0,
         router: router.clone(),
     };
-    session.refresh_context();
     session.refresh_sharing();
+    session.refresh_context();
     session.transaction.home = Some(session.epoch.snapshot.home);
     let result = async {
         session.greet(registration.pid, &registration.secret).await?;

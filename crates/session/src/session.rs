@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use exec::{Client, Epoch, ExecError, Now, Sharing, Work};
+use exec::{Bulk, Client, Epoch, ExecError, Now, Sharing, Work};
 use pool::{Login, Settings};
 use sql::template::Template;
 use txn::{Lane, Transaction};
@@ -56,6 +56,7 @@ pub struct Session {
     /// Tells this session from others of the router.
     pub id: u64,
     pub sharing: Sharing,
+    pub bulk: Bulk,
     /// `now()` of the transaction, as a literal's text.
     pub now: Option<String>,
     /// More than one statement shares the implicit transaction.
@@ -80,6 +81,7 @@ impl Session {
             sharing: Some(&mut self.sharing),
             patience,
             now,
+            bulk: self.bulk,
         }
     }
 
@@ -127,7 +129,7 @@ impl Session {
             .chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
             .collect();
         let mut h = DefaultHasher::new();
-        (&self.search_path, &self.temporary, self.standard_conforming_strings()).hash(&mut h);
+        (&self.search_path, &self.temporary, self.standard_conforming_strings(), self.bulk.upsert).hash(&mut h);
         self.context = h.finish();
     }
 

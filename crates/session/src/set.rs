@@ -76,21 +76,26 @@ impl RouterSettings {
                 _ => return Err(invalid()),
             },
         };
-        if matches!(name, "herd.bulk_load" | "herd.upsert") && value == "on" {
-            return Err(ExecError::sql("0A000", format!("{name} = on is not supported yet"))
-                .hint("Leave it off: statements are then all or nothing."));
-        }
         self.values.insert(name.to_string(), value);
         Ok(())
     }
 }
 
 impl Session {
-    /// What of this session may travel with other clients' statements, and what its transactions must see.
+    /// What of this session may travel with other clients' statements, what its transactions must see, and how its bulk
+    /// writes travel.
     pub fn refresh_sharing(&mut self) {
         self.transaction.whole = self.own.is_on("herd.snapshot");
         self.sharing.reads = self.own.is_on("herd.multiplex");
         self.sharing.writes = self.own.is_on("herd.coalesce");
+        let number = |name| self.own.get(name).parse().unwrap_or(0);
+        self.bulk = exec::Bulk {
+            load: self.own.is_on("herd.bulk_load"),
+            upsert: self.own.is_on("herd.upsert"),
+            batch_rows: number("herd.batch_rows"),
+            in_flight_rows: number("herd.in_flight_rows"),
+            session: self.bulk.session,
+        };
     }
 
     pub async fn set(&mut self, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
@@ -106,6 +111,7 @@ impl Session {
                 }
             }
             self.refresh_sharing();
+            self.refresh_context();
             return Ok(tag(if matches!(kind, VarReset) { "RESET" } else { "SET" }));
         }
         if matches!(name.as_str(), "client_encoding") {

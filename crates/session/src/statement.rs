@@ -59,6 +59,14 @@ impl Session {
             search_path: &self.search_path,
             temporary: &self.temporary,
         };
+        if self.bulk.upsert {
+            plan::upsert::refuse_nested(statement)?;
+            if let NodeEnum::InsertStmt(insert) = statement
+                && let Some(plan) = plan::upsert::plan(insert, &cx)?
+            {
+                return Ok(Compiled::new(plan, sql, self.context, None));
+            }
+        }
         let plan = plan::plan(statement, sql, &cx)?;
         Ok(Compiled::new(plan, sql, self.context, template))
     }
@@ -306,6 +314,10 @@ impl Session {
 
     async fn copy(&mut self, c: &ast::CopyStmt, sql: &str) -> Result<Forwarded> {
         let started = Instant::now();
+        let mut copy = c.clone();
+        let bulk = exec::BulkCopy::take(&mut copy)?;
+        let c = &copy;
+        let herd_reads = bulk.is_any() || (self.bulk.upsert && c.is_from);
         let relation = c.relation.as_ref().and_then(|rv| {
             let (schema, name) = sql::names::table(rv);
             if schema.is_none() && self.temporary.iter().any(|t| t == name) {
@@ -314,10 +326,14 @@ impl Session {
             self.epoch
                 .snapshot
                 .resolve(schema, name, &self.search_path)
-                .filter(|r| r.distribution().is_some() || r.is_reference())
+                .filter(|r| r.distribution().is_some() || r.is_reference() || herd_reads)
                 .cloned()
         });
         let query = match c.query.as_deref().and_then(|q| q.node.as_ref()) {
+            Some(NodeEnum::InsertStmt(_)) if self.bulk.upsert => {
+                return Err(ExecError::sql("0A000", "COPY of an INSERT with herd.upsert is not supported")
+                    .hint("Run the INSERT by itself, or set herd.upsert = off."));
+            }
             Some(q) => {
                 let text = sql::deparse(q)?;
                 let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty query"))?;
@@ -325,7 +341,7 @@ impl Session {
             }
             None => None,
         };
-        let result = self.work().copy(c, sql, relation, query).await;
+        let result = self.work().copy(c, sql, relation, query, bulk).await;
         self.router.metrics.statement(Strategy::Copy, started.elapsed());
         match result {
             Ok(f) if f.moved => {
@@ -398,7 +414,7 @@ fn writes(sql: &str) -> bool {
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
     matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000" | exec::MOVED)
-        && !matches!(e, ExecError::Client(_))
+        && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
 }
 
 /// The table a statement creates for this session alone.

@@ -94,7 +94,16 @@ CREATE OR REPLACE VIEW herd.shards AS
      ORDER BY r.schema, r.name, s.number;
 COMMENT ON VIEW herd.shards IS 'the shards of each distributed table, and the node each is on';
 
-GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.nodes, herd.tables, herd.shards TO PUBLIC;
+-- Only routers know: each puts in what its own sessions do.
+CREATE OR REPLACE VIEW herd.progress AS
+    SELECT NULL::integer AS pid, NULL::text AS datname, NULL::text AS usename, NULL::oid AS relid, NULL::text AS relation,
+           NULL::text AS command, NULL::text AS type, NULL::bigint AS bytes_processed, NULL::bigint AS bytes_total,
+           NULL::bigint AS tuples_processed, NULL::bigint AS tuples_excluded, NULL::bigint AS tuples_committed,
+           NULL::jsonb AS nodes, NULL::timestamptz AS started_at
+     WHERE false;
+COMMENT ON VIEW herd.progress IS 'how far COPY and INSERT of many rows have come that run through this router';
+
+GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.nodes, herd.tables, herd.shards, herd.progress TO PUBLIC;
 
 -- kinds is raised by whatever makes a table distributed, reference or local, or changes where reference tables are. A
 -- statement that relies on tables being local looks at it in its own transaction. Made once: its locks would stop others.

@@ -7,6 +7,8 @@ pub enum CopyError {
     Options { sqlstate: &'static str, message: String },
     #[error("missing data for column \"{0}\"")]
     MissingData(String),
+    #[error("extra data after last expected column")]
+    ExtraData,
     #[error("unterminated CSV quoted field")]
     UnterminatedQuote,
     #[error("{} carriage return found in data", if *.csv { "unquoted" } else { "literal" })]

@@ -41,6 +41,8 @@ pub(super) struct FieldReader {
     wanted: Vec<Wanted>,
     values: Vec<Value>,
     decoded: Vec<u8>,
+    /// The last wanted field must be the record's last.
+    pub(super) whole: bool,
 }
 
 /// A field's extent and what was seen on the way.
@@ -74,6 +76,7 @@ impl FieldReader {
             values: vec![Value::Null; wanted.len()],
             wanted,
             decoded: Vec::new(),
+            whole: false,
         }
     }
 
@@ -97,6 +100,9 @@ impl FieldReader {
             let value = self.value(line, start, &extent, i)?;
             let slot = self.wanted[i].slot;
             self.values[slot] = value;
+        }
+        if self.whole && extent.end < line.len() {
+            return Err(CopyError::ExtraData);
         }
         Ok(())
     }

@@ -60,6 +60,14 @@ impl Splitter {
         }
     }
 
+    /// Nobody else looks at the records: fields behind the last wanted one are an error.
+    pub fn whole(mut self) -> Self {
+        if let Kind::Lines { fields, .. } = &mut self.format {
+            fields.whole = true;
+        }
+        self
+    }
+
     /// The header line, or the binary format's header, as it came. It belongs before the records of the `push` or
     /// `finish` that found it, on every node.
     pub fn preamble(&self) -> Option<&[u8]> {

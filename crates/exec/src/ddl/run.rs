@@ -92,6 +92,7 @@ impl<C: Client> Work<'_, C> {
             sharing: None,
             patience: 0,
             now: self.now.clone(),
+            bulk: Default::default(),
         }
     }
 

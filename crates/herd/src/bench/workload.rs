@@ -6,7 +6,8 @@ use std::fmt;
 
 use super::error::{Error, Result};
 use super::server::Server;
-use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w4, workload_w6};
+use super::workload_w4::OneStatement;
+use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w6};
 
 /// The workloads of `herd bench`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -19,6 +20,10 @@ pub enum Name {
     W3,
     /// Many rows in one INSERT … SELECT
     W4,
+    /// The same in batches that commit one by one
+    W4Bulk,
+    /// The same with rows that replace those with their key
+    W4Upsert,
     /// Point selects by primary key
     W6,
     /// psql's \copy of a file
@@ -113,7 +118,9 @@ pub fn named(name: Name) -> Box<dyn Workload> {
         Name::W1 => Box::<workload_w1::SingleRowInserts>::default(),
         Name::W2 => Box::new(workload_w2::Aggregates),
         Name::W3 => Box::new(workload_w3::ManyRowsAKey),
-        Name::W4 => Box::new(workload_w4::OneStatement),
+        Name::W4 => Box::new(OneStatement::AllOrNothing),
+        Name::W4Bulk => Box::new(OneStatement::Bulk),
+        Name::W4Upsert => Box::new(OneStatement::Upsert),
         Name::W6 => Box::new(workload_w6::PointSelects),
         Name::Copy => Box::<workload_copy::Copy>::default(),
     }

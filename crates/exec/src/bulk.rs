@@ -1,0 +1,189 @@
+//! Bulk writes: rows that travel in batches, and what is said when only some of them are committed.
+//!
+//! ```text
+//! stream.rs  rows go on as they came, one COPY a batch (herd.bulk_load)
+//! held.rs    a batch is kept until its node has taken it (herd.upsert, ON CONFLICT and RETURNING in bulk)
+//! rows.rs    the rows of such a batch
+//! options.rs options of COPY that PostgreSQL does not know
+//! ```
+//! It does not know where rows come from, nor which node a row belongs to.
+
+mod held;
+mod options;
+mod rows;
+mod stream;
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use catalog::Relation;
+use wire::ErrorFields;
+
+use crate::client::Client;
+use crate::error::ExecError;
+use crate::work::Work;
+
+pub use held::{Held, HeldSql};
+pub use options::BulkCopy;
+pub use stream::Stream;
+
+/// What a session has set for bulk writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bulk {
+    /// `herd.bulk_load`: batches commit one by one.
+    pub load: bool,
+    /// `herd.upsert`: rows replace those with their primary key.
+    pub upsert: bool,
+    /// `herd.batch_rows`: rows of a batch, for each node; 0: the default.
+    pub batch_rows: u64,
+    /// `herd.in_flight_rows`: rows on their way to nodes at once, for each statement; 0: the default.
+    pub in_flight_rows: u64,
+    /// The process id the client knows its session by.
+    pub session: i32,
+}
+
+/// Rows of a batch where the session has set none, as YugabyteDB's ysql_session_max_batch_size.
+const BATCH_ROWS: u64 = 3072;
+const IN_FLIGHT_ROWS: u64 = 10_000;
+
+/// How the rows of one statement are cut into batches.
+#[derive(Clone, Copy, Debug)]
+pub struct Batching {
+    /// Each batch commits by itself; otherwise all of them are one transaction.
+    pub commits: bool,
+    pub upsert: bool,
+    pub batch_rows: u64,
+    pub in_flight_rows: u64,
+}
+
+impl Bulk {
+    pub fn batching(&self, commits: bool, upsert: bool) -> Option<Batching> {
+        let or = |n: u64, default| if n == 0 { default } else { n };
+        (commits || upsert).then(|| Batching {
+            commits,
+            upsert,
+            batch_rows: or(self.batch_rows, BATCH_ROWS),
+            in_flight_rows: or(self.in_flight_rows, IN_FLIGHT_ROWS),
+        })
+    }
+
+    /// Rows of a batch.
+    pub fn rows(&self) -> usize {
+        self.batching(true, false).map_or(usize::MAX, |b| b.batch_rows as usize)
+    }
+}
+
+/// How a batch is inserted from arrays. `key`: columns by which the last of equal rows is taken; empty: all rows are.
+pub fn insert_sql(relation: &Relation, columns: &[usize], head: Option<&str>, key: &[usize], tail: &str) -> String {
+    let name = |c: &usize| catalog::quote_ident(&relation.columns[*c].name);
+    let head = head.map_or_else(
+        || {
+            let names: Vec<String> = columns.iter().map(name).collect();
+            let table = catalog::qualified(&relation.schema, &relation.name);
+            format!("INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE", names.join(", "))
+        },
+        str::to_string,
+    );
+    let n = columns.len();
+    let list = |one: &dyn Fn(usize) -> String| (0..n).map(one).collect::<Vec<_>>().join(", ");
+    // Without `(20)`: a cast would cut what is too long, where the assignment says so.
+    let cast =
+        |i: usize| format!("x.v{i}::{} AS c{i}", catalog::without_modifier(&relation.columns[columns[i]].type_name));
+    let rows = format!(
+        "SELECT {}, x.o FROM ROWS FROM ({}) WITH ORDINALITY AS x({}, o)",
+        list(&cast),
+        list(&|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", i + 1)),
+        list(&|i| format!("v{i}")),
+    );
+    let at: Option<Vec<usize>> = key.iter().map(|k| columns.iter().position(|c| c == k)).collect();
+    let last = match at {
+        Some(at) if !at.is_empty() => {
+            let key = at.iter().map(|i| format!("c{i}")).collect::<Vec<_>>().join(", ");
+            format!("SELECT DISTINCT ON ({key}) * FROM ({rows}) AS r ORDER BY {key}, o DESC")
+        }
+        _ => rows,
+    };
+    format!("{head} SELECT {} FROM ({last}) AS p ORDER BY o {tail}", list(&|i| format!("c{i}")))
+}
+
+impl Batching {
+    /// Rows of a batch when a node may hold `batches` of them.
+    fn rows_for(&self, nodes: usize, batches: u64) -> u64 {
+        self.batch_rows.min(self.in_flight_rows / (nodes as u64 * batches).max(1)).max(1)
+    }
+}
+
+/// How far a statement has come whose batches commit one by one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub committed: u64,
+    /// A row, counted from 1: all before it are committed.
+    pub first_lost: Option<u64>,
+    /// A node was lost with a batch whose fate is not known.
+    pub doubtful: bool,
+}
+
+impl Tally {
+    pub fn lost(&mut self, first: u64) {
+        self.first_lost = Some(self.first_lost.map_or(first, |f| f.min(first)));
+    }
+
+    /// An error with what is committed in its DETAIL. `lines`: rows are told apart by their numbers.
+    pub fn tell(&self, error: ExecError, lines: bool) -> ExecError {
+        if matches!(error, ExecError::Client(_)) || (self.committed == 0 && !self.doubtful) {
+            return error;
+        }
+        let mut detail = format!(
+            "{}{} rows of this statement are committed",
+            if self.doubtful { "At least " } else { "" },
+            self.committed
+        );
+        if let (true, Some(first @ 2..)) = (lines, self.first_lost) {
+            detail.push_str(&format!(", among them all up to row {} of the data", first - 1));
+        }
+        detail.push('.');
+        let fields = error.to_fields();
+        let detail = match fields.get(b'D') {
+            Some(own) => format!("{own}\n{detail}"),
+            None => detail,
+        };
+        ExecError::Partial(Box::new(fields.detail(detail)))
+    }
+}
+
+pub fn cancelled() -> ExecError {
+    ExecError::sql("57014", "canceling statement due to user request")
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Whether this statement's batches are to commit one by one; where they can't, the client is told. `asked`: by an
+    /// option of the statement itself. `why_not`: what of the statement forbids it.
+    pub fn commits_batches(&mut self, relation: &Relation, asked: Option<&str>, why_not: Option<&str>) -> bool {
+        if asked.is_none() && !self.bulk.load {
+            return false;
+        }
+        let why = if self.transaction.active {
+            "in a transaction"
+        } else if relation.is_reference() {
+            "into a reference table, whose copies must stay the same,"
+        } else if let Some(why) = why_not {
+            why
+        } else {
+            // A local table is one server's: without being asked, nothing is gained there.
+            return relation.distribution().is_some() || asked.is_some();
+        };
+        let what = asked.unwrap_or("herd.bulk_load");
+        self.notice(&format!("{what}: a statement {why} is all or nothing"));
+        false
+    }
+
+    /// Whether the client has cancelled the statement, without waiting. A cancel for a node may find it between two batches.
+    pub fn is_cancelled(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        pin!(self.client.cancelled()).poll(&mut cx).is_ready()
+    }
+
+    pub fn notice(&mut self, message: &str) {
+        ErrorFields::with_severity("NOTICE", "00000", message).put(self.client.out(), b'N');
+    }
+}
