@@ -10,7 +10,7 @@ use crate::compiled::Compiled;
 use crate::describe::Described;
 use crate::error::Result;
 use crate::finish::parameters;
-use crate::gather::Arrays;
+use crate::gather::{Arrays, PartRows};
 use crate::request::Request;
 use crate::rows::{self, Reply};
 use crate::work::Work;
@@ -80,7 +80,7 @@ impl<C: Client> Work<'_, C> {
                 for p in &partials {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
                 }
-                self.finish_over(compiled, request, sql, described, &mut [arrays]).await
+                self.finish_over(compiled, request, sql, described, vec![PartRows::Held(arrays)], None).await
             }
         }
     }

@@ -503,7 +503,7 @@ impl Consumer for Encoder {
         progress::add(&self.running.rows, 1);
         progress::add(&self.running.bytes, self.out.len() as u64);
         self.cut();
-        if self.held > crate::gather::PARTIAL_BYTES_MAX {
+        if self.held > crate::spill::HELD_ANYWAY_MAX {
             return Err(ExecError::sql(
                 "54000",
                 "the result of this COPY is too large to be sorted or aggregated in one place",

@@ -90,6 +90,19 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
+    /// An error of a statement's meaning, found in the text of one node, as home finds it in the statement itself: with
+    /// the place where it is.
+    pub async fn as_home_says(&mut self, compiled: &Compiled, error: ExecError) -> ExecError {
+        if !error.code().starts_with("42") || self.own_schema || *self.pin {
+            return error;
+        }
+        let Ok(lane) = self.outside(self.home()).await else { return error };
+        match self.describe_with(txn::Participant::new(lane), true, &compiled.text, &[]).await {
+            Err(own) if own.code() == error.code() => own,
+            _ => error,
+        }
+    }
+
     /// While home is down another node describes, as long as nothing has an object id of its own there.
     async fn describe_elsewhere(&mut self, trouble: pool::PoolError, sql: &str, types: &[u32]) -> Result<Described> {
         const FIRST_USER_OID: u32 = 16384;

@@ -2,16 +2,18 @@
 
 use bytes::Bytes;
 use plan::MultiSelect;
+use txn::Lane;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::describe::Described;
 use crate::error::{ExecError, Result};
-use crate::gather::Arrays;
+use crate::gather::PartRows;
 use crate::render;
 use crate::request::{Bound, Request};
 use crate::route::forward;
 use crate::rows;
+use crate::spill::{self, Spill};
 use crate::work::Work;
 
 const TEXT_ARRAY: u32 = 1009;
@@ -29,35 +31,52 @@ impl<C: Client> Work<'_, C> {
         let bound = parameters(request, described);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
-        let mut arrays = Vec::with_capacity(m.parts.len());
-        for (part, c) in m.parts.iter().zip(columns.iter()) {
-            let nodes = self.part_nodes(compiled, request, part).await?;
-            arrays.push(self.collect(&nodes, &part.sql, &bound, c.fields.len(), keep).await?);
+        let mut spill = Spill::new(self, m);
+        let result = async {
+            let mut parts = Vec::with_capacity(m.parts.len());
+            for (n, (part, c)) in m.parts.iter().zip(columns.iter()).enumerate() {
+                let nodes = self.part_nodes(compiled, request, part).await?;
+                parts.push(self.collect(&nodes, part, n, &bound, &c.types, keep, &mut spill).await?);
+            }
+            self.finish_over(compiled, request, sql, described, parts, spill.lane.as_mut()).await
         }
-        self.finish_over(compiled, request, sql, described, &mut arrays).await
+        .await;
+        spill.end().await;
+        result
     }
 
-    /// Runs `sql` over answers that are already here.
+    /// Runs `sql` over answers that are already here; on `lane`, if that has some of them.
     pub async fn finish_over(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
         sql: &str,
         described: &Described,
-        arrays: &mut [Arrays],
+        parts: Vec<PartRows>,
+        lane: Option<&mut Lane>,
     ) -> Result<String> {
         let mut bound = parameters(request, described);
         let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
         let mark = self.mark(compiled.keep(request), sql);
         let mut sql = render::with_now(sql, &self.now);
         let mut formats: Vec<i16> = (0..bound.values.len()).map(|i| bound.format(i)).collect();
-        for (n, (a, c)) in arrays.iter_mut().zip(columns.iter()).enumerate() {
+        for (n, (rows, c)) in parts.into_iter().zip(columns.iter()).enumerate() {
+            let PartRows::Held(mut a) = rows else {
+                sql = render::with_part(&sql, n, &format!("(SELECT * FROM {})", spill::table(n)), &c.types);
+                continue;
+            };
             let source = render::unnest(bound.values.len() + 1, &c.types);
             sql = render::with_part(&sql, n, &source, &c.types);
             let values: Vec<Option<Bytes>> = a.finish();
             bound.types.extend(values.iter().map(|_| TEXT_ARRAY));
             formats.extend(values.iter().map(|_| 0));
             bound.values.extend(values);
+        }
+        if let Some(lane) = lane {
+            rows::send(lane, None, &sql, &bound.types, &formats, &bound.values, request.result_formats());
+            lane.conn.flush().await?;
+            self.describe_to_client(request, described);
+            return Ok(forward(lane, self.client, false, None).await?.tag);
         }
         let home = self.home();
         let mut p = self.lane(home).await?;

@@ -14,10 +14,8 @@ use crate::error::{ExecError, Result};
 use crate::render;
 use crate::request::{Bound, Keep, Request};
 use crate::rows::{self, Reply};
+use crate::spill::Spill;
 use crate::work::Work;
-
-/// Bytes of partial rows the router holds for a finish; beyond them the statement is refused rather than the memory used.
-pub const PARTIAL_BYTES_MAX: usize = 256 << 20;
 
 /// The answer of a part: one array literal a column, for `unnest`.
 pub struct Arrays {
@@ -44,12 +42,13 @@ impl Arrays {
                 None => column.put_slice(b"NULL"),
                 Some(v) => {
                     column.put_u8(b'"');
-                    for b in *v {
-                        if matches!(b, b'"' | b'\\') {
-                            column.put_u8(b'\\');
-                        }
-                        column.put_u8(*b);
+                    let mut rest = *v;
+                    while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) {
+                        column.put_slice(&rest[..at]);
+                        column.put_slice(&[b'\\', rest[at]]);
+                        rest = &rest[at + 1..];
                     }
+                    column.put_slice(rest);
                     column.put_u8(b'"');
                 }
             }
@@ -154,44 +153,48 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// The rows of a part from all its nodes, as arrays.
+    /// The rows of part `n` from all its nodes.
+    #[allow(clippy::too_many_arguments)]
     pub async fn collect(
         &mut self,
         nodes: &BTreeSet<NodeId>,
-        sql: &str,
+        part: &Part,
+        n: usize,
         bound: &Bound,
-        width: usize,
+        types: &[String],
         keep: Keep,
-    ) -> Result<Arrays> {
-        let mut arrays = Arrays::new(width);
-        let mut lanes = self.ask_part(nodes, sql, bound, &[], keep).await?;
-        let mut failure = None;
-        for p in &mut lanes {
-            if let Err(e) = read_into(&mut arrays, p).await {
-                failure = Some(e);
-                break;
+        spill: &mut Spill,
+    ) -> Result<PartRows> {
+        let mut lanes = self.ask_part(nodes, &part.sql, bound, &[], keep).await?;
+        let read = async {
+            let (mut held, mut stored) = (Arrays::new(types.len()), false);
+            for p in &mut lanes {
+                loop {
+                    match rows::next(&mut p.lane).await? {
+                        Reply::Row(frame) => {
+                            held.push(&backend::parse_data_row(frame.body())?)?;
+                            stored = spill.watch(self, n, types, &mut held, stored).await?;
+                        }
+                        Reply::Done => break,
+                        _ => {}
+                    }
+                }
             }
+            if stored {
+                spill.store(n, types, &mut held).await?;
+                return Ok(PartRows::Stored);
+            }
+            Ok(PartRows::Held(held))
         }
+        .await;
         self.abandon(lanes).await;
-        failure.map_or(Ok(arrays), Err)
+        read
     }
 }
 
-async fn read_into(arrays: &mut Arrays, p: &mut Participant) -> Result<()> {
-    loop {
-        match rows::next(&mut p.lane).await? {
-            Reply::Row(frame) => {
-                arrays.push(&backend::parse_data_row(frame.body())?)?;
-                if arrays.bytes() > PARTIAL_BYTES_MAX {
-                    return Err(ExecError::sql(
-                        "54000",
-                        "the partial results of this statement are too large to be finished in one place",
-                    )
-                    .hint("Narrow the statement by a condition, or group by the distribution key."));
-                }
-            }
-            Reply::Done => return Ok(()),
-            _ => {}
-        }
-    }
+/// The answer of a part.
+pub enum PartRows {
+    Held(Arrays),
+    /// In the part's temporary table.
+    Stored,
 }

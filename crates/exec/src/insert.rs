@@ -24,7 +24,11 @@ impl<C: Client> Work<'_, C> {
         insert: &SplitInsert,
     ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
+        // Without parameters and rows to return there is nothing PostgreSQL would have to say of it.
+        let described = match request.bound.is_none() && !insert.returning {
+            true => Default::default(),
+            false => self.described(compiled, &types).await?,
+        };
         let evaluated = self.evaluate(&compiled.plan.evaluate).await?;
         let d =
             insert.relation.distribution().cloned().ok_or_else(|| ExecError::internal("not a distributed table"))?;
@@ -69,7 +73,7 @@ impl<C: Client> Work<'_, C> {
         }
         self.abandon(lanes).await;
         if let Some(e) = failure {
-            return Err(e);
+            return Err(self.as_home_says(compiled, e).await);
         }
         // RETURNING in the order of VALUES, as plain PostgreSQL has it; ON CONFLICT may have skipped rows, then node by node.
         let whole = answers.iter().zip(nodes.values()).all(|(a, rows)| a.rows.len() == rows.len());

@@ -46,6 +46,7 @@ mod rows;
 mod shards;
 mod share;
 mod sink;
+mod spill;
 mod statement;
 mod stream;
 mod work;
