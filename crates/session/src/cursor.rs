@@ -64,7 +64,11 @@ impl Session {
                         self.work().route(&whole, &request, node, None).await?
                     }
                     _ => self.on_node(node, sql, false).await?,
+                };
+                if compiled.plan.local && self.transaction.active {
+                    self.work().same_kinds().await?;
                 }
+                Forwarded::default()
             }
             None => {
                 if d.options & OPT_BINARY != 0 {

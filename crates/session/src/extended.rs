@@ -389,6 +389,9 @@ impl Session {
             if done.suspended {
                 portal.state = PortalState::OnNode { node, name };
             }
+            if compiled.plan.local {
+                self.work().same_kinds().await?;
+            }
             return Ok(done);
         }
         let mut held = Held::default();

@@ -9,7 +9,7 @@ mod cancel_forward;
 mod client_io;
 pub mod client_stream;
 mod cursor;
-
+mod doors;
 mod explain;
 mod extended;
 mod held;
@@ -30,5 +30,6 @@ mod statement;
 mod transaction;
 mod values;
 
+pub use doors::Doors;
 pub use router::{Limits, Router, RouterDefaults};
-pub use serve::serve;
+pub use serve::{serve, turn_away};

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use exec::Herd;
 
 use crate::cancel::CancelRegistry;
+use crate::doors::Doors;
 use crate::login::LoginConfig;
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
@@ -25,6 +26,7 @@ pub struct Router {
     pub cancels: Arc<CancelRegistry>,
     pub login: LoginConfig,
     pub limits: Limits,
+    pub doors: Arc<Doors>,
     pub defaults: RouterDefaults,
     pub metrics: Metrics,
     pub quiet: Quiet,

@@ -11,6 +11,7 @@ use wire::{ErrorFields, Frame};
 
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
+use crate::client_stream::ClientStream;
 use crate::login::{self, LoggedIn, Opening, Verifiers};
 use crate::router::Router;
 use crate::session::{Result, Session};
@@ -18,8 +19,17 @@ use crate::set::RouterSettings;
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, router: Arc<Router>) {
-    match login::open(stream, &router.login, &HomeVerifiers(router.clone())).await {
-        Ok(Opening::Session(client)) => {
+    let Some(place) = router.doors.log_in() else {
+        return turn_away(stream, &router, &ErrorFields::fatal("53300", "too many logins at once")).await;
+    };
+    let opening = login::open(stream, &router.login, &HomeVerifiers(router.clone())).await;
+    drop(place);
+    match opening {
+        Ok(Opening::Session(mut client)) => {
+            let _place = match router.doors.enter(&client.user) {
+                Ok(place) => place,
+                Err(fields) => return login::refuse(&mut client.stream, &fields).await,
+            };
             router.metrics.connections.fetch_add(1, Ordering::Relaxed);
             router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
             let result = session(*client, router.clone()).await;
@@ -35,6 +45,13 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
         }
         // Refused logins are logged where they are refused.
         Ok(Opening::Closed) | Err(_) => {}
+    }
+}
+
+/// Says why to a client that is not let in, if it listens.
+pub async fn turn_away(stream: TcpStream, router: &Router, fields: &ErrorFields) {
+    if let Ok(mut stream) = ClientStream::new(stream, &router.login.liveness) {
+        login::refuse(&mut stream, fields).await;
     }
 }
 
