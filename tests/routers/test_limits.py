@@ -94,7 +94,7 @@ def test_a_pool_of_one(nodes):
         "grant select on one to crowd", "alter table one rename to uno", "vacuum uno", "analyze uno", "update uno set v = v + 1",
         "select count(*), max(v) from uno", "update uno set id = id + 1000 where id = 1", "select v, count(*) from uno group by 1 having count(*) > 1 order by 1",
         "explain select * from uno", "select * from herd.locks", "truncate uno", "insert into uno values (1, 1), (2, 2), (3, 3)",
-        "select undistribute_table('uno')", "drop view four", "drop function five()", "drop type six",
+        "drop view four", "select undistribute_table('uno')", "drop function five()", "drop type six",
     ]
     try:
         with made.server.connect() as connection:

@@ -50,7 +50,7 @@ pub use error::ExecError;
 pub use guard::{MOVED, moved};
 pub use herd::{ADMIN_STARTUP, Herd, HerdConfig, catalog_changed, load, load_own};
 pub use names::restore_error;
-pub use now::{Now, timestamp};
+pub use now::{Now, timestamp, timestamp_at};
 pub use request::{Bound, Literals, Request};
 pub use route::Forwarded;
 pub use route::forward;

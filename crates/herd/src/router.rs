@@ -70,9 +70,15 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
     let herd = Arc::new(Herd::new(herd_config, pools, snapshot, rand::random()));
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
+    let mut listeners = Vec::new();
+    for address in &config.listen {
+        let bound = TcpListener::bind(address).await;
+        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
+    }
     let router = Arc::new(Router {
         login: login_config(&config, &id, parameters.clone())?,
         herd: herd.clone(),
+        address: listeners.first().and_then(|l| l.local_addr().ok()).map(|a| a.to_string()).unwrap_or_default(),
         cancels: Arc::new(CancelRegistry::default()),
         doors: Arc::new(session::Doors::new(
             config.limits.logins as usize,
@@ -84,11 +90,6 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         quiet: Default::default(),
         parameters,
     });
-    let mut listeners = Vec::new();
-    for address in &config.listen {
-        let bound = TcpListener::bind(address).await;
-        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
-    }
     if let Some(address) = config.metrics {
         let listener = TcpListener::bind(address)
             .await
@@ -190,7 +191,13 @@ fn target(node: &NodeConfig) -> NodeTarget {
         config::conninfo::SslMode::VerifyCa => TlsMode::VerifyCa { root: root() },
         config::conninfo::SslMode::VerifyFull => TlsMode::VerifyFull { root: root() },
     };
-    NodeTarget { host: node.host.clone(), port: node.port, database: node.dbname.clone(), tls, liveness: Liveness::NODE }
+    NodeTarget {
+        host: node.host.clone(),
+        port: node.port,
+        database: node.dbname.clone(),
+        tls,
+        liveness: Liveness::NODE,
+    }
 }
 
 fn login(node: &NodeConfig) -> Login {

@@ -32,6 +32,8 @@ pub use node_pool::PoolStats;
 pub use pooled::PooledConn;
 pub use pools::{PoolConfig, Pools};
 pub use settings::Settings;
-pub use shared::{Alone, LaneKind, NO_PARAMETERS, Outcome, Reply, SharedLane, SharedLanes, SharedStatement, SharedStats};
+pub use shared::{
+    Alone, LaneKind, NO_PARAMETERS, Outcome, Reply, SharedLane, SharedLanes, SharedStatement, SharedStats,
+};
 pub use statements::{StatementCache, StatementKey, StatementName};
 pub use target::{Login, NodeTarget, Secret, TlsMode};

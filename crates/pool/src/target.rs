@@ -59,7 +59,13 @@ pub enum Secret {
 impl NodeTarget {
     /// A target without TLS; for nodes on this machine.
     pub fn new(host: &str, port: u16, database: &str) -> Self {
-        NodeTarget { host: host.into(), port, database: database.into(), tls: TlsMode::Disable, liveness: Liveness::NODE }
+        NodeTarget {
+            host: host.into(),
+            port,
+            database: database.into(),
+            tls: TlsMode::Disable,
+            liveness: Liveness::NODE,
+        }
     }
 
     /// Each of the hosts of the list as a target of its own.

@@ -53,7 +53,7 @@ impl Session {
                 .hint("Use the cursor inside the transaction."));
         }
         if hold {
-            self.pin_home();
+            self.pin_home(crate::activity::Pins::CURSOR);
         }
         let done = match node {
             Some(node) => {

@@ -4,6 +4,7 @@
 //! there into `exec`. This crate does not plan, and does not know how nodes are asked. Errors become messages to the
 //! client in one place: `Session::report`.
 
+pub mod activity;
 pub mod cancel;
 mod cancel_forward;
 mod client_io;

@@ -23,6 +23,8 @@ pub struct RouterDefaults {
 
 pub struct Router {
     pub herd: Arc<Herd>,
+    /// Where it listens.
+    pub address: String,
     pub cancels: Arc<CancelRegistry>,
     pub login: LoginConfig,
     pub limits: Limits,

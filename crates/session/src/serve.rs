@@ -9,6 +9,7 @@ use pool::{Login, Settings};
 use tokio::net::TcpStream;
 use wire::{ErrorFields, Frame};
 
+use crate::activity::Activity;
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
@@ -74,6 +75,8 @@ impl Verifiers for HomeVerifiers {
 async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     let registration = router.cancels.register(client.protocol);
     registration.handle.watch(client.stream.watched());
+    let shown = Activity::new(&client.user, &client.database, client.stream.peer_addr().ok());
+    registration.handle.show(shown.clone());
     let mut startup = Settings::default();
     let ignored = ["client_encoding"];
     for (name, value) in client.parameters.iter().filter(|(n, _)| !ignored.contains(&n.as_str())) {
@@ -83,6 +86,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         // Not the router's own name.
         startup.set("application_name", "");
     }
+    shown.rename(startup.get("application_name").unwrap_or(""), startup.fingerprint());
     let io = ClientIo::new(client.stream, client.rbuf, router.limits.message_bytes_max, registration.handle.clone());
     let epoch = router.herd.epoch.load_full();
     let mut session = Session {
@@ -100,6 +104,8 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         pinned: None,
         pin: false,
         listening: false,
+        pins: 0,
+        shown,
         temporary: vec![],
         statements: Default::default(),
         portals: Default::default(),
@@ -242,11 +248,11 @@ impl Session {
                             Ok(_) => ExecError::sql("08P01", e.to_string()),
                         };
                         self.failed(e).await?;
-                        let status = self.status();
-                        self.io.ready(status);
+                        self.ready();
                         return Ok(());
                     }
                 };
+                self.shown.begin(sql);
                 self.query(sql).await
             }
             b'P' | b'B' | b'D' | b'E' | b'C' => {
@@ -275,8 +281,7 @@ impl Session {
                         .hint("Use SELECT function(…)."),
                 )
                 .await?;
-                let status = self.status();
-                self.io.ready(status);
+                self.ready();
                 Ok(())
             }
             other => {
