@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import psycopg
@@ -42,12 +43,14 @@ def nodes(files):
             if (who := unprivileged.user()) is not None:
                 os.chown(data / name, who.pw_uid, who.pw_gid)
         (data / "server.key").chmod(0o600)
-        (data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 trust\n")
+        (data / "pg_hba.conf").write_text("hostssl all guarded 127.0.0.1/32 scram-sha-256\nhostssl all all 127.0.0.1/32 trust\n")
 
     made = []
     try:
         for n in (1, 2):
             made.append(router.node(f"tls{n}", {"ssl": "on"}, bin_directory=found, configure=configure))
+            with _connect(made[-1].port, sslmode="require") as direct:
+                direct.execute("create role guarded superuser login password 'right'")
         yield made
     finally:
         for server in made:
@@ -129,13 +132,26 @@ def test_tls_required(files, nodes):
         made.stop()
 
 
-@pytest.mark.parametrize("wrong", ["authority", "name"])
-def test_a_node_that_is_not_who_it_should_be(files, nodes, wrong):
-    """The router does not listen, and says why; it goes on trying for a while, because home may be starting."""
-    root = "stranger.crt" if wrong == "authority" else "authority.crt"
-    words = {"sslmode": "verify-full", "sslrootcert": str(files[root])}
-    if wrong == "name":
-        # The same server by a name that is not in its certificate.
-        words["host"] = "localhost"
-    with pytest.raises(RuntimeError, match="(?i)certificate"):
-        router.Router(router.conninfo(nodes[0], **words), [], attempts=1, start_seconds_max=4).stop()
+WRONG = {
+    "authority": ({"sslmode": "verify-full", "sslrootcert": "stranger.crt"}, "(?i)certificate"),
+    # The same server by a name that is not in its certificate.
+    "name": ({"sslmode": "verify-full", "sslrootcert": "authority.crt", "host": "localhost"}, "(?i)certificate"),
+    "file": ({"sslmode": "verify-full", "sslrootcert": "nosuch.crt"}, "nosuch.crt"),
+    "no TLS": ({"sslmode": "disable"}, "no encryption"),
+    "password": ({"sslmode": "require", "user": "guarded", "password": "wrong"}, "password authentication failed"),
+    "no password": ({"sslmode": "require", "user": "guarded"}, "asks for a password"),
+    "database": ({"sslmode": "require", "dbname": "nosuch"}, "does not exist"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_waiting_does_not_help(files, nodes, wrong):
+    """The router says why and ends at once: it waits only for a server that is down or starting."""
+    words, message = WRONG[wrong]
+    words = dict(words)
+    if "sslrootcert" in words:
+        words["sslrootcert"] = str(files["server.crt"].parent / words["sslrootcert"])
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match=message):
+        router.Router(router.conninfo(nodes[0], **words), [], attempts=1, start_seconds_max=30).stop()
+    assert time.monotonic() - started < 5

@@ -164,6 +164,7 @@ impl<C: Client> Work<'_, C> {
             port,
             database: database.clone(),
             tls: self.herd.config.home.tls.clone(),
+            liveness: self.herd.config.home.liveness,
         };
         let mut conn =
             Conn::connect(&target, &self.herd.config.admin, &ADMIN_STARTUP, self.herd.config.connect_timeout).await?;

@@ -79,7 +79,13 @@ impl Herd {
         }
         let n = snapshot.node(node).ok_or_else(|| ExecError::internal(format!("node {node} is not in the catalog")))?;
         let tls = if n.host.starts_with('/') { TlsMode::Disable } else { self.config.home.tls.clone() };
-        Ok(NodeTarget { host: n.host.clone(), port: n.port, database: n.database.clone(), tls })
+        Ok(NodeTarget {
+            host: n.host.clone(),
+            port: n.port,
+            database: n.database.clone(),
+            tls,
+            liveness: self.config.home.liveness,
+        })
     }
 
     pub async fn admin(&self, snapshot: &Snapshot, node: NodeId) -> Result<Conn> {

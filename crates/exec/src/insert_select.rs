@@ -62,6 +62,13 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Run it by itself: it reads a snapshot over all nodes then, too."));
         }
+        if self.herd.pools.size() < 2 {
+            return Err(ExecError::sql(
+                "53400",
+                "INSERT … SELECT between different shards needs two connections to a node, to read and to write",
+            )
+            .hint("Set pool.size to 2 or more in herd.toml."));
+        }
         let source = self.source(i, &bound.types).await?;
         let kind = if i.tail.is_empty() {
             SinkKind::Copy
@@ -199,7 +206,10 @@ impl<C: Client> Work<'_, C> {
     /// As [`run`](Self::run), for reads only (so that reading never needs another insert's future inside itself).
     pub async fn read(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<String> {
         match self.place(compiled, request).await? {
-            Placed::One(node, shard) => Ok(self.route(compiled, request, node, shard).await?.tag),
+            Placed::One(node, shard) => match self.route(compiled, request, node, shard).await? {
+                done if done.moved => Err(crate::guard::moved()),
+                done => Ok(done.tag),
+            },
             Placed::Several(_) => match &compiled.plan.multi {
                 Multi::Select(m) => self.multi_select(compiled, request, m).await,
                 Multi::Refuse(refusal) => Err(refusal.clone().into()),

@@ -63,7 +63,7 @@ pub use error::ExecError;
 pub use guard::{MOVED, moved};
 pub use herd::{ADMIN_STARTUP, Herd, HerdConfig, catalog_changed, load, load_own};
 pub use names::restore_error;
-pub use now::{Now, timestamp};
+pub use now::{Now, timestamp, timestamp_at};
 pub use progress::{Progress, Running};
 pub use request::{Bound, Literals, Request};
 pub use route::Forwarded;

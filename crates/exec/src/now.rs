@@ -27,7 +27,11 @@ impl Deref for Now {
 
 /// Now, in UTC, as a timestamptz literal's text.
 pub fn timestamp() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    timestamp_at(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A moment since the Unix epoch, in UTC, as a timestamptz literal's text.
+pub fn timestamp_at(now: std::time::Duration) -> String {
     let (days, seconds) = (now.as_secs() / 86_400, now.as_secs() % 86_400);
     let (year, month, day) = civil(days as i64);
     format!(

@@ -7,7 +7,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
+use pool::Liveness;
 use serde::Deserialize;
 
 pub mod conninfo;
@@ -91,11 +93,46 @@ pub struct PoolConfig {
     pub idle_timeout_s: u64,
     /// Prepared statements kept on one connection at most.
     pub max_prepared: u32,
+    /// How soon a node whose machine is gone is noticed.
+    pub tcp: Tcp,
+}
+
+/// How soon it is noticed that the other end's machine is gone. Absent settings: [`Liveness::NODE`] or
+/// [`Liveness::CLIENT`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tcp {
+    /// Seconds of silence before the first question.
+    pub keepalives_idle_s: Option<u16>,
+    /// Seconds from question to question.
+    pub keepalives_interval_s: Option<u16>,
+    /// Unanswered questions after which the connection is lost.
+    pub keepalives_count: Option<u8>,
+    /// Milliseconds that what was sent may remain unacknowledged, or unread; 0 leaves that to the system.
+    pub user_timeout_ms: Option<u32>,
+}
+
+impl Tcp {
+    pub fn liveness(&self, default: Liveness) -> Liveness {
+        let seconds = |s: Option<u16>, default| s.map_or(default, |s| Duration::from_secs(s.into()));
+        Liveness {
+            idle: seconds(self.keepalives_idle_s, default.idle),
+            interval: seconds(self.keepalives_interval_s, default.interval),
+            count: self.keepalives_count.map_or(default.count, u32::from),
+            user_timeout: self.user_timeout_ms.map_or(default.user_timeout, |ms| Duration::from_millis(ms.into())),
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        // Linux's own bounds: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL, MAX_TCP_KEEPCNT.
+        [self.keepalives_idle_s, self.keepalives_interval_s].iter().flatten().all(|s| (1..=32_767).contains(s))
+            && self.keepalives_count.is_none_or(|c| (1..=127).contains(&c))
+    }
 }
 
 impl Default for PoolConfig {
     fn default() -> Self {
-        PoolConfig { size: 100, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500 }
+        PoolConfig { size: 100, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500, tcp: Tcp::default() }
     }
 }
 
@@ -118,15 +155,28 @@ pub struct TlsConfig {
 pub struct Limits {
     /// Client connections.
     pub connections: u32,
+    /// Sessions of one user at most; 0 for no limit of their own.
+    pub connections_per_user: u32,
+    /// Connections whose login is not complete.
+    pub logins: u32,
     /// Seconds from connecting to a completed login.
     pub login_timeout_s: u64,
     /// Bytes of one protocol message.
     pub message_bytes_max: u32,
+    /// How soon a client whose machine is gone is noticed.
+    pub tcp: Tcp,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 10_000, login_timeout_s: 15, message_bytes_max: 1 << 30 }
+        Limits {
+            connections: 10_000,
+            connections_per_user: 0,
+            logins: 8_000,
+            login_timeout_s: 15,
+            message_bytes_max: 1 << 30,
+            tcp: Tcp::default(),
+        }
     }
 }
 
@@ -181,6 +231,13 @@ impl Config {
         at_least_one("pool.wait_timeout_ms", self.pool.wait_timeout_ms)?;
         at_least_one("pool.max_prepared", self.pool.max_prepared.into())?;
         at_least_one("limits.connections", self.limits.connections.into())?;
+        at_least_one("limits.logins", self.limits.logins.into())?;
+        for (setting, tcp) in [("pool.tcp", &self.pool.tcp), ("limits.tcp", &self.limits.tcp)] {
+            if !tcp.is_possible() {
+                let bounds = "must have keepalives_idle_s and keepalives_interval_s from 1 to 32767, keepalives_count from 1 to 127";
+                return Err((setting, bounds.to_owned()));
+            }
+        }
         at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;
         if !(1..=SHARDS_MAX).contains(&self.shards) {
             return Err(("shards", format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards)));

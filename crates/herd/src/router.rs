@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use exec::{Herd, HerdConfig};
-use pool::{Conn, Login, NodeTarget, PoolConfig, Pools, Secret, TlsMode};
+use pool::{Conn, Liveness, Login, NodeTarget, PoolConfig, Pools, Secret, TlsMode};
 use session::cancel::CancelRegistry;
 use session::login::{Auth, LoginConfig};
 use session::{Limits, Router, RouterDefaults};
@@ -51,7 +51,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 
 pub async fn run(config: Config) -> Result<(), RouterError> {
     log_to_stderr(&config);
-    let home = target(&config.home);
+    let home = NodeTarget { liveness: config.pool.tcp.liveness(Liveness::NODE), ..target(&config.home) };
     let admin = login(&config.home);
     let mut conn = connect_home(&home, &admin).await?;
     let id = bootstrap::home(&mut conn, &config.home).await?;
@@ -70,21 +70,26 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
     let herd = Arc::new(Herd::new(herd_config, pools, snapshot, rand::random()));
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
+    let mut listeners = Vec::new();
+    for address in &config.listen {
+        let bound = TcpListener::bind(address).await;
+        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
+    }
     let router = Arc::new(Router {
         login: login_config(&config, &id, parameters.clone())?,
         herd: herd.clone(),
+        address: listeners.first().and_then(|l| l.local_addr().ok()).map(|a| a.to_string()).unwrap_or_default(),
         cancels: Arc::new(CancelRegistry::default()),
+        doors: Arc::new(session::Doors::new(
+            config.limits.logins as usize,
+            config.limits.connections_per_user as usize,
+        )),
         limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
         defaults: RouterDefaults { shards: config.shards as i32 },
         metrics: Default::default(),
         quiet: Default::default(),
         parameters,
     });
-    let mut listeners = Vec::new();
-    for address in &config.listen {
-        let bound = TcpListener::bind(address).await;
-        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
-    }
     if let Some(address) = config.metrics {
         let listener = TcpListener::bind(address)
             .await
@@ -137,7 +142,11 @@ async fn accept(listener: TcpListener, router: Arc<Router>, places: Arc<Semaphor
                     });
                 }
                 Err(_) => {
-                    tokio::spawn(too_many(stream));
+                    let router = router.clone();
+                    tokio::spawn(async move {
+                        let fields = wire::ErrorFields::fatal("53300", "sorry, too many clients already");
+                        session::turn_away(stream, &router, &fields).await;
+                    });
                 }
             },
             Err(e) => {
@@ -146,13 +155,6 @@ async fn accept(listener: TcpListener, router: Arc<Router>, places: Arc<Semaphor
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-    }
-}
-
-async fn too_many(stream: tokio::net::TcpStream) {
-    let fields = wire::ErrorFields::fatal("53300", "sorry, too many clients already");
-    if let Ok(mut stream) = session::client_stream::ClientStream::new(stream) {
-        session::login::refuse(&mut stream, &fields).await;
     }
 }
 
@@ -189,7 +191,13 @@ fn target(node: &NodeConfig) -> NodeTarget {
         config::conninfo::SslMode::VerifyCa => TlsMode::VerifyCa { root: root() },
         config::conninfo::SslMode::VerifyFull => TlsMode::VerifyFull { root: root() },
     };
-    NodeTarget { host: node.host.clone(), port: node.port, database: node.dbname.clone(), tls }
+    NodeTarget {
+        host: node.host.clone(),
+        port: node.port,
+        database: node.dbname.clone(),
+        tls,
+        liveness: Liveness::NODE,
+    }
 }
 
 fn login(node: &NodeConfig) -> Login {
@@ -224,6 +232,7 @@ fn login_config(
         tls,
         tls_required: config.tls.as_ref().is_some_and(|t| t.required),
         login_timeout: Duration::from_secs(config.limits.login_timeout_s),
+        liveness: config.limits.tcp.liveness(Liveness::CLIENT),
         server_parameters: Arc::new(move || parameters.load().as_ref().clone()),
         mock_secret,
     })

@@ -51,6 +51,7 @@ impl PoolError {
         };
         match self {
             PoolError::Connect { .. } => error.hint("Check that the node runs and that its host and port are right."),
+            PoolError::Tls { .. } => error.hint("Check sslmode and sslrootcert, and for which name the node's certificate is."),
             PoolError::Closed { .. } => error.hint("If the statement changed data, check whether it was done."),
             PoolError::Exhausted { .. } => error.hint(
                 "Raise the pool's size (and the node's max_connections), or shorten transactions that keep connections.",

@@ -65,6 +65,11 @@ impl Pools {
         self.pool(target, &login.user).get(login).await
     }
 
+    /// Connections to one node for one user, at most.
+    pub fn size(&self) -> usize {
+        self.inner.config.size
+    }
+
     /// An idle connection, if there is one right now.
     pub fn try_get(&self, target: &NodeTarget, login: &Login) -> Option<PooledConn> {
         let pool = self.inner.pools.read().get(target)?.get(&login.user)?.clone();

@@ -6,11 +6,10 @@ use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use rustls::pki_types::ServerName;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -19,10 +18,6 @@ use tokio_rustls::client::TlsStream;
 use crate::error::PoolError;
 use crate::target::{NodeTarget, TlsMode};
 use crate::tls;
-
-/// A node that vanished (power, cable) is noticed after about `IDLE + 3 * INTERVAL`.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -39,8 +34,7 @@ pub(crate) async fn dial(target: &NodeTarget) -> Result<Stream, PoolError> {
     }
     let tcp = TcpStream::connect((&*target.host, target.port)).await.map_err(failed)?;
     tcp.set_nodelay(true).map_err(failed)?;
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
-    SockRef::from(&tcp).set_tcp_keepalive(&keepalive).map_err(failed)?;
+    target.liveness.apply(SockRef::from(&tcp)).map_err(failed)?;
     negotiate_tls(tcp, target).await
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
+use crate::liveness::Liveness;
+
 /// How to reach one database of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeTarget {
@@ -13,6 +15,7 @@ pub struct NodeTarget {
     pub port: u16,
     pub database: String,
     pub tls: TlsMode,
+    pub liveness: Liveness,
 }
 
 /// What is asked of TLS, as libpq's `sslmode`. Unix sockets never use TLS.
@@ -56,7 +59,13 @@ pub enum Secret {
 impl NodeTarget {
     /// A target without TLS; for nodes on this machine.
     pub fn new(host: &str, port: u16, database: &str) -> Self {
-        NodeTarget { host: host.into(), port, database: database.into(), tls: TlsMode::Disable }
+        NodeTarget {
+            host: host.into(),
+            port,
+            database: database.into(),
+            tls: TlsMode::Disable,
+            liveness: Liveness::NODE,
+        }
     }
 
     /// Each of the hosts of the list as a target of its own.

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use wire::startup::PROTOCOL_3_2;
 
+use crate::activity::Shown;
 use crate::shared_tcp::Watched;
 
 /// So that sessions that come and go do not wait for each other.
@@ -94,6 +95,8 @@ struct State {
     socket: Watched,
     /// It is not.
     left: bool,
+    /// What others may see of the session.
+    shown: Option<Shown>,
     /// Cancels on their way to nodes.
     sending: usize,
     /// Of one on its way it is not known whether it has arrived.
@@ -169,6 +172,16 @@ impl CancelRegistry {
             }
         }
         owners
+    }
+
+    /// The sessions of this router, with their process ids.
+    pub fn shown(&self) -> Vec<(i32, Shown)> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.lock().iter().filter_map(|(pid, s)| Some((*pid, s.state.lock().shown.clone()?))));
+        }
+        all.sort_unstable_by_key(|(pid, _)| *pid);
+        all
     }
 
     /// Cancels a session's statement because it is part of a deadlock across nodes.
@@ -275,6 +288,11 @@ impl CancelHandle {
     /// By which one sees whether the client is still there.
     pub fn watch(&self, socket: Watched) {
         self.session.state.lock().socket = socket;
+    }
+
+    /// What others may see of the session.
+    pub fn show(&self, shown: Shown) {
+        self.session.state.lock().shown = Some(shown);
     }
 
     /// Whether the client was found to have left.

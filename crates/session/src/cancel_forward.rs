@@ -33,7 +33,8 @@ pub async fn cancel(router: &Router, pid: i32, secret: &[u8]) {
         Ok(Some(address)) => {
             let (host, port) = (address.ip().to_string(), address.port());
             // Encrypted where that router can: on loopback or between routers nobody checks certificates for a key.
-            let target = NodeTarget { host, port, database: String::new(), tls: TlsMode::Prefer };
+            let target =
+                NodeTarget { host, port, database: String::new(), tls: TlsMode::Prefer, liveness: Default::default() };
             let target = Arc::new(target);
             let key = CancelKey { address: target.clone(), target, pid, secret: [secret, &[MARK]].concat() };
             if let Err(e) = pool::cancel(&key, router.cancels.timeout()).await {

@@ -6,17 +6,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
+use pool::Liveness;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use crate::shared_tcp::{SharedTcp, Watched};
 
-/// A client that vanished (power, cable) is noticed after about `IDLE + 3 * INTERVAL`; until then its session would
-/// keep what it holds.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// For the last few bytes to a client.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -27,10 +24,10 @@ pub enum ClientStream {
 
 impl ClientStream {
     /// Takes a connection just accepted. Answers leave at once instead of waiting for more (TCP_NODELAY).
-    pub fn new(tcp: TcpStream) -> io::Result<Self> {
+    /// A client whose machine vanished (power, cable) is noticed as `liveness` says; until then its session keeps what it holds.
+    pub fn new(tcp: TcpStream, liveness: &Liveness) -> io::Result<Self> {
         tcp.set_nodelay(true)?;
-        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
-        SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
+        liveness.apply(SockRef::from(&tcp))?;
         Ok(ClientStream::Tcp(SharedTcp::new(tcp)))
     }
 

@@ -53,7 +53,7 @@ impl Session {
                 .hint("Use the cursor inside the transaction."));
         }
         if hold {
-            self.pin_home();
+            self.pin_home(crate::activity::Pins::CURSOR);
         }
         let done = match node {
             Some(node) => {
@@ -64,7 +64,11 @@ impl Session {
                         self.work().route(&whole, &request, node, None).await?
                     }
                     _ => self.on_node(node, sql, false).await?,
+                };
+                if compiled.plan.local && self.transaction.active {
+                    self.work().same_kinds().await?;
                 }
+                Forwarded::default()
             }
             None => {
                 if d.options & OPT_BINARY != 0 {

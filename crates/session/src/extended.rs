@@ -293,6 +293,7 @@ impl Session {
         let Some(mut portal) = self.portals.remove(name) else {
             return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
         };
+        self.shown.begin(&portal.prepared.sql);
         self.newest_epoch().await?;
         let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
         // A transaction statement has closed all portals, this one too, unless rows are still to come.
@@ -390,6 +391,9 @@ impl Session {
             if done.suspended {
                 portal.state = PortalState::OnNode { node, name };
             }
+            if compiled.plan.local {
+                self.work().same_kinds().await?;
+            }
             return Ok(done);
         }
         let mut held = Held::default();
@@ -452,8 +456,7 @@ impl Session {
         if !self.transaction.active {
             self.portals.clear();
         }
-        let status = self.status();
-        self.io.ready(status);
+        self.ready();
         Ok(())
     }
 }

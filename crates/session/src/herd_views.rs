@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use exec::timestamp_at as timestamp;
 use exec::{Bound, Compiled, ExecError, Forwarded};
+use serde_json::json;
 use sql::NodeEnum;
 use sql::ast;
 use sql::walk::{self, Visit};
@@ -16,13 +18,14 @@ use sql::walk::{self, Visit};
 use crate::session::{Result, Session};
 
 /// The views, each with how it is made of the nodes' `rows`, their `decisions` and this router's `sessions`.
-const VIEWS: [(&str, &str); 3] = [
+const VIEWS: [(&str, &str); 4] = [
     // As pg_stat_progress_copy: who may not see the session sees nothing of it here.
     (
         "progress",
         "SELECT r.* FROM rows r \
          WHERE pg_catalog.pg_has_role(r.usename::name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
     ),
+    ("sessions", "SELECT r.* FROM rows r"),
     (
         "transactions",
         "SELECT r.node, r.gid, r.owner, r.prepared_at, r.decider, r.router, \
@@ -73,6 +76,7 @@ impl Session {
         for (view, body) in VIEWS.iter().filter(|(name, _)| uses.iter().any(|u| u.1 == *name)) {
             let rows = match *view {
                 "progress" => self.progress_rows(),
+                "sessions" => self.sessions().await?,
                 _ => {
                     self.ask_every_node(&format!(
                         "SELECT pg_catalog.to_jsonb(v) || pg_catalog.jsonb_build_object('node', %node) FROM herd.{view} v"
@@ -121,6 +125,37 @@ impl Session {
             }
             None => self.on_home(&text).await,
         }
+    }
+
+    /// This router's sessions, each as a JSON object, with what the client may see of it. Left out here and not by the
+    /// statement: its text can be seen by others.
+    async fn sessions(&mut self) -> Result<Vec<String>> {
+        let rights = "SELECT current_user, pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')";
+        let rights = self.work().ask_home(rights).await?;
+        let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
+        let (user, all) = (cell(0), cell(1) == "t");
+        let mut found = Vec::new();
+        for (pid, shown) in self.router.cancels.shown() {
+            let now = shown.now();
+            let mut row = json!({
+                "pid": pid, "router": self.router.address, "user": shown.user, "database": shown.database,
+                "application_name": now.application_name,
+            });
+            if all || shown.user == user {
+                row["client_address"] = json!(shown.client.map(|a| a.to_string()));
+                row["state"] = json!(now.state.name());
+                row["since"] = json!(timestamp(now.since));
+                row["pinned_by"] = json!(now.pins.names().collect::<Vec<_>>());
+                row["in_transaction"] = json!(now.in_transaction);
+                row["nodes"] = json!(now.nodes);
+                row["statement"] = json!(now.statement);
+            } else {
+                // As pg_stat_activity.
+                row["statement"] = json!("<insufficient privilege>");
+            }
+            found.push(row.to_string());
+        }
+        Ok(found)
     }
 
     /// One column of a query from every node (`%node` is its number), as the client's own role. A node that can't be reached has no rows.

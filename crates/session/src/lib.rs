@@ -4,12 +4,13 @@
 //! there into `exec`. This crate does not plan, and does not know how nodes are asked. Errors become messages to the
 //! client in one place: `Session::report`.
 
+pub mod activity;
 pub mod cancel;
 mod cancel_forward;
 mod client_io;
 pub mod client_stream;
 mod cursor;
-
+mod doors;
 mod explain;
 mod extended;
 mod held;
@@ -30,5 +31,6 @@ mod statement;
 mod transaction;
 mod values;
 
+pub use doors::Doors;
 pub use router::{Limits, Router, RouterDefaults};
-pub use serve::serve;
+pub use serve::{serve, turn_away};

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pool::{PoolError, Secret};
+use pool::{Liveness, PoolError, Secret};
 use tokio::net::TcpStream;
 use wire::backend;
 
@@ -50,6 +50,8 @@ pub struct LoginConfig {
     pub tls_required: bool,
     /// For everything from the first byte to AuthenticationOk.
     pub login_timeout: Duration,
+    /// How soon a client whose machine is gone is noticed.
+    pub liveness: Liveness,
     /// What [`greet`] reports: `server_version`, `server_encoding`, …, as home has them.
     pub server_parameters: Arc<dyn Fn() -> Vec<(String, String)> + Send + Sync>,
     /// Makes up salts for unknown users. The same on every router of a herd and after every restart, or one could
@@ -98,7 +100,7 @@ pub struct LoggedIn {
 /// The client has been told, where it could understand, and the error has been logged.
 pub async fn open(stream: TcpStream, config: &LoginConfig, verifiers: &impl Verifiers) -> Result<Opening, LoginError> {
     let peer = stream.peer_addr().map_or_else(|_| "unknown".into(), |a| a.to_string());
-    let mut channel = Channel::new(stream)?;
+    let mut channel = Channel::new(stream, &config.liveness)?;
     let done = tokio::time::timeout(config.login_timeout, log_in(&mut channel, config, verifiers)).await;
     match done.unwrap_or(Err(LoginError::Timeout)) {
         Ok(Done::Session(Identity { start, secret, protocol })) => {

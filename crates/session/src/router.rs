@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use exec::Herd;
 
 use crate::cancel::CancelRegistry;
+use crate::doors::Doors;
 use crate::login::LoginConfig;
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
@@ -22,9 +23,12 @@ pub struct RouterDefaults {
 
 pub struct Router {
     pub herd: Arc<Herd>,
+    /// Where it listens.
+    pub address: String,
     pub cancels: Arc<CancelRegistry>,
     pub login: LoginConfig,
     pub limits: Limits,
+    pub doors: Arc<Doors>,
     pub defaults: RouterDefaults,
     pub metrics: Metrics,
     pub quiet: Quiet,

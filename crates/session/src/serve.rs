@@ -9,8 +9,10 @@ use pool::{Login, Settings};
 use tokio::net::TcpStream;
 use wire::{ErrorFields, Frame};
 
+use crate::activity::Activity;
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
+use crate::client_stream::ClientStream;
 use crate::login::{self, LoggedIn, Opening, Verifiers};
 use crate::router::Router;
 use crate::session::{Result, Session};
@@ -18,8 +20,17 @@ use crate::set::RouterSettings;
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, router: Arc<Router>) {
-    match login::open(stream, &router.login, &HomeVerifiers(router.clone())).await {
-        Ok(Opening::Session(client)) => {
+    let Some(place) = router.doors.log_in() else {
+        return turn_away(stream, &router, &ErrorFields::fatal("53300", "too many logins at once")).await;
+    };
+    let opening = login::open(stream, &router.login, &HomeVerifiers(router.clone())).await;
+    drop(place);
+    match opening {
+        Ok(Opening::Session(mut client)) => {
+            let _place = match router.doors.enter(&client.user) {
+                Ok(place) => place,
+                Err(fields) => return login::refuse(&mut client.stream, &fields).await,
+            };
             router.metrics.connections.fetch_add(1, Ordering::Relaxed);
             router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
             let result = session(*client, router.clone()).await;
@@ -35,6 +46,13 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
         }
         // Refused logins are logged where they are refused.
         Ok(Opening::Closed) | Err(_) => {}
+    }
+}
+
+/// Says why to a client that is not let in, if it listens.
+pub async fn turn_away(stream: TcpStream, router: &Router, fields: &ErrorFields) {
+    if let Ok(mut stream) = ClientStream::new(stream, &router.login.liveness) {
+        login::refuse(&mut stream, fields).await;
     }
 }
 
@@ -57,6 +75,8 @@ impl Verifiers for HomeVerifiers {
 async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     let registration = router.cancels.register(client.protocol);
     registration.handle.watch(client.stream.watched());
+    let shown = Activity::new(&client.user, &client.database, client.stream.peer_addr().ok());
+    registration.handle.show(shown.clone());
     let mut startup = Settings::default();
     let ignored = ["client_encoding"];
     for (name, value) in client.parameters.iter().filter(|(n, _)| !ignored.contains(&n.as_str())) {
@@ -66,6 +86,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         // Not the router's own name.
         startup.set("application_name", "");
     }
+    shown.rename(startup.get("application_name").unwrap_or(""), startup.fingerprint());
     let io = ClientIo::new(client.stream, client.rbuf, router.limits.message_bytes_max, registration.handle.clone());
     let epoch = router.herd.epoch.load_full();
     let mut session = Session {
@@ -83,6 +104,8 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         pinned: None,
         pin: false,
         listening: false,
+        pins: 0,
+        shown,
         temporary: vec![],
         statements: Default::default(),
         portals: Default::default(),
@@ -227,11 +250,11 @@ impl Session {
                             Ok(_) => ExecError::sql("08P01", e.to_string()),
                         };
                         self.failed(e).await?;
-                        let status = self.status();
-                        self.io.ready(status);
+                        self.ready();
                         return Ok(());
                     }
                 };
+                self.shown.begin(sql);
                 self.query(sql).await
             }
             b'P' | b'B' | b'D' | b'E' | b'C' => {
@@ -260,8 +283,7 @@ impl Session {
                         .hint("Use SELECT function(…)."),
                 )
                 .await?;
-                let status = self.status();
-                self.io.ready(status);
+                self.ready();
                 Ok(())
             }
             other => {

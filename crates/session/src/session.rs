@@ -11,6 +11,7 @@ use sql::template::Template;
 use txn::{Lane, Transaction};
 use wire::ErrorFields;
 
+use crate::activity::{Pins, Shown, State};
 use crate::client_io::ClientIo;
 use crate::cursor::Cursor;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
@@ -41,6 +42,10 @@ pub struct Session {
     pub pinned: Option<Lane>,
     pub pin: bool,
     pub listening: bool,
+    /// Why it is pinned, see [`Pins`].
+    pub pins: u8,
+    /// What others see of it.
+    pub shown: Shown,
     pub temporary: Vec<String>,
     pub statements: FastMap<String, Arc<Prepared>>,
     pub portals: FastMap<String, Portal>,
@@ -138,6 +143,24 @@ impl Session {
             (true, true) => wire::backend::FAILED,
             (true, false) => wire::backend::IN_TRANSACTION,
             _ => wire::backend::IDLE,
+        }
+    }
+
+    /// ReadyForQuery; and whoever looks sees that the session waits.
+    pub fn ready(&mut self) {
+        let status = self.status();
+        self.io.ready(status);
+        let state = match status {
+            wire::backend::FAILED => State::Failed,
+            wire::backend::IN_TRANSACTION => State::InTransaction,
+            _ => State::Idle,
+        };
+        let temporary = if self.temporary.is_empty() { 0 } else { Pins::TEMPORARY };
+        let catalog = if self.own_schema { Pins::CATALOG } else { 0 };
+        let nodes = self.transaction.participants.iter().map(|p| p.lane.node);
+        self.shown.rest(state, Pins(self.pins | temporary | catalog), nodes);
+        if self.shown.settings() != self.settings.fingerprint() {
+            self.shown.rename(self.settings.get("application_name").unwrap_or(""), self.settings.fingerprint());
         }
     }
 

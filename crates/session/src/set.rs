@@ -316,6 +316,7 @@ impl Session {
             lane.conn.tainted = true;
         }
         self.pin = false;
+        self.pins = 0;
         self.listening = false;
         self.transaction.keep = None;
     }

@@ -43,8 +43,7 @@ impl Session {
         if let Err(e) = result {
             self.failed(e).await?;
         }
-        let status = self.status();
-        self.io.ready(status);
+        self.ready();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use sql::NodeEnum;
 use sql::ast;
 use sql::template::Template;
 
+use crate::activity::Pins;
 use crate::herd_views;
 use crate::metrics::Strategy;
 use crate::prepared::Parsed;
@@ -175,7 +176,7 @@ impl Session {
             // Who never listened has nothing to unlisten.
             NodeEnum::UnlistenStmt(_) if !self.listening => self.on_home(sql).await,
             NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
-                self.pin_home();
+                self.pin_home(Pins::LISTEN);
                 self.listening = true;
                 self.on_home(sql).await
             }
@@ -234,10 +235,10 @@ impl Session {
         let special = special::special(statement, &self.epoch.snapshot);
         if special.sets_unknown {
             // Which setting is in a parameter: the session stays on the connection that has it.
-            self.pin_home();
+            self.pin_home(Pins::SETTING);
         }
         if special.pins {
-            self.pin_home();
+            self.pin_home(Pins::LOCK);
         }
         let compiled = Arc::new(self.compile(statement, sql, None)?);
         if !special.set_config.is_empty() && bound.is_none_or(|b| b.values.is_empty()) && compiled.plan.only_home() {
@@ -277,7 +278,7 @@ impl Session {
         let started = Instant::now();
         let temporary = temporary_table(statement);
         if temporary.is_some() {
-            self.pin_home();
+            self.pin_home(Pins::TEMPORARY);
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
         let done = if temporary.is_some() { None } else { self.work().ddl(statement, sql, &path, &names).await? };
@@ -362,8 +363,10 @@ impl Session {
         }
     }
 
-    pub fn pin_home(&mut self) {
+    /// Keeps the connection to home from now on; `why` is one of [`Pins`].
+    pub fn pin_home(&mut self, why: u8) {
         self.pin = true;
+        self.pins |= why & !Pins::TEMPORARY;
         self.transaction.keep = Some(self.epoch.snapshot.home);
     }
 

@@ -48,7 +48,15 @@ CREATE OR REPLACE VIEW herd.locks AS
      WHERE w.wait_event_type = 'Lock';
 COMMENT ON VIEW herd.locks IS 'who waits for whom; sessions are numbered as in herd.sessions';
 
-GRANT SELECT ON herd.transactions, herd.locks TO PUBLIC;
+-- Routers put their sessions here; a node knows none.
+CREATE OR REPLACE VIEW herd.sessions AS
+    SELECT NULL::integer AS pid, NULL::text AS router, NULL::text AS "user", NULL::text AS database, NULL::text AS application_name,
+           NULL::text AS client_address, NULL::text AS state, NULL::timestamptz AS since, NULL::text[] AS pinned_by,
+           NULL::boolean AS in_transaction, NULL::integer[] AS nodes, NULL::text AS statement
+     WHERE false;
+COMMENT ON VIEW herd.sessions IS 'the sessions of the router that is asked';
+
+GRANT SELECT ON herd.transactions, herd.locks, herd.sessions TO PUBLIC;
 GRANT SELECT ON herd.herd, herd.epoch TO PUBLIC;
 GRANT SELECT, INSERT ON herd.decision TO PUBLIC;
 

@@ -18,6 +18,9 @@ fn a_small_file_gets_the_documented_defaults() {
     assert_eq!((config.pool.idle_timeout_s, config.pool.max_prepared), (600, 500));
     assert_eq!((config.limits.connections, config.limits.login_timeout_s), (10_000, 15));
     assert_eq!(config.limits.message_bytes_max, 1_073_741_824);
+    assert_eq!((config.limits.connections_per_user, config.limits.logins), (0, 8_000));
+    assert_eq!(config.pool.tcp.liveness(pool::Liveness::NODE), pool::Liveness::NODE);
+    assert_eq!(config.limits.tcp.liveness(pool::Liveness::CLIENT), pool::Liveness::CLIENT);
     assert!(config.tls.is_none() && config.nodes.is_empty());
 }
 
@@ -27,11 +30,13 @@ fn every_setting_is_read_and_paths_start_at_the_file() {
         "listen = [\"0.0.0.0:5432\", \"[::]:5432\"]\nmetrics = \"127.0.0.1:9090\"\nshards = 64\n\
          home = \"host=a user=u password='p w' sslmode=verify-full sslrootcert=ca.pem\"\n\
          nodes = [\"host=b\", \"host=b port=5433\"]\nauth = \"scram\"\nlog = \"debug\"\nlog_format = \"json\"\n\
-         [pool]\nsize = 5\n[tls]\ncertificate = \"c.pem\"\nkey = \"/k.pem\"\nrequired = true\n\
+         [pool]\nsize = 5\ntcp = { keepalives_idle_s = 5, user_timeout_ms = 0 }\n[tls]\ncertificate = \"c.pem\"\nkey = \"/k.pem\"\nrequired = true\n\
          [limits]\nmessage_bytes_max = 1000000\n",
     )
     .unwrap();
     assert_eq!((config.shards, config.auth, config.log_format), (64, Auth::Scram, LogFormat::Json));
+    let tcp = config.pool.tcp.liveness(pool::Liveness::NODE);
+    assert_eq!((tcp.idle.as_secs(), tcp.interval.as_secs(), tcp.count, tcp.user_timeout.as_secs()), (5, 10, 3, 0));
     assert_eq!(config.nodes.len(), 2);
     assert_eq!(config.home.password.as_deref(), Some("p w"));
     assert_eq!(config.home.sslrootcert.as_deref(), Some(Path::new("/etc/pgherd/ca.pem")));

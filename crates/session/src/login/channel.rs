@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use pool::Liveness;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -30,8 +31,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub fn new(tcp: TcpStream) -> Result<Self, LoginError> {
-        let stream = Some(ClientStream::new(tcp)?);
+    pub fn new(tcp: TcpStream, liveness: &Liveness) -> Result<Self, LoginError> {
+        let stream = Some(ClientStream::new(tcp, liveness)?);
         Ok(Channel { stream, rbuf: BytesMut::with_capacity(CHUNK), wbuf: BytesMut::new() })
     }
 

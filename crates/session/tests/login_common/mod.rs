@@ -47,6 +47,7 @@ impl Verifiers for Home {
 
 pub fn config(auth: Auth) -> LoginConfig {
     LoginConfig {
+        liveness: pool::Liveness::CLIENT,
         auth,
         tls: None,
         tls_required: false,
