@@ -51,7 +51,7 @@ impl Limit {
 impl<C: Client> Work<'_, C> {
     /// Before a read over several nodes: with `herd.snapshot`, what it sees is one cut.
     pub async fn whole_read(&mut self) -> Result<()> {
-        if !self.transaction.whole || self.transaction.cut || self.epoch.snapshot.nodes.len() < 2 {
+        if !self.transaction.whole || !self.transaction.cut.is_empty() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
         if !self.transaction.is_fresh() {
@@ -72,9 +72,13 @@ impl<C: Client> Work<'_, C> {
         self.make_cut(&manner).await
     }
 
-    /// Before a node joins the transaction: with `herd.snapshot`, one that reads repeatably begins with a cut.
-    pub async fn whole_transaction(&mut self) -> Result<()> {
+    /// Before a node is used by the transaction: with `herd.snapshot`, one that reads repeatably begins with a cut.
+    pub async fn whole_transaction(&mut self, node: NodeId) -> Result<()> {
         let t = &self.transaction;
+        if !t.cut.is_empty() && !t.cut.contains(&node) && !t.has(node) {
+            return Err(ExecError::sql("40001", "a node has joined the herd since the transaction took its snapshot")
+                .hint("Try the transaction again."));
+        }
         if !t.active || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
@@ -168,9 +172,9 @@ impl<C: Client> Work<'_, C> {
         }
         for lane in lanes {
             self.client.started(lane.conn.cancel_key());
+            self.transaction.cut.push(lane.node);
             self.transaction.participants.push(Participant::new(lane));
         }
-        self.transaction.cut = true;
         Ok(())
     }
 

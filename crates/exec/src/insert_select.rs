@@ -44,7 +44,7 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Run it first in the transaction, or by itself."));
         }
-        if self.transaction.cut {
+        if !self.transaction.cut.is_empty() {
             return Err(ExecError::sql(
                 "0A000",
                 "with herd.snapshot, INSERT … SELECT between different shards is not supported in a REPEATABLE READ transaction",
