@@ -282,6 +282,8 @@ def test_a_pinned_session_keeps_what_it_has(session, cluster):
     session.execute("insert into mine values (1)")
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
     assert session.execute("select x from mine").fetchone() == (1,)
+    results = session.execute("select sum(v) from cut; select x from mine")
+    assert results.fetchone() == (_TOTAL,) and results.nextset() and results.fetchone() == (1,)
     session.execute("begin isolation level repeatable read")
     assert session.execute("select x from mine").fetchone() == (1,)
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
@@ -305,6 +307,9 @@ def test_statements_of_every_kind(session, cluster):
     # One string, one cut, as long as it begins with the read.
     results = session.execute("select sum(v) from cut; select count(*) from cut")
     assert results.fetchone() == (_TOTAL,) and results.nextset() and results.fetchone() == (40,)
+    session.execute("create table cut_copy as select id, v from cut")
+    assert session.execute("select sum(v) from cut_copy").fetchone() == (_TOTAL,)
+    session.execute("drop table cut_copy")
     with session.transaction():
         session.execute("set transaction isolation level repeatable read")
         with session.cursor(name="rows") as cursor:

@@ -266,6 +266,8 @@ impl<C: Client> Work<'_, C> {
             crate::Placed::One(node, _) => self.copy_on(node, sql, query.plan.writes).await,
             crate::Placed::Several(_) => {
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+                // Now, while waiting can be cancelled.
+                self.whole_read().await?;
                 let described = self.described(&query, &[]).await?;
                 let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
                 if options.format == Format::Binary {
@@ -275,8 +277,6 @@ impl<C: Client> Work<'_, C> {
                     )
                     .hint("Use text or CSV."));
                 }
-                // Now, while waiting can be cancelled.
-                self.whole_read().await?;
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
                 let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0 };
