@@ -196,7 +196,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         if nodes.len() > 1 {
-            self.whole_read().await?;
+            self.whole_read_at_once().await?;
         }
         let query = crate::render::with_now(query, &self.now);
         let mut lanes = Vec::new();
@@ -266,7 +266,6 @@ impl<C: Client> Work<'_, C> {
             crate::Placed::One(node, _) => self.copy_on(node, sql, query.plan.writes).await,
             crate::Placed::Several(_) => {
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
-                // Now, while waiting can be cancelled.
                 self.whole_read().await?;
                 let described = self.described(&query, &[]).await?;
                 let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();

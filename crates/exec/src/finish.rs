@@ -5,6 +5,7 @@ use plan::MultiSelect;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::cut_statement::Wanted;
 use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
@@ -29,9 +30,18 @@ impl<C: Client> Work<'_, C> {
         let bound = parameters(request, described);
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
         let mut arrays = Vec::with_capacity(m.parts.len());
-        for (part, c) in m.parts.iter().zip(columns.iter()) {
-            let nodes = self.part_nodes(compiled, request, part).await?;
-            arrays.push(self.collect(&nodes, &part.sql, &bound, c.fields.len()).await?);
+        let mut nodes = Vec::with_capacity(m.parts.len());
+        for part in &m.parts {
+            nodes.push(self.part_nodes(compiled, request, part).await?);
+        }
+        let mut opened = vec![];
+        if self.opens_together() {
+            let each = m.parts.iter().zip(&nodes);
+            let wanted: Vec<_> = each.map(|(p, nodes)| Wanted { nodes, sql: &p.sql, formats: &[] }).collect();
+            opened = self.open_together(&wanted, &bound).await?;
+        }
+        for ((part, nodes), c) in m.parts.iter().zip(&nodes).zip(columns.iter()) {
+            arrays.push(self.collect(nodes, &part.sql, &bound, c.fields.len(), &mut opened).await?);
         }
         self.finish_over(compiled, request, sql, described, &mut arrays).await
     }

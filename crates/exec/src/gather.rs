@@ -10,6 +10,7 @@ use wire::backend;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::cut_statement::{Opened, Wanted, take_opened};
 use crate::error::{ExecError, Result};
 use crate::render;
 use crate::request::{Bound, Request};
@@ -112,7 +113,23 @@ impl<C: Client> Work<'_, C> {
         bound: &Bound,
         result_formats: &[i16],
     ) -> Result<Vec<Participant>> {
-        let sql = render::with_now(sql, &self.now);
+        let mut opened = match nodes.len() > 1 && self.opens_together() {
+            true => self.open_together(&[Wanted { nodes, sql, formats: result_formats }], bound).await?,
+            false => vec![],
+        };
+        self.ask_opened(nodes, sql, bound, result_formats, &mut opened).await
+    }
+
+    /// As [`ask_part`](Self::ask_part), where portals may have been opened for it already.
+    async fn ask_opened(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        part: &str,
+        bound: &Bound,
+        result_formats: &[i16],
+        opened: &mut Vec<Opened>,
+    ) -> Result<Vec<Participant>> {
+        let sql = render::with_now(part, &self.now);
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut p = match self.lane(*node).await {
@@ -124,7 +141,10 @@ impl<C: Client> Work<'_, C> {
             };
             let foreign = *node != self.home();
             let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
-            rows::send(&mut p.lane, &sql, &types, &bound.formats, &bound.values, result_formats);
+            match take_opened(opened, *node, part) {
+                Some(portal) => rows::send_opened(&mut p.lane, &portal),
+                None => rows::send(&mut p.lane, &sql, &types, &bound.formats, &bound.values, result_formats),
+            }
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {
@@ -152,9 +172,10 @@ impl<C: Client> Work<'_, C> {
         sql: &str,
         bound: &Bound,
         width: usize,
+        opened: &mut Vec<Opened>,
     ) -> Result<Arrays> {
         let mut arrays = Arrays::new(width);
-        let mut lanes = self.ask_part(nodes, sql, bound, &[]).await?;
+        let mut lanes = self.ask_opened(nodes, sql, bound, &[], opened).await?;
         let mut failure = None;
         for p in &mut lanes {
             if let Err(e) = read_into(&mut arrays, p).await {

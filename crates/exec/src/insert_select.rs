@@ -30,7 +30,7 @@ impl<C: Client> Work<'_, C> {
         let bound = parameters(request, &described);
         if let Some(sql) = &i.colocated {
             if nodes.len() > 1 {
-                self.whole_read().await?;
+                self.whole_read_at_once().await?;
             }
             self.describe_to_client(request, &described);
             let count = self.everywhere(nodes, sql, &bound, request).await?;
@@ -128,9 +128,6 @@ impl<C: Client> Work<'_, C> {
             patience: 0,
             now: self.now.clone(),
         };
-        if let Placed::Several(_) = reader.place(source, request).await? {
-            reader.whole_read().await?;
-        }
         let read = reader.read_into(source, request, sink).await;
         if reading.active {
             self.client.settled().await;
@@ -146,7 +143,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         consumer: &mut R,
     ) -> Result<()> {
-        let mut capture = Capture::new(consumer);
+        let mut capture = Capture::new(consumer, self.client);
         let mut reader = Work {
             herd: self.herd,
             epoch: self.epoch,

@@ -12,6 +12,7 @@ mod compiled;
 mod copy;
 pub mod copy_format;
 mod cut;
+mod cut_statement;
 mod ddl;
 mod describe;
 mod distribute;
