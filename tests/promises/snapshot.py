@@ -93,7 +93,7 @@ class Reader(Party):
         connection.execute(sql.SQL("set herd.snapshot = {}").format(sql.Literal("on" if self.on else "off")))
 
     def once(self, connection) -> None:
-        way = self.random.choice((self._sum, self._rows, self._finish, self._copy, self._block, self._cursor))
+        way = self.random.choice((self._sum, self._rows, self._finish, self._copy, self._block, self._plain_block, self._cursor))
         for seen in way(connection):
             if seen != self.total:
                 self.wrong.append((way.__name__, seen))
@@ -127,6 +127,24 @@ class Reader(Party):
         finally:
             if not connection.closed and not connection.broken:
                 connection.execute("rollback")
+
+    def _plain_block(self, connection):
+        """READ COMMITTED: each statement is whole, with what the block itself has written."""
+        with connection.transaction(force_rollback=True):
+            connection.execute("savepoint s")
+            key = self.random.choice(self.random.choice(self.keys))
+            if self.random.random() < 0.3 and connection.execute(
+                "update snap_account set balance = balance + 1 where id in "
+                "(select id from snap_account where id = %s for update skip locked)", (key,)
+            ).rowcount:
+                yield connection.execute(_SUM).fetchone()[0] - 1
+                return
+            for _ in range(2):
+                yield connection.execute(_SUM).fetchone()[0]
+            yield connection.execute(
+                "select (select sum(balance) from snap_account where id %% 2 = 0) + (select sum(balance) from snap_account where id %% 2 = %s)",
+                (1,),
+            ).fetchone()[0]
 
     def _cursor(self, connection):
         with connection.transaction():

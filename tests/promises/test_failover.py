@@ -90,8 +90,25 @@ def test_the_standby_takes_over(cluster, number):
                 codes.append(error.sqlstate)
                 time.sleep(0.05)
 
-    thread = threading.Thread(target=write)
+    seen_whole, torn = [0], []
+
+    def read():
+        """All rows are always the same, for who reads with herd.snapshot; gates don't move to the standby."""
+        while not stop.is_set():
+            try:
+                with router.server.connect() as connection:
+                    connection.execute("set herd.snapshot = on")
+                    while not stop.is_set():
+                        least, greatest = connection.execute("select min(v), max(v) from follow").fetchone()
+                        if least != greatest:
+                            torn.append((least, greatest))
+                        seen_whole.append(least)
+            except psycopg.Error:
+                time.sleep(0.05)
+
+    thread, reader = threading.Thread(target=write), threading.Thread(target=read)
     thread.start()
+    reader.start()
     try:
         time.sleep(2)
         assert len(acknowledged) > 5, codes
@@ -107,7 +124,9 @@ def test_the_standby_takes_over(cluster, number):
     finally:
         stop.set()
         thread.join(30)
-    assert not thread.is_alive()
+        reader.join(30)
+    assert not thread.is_alive() and not reader.is_alive()
+    assert not torn and seen_whole[-1] > acknowledged[before], (torn[:3], seen_whole[-1])
     # What writers in flight were told is something a client can act on.
     assert set(codes) <= {None, "08006", "08007", "08001", "57P01", "57P02", "57P03", "25006"}, set(codes)
     cluster.nodes[number - 1] = standby

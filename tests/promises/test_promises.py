@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from . import bank, cancels, crash_matrix, fuzz, leaks, login, packets, slow, soak
+from . import bank, cancels, crash_matrix, fuzz, leaks, login, packets, slow, snapshot, soak
 from .cluster import Cluster
 
 # One group: these want the machine to themselves, as far as pytest can give it.
@@ -28,6 +28,15 @@ def test_the_bank_under_kill_9(cluster):
 @pytest.mark.parametrize("cluster", [3], indirect=True)
 def test_a_death_at_every_step_of_a_commit(cluster):
     assert crash_matrix.run(SEED, cases=10, cluster=cluster)["cases"] == 10
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+@pytest.mark.parametrize("kills", [False, True])
+def test_reads_of_several_nodes_are_whole(cluster, kills):
+    figures = snapshot.run(SEED, seconds=6, writers=4, readers=3, kills=kills, cluster=cluster)
+    assert figures["reads_on"] > 50 and figures["transfers"] > 20
+    # Without the setting some are not, or the program would show nothing.
+    assert figures["wrong_off"] > 0
 
 
 def test_packet_faults(cluster):

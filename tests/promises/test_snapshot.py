@@ -225,20 +225,110 @@ def test_the_setting(cluster, session):
     assert session.execute("show herd.snapshot").fetchone() == ("off",)
 
 
-def test_read_committed_blocks_refuse_and_say_what_to_do(session):
+@pytest.mark.parametrize("sql", [
+    _SUM, "select sum(v * 1.0) from cut", "select (select sum(v) from cut where id %% 2 = 0) + (select sum(v) from cut where id %% 2 = 1)",
+    "select v from cut order by id", "select v from cut", "copy (select v from cut) to stdout",
+])
+@pytest.mark.parametrize("wrote", [False, True])
+def test_each_statement_of_a_read_committed_block_is_whole(cluster, session, half, sql, wrote):
+    """It waits for the commit that is half done, sees all of it, and what the block itself has written."""
+    seen = []
+
+    def read():
+        if sql.startswith("copy"):
+            with session.cursor().copy(sql.replace("%%", "%")) as copy:
+                seen.append(sum(int(row[0]) for row in copy.rows()))
+        else:
+            seen.append(sum(row[0] for row in session.execute(sql, ())))
+
     session.execute("begin")
-    assert session.execute("select v from cut where id = 7").fetchone() == (1000,)
-    with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
-        session.execute(_SUM)
-    assert "REPEATABLE READ" in caught.value.diag.message_hint
+    if wrote:
+        session.execute("update cut set v = v + 3 where id = %s", (cluster.keys[0][4],))
+    reading = threading.Thread(target=read)
+    reading.start()
+    _until(lambda: _gates(cluster) > 0)
+    time.sleep(0.1)
+    assert not seen
+    half()
+    reading.join(10)
+    assert seen == [_TOTAL + 3 * wrote]
+    # The next statement sees what was committed meanwhile.
+    before = session.execute("select v from cut where id = %s", (cluster.keys[0][0],)).fetchone()[0]
+    _transfer(cluster.plain.server, cluster.keys, 1)
+    after, total = session.execute("select sum(v) filter (where id = %s), sum(v) from cut", (cluster.keys[0][0],)).fetchone()
+    assert (after, total) == (before - 1, _TOTAL + 3 * wrote)
     session.execute("rollback")
-    session.execute("begin")
+
+
+def test_read_committed_blocks_refuse_what_they_can_not_do(session, cluster):
+    for sql in ("copy cut to stdout", "insert into cut select id, v from cut where false"):
+        session.execute("begin")
+        assert session.execute("select v from cut where id = 7").fetchone() == (1000,)
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
+            if sql.startswith("copy"):
+                with session.cursor().copy(sql) as copy:
+                    copy.read()
+            else:
+                session.execute(sql)
+        assert "REPEATABLE READ" in caught.value.diag.message_hint
+        session.execute("rollback")
+    # Turned on too late.
+    session.execute("set herd.snapshot = off")
+    session.execute("begin isolation level repeatable read")
+    session.execute(_SUM)
+    session.execute("set herd.snapshot = on")
     with pytest.raises(psycopg.errors.FeatureNotSupported):
-        session.execute("declare c cursor for select v from cut")
+        session.execute(_SUM)
     session.execute("rollback")
-    # What writes to several nodes and reads none of them for the client goes on as ever.
-    with session.transaction(force_rollback=True):
-        assert session.execute("update cut set v = v + 1").rowcount == 40
+
+
+def test_a_read_committed_block_does_the_rest(session, cluster):
+    session.execute("begin")
+    assert session.execute("update cut set v = v + 1").rowcount == 40
+    session.execute("savepoint s")
+    assert session.execute(_SUM).fetchone() == (_TOTAL + 40,)
+    session.execute("declare c cursor for select v from cut order by id")
+    assert len(session.execute("fetch all from c").fetchall()) == 40
+    assert len(session.execute("select id from cut order by id limit 3 for update").fetchall()) == 3
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        session.execute("select sum(v / 0) from cut")
+    session.execute("rollback to savepoint s")
+    for binary in (False, True):
+        assert session.execute("select count(*) from cut where v < %s", (1_000_000,), binary=binary, prepare=True).fetchone() == (40,)
+    session.execute("rollback")
+    # Two statements of one string, the first of which writes.
+    results = session.execute("update cut set v = v; select sum(v) from cut")
+    assert results.nextset() and results.fetchone() == (_TOTAL,)
+
+
+def test_a_change_of_the_schema_does_not_meet_a_reader_in_a_circle(session, cluster):
+    """It holds the table on all nodes when it comes to the gate; a reader that has the gates must not wait for the table."""
+    stop, errors = threading.Event(), []
+
+    def change():
+        while not stop.is_set():
+            try:
+                cluster.plain.server.run("alter table cut add column w int", "alter table cut drop column w")
+            except psycopg.Error as error:
+                errors.append(error)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    slowest, count = 0.0, 0
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        started = time.monotonic()
+        session.execute("begin")
+        try:
+            assert session.execute(_SUM).fetchone() == (_TOTAL,)
+            count += 1
+        except psycopg.Error as error:
+            assert error.sqlstate in ("40001", "40P01"), error
+        session.execute("rollback")
+        slowest = max(slowest, time.monotonic() - started)
+    stop.set()
+    changing.join(20)
+    assert not errors and count > 3 and slowest < 3, (errors[:2], count, slowest)
 
 
 @pytest.mark.parametrize("begin", [
@@ -282,6 +372,8 @@ def test_a_pinned_session_keeps_what_it_has(session, cluster):
     session.execute("insert into mine values (1)")
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
     assert session.execute("select x from mine").fetchone() == (1,)
+    results = session.execute("select sum(v) from cut; select x from mine")
+    assert results.fetchone() == (_TOTAL,) and results.nextset() and results.fetchone() == (1,)
     session.execute("begin isolation level repeatable read")
     assert session.execute("select x from mine").fetchone() == (1,)
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
@@ -305,6 +397,9 @@ def test_statements_of_every_kind(session, cluster):
     # One string, one cut, as long as it begins with the read.
     results = session.execute("select sum(v) from cut; select count(*) from cut")
     assert results.fetchone() == (_TOTAL,) and results.nextset() and results.fetchone() == (40,)
+    session.execute("create table cut_copy as select id, v from cut")
+    assert session.execute("select sum(v) from cut_copy").fetchone() == (_TOTAL,)
+    session.execute("drop table cut_copy")
     with session.transaction():
         session.execute("set transaction isolation level repeatable read")
         with session.cursor(name="rows") as cursor:

@@ -18,20 +18,22 @@ impl Consumer for Sink {
     }
 }
 
-pub struct Capture<'c, R: Consumer> {
+pub struct Capture<'c, R: Consumer, C: Client> {
     out: BytesMut,
     consumer: &'c mut R,
+    /// Who may cancel.
+    client: &'c mut C,
     /// An error of the consumer, kept because the producer only sees that its client is gone.
     pub failure: Option<ExecError>,
 }
 
-impl<'c, R: Consumer> Capture<'c, R> {
-    pub fn new(consumer: &'c mut R) -> Self {
-        Capture { out: BytesMut::new(), consumer, failure: None }
+impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
+    pub fn new(consumer: &'c mut R, client: &'c mut C) -> Self {
+        Capture { out: BytesMut::new(), consumer, client, failure: None }
     }
 }
 
-impl<R: Consumer> Client for Capture<'_, R> {
+impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
     fn out(&mut self) -> &mut BytesMut {
         &mut self.out
     }
@@ -50,5 +52,13 @@ impl<R: Consumer> Client for Capture<'_, R> {
 
     async fn copy_frame(&mut self) -> Result<Frame> {
         Err(ExecError::internal("COPY FROM STDIN inside another statement"))
+    }
+
+    fn waits(&mut self) {
+        self.client.waits();
+    }
+
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<'c, R, C> {
+        self.client.cancelled()
     }
 }

@@ -251,7 +251,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         if nodes.len() > 1 {
-            self.whole_read().await?;
+            self.whole_read_at_once().await?;
         }
         let query = crate::render::with_now(query, &self.now);
         let mut lanes = Vec::new();
@@ -331,6 +331,7 @@ impl<C: Client> Work<'_, C> {
             }
             crate::Placed::Several(_) => {
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+                self.whole_read().await?;
                 let described = self.described(&query, &[]).await?;
                 let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
                 if options.format == Format::Binary {
@@ -340,8 +341,6 @@ impl<C: Client> Work<'_, C> {
                     )
                     .hint("Use text or CSV."));
                 }
-                // Now, while waiting can be cancelled.
-                self.whole_read().await?;
                 backend::copy_response(self.client.out(), b'H', 0, names.len());
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
                 let followed = self.follow("COPY TO", "PIPE", None, false);

@@ -1,9 +1,8 @@
 //! `herd.snapshot`: one cut through all nodes for a read over several of them, or for a transaction that reads repeatably.
 //!
 //! All nodes join at once: while the gates are held (`gates.rs`), each is told what stands prepared, BEGIN, and a statement
-//! that takes the snapshot, in one message. What the statement is about is not known here. Reads over several nodes in a
-//! READ COMMITTED block are refused: each of its statements would need snapshots of its own on connections that are in
-//! the midst of a transaction.
+//! that takes the snapshot, in one message. What the statement is about is not known here. Statements of READ COMMITTED
+//! blocks: `cut_statement.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -19,14 +18,14 @@ use crate::work::Work;
 /// How long a reader tries, if its own time limits are not shorter.
 const TRY: Duration = Duration::from_secs(10);
 /// When to give up, and what the client is told then.
-struct Limit {
+pub(crate) struct Limit {
     until: Instant,
     code: &'static str,
     message: &'static str,
 }
 
 impl Limit {
-    fn of(manner: &Manner) -> Self {
+    pub fn of(manner: &Manner) -> Self {
         let ours = (
             TRY,
             "40001",
@@ -49,32 +48,42 @@ impl Limit {
 }
 
 impl<C: Client> Work<'_, C> {
-    /// Before a read over several nodes: with `herd.snapshot`, what it sees is one cut.
+    /// Before a read over several nodes: with `herd.snapshot`, its transaction is one cut from here on. In a READ COMMITTED
+    /// block it can't be: then the read's parts are opened together.
     pub async fn whole_read(&mut self) -> Result<()> {
-        if !self.transaction.whole || self.transaction.cut || self.epoch.snapshot.nodes.len() < 2 {
+        let t = &self.transaction;
+        if !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
-        if !self.transaction.is_fresh() {
-            return Err(refuse_late());
+        if !(t.active && t.explicit) {
+            self.transaction.begin("BEGIN", false);
         }
-        if self.transaction.active && self.transaction.explicit {
-            let manner = self.manner().await?;
-            return match manner.repeatable {
-                true => self.make_cut(&manner).await,
-                false => Err(refuse_late()),
-            };
-        }
-        self.transaction.begin("BEGIN", false);
         let manner = self.manner().await?;
+        if self.transaction.explicit && !manner.repeatable {
+            return Ok(());
+        }
         if !manner.repeatable {
             self.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ", false);
         }
         self.make_cut(&manner).await
     }
 
-    /// Before a node joins the transaction: with `herd.snapshot`, one that reads repeatably begins with a cut.
-    pub async fn whole_transaction(&mut self) -> Result<()> {
+    /// As [`whole_read`](Self::whole_read), for what can't be opened and executed apart.
+    pub async fn whole_read_at_once(&mut self) -> Result<()> {
+        self.whole_read().await?;
+        match self.opens_together() {
+            true => Err(refuse_block()),
+            false => Ok(()),
+        }
+    }
+
+    /// Before a node is used by the transaction: with `herd.snapshot`, one that reads repeatably begins with a cut.
+    pub async fn whole_transaction(&mut self, node: NodeId) -> Result<()> {
         let t = &self.transaction;
+        if !t.cut.is_empty() && !t.cut.contains(&node) && !t.has(node) {
+            return Err(ExecError::sql("40001", "a node has joined the herd since the transaction took its snapshot")
+                .hint("Try the transaction again."));
+        }
         if !t.active || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
@@ -120,8 +129,6 @@ impl<C: Client> Work<'_, C> {
             .hint("Leave DEFERRABLE out, or SET herd.snapshot = off."));
         }
         let limit = Limit::of(manner);
-        let until = tokio::time::Instant::from_std(limit.until);
-        self.client.waits();
         let was_pinned = self.pinned.is_some();
         let mut nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         nodes.sort_unstable();
@@ -140,16 +147,7 @@ impl<C: Client> Work<'_, C> {
             }
         }
         loop {
-            let grant = tokio::select! {
-                biased;
-                () = self.client.cancelled() => Err(cancelled()),
-                grant = gates::enter(self.herd) => match grant {
-                    Ok(Ok(grant)) => Ok(grant),
-                    Ok(Err(fields)) => Err(ExecError::Sql(Box::new(fields))),
-                    Err(_) => Err(ExecError::internal("a snapshot over all nodes failed")),
-                },
-                () = tokio::time::sleep_until(until) => Err(limit.error()),
-            };
+            let grant = self.enter_gates(&limit).await;
             let grant = match grant {
                 Ok(grant) => grant,
                 Err(e) => {
@@ -168,10 +166,25 @@ impl<C: Client> Work<'_, C> {
         }
         for lane in lanes {
             self.client.started(lane.conn.cancel_key());
+            self.transaction.cut.push(lane.node);
             self.transaction.participants.push(Participant::new(lane));
         }
-        self.transaction.cut = true;
         Ok(())
+    }
+
+    /// Waits until all gates are held.
+    pub(crate) async fn enter_gates(&mut self, limit: &Limit) -> Result<Grant> {
+        self.client.waits();
+        tokio::select! {
+            biased;
+            () = self.client.cancelled() => Err(ExecError::sql("57014", "canceling statement due to user request")),
+            grant = gates::enter(self.herd) => match grant {
+                Ok(Ok(grant)) => Ok(grant),
+                Ok(Err(fields)) => Err(ExecError::Sql(Box::new(fields))),
+                Err(_) => Err(ExecError::internal("a snapshot over all nodes failed")),
+            },
+            () = tokio::time::sleep_until(limit.until.into()) => Err(limit.error()),
+        }
     }
 
     /// With all gates held: begins on each lane and takes its snapshot. False: something stands prepared that nobody
@@ -198,15 +211,9 @@ impl<C: Client> Work<'_, C> {
             }
             Ok::<_, ExecError>(left)
         };
-        let left = match tokio::time::timeout(SNAPSHOTS, taken).await {
-            Ok(left) => left?,
-            Err(_) => {
-                return Err(ExecError::sql("40001", "a node did not give its snapshot in time").hint("Try again."));
-            }
-        };
+        let left = in_time(taken).await?;
         if !grant.done().await {
-            return Err(ExecError::sql("40001", "a connection was lost while a snapshot over all nodes was taken")
-                .hint("Try again."));
+            return Err(lost());
         }
         if left {
             for lane in lanes.iter_mut() {
@@ -252,7 +259,7 @@ async fn ask_manner(lane: &mut Lane, opening: &[String]) -> Result<Manner> {
 }
 
 /// The first column of a query that was sent.
-async fn values(lane: &mut Lane) -> Result<Vec<String>> {
+pub(crate) async fn values(lane: &mut Lane) -> Result<Vec<String>> {
     let mut found = Vec::new();
     loop {
         match rows::next(lane).await? {
@@ -266,14 +273,19 @@ async fn values(lane: &mut Lane) -> Result<Vec<String>> {
     }
 }
 
-fn cancelled() -> ExecError {
-    ExecError::sql("57014", "canceling statement due to user request")
+/// What is done while writers wait must not take long.
+pub(crate) async fn in_time<T>(taken: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(SNAPSHOTS, taken).await {
+        Ok(taken) => taken,
+        Err(_) => Err(ExecError::sql("40001", "a node did not give its snapshot in time").hint("Try again.")),
+    }
 }
 
-fn refuse_late() -> ExecError {
-    ExecError::sql(
-        "0A000",
-        "with herd.snapshot, a read over several nodes is not supported inside a READ COMMITTED transaction",
-    )
-    .hint("BEGIN ISOLATION LEVEL REPEATABLE READ, or read outside the transaction, or SET herd.snapshot = off.")
+pub(crate) fn lost() -> ExecError {
+    ExecError::sql("40001", "a connection was lost while a snapshot over all nodes was taken").hint("Try again.")
+}
+
+fn refuse_block() -> ExecError {
+    ExecError::sql("0A000", "with herd.snapshot, COPY of a table and INSERT … SELECT over several nodes are not supported in a READ COMMITTED transaction")
+        .hint("BEGIN ISOLATION LEVEL REPEATABLE READ, or run it by itself, or SET herd.snapshot = off.")
 }

@@ -6,6 +6,7 @@ use txn::Lane;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::cut_statement::Wanted;
 use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::gather::PartRows;
@@ -31,12 +32,22 @@ impl<C: Client> Work<'_, C> {
         let bound = parameters(request, described);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
+        let mut nodes = Vec::with_capacity(m.parts.len());
+        for part in &m.parts {
+            nodes.push(self.part_nodes(compiled, request, part).await?);
+        }
+        let mut opened = vec![];
+        if self.opens_together() {
+            let each = m.parts.iter().zip(&nodes);
+            let wanted: Vec<_> = each.map(|(p, nodes)| Wanted { nodes, sql: &p.sql, formats: &[] }).collect();
+            opened = self.open_together(&wanted, &bound).await?;
+        }
         let mut spill = Spill::new(self, m);
         let result = async {
             let mut parts = Vec::with_capacity(m.parts.len());
-            for (n, (part, c)) in m.parts.iter().zip(columns.iter()).enumerate() {
-                let nodes = self.part_nodes(compiled, request, part).await?;
-                parts.push(self.collect(&nodes, part, n, &bound, &c.types, keep, &mut spill).await?);
+            for (n, ((part, nodes), c)) in m.parts.iter().zip(&nodes).zip(columns.iter()).enumerate() {
+                let lanes = self.ask_opened(nodes, &part.sql, &bound, &[], keep, &mut opened).await?;
+                parts.push(self.collect(lanes, n, &c.types, &mut spill).await?);
             }
             self.finish_over(compiled, request, sql, described, parts, spill.lane.as_mut()).await
         }

@@ -10,6 +10,7 @@ use wire::backend;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::cut_statement::{Opened, Wanted, take_opened};
 use crate::error::{ExecError, Result};
 use crate::render;
 use crate::request::{Bound, Keep, Request};
@@ -112,8 +113,25 @@ impl<C: Client> Work<'_, C> {
         result_formats: &[i16],
         keep: Keep,
     ) -> Result<Vec<Participant>> {
-        let mark = self.mark(keep, sql);
-        let sql = render::with_now(sql, &self.now);
+        let mut opened = match nodes.len() > 1 && self.opens_together() {
+            true => self.open_together(&[Wanted { nodes, sql, formats: result_formats }], bound).await?,
+            false => vec![],
+        };
+        self.ask_opened(nodes, sql, bound, result_formats, keep, &mut opened).await
+    }
+
+    /// As [`ask_part`](Self::ask_part), where portals may have been opened for it already.
+    pub async fn ask_opened(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        part: &str,
+        bound: &Bound,
+        result_formats: &[i16],
+        keep: Keep,
+        opened: &mut Vec<Opened>,
+    ) -> Result<Vec<Participant>> {
+        let mark = self.mark(keep, part);
+        let sql = render::with_now(part, &self.now);
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut p = match self.lane(*node).await {
@@ -125,7 +143,11 @@ impl<C: Client> Work<'_, C> {
             };
             let foreign = *node != self.home();
             let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
-            rows::send(&mut p.lane, mark.as_deref(), &sql, &types, &bound.formats, &bound.values, result_formats);
+            let formats = (&bound.formats[..], result_formats);
+            match take_opened(opened, *node, part) {
+                Some(portal) => rows::send_opened(&mut p.lane, &portal),
+                None => rows::send(&mut p.lane, mark.as_deref(), &sql, &types, formats.0, &bound.values, formats.1),
+            }
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {
@@ -153,19 +175,14 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// The rows of part `n` from all its nodes.
-    #[allow(clippy::too_many_arguments)]
+    /// The rows of part `n`, which was asked of its nodes.
     pub async fn collect(
         &mut self,
-        nodes: &BTreeSet<NodeId>,
-        part: &Part,
+        mut lanes: Vec<Participant>,
         n: usize,
-        bound: &Bound,
         types: &[String],
-        keep: Keep,
         spill: &mut Spill,
     ) -> Result<PartRows> {
-        let mut lanes = self.ask_part(nodes, &part.sql, bound, &[], keep).await?;
         let read = async {
             let (mut held, mut stored) = (Arrays::new(types.len()), false);
             for p in &mut lanes {

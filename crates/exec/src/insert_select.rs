@@ -38,7 +38,7 @@ impl<C: Client> Work<'_, C> {
         let commits = self.commits_batches(&i.relation, None, why_not);
         if let Some(sql) = &i.colocated {
             if nodes.len() > 1 {
-                self.whole_read().await?;
+                self.whole_read_at_once().await?;
             }
             self.describe_to_client(request, &described);
             let count = match commits {
@@ -55,7 +55,7 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Run it first in the transaction, or by itself."));
         }
-        if self.transaction.cut {
+        if !self.transaction.cut.is_empty() {
             return Err(ExecError::sql(
                 "0A000",
                 "with herd.snapshot, INSERT … SELECT between different shards is not supported in a REPEATABLE READ transaction",
@@ -153,9 +153,6 @@ impl<C: Client> Work<'_, C> {
             now: self.now.clone(),
             bulk: Bulk::default(),
         };
-        if let Placed::Several(_) = reader.place(source, request).await? {
-            reader.whole_read().await?;
-        }
         let read = tokio::select! {
             biased;
             // A cancel for the nodes that write may find them between two batches.
@@ -176,7 +173,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         consumer: &mut R,
     ) -> Result<()> {
-        let mut capture = Capture::new(consumer);
+        let mut capture = Capture::new(consumer, self.client);
         let mut reader = Work {
             herd: self.herd,
             epoch: self.epoch,

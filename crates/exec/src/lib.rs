@@ -16,6 +16,7 @@ pub mod copy_format;
 mod copy_lane;
 mod copy_upsert;
 mod cut;
+mod cut_statement;
 mod ddl;
 mod describe;
 mod distribute;

@@ -49,6 +49,16 @@ pub fn prepared(lane: &mut Lane, key: StatementKey, sql: &str, types: &[u32]) ->
     name
 }
 
+/// Executes a portal that was bound before, without waiting, and closes it.
+pub fn send_opened(lane: &mut Lane, portal: &str) {
+    let out = lane.conn.out();
+    put::describe(out, b'P', portal);
+    put::execute(out, portal, 0);
+    put::close(out, b'P', portal);
+    put::sync(out);
+    lane.conn.sent_sync();
+}
+
 /// What a lane says next of its query.
 pub enum Reply {
     Described(#[allow(dead_code)] Option<Vec<Field>>),

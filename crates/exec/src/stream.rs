@@ -22,8 +22,8 @@ impl<C: Client> Work<'_, C> {
         m: &MultiSelect,
     ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
         self.whole_read().await?;
+        let described = self.described(compiled, &types).await?;
         match &m.finish {
             Finish::Stream(s) => self.stream(compiled, request, m, s, &described).await,
             Finish::Combine { functions, sql } => self.combine(compiled, request, m, functions, sql, &described).await,

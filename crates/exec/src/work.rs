@@ -44,7 +44,7 @@ pub struct Work<'w, C: Client> {
 impl<C: Client> Work<'_, C> {
     /// A lane to a node: the transaction's, or one for this statement alone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
-        self.whole_transaction().await?;
+        self.whole_transaction(node).await?;
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);
         if let Some(at) = at {
             return Ok(self.transaction.participants.swap_remove(at));

@@ -116,6 +116,11 @@ impl ClientIo {
         self.handle.has_left()
     }
 
+    /// By which the client cancels.
+    pub fn handle(&self) -> CancelHandle {
+        self.handle.clone()
+    }
+
     /// A statement begins: from here on a cancel is not lost, wherever the statement waits.
     pub fn begin(&self) {
         self.handle.begin();

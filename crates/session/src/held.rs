@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use exec::{Client, Compiled, ExecError, Forwarded, Request, Work};
 use wire::{Frame, frame};
 
+use crate::cancel::CancelHandle;
 use crate::session::{Result, Session};
 
 /// Bytes of rows one statement may have the router hold.
@@ -17,6 +18,8 @@ pub struct Held {
     out: BytesMut,
     pub rows: VecDeque<Bytes>,
     bytes: usize,
+    /// By which the session's client cancels.
+    handle: Option<CancelHandle>,
 }
 
 impl Client for Held {
@@ -44,15 +47,28 @@ impl Client for Held {
     async fn copy_frame(&mut self) -> Result<Frame> {
         Err(ExecError::internal("COPY FROM STDIN inside another statement"))
     }
+
+    fn waits(&mut self) {
+        if let Some(handle) = &self.handle {
+            handle.goes_on();
+        }
+    }
+
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let handle = self.handle.clone();
+        async move {
+            match handle {
+                Some(handle) => handle.cancelled().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
 }
 
 impl Session {
     /// Runs a statement inside the transaction with its rows held.
     pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
-        if let exec::Placed::Several(_) = self.work().place(compiled, request).await? {
-            // Now, while waiting can be cancelled.
-            self.work().whole_read().await?;
-        }
+        held.handle = Some(self.io.handle());
         let now = exec::Now::of(self.now.clone());
         let mut work = Work {
             herd: &self.router.herd,

@@ -44,8 +44,8 @@ pub struct Transaction {
     pub doubtful: bool,
     /// `herd.snapshot`: what reads several nodes, or repeatably, sees a cut (see `gate.rs`).
     pub whole: bool,
-    /// The nodes' snapshots are one cut.
-    pub cut: bool,
+    /// The nodes whose snapshots are one cut; none: there is no cut.
+    pub cut: Vec<NodeId>,
     /// How transactions with the settings of this mark run, as asked last.
     pub manner: Option<(u64, Manner)>,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
@@ -66,12 +66,12 @@ impl Transaction {
         self.active = true;
         self.explicit = explicit;
         self.failed = false;
-        self.cut = false;
+        self.cut.clear();
     }
 
     /// Whether a cut may yet be made: no node has taken part.
     pub fn is_fresh(&self) -> bool {
-        self.participants.is_empty() && !self.cut
+        self.participants.is_empty() && self.cut.is_empty()
     }
 
     pub fn get(&mut self, node: NodeId) -> Option<&mut Participant> {
@@ -227,6 +227,6 @@ impl Transaction {
         self.active = false;
         self.explicit = false;
         self.failed = false;
-        self.cut = false;
+        self.cut.clear();
     }
 }
