@@ -8,6 +8,7 @@ mod barrier;
 mod bulk;
 mod capture;
 mod client;
+mod cluster;
 mod combine;
 mod compiled;
 mod copy;
