@@ -5,6 +5,8 @@ import pytest
 
 from .test_bulk_load import committed, copy_in, count
 
+pytestmark = pytest.mark.real_herd
+
 
 def test_rows_per_transaction(db):
     lines = [f"{i}\t{i}\tx\n" for i in range(1, 3001)]

@@ -6,6 +6,8 @@ import time
 import psycopg
 import pytest
 
+pytestmark = pytest.mark.real_herd
+
 COLUMNS = "pid, datname, relation, command, type, bytes_processed, bytes_total, tuples_processed, tuples_excluded, tuples_committed, nodes"
 
 

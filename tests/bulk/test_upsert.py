@@ -5,6 +5,8 @@ import random
 import psycopg
 import pytest
 
+pytestmark = pytest.mark.real_herd
+
 
 def copy_in(connection, statement, lines):
     with connection.cursor() as cursor:

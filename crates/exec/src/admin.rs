@@ -37,6 +37,7 @@ pub enum AdminFunction {
     UndistributeTable,
     AddNode,
     RemoveNode,
+    Cluster,
     Version,
 }
 
@@ -76,6 +77,7 @@ pub fn recognise(statement: &NodeEnum) -> Option<Result<AdminCall>> {
         "citus_add_node" | "citus_add_secondary_node" | "master_add_node" => AdminFunction::AddNode,
         "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
         "citus_version" | "herd_version" => AdminFunction::Version,
+        "cluster" if qualified[0] == "herd" => AdminFunction::Cluster,
         "add_node" if qualified[0] == "herd" => AdminFunction::AddNode,
         "remove_node" if qualified[0] == "herd" => AdminFunction::RemoveNode,
         _ => return None,
@@ -159,7 +161,7 @@ impl AdminCall {
 
     pub fn columns(&self) -> Vec<Field> {
         vec![match self.function {
-            AdminFunction::AddNode => Field::new(&self.name, 23, 4),
+            AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&self.name, 23, 4),
             AdminFunction::Version => Field::new(&self.name, 25, -1),
             // void
             _ => Field::new(&self.name, 2278, 4),
@@ -253,6 +255,12 @@ impl AdminCall {
             },
             bounds,
         ))
+    }
+
+    /// The index `herd.cluster` sorts by.
+    pub fn index(&self) -> Result<String> {
+        let v = self.named(&["table_name|table|relation", "index_name|index"])?;
+        Ok(unquote(&self.text(&v[1], "an index's name")?))
     }
 
     /// Host, port and database of a node.

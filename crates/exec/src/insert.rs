@@ -16,6 +16,9 @@ use crate::render;
 use crate::request::{Bound, Request};
 use crate::work::Work;
 
+/// The statement for a node, with these of its rows.
+type NodeText<'t> = dyn Fn(NodeId, &[usize]) -> (NodeId, String) + Sync + 't;
+
 impl<C: Client> Work<'_, C> {
     pub async fn split_insert(
         &mut self,
@@ -101,7 +104,7 @@ impl<C: Client> Work<'_, C> {
         described: &Described,
         bound: &Bound,
         nodes: &BTreeMap<NodeId, Vec<usize>>,
-        text: &(dyn Fn(NodeId, &[usize]) -> (NodeId, String) + Sync),
+        text: &NodeText<'_>,
     ) -> Result<String> {
         let size = self.bulk.rows();
         let mut tally = Tally::default();

@@ -9,6 +9,7 @@ mod binary_text;
 mod bulk;
 mod capture;
 mod client;
+mod cluster;
 mod combine;
 mod compiled;
 mod copy;
