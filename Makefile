@@ -20,7 +20,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 HERD = $(TARGET)/release/herd
 TESTED_HERD = $(TARGET)/debug/herd
 
-.PHONY: promises help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
+.PHONY: promises fuzz help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -59,6 +59,12 @@ promises: build ## the promises of PROMISES.md, for long: about forty minutes; S
 	run snapshot --seconds $(PROMISES_SECONDS) --kills 1; run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
 	run slow; run login; run leaks --sequences 10000; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
 	if [ -n "$$failed" ]; then echo "broken:$$failed"; exit 1; fi
+
+FUZZ_SECONDS ?= 600
+
+fuzz: venv ## change inputs at random: messages of clients and nodes, SQL texts; SEED=… FUZZ_SECONDS=… FUZZ_SAVE=1 keeps what is new
+	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(SEED) cargo test --release -p wire --test fuzz -- --nocapture
+	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(SEED) cargo test --release -p sql --test lexer_fuzz -- --nocapture
 
 fmt: ## format the sources
 	@cargo fmt --all

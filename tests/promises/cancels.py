@@ -1,8 +1,8 @@
 """Promise 9: a cancel reaches the statement of the session whose key it has, and never another client's.
 
-Random keys by the thousand; then, on a pool so small that connections change hands all the time, clients that cancel
+Random keys by the thousand, at both of two routers; then, on a pool so small that connections change hands all the time, clients that cancel
 themselves at random moments beside clients that never do: the latter may never see 57014, nor may a statement
-begun after its own session's cancel was answered.
+begun after its own session's cancel was answered. Half of the clients send their requests to the other router.
 """
 
 import random
@@ -21,9 +21,9 @@ from .soak import Raw
 class Quiet(threading.Thread):
     """Never cancels, so it may never be cancelled."""
 
-    def __init__(self, number: int, port: int, stop: threading.Event):
+    def __init__(self, number: int, port: int, cancel_port: int, stop: threading.Event):
         super().__init__(daemon=True)
-        self.number, self.port, self.stop = number, port, stop
+        self.number, self.port, self.cancel_port, self.stop = number, port, cancel_port, stop
         self.statements = 0
         self.trouble: BaseException | None = None
         self.key = b""
@@ -55,6 +55,7 @@ class Canceller(Quiet):
             rng = random.Random(self.number)
             self.cancelled = 0
             raw = Raw(self.port)
+            raw.cancel_port = self.cancel_port
             while not self.stop.is_set():
                 sql = rng.choice([
                     "select id from canceled, pg_sleep(0.01) where id = 7", "select count(*) from canceled, pg_sleep(0.01)",
@@ -77,7 +78,7 @@ class Canceller(Quiet):
             self.trouble = error
 
 
-def _guess(port: int, rng: random.Random, victims: list[Quiet], count: int) -> int:
+def _guess(ports: list[int], rng: random.Random, victims: list[Quiet], count: int) -> int:
     """Cancel requests with random keys, most of them for process ids that exist."""
     for i in range(count):
         victim = rng.choice(victims).key
@@ -85,7 +86,7 @@ def _guess(port: int, rng: random.Random, victims: list[Quiet], count: int) -> i
         secret = rng.choice([rng.randbytes(4), b"", b"\0" * 4, rng.randbytes(32), victim[4:7], victim[4:] + b"\0", victim[4:7] + rng.randbytes(1)])
         if process_id + secret == victim:
             continue
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as each:
+        with socket.create_connection(("127.0.0.1", ports[i // 2 % 2]), timeout=10) as each:
             each.sendall(struct.pack("!II", 12 + len(secret), frames.CANCEL_REQUEST) + process_id + secret)
             if i % 20 == 0:
                 each.recv(1)
@@ -101,16 +102,18 @@ def run(seed: int, seconds: float = 20.0, guesses: int = 5000, cluster: Cluster 
             "insert into canceled select g, 0 from generate_series(1, 100) g",
         )
         time.sleep(0.5)
-        router = cluster.router("cancels", "[pool]\nsize = 3\n").start()
+        routers = [cluster.router(f"cancels {i}", "[pool]\nsize = 3\n").start() for i in (1, 2)]
+        router, ports = routers[0], [r.port for r in routers]
         stop = threading.Event()
-        quiet = [Quiet(i, router.port, stop) for i in range(4)]
-        cancellers = [Canceller(100 * seed + i, router.port, stop) for i in range(4)]
+        quiet = [Quiet(i, ports[i % 2], 0, stop) for i in range(4)]
+        # Two at each router, of which one sends its requests to the other.
+        cancellers = [Canceller(100 * seed + i, ports[i % 2], ports[i // 2 ^ i % 2], stop) for i in range(4)]
         for thread in (*quiet, *cancellers):
             thread.start()
         deadline = time.monotonic() + seconds
         while not all(q.key or q.trouble for q in quiet):
             time.sleep(0.01)
-        guessed = _guess(router.port, random.Random(seed), quiet, guesses)
+        guessed = _guess(ports, random.Random(seed), quiet, guesses)
         while time.monotonic() < deadline and not any(t.trouble for t in (*quiet, *cancellers)):
             time.sleep(0.1)
         stop.set()
@@ -121,9 +124,13 @@ def run(seed: int, seconds: float = 20.0, guesses: int = 5000, cluster: Cluster 
                 raise AssertionError(f"{thread.trouble}\n{router.tail(500)}")
         cancelled = sum(c.cancelled for c in cancellers)
         assert cancelled > 0, "no cancel ever met its statement: the test shows nothing"
-        assert "panicked" not in router.log.read_text(errors="replace"), router.tail()
+        through = sum(c.cancelled for c in cancellers if c.cancel_port != c.port)
+        assert through > 0, "no cancel through the other router met its statement"
+        for each in routers:
+            assert "panicked" not in each.log.read_text(errors="replace"), each.tail()
         return {
             "guesses": guessed, "cancels": sum(c.statements for c in cancellers), "met": cancelled,
+            "met_through_the_other_router": through,
             "statements_of_others": sum(q.statements for q in quiet), "others_cancelled": 0,
         }
     finally:

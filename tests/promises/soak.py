@@ -28,7 +28,8 @@ class Raw:
     """A socket that speaks the protocol; it keeps no state but the key for cancelling."""
 
     def __init__(self, port: int, user: str = "postgres"):
-        self.port = port
+        # A cancel request may go to another router.
+        self.port = self.cancel_port = port
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
@@ -63,7 +64,7 @@ class Raw:
                 return
 
     def cancel(self) -> None:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as other:
+        with socket.create_connection(("127.0.0.1", self.cancel_port), timeout=20) as other:
             other.sendall(struct.pack("!II", 12 + len(self.key) - 4, 80877102) + self.key)
             other.settimeout(10)
             other.recv(1)

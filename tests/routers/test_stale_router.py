@@ -243,3 +243,21 @@ def test_statements_that_wait_for_the_change(pair, kind, where):
         for connection in (*connections.values(), bystander):
             connection.close()
         pair.a.run("drop function if exists touch_stale()", "drop table stale", "drop table bystander")
+
+
+def test_another_router_starts(pair):
+    """That changes no kinds: statements on local tables go on, also with a catalog loaded before."""
+    pair.a.run("drop table if exists plain", "create table plain (id int primary key, v int)", "insert into plain values (1, 0)")
+    with pair.a.connect() as a:
+        a.execute("update plain set v = v + 1")
+        third = type(pair.routers[0])(pair.routers[0].home, pair.routers[0].nodes)
+        try:
+            for prepare in (False, True):
+                assert a.execute("update plain set v = v + 1", prepare=prepare).rowcount == 1
+                assert len(a.execute("select v from plain", prepare=prepare).fetchall()) == 1
+            a.execute("begin")
+            a.execute("update plain set v = v + 1")
+            a.execute("commit")
+        finally:
+            third.stop()
+        a.execute("drop table plain")

@@ -53,11 +53,24 @@ impl<C: Client> Work<'_, C> {
         let guard = self.guard(compiled, node);
         match request.bound {
             None => {
-                let text = match &guard {
-                    Some(guard) => Some(guard.behind(request.sql)),
-                    None => shard.and_then(spliced),
-                };
-                p.lane.put_query(text.as_deref().unwrap_or(request.sql));
+                match &guard {
+                    // By the extended protocol, where the guard is prepared already.
+                    Some(guard) => {
+                        let look = prepare_guard(&mut p.lane, guard);
+                        let out = p.lane.conn.out();
+                        put::parse(out, "", request.sql, &[]);
+                        put::bind_tail(out, "", "", &pool::NO_PARAMETERS);
+                        put::describe(out, b'P', "");
+                        put::execute(out, "", 0);
+                        put_guard(out, Some(look));
+                        put::sync(out);
+                        p.lane.conn.sent_sync();
+                    }
+                    None => {
+                        let text = shard.and_then(spliced);
+                        p.lane.put_query(text.as_deref().unwrap_or(request.sql));
+                    }
+                }
             }
             Some(bound) => {
                 let number = shard.unwrap_or(-1);

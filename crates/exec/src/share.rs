@@ -13,6 +13,7 @@ use wire::backend;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::Result;
+use crate::guard::Guard;
 use crate::request::{Literals, Request};
 use crate::route::Forwarded;
 use crate::work::Work;
@@ -59,7 +60,7 @@ impl<C: Client> Work<'_, C> {
         if let Some(alone) = lane.alone() {
             return Ok(Way::Alone(alone));
         }
-        let guard = self.guard(compiled, node).map(|g| g.sql);
+        let guard = self.guard(compiled, node).map(|_| Guard::of(self.epoch.snapshot.kinds, true).sql);
         let (settings, epoch) = (self.settings.fingerprint(), self.epoch.snapshot.epoch);
         let statement = match compiled.shared(request, shard, settings, epoch, guard) {
             Some(s) if !s.is_apart() => s,

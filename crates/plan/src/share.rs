@@ -20,9 +20,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
     let alone = matches!(plan.multi, Multi::Move(_))
         || !plan.evaluate.is_empty()
         || plan.rewritten.is_some()
-        || (plan.needs_home && !plan.tables.is_empty())
-        // Its rows would be handed out before it is known that the table is still local.
-        || (plan.local && !plan.writes);
+        || (plan.needs_home && !plan.tables.is_empty());
     if alone || plan.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }

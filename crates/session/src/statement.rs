@@ -95,7 +95,7 @@ impl Session {
         };
         let result = self.work().run(compiled, &request).await;
         let result = match result {
-            Err(e) if fresh && is_stale(&e) && self.io.out().len() == before && self.catalog_moved().await => {
+            Err(e) if fresh && is_stale(&e) && self.io.out().len() == before && self.moved_since(&e).await => {
                 self.finish_implicit(true).await?;
                 self.take_epoch();
                 let statement = sql::parse(sql, self.standard_conforming_strings())?.pop().ok_or(e)?;
@@ -131,13 +131,23 @@ impl Session {
 
     /// Kinds of tables have changed while this ran on home: whether it would run there today.
     async fn still_right(&mut self, sql: &str) -> Result<()> {
-        self.catalog_moved().await;
+        self.kinds_moved().await;
         self.take_epoch();
         let Some(statement) = sql::parse(sql, self.standard_conforming_strings())?.pop() else { return Ok(()) };
         match self.compile(&statement, sql, None) {
             Ok(again) if again.plan.local && again.plan.tables.is_empty() => Ok(()),
             _ => Err(exec::moved()),
         }
+    }
+
+    async fn moved_since(&mut self, e: &ExecError) -> bool {
+        if e.code() == exec::MOVED { self.kinds_moved().await } else { self.catalog_moved().await }
+    }
+
+    /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.
+    async fn kinds_moved(&mut self) -> bool {
+        let herd = self.router.herd.clone();
+        !Arc::ptr_eq(&herd.epoch.load(), &self.epoch) || herd.refresh(None).await.is_ok()
     }
 
     /// Whether home's catalog is newer than ours; if so it is loaded.
@@ -346,7 +356,7 @@ impl Session {
         self.router.metrics.statement(Strategy::Copy, started.elapsed());
         match result {
             Ok(f) if f.moved => {
-                self.catalog_moved().await;
+                self.kinds_moved().await;
                 self.take_epoch();
                 let (snapshot, path) = (&self.epoch.snapshot, &self.search_path);
                 let named = c.relation.as_ref().and_then(|rv| {

@@ -113,8 +113,8 @@ DO $herd$ BEGIN
         CREATE FUNCTION herd.kinds_changed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS
             'BEGIN UPDATE herd.epoch SET kinds = kinds + 1; RETURN NULL; END';
         CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.relation
-            FOR EACH STATEMENT EXECUTE FUNCTION herd.kinds_changed();
+            FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
         CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.node
-            FOR EACH STATEMENT EXECUTE FUNCTION herd.kinds_changed();
+            FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
     END IF;
 END $herd$;

@@ -96,8 +96,8 @@ async fn run(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
         conn.statements.remove(&key);
     }
     match (received, lane.kind) {
-        (Ok(true), LaneKind::Read) => {}
-        (Ok(true), LaneKind::Write) => {
+        (Ok(true), _) if !batch.hold => {}
+        (Ok(true), _) => {
             for (job, reply) in jobs.drain(..).zip(batch.done.drain(..)) {
                 let _ = job.reply.send(Outcome::Done(reply));
             }
@@ -122,13 +122,21 @@ struct Batch {
     own: bool,
     /// Parses not yet answered, in order.
     parsing: std::collections::VecDeque<StatementKey>,
-    /// Replies of jobs that are complete, where they wait for the commit.
+    /// Replies wait until all of the batch is done: for the commit, or for guards.
+    hold: bool,
+    /// Those that wait.
     done: Vec<Reply>,
 }
 
 impl Batch {
     fn send(lane: &SharedLane, conn: &mut PooledConn, jobs: &[Job]) -> Batch {
-        let mut batch = Batch { before: 0, own: false, parsing: Default::default(), done: Vec::new() };
+        let mut batch = Batch {
+            before: 0,
+            own: false,
+            parsing: Default::default(),
+            hold: lane.kind == LaneKind::Write,
+            done: Vec::new(),
+        };
         if let Some(sql) = conn.settings.sql_to(&lane.settings) {
             conn.settings = lane.settings.clone();
             put::query(conn.out(), &sql);
@@ -146,6 +154,7 @@ impl Batch {
         }
         let mut guards: Vec<&(StatementKey, String)> = jobs.iter().filter_map(|j| j.statement.guard.as_ref()).collect();
         guards.dedup();
+        batch.hold |= !guards.is_empty();
         for (key, sql) in guards {
             batch.prepared(conn, *key, sql, &[], &NO_PARAMETERS);
         }
@@ -183,7 +192,7 @@ impl Batch {
         let mut failed = false;
         let mut messages: Vec<Bytes> = Vec::new();
         // Jobs are taken from the front as they complete; a vector in reverse makes that cheap.
-        if lane.kind == LaneKind::Read {
+        if !self.hold {
             jobs.reverse();
         }
         loop {
@@ -218,7 +227,7 @@ impl Batch {
                         conn.mark_broken();
                     }
                     if !failed {
-                        self.note_failure(lane, &fields, jobs);
+                        self.note_failure(&fields, jobs);
                     }
                     failed = true;
                 }
@@ -228,27 +237,24 @@ impl Batch {
                 }
                 b'C' if self.own => self.own = false,
                 // A guard's.
-                b'C' if lane.kind == LaneKind::Write && self.done.len() == jobs.len() => {}
+                b'C' if self.hold && self.done.len() == jobs.len() => {}
                 b'C' | b'I' if !failed => {
                     let tag = match frame.tag() {
                         b'C' => backend::parse_command_complete(frame.body())?.to_string(),
                         _ => String::new(),
                     };
                     let reply = Reply { messages: std::mem::take(&mut messages), tag };
-                    match lane.kind {
-                        LaneKind::Write => self.done.push(reply),
-                        LaneKind::Read => {
-                            if let Some(job) = jobs.pop() {
-                                let _ = job.reply.send(Outcome::Done(reply));
-                            }
-                        }
+                    if self.hold {
+                        self.done.push(reply);
+                    } else if let Some(job) = jobs.pop() {
+                        let _ = job.reply.send(Outcome::Done(reply));
                     }
                 }
                 b'N' if !self.own => messages.push(frame.raw),
                 _ => {}
             }
         }
-        if !failed && lane.kind == LaneKind::Write && self.done.len() != jobs.len() {
+        if !failed && self.hold && self.done.len() != jobs.len() {
             return Err(PoolError::Closed {
                 node: lane.target.to_string(),
                 reason: format!("{} of {} statements were answered", self.done.len(), jobs.len()),
@@ -259,14 +265,14 @@ impl Batch {
     }
 
     /// One that waits for others' locks, or runs for long, shall not make more clients wait.
-    fn note_failure(&self, lane: &SharedLane, error: &ErrorFields, jobs: &[Job]) {
+    fn note_failure(&self, error: &ErrorFields, jobs: &[Job]) {
         // lock_not_available, query_canceled, deadlock_detected
         if !matches!(error.code(), "55P03" | "57014" | "40P01") {
             return;
         }
-        let faulty = match lane.kind {
-            LaneKind::Write => jobs.get(self.done.len()),
-            LaneKind::Read => jobs.last(),
+        let faulty = match self.hold {
+            true => jobs.get(self.done.len()),
+            false => jobs.last(),
         };
         if let Some(job) = faulty {
             job.statement.set_apart();
