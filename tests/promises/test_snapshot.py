@@ -419,3 +419,22 @@ def test_one_node_costs_nothing(session, cluster):
     for _ in range(3):
         assert session.execute("select v from cut where id = 7").fetchone() == (1000,)
     session.execute("update cut set v = v where id = 7")
+
+
+@pytest.mark.parametrize("begin", [None, "begin", "begin isolation level repeatable read"])
+def test_a_node_that_is_down_is_an_error_soon(cluster, session, begin):
+    """All nodes are needed, also by a block that has not used this one yet."""
+    if begin:
+        session.execute(begin)
+    cluster.nodes[1].kill()
+    try:
+        started = time.monotonic()
+        with pytest.raises(psycopg.Error) as caught:
+            session.execute(_SUM)
+        assert caught.value.sqlstate in ("08006", "08001", "57P01", "57P03"), caught.value
+        assert time.monotonic() - started < 10
+        if begin:
+            session.execute("rollback")
+    finally:
+        cluster.nodes[1].start()
+    assert session.execute(_SUM).fetchone() == (_TOTAL,)

@@ -289,3 +289,21 @@ fn refuse_block() -> ExecError {
     ExecError::sql("0A000", "with herd.snapshot, COPY of a table and INSERT … SELECT over several nodes are not supported in a READ COMMITTED transaction")
         .hint("BEGIN ISOLATION LEVEL REPEATABLE READ, or run it by itself, or SET herd.snapshot = off.")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_limit_is_the_one_the_client_hears_of() {
+        let ms = |n| Some(Duration::from_millis(n));
+        let code = |lock_timeout, statement_timeout| {
+            let limit = Limit::of(&Manner { lock_timeout, statement_timeout, ..Manner::default() });
+            (limit.code, limit.error().code() == limit.code)
+        };
+        assert_eq!(code(None, None), ("40001", true));
+        assert_eq!(code(ms(100), None), ("55P03", true));
+        assert_eq!(code(ms(100), ms(50)), ("57014", true));
+        assert_eq!(code(ms(60_000), ms(50_000)), ("40001", true));
+    }
+}

@@ -6,6 +6,7 @@
 //! other, and writers are held up once for all of them. Gates are held by transactions on connections of the router's
 //! own; one that is not through with its transaction is closed, so no gate outlives its round.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,8 +178,8 @@ enum Attempt {
 async fn attempt(herd: &Herd, snapshot: &Snapshot, conns: &mut HashMap<NodeId, Conn>) -> Result<Attempt> {
     conns.retain(|node, _| snapshot.node(*node).is_some());
     for node in &snapshot.nodes {
-        if !conns.contains_key(&node.id) {
-            conns.insert(node.id, herd.admin(snapshot, node.id).await?);
+        if let Entry::Vacant(place) = conns.entry(node.id) {
+            place.insert(herd.admin(snapshot, node.id).await?);
         }
     }
     let take = gate::take(&snapshot.herd_id, ATTEMPT.as_millis() as u64);

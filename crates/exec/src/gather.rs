@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::NodeId;
 use plan::Part;
-use txn::Participant;
+use txn::{Lane, Participant};
 use wire::backend;
 
 use crate::client::Client;
@@ -168,7 +168,7 @@ impl<C: Client> Work<'_, C> {
     /// Lanes whose answers are no longer wanted: read to their end and put back.
     pub async fn abandon(&mut self, lanes: Vec<Participant>) {
         for mut p in lanes {
-            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() && rows::drain(&mut p.lane).await.is_err() {
+            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() && finish_owed(&mut p.lane).await.is_err() {
                 // An error here is the same error, or the lane is broken and goes away by itself.
             }
             self.put_back(p).await;
@@ -214,4 +214,14 @@ pub enum PartRows {
     Held(Arrays),
     /// In the part's temporary table.
     Stored,
+}
+
+/// Reads what is owed. A lane that has only just joined has not even sent its BEGIN, and nothing behind it.
+async fn finish_owed(lane: &mut Lane) -> Result<()> {
+    lane.conn.flush().await?;
+    lane.settle_before().await?;
+    match lane.conn.outstanding() {
+        0 => Ok(()),
+        _ => rows::drain(lane).await,
+    }
 }

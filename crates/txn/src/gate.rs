@@ -2,7 +2,8 @@
 //!
 //! Every node has one, an advisory lock. A *writer* over several nodes holds the gate of its decider, shared, from before
 //! it prepares anything until all have answered COMMIT PREPARED (`commit.rs`). A *reader* takes the gates of all nodes
-//! exclusively, then a snapshot on each node it may read, then gives the gates back (`exec/src/gates.rs`, `cut.rs`).
+//! exclusively, then a snapshot on each node it may read, then gives the gates back (`exec/src/gates.rs`, `cut.rs`,
+//! `cut_statement.rs`).
 //! Those snapshots together are a *cut*.
 //!
 //! Why a cut is whole. Be T a transaction over several nodes with decider D, and t0 a moment at which the reader has all
@@ -22,10 +23,10 @@
 //! snapshot was taken, or the cut is not used. A node that joins the herd is made known by a transaction with home as
 //! its decider: while a reader has home's gate the list of nodes stands still, and it reads the list then.
 //!
-//! Who waits for whom. Readers take home's gate first, so one reader at a time takes the others'. A writer holds one gate
-//! only. A reader with gates waits for writers, never for rows. A writer with its gate waits for the disk, and for rows
-//! where deferred constraints are checked by PREPARE: that could go round through a writer that waits for the reader, so
-//! the reader does not wait long, lets go of everything and tries again.
+//! Who waits for whom. Readers take home's gate first, so one router at a time takes the others', for all its readers. A
+//! writer holds one gate only. A reader with gates waits for writers, never for rows. A writer with its gate waits for the
+//! disk, and for rows where deferred constraints are checked by PREPARE: that could go round through a writer that waits
+//! for the reader, so the reader does not wait long, lets go of everything and tries again.
 //!
 //! Rejected: a table that the prepared transactions themselves hold locks on (LOCK TABLE survives PREPARE, and a failover).
 //! A writer would hold gates on every node it writes to, and take them in no order: readers and writers could wait for
