@@ -141,12 +141,16 @@ impl Unflushed {
 /// What a batch's COPY begins with: its commit does not wait for the disk, [`make_durable`] does for all of them.
 pub const WITHOUT_FLUSH: &str = "SET LOCAL synchronous_commit = off; ";
 
+/// A commit that waits for the disk because it has something in the log (`RecordTransactionCommit` in xact.c waits for
+/// none that has only a number). Who decodes the log does not get such messages unless he asks for them.
+const FLUSH: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'herd', '')";
+
 /// Waits until all that is committed is as durable as the session's own synchronous_commit makes a commit: one more
 /// commit on each node, which comes after them in its log.
 pub async fn make_durable(lanes: &mut [Participant], unflushed: &mut [Unflushed], tally: &mut Tally) -> Result<()> {
     for (p, u) in lanes.iter_mut().zip(unflushed.iter()) {
         if u.rows > 0 && !p.lane.conn.is_broken() {
-            p.lane.put_query("SELECT pg_catalog.pg_current_xact_id()");
+            p.lane.put_query(FLUSH);
             // What goes wrong here is seen again when the answer is read.
             let _ = p.lane.conn.flush().await;
         }
