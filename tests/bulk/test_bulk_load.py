@@ -248,3 +248,21 @@ def test_a_cancelled_copy_tells_what_is_committed(db, watcher):
         db.execute("INSERT INTO t SELECT g, 1, repeat('x', 500) FROM generate_series(1, 3000000) g")
     thread.join()
     assert committed(raised.value) == count(db) > 0
+
+
+def test_ordinary_roles_may_load(bulk_herd, db):
+    db.execute("DROP ROLE IF EXISTS loader")
+    db.execute("CREATE ROLE loader LOGIN")
+    db.execute("GRANT SELECT, INSERT, UPDATE ON t TO loader")
+    try:
+        with psycopg.connect(bulk_herd.server.conninfo.replace("user=postgres", "user=loader"), autocommit=True) as loader:
+            for upsert in ["off", "on"]:
+                loader.execute("SET herd.bulk_load = on")
+                loader.execute(f"SET herd.upsert = {upsert}")
+                loader.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 5000) g")
+                copy_in(loader, "COPY t FROM STDIN", [f"{i}\t1\tx\n" for i in range(10000 if upsert == "off" else 5000, 15000)])
+        # 1 to 4999 once, 5000 to 14999 as COPY has them.
+        assert db.execute("SELECT count(*), sum(a) FROM t").fetchone() == (14999, sum(range(1, 5000)) + 10000)
+    finally:
+        db.execute("DROP TABLE t")
+        db.execute("DROP ROLE loader")

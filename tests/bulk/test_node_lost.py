@@ -54,3 +54,21 @@ def test_a_killed_node(mortal, upsert):
             assert there == least
         assert db.execute("SELECT count(*) FROM (SELECT FROM t GROUP BY id HAVING count(*) > 1) d").fetchone() == (0,)
         assert db.execute("SELECT count(*) FROM herd.transactions").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("upsert", ["off", "on"])
+def test_what_was_acknowledged_survives_a_kill_at_once(mortal, upsert):
+    """Batches commit without waiting for the disk; the statement's end must have waited for all of them."""
+    mortal.server.run("CREATE TABLE t (id int PRIMARY KEY, a text)", "SELECT create_distributed_table('t', 'id')")
+    for round in range(3):
+        victims = [mortal.process_id(mortal.port + node) for node in (1, 2)]
+        with mortal.server.connect() as db:
+            db.execute("SET herd.bulk_load = on")
+            db.execute("SET herd.batch_rows = 100")
+            db.execute(f"SET herd.upsert = {upsert}")
+            db.execute("INSERT INTO t SELECT g, 'x' FROM generate_series(%s::int, %s) g", (round * 5000 + 1, round * 5000 + 5000))
+            for victim in victims:
+                os.kill(victim, signal.SIGKILL)
+        mortal.up()
+        with mortal.server.connect() as db:
+            assert db.execute("SELECT count(*) FROM t").fetchone() == ((round + 1) * 5000,)

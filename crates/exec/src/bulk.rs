@@ -17,10 +17,11 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use catalog::Relation;
+use txn::Participant;
 use wire::ErrorFields;
 
 use crate::client::Client;
-use crate::error::ExecError;
+use crate::error::{ExecError, Result};
 use crate::work::Work;
 
 pub use held::{Held, HeldSql};
@@ -121,6 +122,57 @@ pub struct Tally {
     pub first_lost: Option<u64>,
     /// A node was lost with a batch whose fate is not known.
     pub doubtful: bool,
+}
+
+/// What a node has committed and not yet said to be on its disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unflushed {
+    rows: u64,
+    first: Option<u64>,
+}
+
+impl Unflushed {
+    pub fn add(&mut self, rows: u64, first: u64) {
+        self.rows += rows;
+        self.first.get_or_insert(first);
+    }
+}
+
+/// What a batch's COPY begins with: its commit does not wait for the disk, [`make_durable`] does for all of them.
+pub const WITHOUT_FLUSH: &str = "SET LOCAL synchronous_commit = off; ";
+
+/// A commit that waits for the disk because it has something in the log (`RecordTransactionCommit` in xact.c waits for
+/// none that has only a number). Who decodes the log does not get such messages unless he asks for them.
+const FLUSH: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'herd', '')";
+
+/// Waits until all that is committed is as durable as the session's own synchronous_commit makes a commit: one more
+/// commit on each node, which comes after them in its log.
+pub async fn make_durable(lanes: &mut [Participant], unflushed: &mut [Unflushed], tally: &mut Tally) -> Result<()> {
+    for (p, u) in lanes.iter_mut().zip(unflushed.iter()) {
+        if u.rows > 0 && !p.lane.conn.is_broken() {
+            p.lane.put_query(FLUSH);
+            // What goes wrong here is seen again when the answer is read.
+            let _ = p.lane.conn.flush().await;
+        }
+    }
+    let mut failure = None;
+    for (p, u) in lanes.iter_mut().zip(unflushed.iter_mut()) {
+        let u = std::mem::take(u);
+        if u.rows == 0 {
+            continue;
+        }
+        let flushed = match p.lane.conn.is_broken() {
+            true => Err(ExecError::sql("08006", "a node was lost")),
+            false => p.lane.finish().await.map_err(ExecError::from),
+        };
+        if let Err(e) = flushed {
+            tally.committed -= u.rows;
+            tally.doubtful = true;
+            u.first.into_iter().for_each(|first| tally.lost(first));
+            failure.get_or_insert(e);
+        }
+    }
+    failure.map_or(Ok(()), Err)
 }
 
 impl Tally {

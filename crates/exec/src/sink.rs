@@ -205,7 +205,7 @@ impl Sink {
     /// Starts COPY FROM STDIN on every lane.
     pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
         if let Some(batching) = &self.batching {
-            self.bulk = Batches::Stream(Stream::begin(batching, sql.to_string(), &mut self.lanes).await?);
+            self.bulk = Batches::Stream(Stream::begin(batching, sql, &mut self.lanes).await?);
             return Ok(());
         }
         for p in &mut self.lanes {

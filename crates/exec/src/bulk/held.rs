@@ -10,7 +10,7 @@ use txn::Participant;
 use wire::{ErrorFields, backend, put};
 
 use super::rows::Rows;
-use super::{Batching, Tally};
+use super::{Batching, Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::copy_lane::copy_line;
 use crate::error::{ExecError, Result};
 use crate::rows;
@@ -40,6 +40,7 @@ pub struct Held {
     result_formats: Vec<i16>,
     returned: Vec<Bytes>,
     tally: Tally,
+    unflushed: Vec<Unflushed>,
     taken: u64,
     /// Rows are counted on this lane alone: the others have copies of them.
     only: Option<usize>,
@@ -49,6 +50,7 @@ struct Lane {
     filling: Rows,
     first: u64,
     sent: Option<Sent>,
+    sent_first: u64,
     /// Batches before COPY is tried, and how many after the next conflict.
     wait: u32,
     wait_next: u32,
@@ -69,7 +71,8 @@ impl Held {
         only: Option<usize>,
         formats: &[i16],
     ) -> Held {
-        let lane = || Lane { filling: Rows::new(width), first: 1, sent: None, wait: 0, wait_next: WAIT_FIRST };
+        let lane =
+            || Lane { filling: Rows::new(width), first: 1, sent: None, sent_first: 1, wait: 0, wait_next: WAIT_FIRST };
         Held {
             sql,
             commits: batching.commits,
@@ -79,6 +82,7 @@ impl Held {
             result_formats: formats.to_vec(),
             returned: vec![],
             tally: Tally::default(),
+            unflushed: vec![Unflushed::default(); nodes],
             taken: 0,
             only,
         }
@@ -122,6 +126,7 @@ impl Held {
         for (at, p) in lanes.iter_mut().enumerate() {
             self.settle(p, at).await?;
         }
+        make_durable(lanes, &mut self.unflushed, &mut self.tally).await?;
         Ok(self.tally.committed)
     }
 
@@ -147,6 +152,8 @@ impl Held {
                 }
             }
         }
+        // An error is already on its way; what could not be made durable is no longer counted.
+        let _ = make_durable(lanes, &mut self.unflushed, &mut self.tally).await;
     }
 
     async fn send(&mut self, p: &mut Participant, at: usize) -> Result<()> {
@@ -161,7 +168,9 @@ impl Held {
             Some(sql) if by_copy => put_copy(p, sql, !self.commits, &rows)?,
             _ => self.put_insert(p, &rows)?,
         }
-        self.lanes[at].sent = Some(Sent { rows, first: self.lanes[at].first, by_copy });
+        let first = self.lanes[at].first;
+        self.lanes[at].sent_first = first;
+        self.lanes[at].sent = Some(Sent { rows, first, by_copy });
         p.lane.conn.flush().await?;
         Ok(())
     }
@@ -212,6 +221,7 @@ impl Held {
     /// Reads a node's answer to its end; the error in it, if it is one.
     async fn read(&mut self, p: &mut Participant, at: usize) -> Result<std::result::Result<(), ErrorFields>> {
         let counts = self.only.is_none_or(|only| only == at);
+        let first = self.lanes[at].sent_first;
         let mut count = 0;
         let mut error: Option<ErrorFields> = None;
         loop {
@@ -238,7 +248,11 @@ impl Held {
         Ok(match error {
             Some(fields) => Err(fields),
             None => {
-                self.tally.committed += if counts { count } else { 0 };
+                let count = if counts { count } else { 0 };
+                self.tally.committed += count;
+                if self.commits {
+                    self.unflushed[at].add(count, first);
+                }
                 Ok(())
             }
         })
@@ -248,7 +262,7 @@ impl Held {
 fn put_copy(p: &mut Participant, sql: &str, savepoint: bool, rows: &Rows) -> Result<()> {
     match savepoint {
         true => p.lane.put_query(&format!("SAVEPOINT herd_batch; {sql}; RELEASE SAVEPOINT herd_batch")),
-        false => p.lane.put_query(sql),
+        false => p.lane.put_query(&format!("{WITHOUT_FLUSH}{sql}")),
     }
     let out = p.lane.conn.out();
     let mut lines = Vec::with_capacity(COPY_DATA_BYTES);

@@ -1,6 +1,6 @@
 //! Rows that go on as they came, each batch a COPY of its own that commits by itself.
 //!
-//! Nothing is kept: data goes into the nodes' sockets as it comes, and while one batch is being written another may be
+//! No batch waits for a disk: the end of all does, before anybody is told. Nothing is kept: data goes into the nodes' sockets as it comes, and while one batch is being written another may be
 //! on its way. After an error nothing new begins, and every batch that has been sent is waited for, so that what is
 //! committed can be said exactly.
 
@@ -11,7 +11,7 @@ use pool::Progress as Flow;
 use txn::Participant;
 use wire::{ErrorFields, Frame, backend, put};
 
-use super::{Batching, Tally};
+use super::{Batching, Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::client::PENDING_MAX;
 use crate::error::{ExecError, Result};
 
@@ -30,6 +30,7 @@ pub struct Stream {
     /// Rows given so far.
     taken: u64,
     tally: Tally,
+    unflushed: Vec<Unflushed>,
     failure: Option<ExecError>,
 }
 
@@ -49,7 +50,8 @@ struct Batch {
 }
 
 impl Stream {
-    pub async fn begin(batching: &Batching, sql: String, lanes: &mut [Participant]) -> Result<Stream> {
+    pub async fn begin(batching: &Batching, copy: &str, lanes: &mut [Participant]) -> Result<Stream> {
+        let sql = format!("{WITHOUT_FLUSH}{copy}");
         // Whether the nodes take the statement is seen before the client is asked for data: a COPY begun and given up.
         for p in lanes.iter_mut() {
             p.lane.put_query(&sql);
@@ -70,6 +72,7 @@ impl Stream {
             in_flight: 0,
             taken: 0,
             tally: Tally::default(),
+            unflushed: vec![Unflushed::default(); lanes.len()],
             failure: None,
         })
     }
@@ -172,7 +175,10 @@ impl Stream {
                 if let Some(batch) = batch {
                     self.in_flight -= batch.rows;
                     match error {
-                        None => self.tally.committed += count,
+                        None => {
+                            self.tally.committed += count;
+                            self.unflushed[at].add(count, batch.first);
+                        }
                         Some(fields) => {
                             self.tally.lost(batch.first);
                             self.failure.get_or_insert(ExecError::Sql(Box::new(fields)));
@@ -220,7 +226,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for all answers. A lane that is lost takes its batches with it.
+    /// Waits for all answers, and for the disks. A lane that is lost takes its batches with it.
     async fn settle(&mut self, lanes: &mut [Participant]) {
         for (at, p) in lanes.iter_mut().enumerate() {
             let settled = match p.lane.conn.is_broken() {
@@ -236,6 +242,9 @@ impl Stream {
                 }
                 self.failure.get_or_insert(e);
             }
+        }
+        if let Err(e) = make_durable(lanes, &mut self.unflushed, &mut self.tally).await {
+            self.failure.get_or_insert(e);
         }
     }
 }
