@@ -23,7 +23,7 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
     let Some(place) = router.doors.log_in() else {
         return turn_away(stream, &router, &ErrorFields::fatal("53300", "too many logins at once")).await;
     };
-    let opening = login::open(stream, &router.login, &HomeVerifiers(router.clone())).await;
+    let opening = Box::pin(login::open(stream, &router.login, &HomeVerifiers(router.clone()))).await;
     drop(place);
     match opening {
         Ok(Opening::Session(mut client)) => {
@@ -128,11 +128,11 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     session.refresh_context();
     session.transaction.home = Some(session.epoch.snapshot.home);
     let result = async {
-        session.greet(registration.pid, &registration.secret).await?;
+        Box::pin(session.greet(registration.pid, &registration.secret)).await?;
         session.messages().await
     }
     .await;
-    session.end(&result).await;
+    Box::pin(session.end(&result)).await;
     drop(registration);
     result
 }
@@ -213,7 +213,8 @@ impl Session {
             if skipping && !matches!(frame.tag(), b'S') {
                 continue;
             }
-            self.message(&frame, &mut skipping).await?;
+            // In a box of its own, so that a session that waits holds no room for what statements need.
+            Box::pin(self.message(&frame, &mut skipping)).await?;
         }
     }
 
