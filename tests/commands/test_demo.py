@@ -88,7 +88,7 @@ def test_bench_compares_two_servers(herd, oracle, folder):
 
 
 @pytest.mark.real_herd
-@pytest.mark.parametrize("workload", ["w1", "w3", "w4", "w6", "copy"])
+@pytest.mark.parametrize("workload", ["w1", "w3", "w4", "w4-bulk", "w4-upsert", "w6", "copy"])
 def test_bench_runs_every_workload(workload, herd, oracle, folder):
     done = command(
         folder, "bench", workload, "--url", herd.url, "--vs", f"plain={oracle.url}", "--rows", 500, "--pairs", 1,
