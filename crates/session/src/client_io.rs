@@ -14,8 +14,10 @@ use crate::client_stream::ClientStream;
 
 /// As PostgreSQL's PQ_SMALL_MESSAGE_LIMIT.
 const SMALL_MESSAGE_MAX: usize = 10_000;
-/// A buffer that grew beyond this is given back when the client is idle.
-const BUFFER_KEPT_MAX: usize = 64 << 10;
+/// A buffer of answers that grew beyond this is given back.
+const BUFFER_KEPT_MAX: usize = 256 << 10;
+/// Room for one read, at least.
+const READ_BYTES: usize = 4096;
 
 pub struct ClientIo {
     /// There until closed.
@@ -37,7 +39,7 @@ impl ClientIo {
         ClientIo {
             stream: Some(stream),
             rbuf,
-            out: BytesMut::with_capacity(4096),
+            out: BytesMut::new(),
             message_bytes_max,
             handle,
             running: false,
@@ -53,11 +55,18 @@ impl ClientIo {
             if let Some(frame) = self.buffered()? {
                 return Ok(Some(frame));
             }
-            if self.rbuf.is_empty() && self.rbuf.capacity() > BUFFER_KEPT_MAX {
-                self.rbuf = BytesMut::new();
-            }
-            self.rbuf.reserve(4096);
             let Some(stream) = &mut self.stream else { return Ok(None) };
+            if self.rbuf.is_empty() && self.patience == 0 {
+                // Thousands of clients wait at once: none of them holds a buffer meanwhile.
+                self.rbuf = BytesMut::new();
+                if self.out.is_empty() {
+                    self.out = BytesMut::new();
+                }
+                if let Err(e) = stream.readable().await {
+                    return Err(ExecError::Client(format!("connection lost: {e}")));
+                }
+            }
+            self.rbuf.reserve(READ_BYTES);
             match read(stream, &mut self.rbuf, std::mem::take(&mut self.patience)).await {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
@@ -149,8 +158,8 @@ impl ClientIo {
         };
         written.await.map_err(|e| ExecError::Client(format!("connection lost: {e}")))?;
         self.out.clear();
-        if self.out.capacity() > 4 * BUFFER_KEPT_MAX {
-            self.out = BytesMut::with_capacity(4096);
+        if self.out.capacity() > BUFFER_KEPT_MAX {
+            self.out = BytesMut::new();
         }
         Ok(())
     }

@@ -46,6 +46,14 @@ impl ClientStream {
         }
     }
 
+    /// Waits until there may be something to read. TLS may hold some already: it does not wait.
+    pub async fn readable(&self) -> io::Result<()> {
+        match self {
+            ClientStream::Tcp(tcp) => tcp.readable().await,
+            ClientStream::Tls(_) => Ok(()),
+        }
+    }
+
     pub fn is_tls(&self) -> bool {
         matches!(self, ClientStream::Tls(_))
     }

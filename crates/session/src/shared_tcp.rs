@@ -31,6 +31,11 @@ impl SharedTcp {
         self.0.peek(buf).await
     }
 
+    /// Waits until there may be something to read.
+    pub async fn readable(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.0.poll_read_ready(cx)).await
+    }
+
     pub fn peer_addr(&self) -> io::Result<std::net::SocketAddr> {
         self.0.peer_addr()
     }
