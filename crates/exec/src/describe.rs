@@ -67,7 +67,7 @@ impl<C: Client> Work<'_, C> {
         if let Some(d) = compiled.described.get() {
             return Ok(d.clone());
         }
-        let described = Arc::new(self.describe_text(&compiled.text, types).await?);
+        let described = Arc::new(Box::pin(self.describe_text(&compiled.text, types)).await?);
         // In a transaction that changed the schema the answer may not hold for others.
         let _ = compiled.described.set(described.clone());
         Ok(described)

@@ -71,7 +71,7 @@ impl Lease {
             // Somebody asked while we waited for our turn.
             return Ok(());
         }
-        self.ask(&mut desk, herd, ANSWER_MAX).await.map(drop)
+        Box::pin(self.ask(&mut desk, herd, ANSWER_MAX)).await.map(drop)
     }
 
     /// Whether home answers. Asked again and again while it does not, so that no statement has to wait to find out.

@@ -131,7 +131,7 @@ impl<C: Client> Work<'_, C> {
             false => vec![],
         };
         if !arrays.is_empty() {
-            return self.route_arrays(p, &arrays).await;
+            return Box::pin(self.route_arrays(p, &arrays)).await;
         }
         let fields = match foreign && request.is_simple() && compiled.may_have_user_types() {
             // Types of users' own have other oids there: home's description holds for the client.
@@ -278,7 +278,7 @@ async fn forward_replies<C: Client>(
             },
             b'N' => client.out().extend_from_slice(&frame.raw),
             b'S' => client.parameter(&frame),
-            b'G' => copy_in(lane, client, &frame).await?,
+            b'G' => Box::pin(copy_in(lane, client, &frame)).await?,
             b'H' | b'd' | b'c' => {
                 client.out().extend_from_slice(&frame.raw);
                 client.relieve().await?;

@@ -19,7 +19,7 @@ impl<C: Client> Work<'_, C> {
         let request = rewritten.as_ref().unwrap_or(request);
         let tag = match self.place(compiled, request).await? {
             Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,
-            Placed::Several(nodes) => self.several(compiled, request, &nodes).await?,
+            Placed::Several(nodes) => Box::pin(self.several(compiled, request, &nodes)).await?,
         };
         Ok(Forwarded { tag, ..Default::default() })
     }
@@ -28,7 +28,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn place(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Placed> {
         let plan = &compiled.plan;
         match &plan.multi {
-            Multi::Move(_) => return Ok(Placed::Several(self.targets(compiled, request).await?.nodes)),
+            Multi::Move(_) => return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes)),
             Multi::Insert(_) | Multi::Reference(_) => return Ok(Placed::Several(BTreeSet::new())),
             Multi::InsertSelect(i) if i.colocated.is_none() => return Ok(Placed::Several(BTreeSet::new())),
             _ => {}
@@ -39,7 +39,7 @@ impl<C: Client> Work<'_, C> {
         if let Some((node, shard)) = self.one_shard(compiled, request)? {
             return Ok(Placed::One(node, Some(shard)));
         }
-        let Targets { nodes, shard } = self.targets(compiled, request).await?;
+        let Targets { nodes, shard } = Box::pin(self.targets(compiled, request)).await?;
         let mut each = nodes.iter();
         match (each.next(), each.next()) {
             (Some(node), None) => Ok(Placed::One(*node, shard)),

@@ -44,7 +44,9 @@ pub struct Work<'w, C: Client> {
 impl<C: Client> Work<'_, C> {
     /// A lane to a node: the transaction's, or one for this statement alone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
-        self.whole_transaction(node).await?;
+        if self.transaction.whole || !self.transaction.cut.is_empty() {
+            Box::pin(self.whole_transaction(node)).await?;
+        }
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);
         if let Some(at) = at {
             return Ok(self.transaction.participants.swap_remove(at));
@@ -76,7 +78,7 @@ impl<C: Client> Work<'_, C> {
                 () = self.client.cancelled() => {
                     return Err(ExecError::sql("57014", "canceling statement due to user request"));
                 }
-                conn = self.herd.pools.get(&target, self.login) => conn?,
+                conn = Box::pin(self.herd.pools.get(&target, self.login)) => conn?,
             },
         };
         Ok(Lane::new(node, conn))

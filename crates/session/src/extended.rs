@@ -75,7 +75,7 @@ impl Session {
         let parsed = match self.parse(sql, &declared) {
             Ok(p) => p,
             Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => {
-                return Err(self.syntax_error(sql).await);
+                return Err(Box::pin(self.syntax_error(sql)).await);
             }
             Err(e) => return Err(e),
         };
@@ -101,7 +101,9 @@ impl Session {
                 let d = self.work().described(&compiled, &declared).await;
                 let d = match d {
                     Ok(d) => d,
-                    Err(e) => return Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+                    Err(e) => {
+                        return Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await);
+                    }
                 };
                 (params, fields) = (d.params.clone(), d.fields.clone());
             }
@@ -353,7 +355,7 @@ impl Session {
                 if !alone && !self.transaction.active && shares(&tree) {
                     self.transaction.begin("BEGIN", false);
                 }
-                self.run_tree(&tree, &prepared.sql, Some(&portal.bound)).await
+                Box::pin(self.run_tree(&tree, &prepared.sql, Some(&portal.bound))).await
             }
             Parsed::Planned(compiled) => {
                 if self.transaction.failed {
@@ -451,7 +453,7 @@ impl Session {
     pub async fn sync(&mut self) -> Result<()> {
         let failed = self.transaction.failed;
         if let Err(e) = self.finish_implicit(failed).await {
-            self.failed(e).await?;
+            Box::pin(self.failed(e)).await?;
         }
         if !self.transaction.active {
             self.portals.clear();

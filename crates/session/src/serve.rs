@@ -213,8 +213,7 @@ impl Session {
             if skipping && !matches!(frame.tag(), b'S') {
                 continue;
             }
-            // In a box of its own, so that a session that waits holds no room for what statements need.
-            Box::pin(self.message(&frame, &mut skipping)).await?;
+            self.message(&frame, &mut skipping).await?;
         }
     }
 
@@ -250,7 +249,7 @@ impl Session {
                             Err(broken) => crate::values::encoding_error(&frame.body()[broken.valid_up_to()..]),
                             Ok(_) => ExecError::sql("08P01", e.to_string()),
                         };
-                        self.failed(e).await?;
+                        Box::pin(self.failed(e)).await?;
                         self.ready();
                         return Ok(());
                     }
@@ -263,7 +262,7 @@ impl Session {
                     self.io.begin();
                 }
                 if let Err(e) = self.extended(frame).await {
-                    self.failed(e).await?;
+                    Box::pin(self.failed(e)).await?;
                     *skipping = true;
                 }
                 Ok(())

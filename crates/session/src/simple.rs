@@ -26,7 +26,7 @@ impl Session {
                 let mut result = Ok(());
                 // Nothing of a string runs if any of it can't be read.
                 if self.batch && sql::parse(sql, scs).is_err() {
-                    result = Err(self.syntax_error(sql).await);
+                    result = Err(Box::pin(self.syntax_error(sql)).await);
                 }
                 for (i, range) in ranges.iter().enumerate() {
                     if result.is_err() {
@@ -38,10 +38,10 @@ impl Session {
                 result
             }
             // PostgreSQL itself says what is wrong with it, and where.
-            Err(_) => Err(self.syntax_error(sql).await),
+            Err(_) => Err(Box::pin(self.syntax_error(sql)).await),
         };
         if let Err(e) = result {
-            self.failed(e).await?;
+            Box::pin(self.failed(e)).await?;
         }
         self.ready();
         Ok(())
@@ -95,13 +95,13 @@ impl Session {
         }
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(mut s) => s.pop(),
-            Err(_) => return Err(self.syntax_error(sql).await),
+            Err(_) => return Err(Box::pin(self.syntax_error(sql)).await),
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
         match self.planned(statement.clone(), sql, &[])? {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
-            Parsed::Tree(tree) => self.run_tree(&tree, sql, None).await,
+            Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
             Parsed::Planned(compiled) => {
                 let compiled = match template {
                     Some(t) if compiled.plan.template || compiled.plan.share_rows.is_some() => {

@@ -102,7 +102,7 @@ impl Session {
                 let again = Arc::new(self.compile(&statement, sql, None)?);
                 self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await
             }
-            Ok(f) if f.moved => self.still_right(sql).await.map(|()| f),
+            Ok(f) if f.moved => Box::pin(self.still_right(sql)).await.map(|()| f),
             other => other,
         };
         let strategy = match compiled.plan.multi_strategy() {
@@ -113,7 +113,7 @@ impl Session {
         self.router.metrics.statement(strategy, started.elapsed());
         match result {
             Ok(f) => Ok(f),
-            Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+            Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
         }
     }
 
@@ -369,7 +369,7 @@ impl Session {
                 }
             }
             Ok(f) => Ok(f),
-            Err(e) => Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+            Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
         }
     }
 

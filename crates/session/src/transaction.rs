@@ -176,7 +176,7 @@ impl Session {
             self.rollback().await;
             return Ok(());
         }
-        self.commit().await.map(|_| ())
+        Box::pin(self.commit()).await.map(|_| ())
     }
 }
 
