@@ -12,6 +12,9 @@ pub enum ExecError {
     /// The same, of a statement some of whose rows are committed: it must not be tried again.
     #[error("{}", .0.message())]
     Partial(Box<ErrorFields>),
+    /// It met a table of another kind than it was planned for: it may be planned anew.
+    #[error("tables were distributed, or made local or reference tables, while the statement ran")]
+    Moved,
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error(transparent)]
@@ -53,6 +56,7 @@ impl ExecError {
                 }
                 fields
             }
+            ExecError::Moved => ErrorFields::error("40001", self.to_string()).hint("Try the transaction again."),
             ExecError::Refused(r) => {
                 let fields = ErrorFields::error(r.sqlstate, r.message.clone());
                 match &r.hint {

@@ -11,9 +11,6 @@ use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 
-/// What fails where kinds have changed.
-pub const MOVED: &str = "40001";
-
 /// What a look behind a write fails with.
 pub const RAISED: &str = "22012";
 
@@ -56,14 +53,8 @@ impl<C: crate::Client> Work<'_, C> {
     /// Inside a transaction: an error if kinds of tables, or the nodes, have changed since the snapshot.
     pub async fn same_kinds(&mut self) -> Result<()> {
         match self.ask_home(&Guard::of(self.epoch.snapshot.kinds, true).sql).await {
-            Err(e) if e.code() == RAISED => Err(moved()),
+            Err(e) if e.code() == RAISED => Err(ExecError::Moved),
             other => other.map(drop),
         }
     }
-}
-
-/// What a statement gets that met a table of another kind than it was planned for.
-pub fn moved() -> ExecError {
-    ExecError::sql(MOVED, "tables were distributed, or made local or reference tables, while the statement ran")
-        .hint("Try the transaction again.")
 }

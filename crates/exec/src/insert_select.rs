@@ -204,7 +204,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn read(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<String> {
         match self.place(compiled, request).await? {
             Placed::One(node, shard) => match self.route(compiled, request, node, shard).await? {
-                done if done.moved => Err(crate::guard::moved()),
+                done if done.moved => Err(ExecError::Moved),
                 done => Ok(done.tag),
             },
             Placed::Several(_) => match &compiled.plan.multi {

@@ -62,7 +62,6 @@ pub use copy_lane::copy_line;
 pub use ddl::{Check, Ddl, Facts, Mode, NodeSteps, Rights, Spread, Step, changes_catalog, classify};
 pub use describe::Described;
 pub use error::ExecError;
-pub use guard::{MOVED, moved};
 pub use herd::{ADMIN_STARTUP, Herd, HerdConfig, catalog_changed, load, load_own};
 pub use names::restore_error;
 pub use now::{Now, timestamp, timestamp_at};

@@ -289,7 +289,7 @@ async fn forward_replies<C: Client>(
         }
     }
     match error {
-        Some(_) if rolled_back => Err(guard::moved()),
+        Some(_) if rolled_back => Err(ExecError::Moved),
         Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
         None => Ok(done),
     }

@@ -136,12 +136,12 @@ impl Session {
         let Some(statement) = sql::parse(sql, self.standard_conforming_strings())?.pop() else { return Ok(()) };
         match self.compile(&statement, sql, None) {
             Ok(again) if again.plan.local && again.plan.tables.is_empty() => Ok(()),
-            _ => Err(exec::moved()),
+            _ => Err(ExecError::Moved),
         }
     }
 
     async fn moved_since(&mut self, e: &ExecError) -> bool {
-        if e.code() == exec::MOVED { self.kinds_moved().await } else { self.catalog_moved().await }
+        if matches!(e, ExecError::Moved) { self.kinds_moved().await } else { self.catalog_moved().await }
     }
 
     /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.
@@ -365,7 +365,7 @@ impl Session {
                 });
                 match named {
                     Some(r) if r.distribution().is_none() && !r.is_reference() => Ok(f),
-                    _ => Err(exec::moved()),
+                    _ => Err(ExecError::Moved),
                 }
             }
             Ok(f) => Ok(f),
@@ -426,8 +426,9 @@ fn writes(sql: &str) -> bool {
 
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
-    matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000" | exec::MOVED)
-        && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+    matches!(e, ExecError::Moved)
+        || matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
+            && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
 }
 
 /// The table a statement creates for this session alone.
