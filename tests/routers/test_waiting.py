@@ -61,3 +61,30 @@ def test_waiting_ends_with_an_error(narrow):
             waiting.execute("select 2")
         holder.execute("commit")
         assert waiting.execute("select 3").fetchone() == (3,)
+
+
+def test_rows_of_many_clients_need_no_more_than_there_is(narrow):
+    """Batches into several tables, with keys from sequences, through one connection."""
+    tables = [f"narrow{n}" for n in range(6)]
+    for table in tables:
+        narrow.server.run(
+            f"create table {table} (id bigserial primary key, t text)",
+            f"select create_distributed_table('{table}', 'id')",
+            f"grant all on {table} to visitor",
+            f"grant all on sequence {table}_id_seq to visitor",
+        )
+
+    def client(n):
+        with visitor(narrow) as connection:
+            for i in range(20):
+                connection.execute(f"insert into {tables[n % 6]} (t) values ('{n}'), ('{i}')")
+
+    clients = [threading.Thread(target=client, args=(n,), daemon=True) for n in range(24)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join(60)
+        assert not one.is_alive()
+    with narrow.server.connect() as connection:
+        counts = [connection.execute(f"select count(*), count(distinct id) from {table}").fetchone() for table in tables]
+    assert counts == [(160, 160)] * 6

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import struct
+import threading
 import time
 import uuid
 from decimal import Decimal
@@ -319,6 +320,119 @@ def test_nobody_waits_for_somebody_elses_lock(tables):
             await connection.close()
 
     asyncio.run(run())
+
+
+def together(server, statements, clients=16, times=20):
+    """Runs `statements(client, i)` on that many clients at once."""
+
+    async def client(c):
+        connection = await connect(server)
+        for i in range(times):
+            await connection.execute(statements(c, i))
+        await connection.close()
+
+    async def run():
+        await asyncio.gather(*(client(c) for c in range(clients)))
+
+    asyncio.run(run())
+
+
+def test_copies_of_a_reference_table_are_the_same(tables):
+    tables.server.run(
+        "CREATE TABLE moments (id bigserial PRIMARY KEY, k text, at timestamptz, made timestamptz DEFAULT now(), n int)",
+        "SELECT create_reference_table('moments')",
+    )
+    together(tables.server, lambda c, i: f"INSERT INTO moments (k, at) VALUES ('{c}', 'now'), ('{i}', 'Tomorrow')")
+    together(tables.server, lambda c, i: f"INSERT INTO moments (k, n) VALUES ('{c}', {i}), (NULL, NULL)")
+    digests = set()
+    for node in tables.herd.node_servers:
+        with node.connect() as connection:
+            digests.add(connection.execute("SELECT count(*), md5(string_agg(m::text, ',' ORDER BY id)) FROM moments m").fetchone())
+    assert len(digests) == 1 and digests.pop()[0] == 16 * 20 * 4
+
+
+def test_a_table_that_becomes_a_reference_table_keeps_all_rows(tables):
+    tables.server.run("CREATE TABLE later (id bigint PRIMARY KEY, t text)")
+    def change():
+        time.sleep(0.1)
+        tables.server.run("SELECT create_reference_table('later')")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    together(tables.server, lambda c, i: f"INSERT INTO later VALUES ({c * 1000 + 2 * i}, 'x'), ({c * 1000 + 2 * i + 1}, 'y')", times=60)
+    changing.join()
+    for node in tables.herd.node_servers:
+        with node.connect() as connection:
+            assert connection.execute("SELECT count(*) FROM later").fetchone() == (16 * 60 * 2,)
+
+
+def test_columns_that_change_their_names_meanwhile(tables):
+    tables.server.run("CREATE TABLE names (id bigint PRIMARY KEY, a int, b int)", "SELECT create_distributed_table('names', 'id')")
+    def swap():
+        with tables.server.connect(autocommit=False) as connection:
+            for _ in range(3):
+                time.sleep(0.05)
+                for change in ("a TO x", "b TO a", "x TO b"):
+                    connection.execute(f"ALTER TABLE names RENAME {change}")
+                connection.commit()
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    together(tables.server, lambda c, i: f"INSERT INTO names VALUES ({c * 1000 + 2 * i}, 1, 2), ({c * 1000 + 2 * i + 1}, 1, 2)", times=60)
+    swapping.join()
+    with tables.server.connect() as connection:
+        # Three swaps: what is in the second place is called a now.
+        assert connection.execute("SELECT DISTINCT b, a FROM names").fetchall() == [(1, 2)]
+        assert connection.execute("SELECT count(*) FROM names").fetchone() == (16 * 60 * 2,)
+
+
+def test_a_slow_statement_is_cancelled_and_holds_nobody_up(tables):
+    tables.server.run(
+        "CREATE FUNCTION slow(t text) RETURNS boolean LANGUAGE sql STABLE AS"
+        " $$SELECT CASE WHEN t = 'slow' THEN pg_sleep(5) IS NOT NULL ELSE true END$$",
+        "CREATE TABLE checked (id bigint PRIMARY KEY, t text CHECK (slow(t)))",
+        "SELECT create_distributed_table('checked', 'id')",
+    )
+
+    async def run():
+        slow = await connect(tables.server)
+        others = [await connect(tables.server) for _ in range(12)]
+
+        async def busy(c, connection):
+            longest = 0.0
+            for i in range(30):
+                begun = time.monotonic()
+                key = c * 1000 + 2 * i
+                await connection.execute(f"INSERT INTO checked VALUES ({key}, 'x'), ({key + 1}, 'y')")
+                longest = max(longest, time.monotonic() - begun)
+            return longest
+
+        async def cancelled():
+            await asyncio.sleep(0.05)
+            begun = time.monotonic()
+            with pytest.raises((asyncpg.QueryCanceledError, asyncio.TimeoutError)):
+                await slow.execute("INSERT INTO checked VALUES (-1, 'slow'), (-2, 'slow')", timeout=1)
+            return time.monotonic() - begun
+
+        taken, *longest = await asyncio.gather(cancelled(), *(busy(c, o) for c, o in enumerate(others)))
+        assert await others[0].fetchval("SELECT count(*) FROM checked WHERE id < 0") == 0
+        for connection in [slow, *others]:
+            connection.terminate()
+        return taken, max(longest)
+
+    taken, longest = asyncio.run(run())
+    assert taken < 4 and longest < 4
+
+
+def test_zero_has_no_sign(tables):
+    def statement(c, i):
+        key = 20_000_000 + c * 100 + 2 * i
+        return f"INSERT INTO everything (id, double, real) VALUES ({key}, -0, -0.0), ({key + 1}, -0.00, 0)"
+
+    together(tables.server, statement)
+    with tables.server.connect() as connection:
+        found = "SELECT DISTINCT double::text, real::text FROM everything WHERE id >= 20000000"
+        assert connection.execute(found).fetchall() == [("0", "0")]
 
 
 def test_a_killed_router_leaves_no_statement_half(tables):

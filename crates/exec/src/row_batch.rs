@@ -1,117 +1,179 @@
 //! Runs batches of a lane of rows: one transaction over the nodes, the rows by COPY, one commit.
 //!
-//! A batch that fails is halved, down to single statements, which their clients then run by themselves: only the faulty
-//! one sees an error, and it is PostgreSQL's own. It does not know how rows came here (`row_share.rs`).
+//! Statements whose rows are on one node make batches of that node; those on several nodes make one that commits by two
+//! phases. A batch that fails is halved, down to single statements, which their clients then run by themselves: only the
+//! faulty one sees an error, and it is PostgreSQL's own. It does not know how rows came here (`row_share.rs`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use catalog::NodeId;
+use catalog::{Column, NodeId};
 use pool::{Outcome, PoolError, Reply};
-use txn::{CommitError, Transaction};
-use wire::Frame;
+use tokio::task::JoinSet;
+use txn::{CommitError, Participant, Transaction};
+use wire::{Frame, put};
 
 use crate::bulk::Bulk;
 use crate::client::Client;
+use crate::copy_lane::{end_copy, push};
 use crate::error::{ExecError, Result};
 use crate::now::Now;
 use crate::row_lane::{Job, RowLane, Turn};
-use crate::sink::{Sink, SinkKind};
+use crate::sink::node_of;
 use crate::work::Work;
 
 /// How often the others get their turn before a batch is taken.
 const TURNS: usize = 2;
-/// Nobody waits longer than this for a lock on somebody else's behalf.
+/// Nobody waits longer than this for a lock on somebody else's behalf, nor for his statement.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+const STATEMENT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A job whose way is known.
+struct Routed {
+    job: Job,
+    nodes: BTreeSet<NodeId>,
+    /// For each row its node (`None`: all), and its values from sequences.
+    rows: Vec<(Option<NodeId>, Vec<String>)>,
+}
 
 /// A worker: batch after batch, until nothing waits.
 pub async fn work(turn: Turn) {
+    let lane = turn.lane();
     loop {
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
         }
-        let jobs = turn.lane().take();
+        let jobs = lane.take();
         if jobs.is_empty() {
             return;
         }
-        turn.lane().herd.rows.count(jobs.len());
-        run(turn.lane(), jobs).await;
+        lane.herd.rows.count(jobs.len());
+        let mut groups: BTreeMap<Option<NodeId>, Vec<Routed>> = BTreeMap::new();
+        for routed in route(lane, jobs).await {
+            let one = routed.nodes.first().filter(|_| routed.nodes.len() == 1).copied();
+            groups.entry(one).or_default().push(routed);
+        }
+        // Each for itself: who needs one node does not wait for another.
+        let mut running: JoinSet<()> = groups.into_values().map(|group| run(lane.clone(), group)).collect();
+        while running.join_next().await.is_some() {}
     }
 }
 
+/// Columns that take their values from sequences.
+fn filled(lane: &RowLane) -> impl Iterator<Item = (usize, &Column)> {
+    let columns = lane.relation.columns.iter().enumerate();
+    columns.filter(|(i, c)| c.sequence.is_some() && !lane.columns.contains(i))
+}
+
+/// Values of the sequences, a list for each row. Before any connection is held: waiting for one could be for ever.
+async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
+    let sequences: Vec<String> = filled(lane)
+        .filter_map(|(_, c)| c.sequence.as_deref())
+        .map(|name| format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(name)))
+        .collect();
+    if sequences.is_empty() {
+        return Ok(vec![vec![]; rows]);
+    }
+    let home = lane.herd.target(&lane.epoch.snapshot, lane.epoch.snapshot.home)?;
+    let mut conn = lane.herd.pools.get(&home, &lane.login).await?;
+    let sql = format!("SELECT {} FROM pg_catalog.generate_series(1, {rows})", sequences.join(", "));
+    let rows = conn.simple(&sql).await?;
+    Ok(rows.into_iter().map(|row| row.into_iter().flatten().collect()).collect())
+}
+
+/// Finds the nodes of all rows. What can't be placed is sent away.
+async fn route(lane: &RowLane, jobs: Vec<Job>) -> Vec<Routed> {
+    let Ok(values) = values(lane, jobs.iter().map(|job| job.rows.rows.len()).sum()).await else {
+        jobs.into_iter().for_each(|job| send_away(lane, job));
+        return vec![];
+    };
+    let mut values = values.into_iter();
+    let mut all = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let values: Vec<Vec<String>> = values.by_ref().take(job.rows.rows.len()).collect();
+        match place(lane, &job, values) {
+            Ok(Some((nodes, rows))) => all.push(Routed { job, nodes, rows }),
+            _ => send_away(lane, job),
+        }
+    }
+    all
+}
+
+type Placed = (BTreeSet<NodeId>, Vec<(Option<NodeId>, Vec<String>)>);
+
+fn place(lane: &RowLane, job: &Job, values: Vec<Vec<String>>) -> Result<Option<Placed>> {
+    let Some(d) = lane.relation.distribution() else {
+        let nodes = lane.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        return Ok(Some((nodes, values.into_iter().map(|v| (None, v)).collect())));
+    };
+    let bounds = lane.epoch.bounds(d.group.id);
+    let (mut nodes, mut rows) = (BTreeSet::new(), Vec::with_capacity(values.len()));
+    for (row, values) in job.rows.rows.iter().zip(values) {
+        let key = |(at, column): (usize, &usize)| match filled(lane).position(|(i, _)| i == *column) {
+            Some(n) => values.get(n).map(String::as_bytes),
+            None => row.keys[at].clone().map(|v| &job.rows.keys[v]),
+        };
+        let keys: Vec<Option<&[u8]>> = d.key.iter().enumerate().map(key).collect();
+        let Some(node) = node_of(&lane.relation, &bounds, &keys, false)? else { return Ok(None) };
+        nodes.insert(node);
+        rows.push((Some(node), values));
+    }
+    Ok(Some((nodes, rows)))
+}
+
+fn send_away(lane: &RowLane, job: Job) {
+    lane.herd.rows.count_sent_away();
+    let _ = job.reply.send(Outcome::Alone);
+}
+
 /// Runs a batch, and the halves of those that fail, to the end of all.
-async fn run(lane: &RowLane, jobs: Vec<Job>) {
+async fn run(lane: Arc<RowLane>, jobs: Vec<Routed>) {
     let mut waiting = vec![jobs];
     while let Some(mut jobs) = waiting.pop() {
-        let outcomes = match attempt(lane, &jobs).await {
-            Ok(outcomes) => outcomes,
+        match attempt(&lane, &jobs).await {
+            Ok(lost) => {
+                for Routed { job, rows, .. } in jobs {
+                    let _ = job.reply.send(match &lost {
+                        None => Outcome::Done(Reply { messages: vec![], tag: format!("INSERT 0 {}", rows.len()) }),
+                        Some(e) => Outcome::Lost(PoolError::Server(Box::new(e.to_fields()))),
+                    });
+                }
+            }
             Err(_) if jobs.len() > 1 => {
                 let rest = jobs.split_off(jobs.len() / 2);
                 waiting.push(rest);
                 waiting.push(jobs);
-                continue;
             }
-            Err(_) => jobs.iter().map(|_| Outcome::Alone).collect(),
-        };
-        for (job, outcome) in jobs.into_iter().zip(outcomes) {
-            if matches!(outcome, Outcome::Alone) {
-                lane.herd.rows.count_sent_away();
-            }
-            let _ = job.reply.send(outcome);
+            Err(_) => jobs.into_iter().for_each(|routed| send_away(&lane, routed.job)),
         }
     }
 }
 
-/// One transaction with the rows of all jobs. An error: nothing of it has happened.
-async fn attempt(lane: &RowLane, jobs: &[Job]) -> Result<Vec<Outcome>> {
+/// One transaction with the rows of all jobs. An error: nothing of it has happened. `Some`: nobody knows whether it has.
+async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
+    let nodes: BTreeSet<NodeId> = jobs.iter().flat_map(|r| &r.nodes).copied().collect();
     let mut transaction = Transaction::default();
     transaction.begin("BEGIN", false);
-    if lane.settings.get("lock_timeout").is_none_or(|t| t == "0") {
-        transaction.note_setting(&format!("SET LOCAL lock_timeout = {}", LOCK_TIMEOUT.as_millis()));
+    for (name, most) in [("lock_timeout", LOCK_TIMEOUT), ("statement_timeout", STATEMENT_TIMEOUT)] {
+        transaction.note_setting(&format!("SET LOCAL {name} = {}", lane.settings.at_most(name, most).as_millis()));
     }
-    let sent = send(lane, jobs, &mut transaction).await;
-    let nodes = match sent {
-        Ok(nodes) => nodes,
-        Err(e) => {
-            transaction.rollback().await;
-            return Err(e);
-        }
-    };
-    for p in &mut transaction.participants {
-        p.wrote = nodes.iter().any(|n| n.contains(&p.lane.node));
+    if let Err(e) = send(lane, jobs, &nodes, &mut transaction).await {
+        transaction.rollback().await;
+        return Err(e);
     }
-    let done = |job: &Job| Outcome::Done(Reply { messages: vec![], tag: format!("INSERT 0 {}", job.rows.rows.len()) });
-    // As long as each statement is on one node only, each node may commit by itself.
-    let spread = jobs.iter().zip(&nodes).any(|(job, nodes)| nodes.len() > 1 && job.rows.two_phase);
-    if !spread {
-        let results: HashMap<NodeId, _> = transaction.commit_each().await.into_iter().collect();
-        let outcome = |(job, nodes): (&Job, &BTreeSet<NodeId>)| {
-            let mut outcome = done(job);
-            for error in nodes.iter().filter_map(|n| results.get(n)?.as_ref().err()) {
-                outcome = match error {
-                    CommitError::Unknown(e) => Outcome::Lost(copy_of(e)),
-                    // With more than one node (two phases are off) another may have committed.
-                    CommitError::RolledBack(e) if nodes.len() > 1 => Outcome::Lost(copy_of(e)),
-                    _ => Outcome::Alone,
-                };
-            }
-            outcome
-        };
-        return Ok(jobs.iter().zip(&nodes).map(outcome).collect());
-    }
-    let identity = lane.herd.identity();
-    let number = lane.herd.next_transaction();
+    let (identity, number) = (lane.herd.identity(), lane.herd.next_transaction());
     match transaction.commit(&identity, number, true, &mut String::new()).await {
-        Ok(()) => Ok(jobs.iter().map(done).collect()),
-        Err(CommitError::Unknown(e)) => Ok(jobs.iter().map(|_| Outcome::Lost(copy_of(&e))).collect()),
+        Ok(()) => Ok(None),
+        Err(CommitError::Unknown(e)) => Ok(Some(e)),
         Err(CommitError::RolledBack(e)) => Err(e.into()),
-        Err(CommitError::NoPreparedTransactions) => Ok(jobs.iter().map(|_| Outcome::Alone).collect()),
+        Err(e @ CommitError::NoPreparedTransactions) => Err(ExecError::sql("55000", e.to_string())),
     }
 }
 
-/// Sends all rows; the nodes each job's rows went to.
-async fn send(lane: &RowLane, jobs: &[Job], transaction: &mut Transaction) -> Result<Vec<BTreeSet<NodeId>>> {
+/// Sends each node its rows, and waits until all have taken them.
+async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transaction: &mut Transaction) -> Result<()> {
     let (mut pinned, mut pin, mut client) = (None, false, Nobody::default());
     let mut work = Work {
         herd: &lane.herd,
@@ -129,54 +191,71 @@ async fn send(lane: &RowLane, jobs: &[Job], transaction: &mut Transaction) -> Re
         now: Now::default(),
         bulk: Bulk::default(),
     };
-    let columns = lane.columns.clone();
-    let mut sink = Sink::open(&mut work, lane.relation.clone(), columns, SinkKind::Copy, &[], None).await?;
-    match fill(&mut sink, jobs).await {
-        Ok(nodes) => {
-            sink.finish(&mut work).await?;
-            Ok(nodes)
+    let table = catalog::qualified(&lane.relation.schema, &lane.relation.name);
+    let columns = lane.columns.iter().copied().chain(filled(lane).map(|(i, _)| i));
+    let names: Vec<String> = columns.map(|i| catalog::quote_ident(&lane.relation.columns[i].name)).collect();
+    let names = if lane.positional { String::new() } else { format!(" ({})", names.join(", ")) };
+    let sql = format!("COPY {table}{names} FROM STDIN");
+    let mut lanes: Vec<(Participant, u64)> = Vec::with_capacity(nodes.len());
+    let mut sent = Ok(());
+    for node in nodes {
+        match work.lane(*node).await {
+            Ok(p) => lanes.push((p, 0)),
+            Err(e) => {
+                sent = Err(e);
+                break;
+            }
         }
-        Err(e) => Err(sink.abort(&mut work, e).await),
     }
+    if sent.is_ok() {
+        for (p, rows) in &mut lanes {
+            p.wrote = true;
+            // Without waiting for consent: what refuses a COPY ignores its data, and says so at the end.
+            p.lane.put_query(&sql);
+            *rows = put_rows(p, jobs);
+            // What goes wrong here is seen again when the answer is read.
+            let _ = push(p).await;
+        }
+        for (p, rows) in &mut lanes {
+            match end_copy(p, false).await {
+                // A trigger of a partition's own, say, has kept some away.
+                Ok(count) if count != *rows => {
+                    sent = Err(ExecError::internal("a node has taken other rows than it got"))
+                }
+                Ok(_) => {}
+                Err(e) => sent = Err(e),
+            }
+        }
+    }
+    for (p, _) in lanes {
+        work.put_back(p).await;
+    }
+    sent?;
+    // A node that has joined meanwhile would go without these rows.
+    if lane.relation.is_reference() { work.same_kinds().await } else { Ok(()) }
 }
 
-async fn fill(sink: &mut Sink, jobs: &[Job]) -> Result<Vec<BTreeSet<NodeId>>> {
-    sink.expect(jobs.iter().map(|job| job.rows.rows.len()).sum());
-    sink.start_unasked();
-    let given = sink.given();
-    let key = sink.key_positions().to_vec();
-    let mut all = Vec::with_capacity(jobs.len());
-    let mut line = Vec::new();
-    for job in jobs {
-        let mut nodes = BTreeSet::new();
-        for row in &job.rows.rows {
-            let filled = sink.next_values().await?;
-            let keys: Vec<Option<&[u8]>> = key
-                .iter()
-                .zip(&row.keys)
-                .map(|(at, value)| match at.checked_sub(given) {
-                    Some(at) => filled.get(at).map(String::as_bytes),
-                    None => value.clone().map(|v| &job.rows.keys[v]),
-                })
-                .collect();
-            let lanes = sink.lanes_for(&keys, false)?;
-            nodes.extend(lanes.clone().map(|lane| sink.node(lane)));
-            line.clear();
+/// The rows of one node, as COPY data up to its end; how many they are.
+fn put_rows(p: &mut Participant, jobs: &[Routed]) -> u64 {
+    let node = p.lane.node;
+    let (mut line, mut count) = (Vec::new(), 0);
+    for Routed { job, rows, .. } in jobs {
+        for (row, (at, values)) in job.rows.rows.iter().zip(rows) {
+            if at.is_some_and(|n| n != node) {
+                continue;
+            }
             line.extend_from_slice(&job.rows.data[row.data.clone()]);
-            for value in &filled {
+            for value in values {
                 line.push(b'\t');
                 line.extend_from_slice(value.as_bytes());
             }
             line.push(b'\n');
-            sink.record(lanes, &line).await?;
+            count += 1;
         }
-        all.push(nodes);
     }
-    Ok(all)
-}
-
-fn copy_of(e: &PoolError) -> PoolError {
-    PoolError::Server(Box::new(e.to_fields()))
+    put::copy_data(p.lane.conn.out(), &line);
+    put::copy_done(p.lane.conn.out());
+    count
 }
 
 /// No client: nothing a COPY says is for anyone.

@@ -38,8 +38,6 @@ pub struct Rows {
     /// Key values as they are, unescaped.
     pub keys: Bytes,
     pub rows: Vec<Row>,
-    /// Over several nodes they commit by two phases.
-    pub two_phase: bool,
 }
 
 pub struct Job {
@@ -51,6 +49,7 @@ pub struct Job {
 pub struct RowLane {
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
+    pub positional: bool,
     pub herd: Arc<Herd>,
     pub epoch: Arc<Epoch>,
     pub login: Login,
@@ -127,7 +126,7 @@ impl RowLane {
 }
 
 impl Turn {
-    pub fn lane(&self) -> &RowLane {
+    pub fn lane(&self) -> &Arc<RowLane> {
         &self.lane
     }
 }
@@ -145,7 +144,8 @@ struct Key {
     epoch: i64,
     table: u32,
     columns: Vec<usize>,
-    user: String,
+    positional: bool,
+    login: Login,
     settings: u64,
 }
 
@@ -171,7 +171,8 @@ impl RowLanes {
             epoch: epoch.snapshot.epoch,
             table: rows.relation.oid,
             columns: rows.columns.clone(),
-            user: login.user.clone(),
+            positional: rows.positional,
+            login: login.clone(),
             settings: settings.fingerprint(),
         };
         let mut lanes = self.lanes.lock();
@@ -184,6 +185,7 @@ impl RowLanes {
         let lane = Arc::new(RowLane {
             relation: rows.relation.clone(),
             columns: rows.columns.clone(),
+            positional: rows.positional,
             herd: herd.clone(),
             epoch: epoch.clone(),
             login: login.clone(),

@@ -36,7 +36,7 @@ impl<C: Client> Work<'_, C> {
         let Some(share) = &compiled.plan.share_rows else { return Ok(RowWay::Apart) };
         let free = !self.transaction.active && self.pinned.is_none() && !*self.pin && !self.own_schema && !self.taint;
         // An upsert replaces rows: COPY can't.
-        if !free || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
+        if !free || !two_phase || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
             return Ok(RowWay::Apart);
         }
         let types = match request.bound {
@@ -48,7 +48,7 @@ impl<C: Client> Work<'_, C> {
         };
         let lane = self.herd.rows.lane(self.herd, self.epoch, share, self.login, self.settings);
         let now = &self.now;
-        let make = || compiled.rows_of(share, request, &types, now, two_phase);
+        let make = || compiled.rows_of(share, request, &types, now);
         match lane.enter(make) {
             None => Ok(RowWay::Apart),
             Some(Entered::Alone(turn)) => Ok(RowWay::Alone(turn)),
@@ -92,14 +92,7 @@ impl Compiled {
     }
 
     /// The rows of this execution; `None`: it must run by itself.
-    fn rows_of(
-        &self,
-        share: &ShareRows,
-        request: &Request<'_>,
-        types: &[u32],
-        now: &str,
-        two_phase: bool,
-    ) -> Option<Rows> {
+    fn rows_of(&self, share: &ShareRows, request: &Request<'_>, types: &[u32], now: &str) -> Option<Rows> {
         let relation = &share.relation;
         let key_columns: &[usize] = relation.distribution().map_or(&[], |d| &d.key);
         let mut literals = match request.literals {
@@ -134,9 +127,13 @@ impl Compiled {
                                 }
                             }
                         };
-                        if *kind == LiteralKind::Number && !is_plain_number(text.strip_prefix('-').unwrap_or(&text), ty)
-                        {
-                            return None;
+                        if *kind == LiteralKind::Number {
+                            let digits = text.strip_prefix('-').unwrap_or(&text);
+                            // Zero has no sign to the parser, but to float8's input function.
+                            let zero = digits.len() < text.len() && digits.bytes().all(|b| matches!(b, b'0' | b'.'));
+                            if zero || !is_plain_number(digits, ty) {
+                                return None;
+                            }
                         }
                         Some(match text {
                             Cow::Borrowed(t) => Cow::Borrowed(t.as_bytes()),
@@ -144,6 +141,9 @@ impl Compiled {
                         })
                     }
                 };
+                if value.as_deref().is_some_and(|v| reads_clock(ty, v)) {
+                    return None;
+                }
                 if let Some(value) = &value
                     && let Some(at) = key_columns.iter().position(|k| k == column)
                 {
@@ -155,8 +155,16 @@ impl Compiled {
             }
             rows.push(Row { data: begin..data.len(), keys: row_keys });
         }
-        Some(Rows { data: data.freeze(), keys: keys.freeze(), rows, two_phase })
+        Some(Rows { data: data.freeze(), keys: keys.freeze(), rows })
     }
+}
+
+/// Such as 'now' or 'tomorrow': each node would read it at a moment of its own.
+fn reads_clock(ty: u32, value: &[u8]) -> bool {
+    /// date, time, timestamp, timestamptz
+    const TIMES: [u32; 4] = [1082, 1083, 1114, 1184];
+    let names = |word: &[u8]| value.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+    TIMES.contains(&ty) && [&b"now"[..], b"today", b"tomorrow", b"yesterday"].into_iter().any(names)
 }
 
 /// A parameter's value as text, if assigning it is the same as reading its text as the column's type.

@@ -184,15 +184,6 @@ impl Sink {
         &self.key
     }
 
-    /// So many rows will come: sequences are asked for as many values.
-    pub fn expect(&mut self, rows: usize) {
-        self.sequences.iter_mut().for_each(|s| s.batch = rows);
-    }
-
-    pub fn node(&self, lane: usize) -> NodeId {
-        self.lanes[lane].lane.node
-    }
-
     /// Batches commit one by one.
     pub fn commits(&self) -> bool {
         self.batching.is_some_and(|b| b.commits)
@@ -225,14 +216,6 @@ impl Sink {
             }
         }
         Ok(())
-    }
-
-    /// Starts COPY without waiting for the nodes' consent: what refuses it ignores the data, and says so at the end.
-    /// For as many rows as fit into the connections' buffers.
-    pub fn start_unasked(&mut self) {
-        let sql = self.copy_sql();
-        self.copying = self.lanes.len();
-        self.lanes.iter_mut().for_each(|p| p.lane.put_query(&sql));
     }
 
     fn copy_sql(&self) -> String {
@@ -299,50 +282,13 @@ impl Sink {
 
     /// The lanes a row belongs to. `values`: of the key columns, as text or binary.
     pub fn lanes_for(&self, keys: &[Option<&[u8]>], binary: bool) -> Result<std::ops::Range<usize>> {
-        let Some(d) = self.relation.distribution() else { return Ok(0..self.lanes.len()) };
-        let mut values = Vec::with_capacity(keys.len());
-        for (i, value) in keys.iter().enumerate() {
-            let ty = d.group.key_types[i];
-            let column = &self.relation.columns[d.key[i]];
-            values.push(match value {
-                None => None,
-                Some(v) => {
-                    let v = match binary {
-                        true => v.to_vec(),
-                        false => {
-                            let text = std::str::from_utf8(v).map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?;
-                            match key::parse_text(ty, text) {
-                                Ok(v) => v,
-                                Err(e @ key::KeyError::NeedsServer) => {
-                                    return Err(ExecError::sql("0A000", format!("the value \"{text}\" of the distribution key \"{}\" can't be read by the router: {e}", column.name))
-                                        .hint("Write dates and times in ISO form, with an offset where they have a time zone."));
-                                }
-                                // The node that gets the row says what is wrong with it.
-                                Err(_) => return Ok(0..1),
-                            }
-                        }
-                    };
-                    match key::fit(ty, column.typmod, &v) {
-                        Ok(v) => Some(v),
-                        Err(_) => return Ok(0..1),
-                    }
-                }
-            });
+        if self.relation.distribution().is_none() {
+            return Ok(0..self.lanes.len());
         }
-        match key::locate(d.group.strategy, &d.group.key_types, &self.bounds, &values)
-            .map_err(crate::shards::key_error)?
-        {
-            Located::Shard(s) => {
-                let node = d.group.shards[s].node;
-                let at = self
-                    .lanes
-                    .iter()
-                    .position(|p| p.lane.node == node)
-                    .ok_or_else(|| ExecError::internal("a shard without a lane"))?;
-                Ok(at..at + 1)
-            }
-            Located::Nowhere => Ok(0..1),
-        }
+        // A row that belongs nowhere: the node that gets it says what is wrong with it.
+        let Some(node) = node_of(&self.relation, &self.bounds, keys, binary)? else { return Ok(0..1) };
+        let at = self.lanes.iter().position(|p| p.lane.node == node);
+        at.map(|at| at..at + 1).ok_or_else(|| ExecError::internal("a shard without a lane"))
     }
 
     /// Counts rows for whoever follows the statement.
@@ -557,4 +503,49 @@ impl Sink {
         }
         None
     }
+}
+
+/// The node of a distributed table's row; `None`: its key has no place, or is none.
+pub fn node_of(relation: &Relation, bounds: &[Bound], keys: &[Option<&[u8]>], binary: bool) -> Result<Option<NodeId>> {
+    let d = relation.distribution().ok_or_else(|| ExecError::internal("not a distributed table"))?;
+    let mut values = Vec::with_capacity(keys.len());
+    for (i, value) in keys.iter().enumerate() {
+        let ty = d.group.key_types[i];
+        let column = &relation.columns[d.key[i]];
+        let Some(v) = value else {
+            values.push(None);
+            continue;
+        };
+        let v = match binary {
+            true => v.to_vec(),
+            false => {
+                let text = std::str::from_utf8(v)
+                    .map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+                match key::parse_text(ty, text) {
+                    Ok(v) => v,
+                    Err(e @ key::KeyError::NeedsServer) => {
+                        return Err(ExecError::sql(
+                            "0A000",
+                            format!(
+                                "the value \"{text}\" of the distribution key \"{}\" can't be read by the router: {e}",
+                                column.name
+                            ),
+                        )
+                        .hint("Write dates and times in ISO form, with an offset where they have a time zone."));
+                    }
+                    Err(_) => return Ok(None),
+                }
+            }
+        };
+        match key::fit(ty, column.typmod, &v) {
+            Ok(v) => values.push(Some(v)),
+            Err(_) => return Ok(None),
+        }
+    }
+    let located =
+        key::locate(d.group.strategy, &d.group.key_types, bounds, &values).map_err(crate::shards::key_error)?;
+    Ok(match located {
+        Located::Shard(s) => Some(d.group.shards[s].node),
+        Located::Nowhere => None,
+    })
 }

@@ -25,6 +25,7 @@ const TEXT_ARRAY: u32 = 1009;
 /// Where parts that are too large are kept; made with the first of them.
 pub struct Spill {
     allowed: bool,
+    tables: usize,
     pub lane: Option<Lane>,
     home: NodeId,
 }
@@ -32,7 +33,7 @@ pub struct Spill {
 impl Spill {
     pub fn new<C: Client>(work: &Work<'_, C>, m: &MultiSelect) -> Self {
         let allowed = !m.on_home && !work.own_schema && work.transaction.settings_mark() == 0;
-        Spill { allowed, lane: None, home: work.home() }
+        Spill { allowed, tables: 0, lane: None, home: work.home() }
     }
 
     /// Looks after what is held of part `n`: beyond the limit it goes into the part's table. True: it has gone there.
@@ -79,7 +80,7 @@ impl Spill {
         let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
         let made =
             lane.run(&format!("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", table(n), columns.join(", "))).await;
-        if n == 0 && matches!(&made, Err(pool::PoolError::Server(e)) if !e.is_fatal()) {
+        if self.tables == 0 && matches!(&made, Err(pool::PoolError::Server(e)) if !e.is_fatal()) {
             // No right to make one, or a type no table can have: then it is held.
             self.allowed = false;
             lane.run("ROLLBACK").await?;
@@ -87,6 +88,7 @@ impl Spill {
             return Ok(false);
         }
         made?;
+        self.tables += 1;
         Ok(true)
     }
 

@@ -343,6 +343,25 @@ fn calls_sequence(node: &Node) -> bool {
     f.0
 }
 
+/// A string that may stand for a moment each node would read for itself: 'now', 'tomorrow'.
+fn names_clock(statement: &NodeEnum) -> bool {
+    struct Find(bool);
+    impl<'a> sql::walk::Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            if let NodeEnum::AConst(c) = n
+                && let Some(ast::a_const::Val::Sval(s)) = &c.val
+            {
+                let text = s.sval.to_ascii_lowercase();
+                self.0 |= ["now", "today", "tomorrow", "yesterday"].iter().any(|word| text.contains(word));
+            }
+            true
+        }
+    }
+    let mut f = Find(false);
+    sql::walk::below(statement, &mut f);
+    f.0
+}
+
 fn has_param(node: &Node) -> bool {
     struct Find(bool);
     impl<'a> sql::walk::Visit<'a> for Find {
@@ -403,7 +422,7 @@ fn reference(
         .enumerate()
         .any(|(i, c)| (c.sequence.is_some() || c.default.is_some()) && !given.contains(&i));
     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let marks_default = marks_default(source);
+    let marks_default = marks_default(source) || names_clock(&statement);
     rewrite::replace_now(&mut statement);
     let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
     let ordered_cut = a.levels.iter().any(|l| l.limit);

@@ -28,7 +28,11 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<ShareRows> 
     if !plain || routed || matches!(plan.multi, Multi::Refuse(_)) {
         return None;
     }
+    // A local table is on one node: nothing is to be gained, and its kind might change meanwhile.
     let relation = share::table(insert.relation.as_ref()?, true, cx)?;
+    if matches!(relation.placement, Placement::Local) {
+        return None;
+    }
     let lists = match insert.select_stmt.as_deref()?.node.as_ref()? {
         NodeEnum::SelectStmt(s) if (1..=ROWS_MAX).contains(&s.values_lists.len()) && s.with_clause.is_none() => {
             &s.values_lists
@@ -60,7 +64,12 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<ShareRows> 
         rows.push(given.chain(clocks).collect::<Option<Vec<Cell>>>()?);
     }
     columns.extend(clocks);
-    Some(ShareRows { relation, columns, rows })
+    // Columns that are not named are meant by their places, which a name may leave before the rows arrive.
+    let positional = insert.cols.is_empty();
+    if positional && columns.iter().copied().ne(0..relation.columns.len()) {
+        return None;
+    }
+    Some(ShareRows { relation, columns, positional, rows })
 }
 
 /// Columns left out whose default is the time: it is the statement's, not the transaction's it travels in. `None`: a

@@ -87,6 +87,8 @@ pub struct ShareRows {
     pub relation: Arc<Relation>,
     /// The columns of each row; columns that take their values from sequences may be missing.
     pub columns: Vec<usize>,
+    /// They are all columns, in order, and the statement does not name them.
+    pub positional: bool,
     pub rows: Vec<Vec<Cell>>,
 }
 

@@ -6,6 +6,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt::Write;
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Settings by lower-case name, with values as `SHOW` prints them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,14 @@ impl Settings {
 
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(&*lower(name)).map(String::as_str)
+    }
+
+    /// A time limit that is to be no longer than `most`, and no longer than the setting says if it says anything.
+    pub fn at_most(&self, name: &str, most: Duration) -> Duration {
+        match self.get(name).and_then(milliseconds) {
+            None | Some(0) => most,
+            Some(own) => most.min(Duration::from_millis(own)),
+        }
     }
 
     pub fn set(&mut self, name: &str, value: &str) {
@@ -106,6 +115,22 @@ fn literal(text: &str) -> String {
     }
 }
 
+/// A time as settings have it: a number, of milliseconds if it has no unit.
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.trim().find(|c: char| !c.is_ascii_digit()).unwrap_or(text.trim().len());
+    let (number, unit) = text.trim().split_at(digits);
+    let factor = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        // A fraction, or microseconds: short enough to be on the safe side.
+        _ => return Some(1),
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +170,19 @@ mod tests {
         );
         let none = Settings::default();
         assert_eq!(have.sql_to(&none).unwrap(), "RESET role;RESET datestyle;RESET my.var;RESET work_mem;");
+    }
+
+    #[test]
+    fn times_are_read_as_settings_have_them() {
+        assert_eq!(milliseconds("1500"), Some(1500));
+        assert_eq!(milliseconds(" 2 s"), Some(2000));
+        assert_eq!(milliseconds("1h"), Some(3_600_000));
+        assert_eq!(milliseconds("0.5s"), Some(1));
+        assert_eq!(milliseconds("s"), None);
+        let own = settings(&[("lock_timeout", "1s"), ("statement_timeout", "0")]);
+        let most = Duration::from_millis(20);
+        assert_eq!(own.at_most("lock_timeout", most), most);
+        assert_eq!(own.at_most("statement_timeout", most), most);
+        assert_eq!(settings(&[("lock_timeout", "5")]).at_most("lock_timeout", most), Duration::from_millis(5));
     }
 }

@@ -87,26 +87,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// Each node commits by itself, and each has its own outcome: for statements that are on one node each.
-    pub async fn commit_each(&mut self) -> Vec<(catalog::NodeId, Result<(), CommitError>)> {
-        for p in &mut self.participants {
-            p.lane.put_query("COMMIT");
-            let _ = p.lane.conn.flush().await;
-        }
-        let mut results = Vec::with_capacity(self.participants.len());
-        for p in &mut self.participants {
-            let result = match p.lane.finish().await {
-                Ok(tag) if tag == "COMMIT" => Ok(()),
-                Ok(_) => Err(CommitError::RolledBack(aborted())),
-                Err(e) if may_have_committed(&e) => Err(CommitError::Unknown(e)),
-                Err(e) => Err(CommitError::RolledBack(e)),
-            };
-            results.push((p.lane.node, result));
-        }
-        self.end();
-        results
-    }
-
     async fn commit_two_phase(&mut self, identity: &Identity, number: u64) -> Result<(), CommitError> {
         // A node with temporary objects can't prepare; only the session's home lane may have some, so it decides.
         let kept =

@@ -143,8 +143,9 @@ impl Batch {
             conn.sent_sync();
             batch.before = 1;
         }
-        if jobs.len() > 1 && lane.settings.get("lock_timeout").is_none_or(|t| t == "0") {
-            let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", LOCK_TIMEOUT.as_millis());
+        if jobs.len() > 1 {
+            let most = lane.settings.at_most("lock_timeout", LOCK_TIMEOUT);
+            let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", most.as_millis());
             batch.prepared(conn, StatementKey::of(&sql, &[]), &sql, &[], &NO_PARAMETERS);
             batch.own = true;
         }
