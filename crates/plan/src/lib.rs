@@ -15,6 +15,7 @@ pub mod local;
 pub mod modify;
 pub mod move_rows;
 pub mod pull;
+pub mod reads;
 pub mod refuse;
 pub mod rewrite;
 pub mod scope;

@@ -89,7 +89,7 @@ fn filled_by_clock(relation: &Relation, given: &[usize]) -> Option<Vec<usize>> {
             clocks.push(i);
         } else if key.contains(&i)
             || matches!(relation.placement, Placement::Reference)
-            || crate::insert::reads_clock(column)
+            || crate::reads::reads_clock(column)
         {
             return None;
         }

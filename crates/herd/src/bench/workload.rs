@@ -18,6 +18,8 @@ pub enum Name {
     W2,
     /// Point queries that return ten thousand rows each
     W3,
+    /// W3 after the table was clustered by its index
+    W3Clustered,
     /// Many rows in one INSERT … SELECT
     W4,
     /// The same in batches that commit one by one
@@ -117,7 +119,8 @@ pub fn named(name: Name) -> Box<dyn Workload> {
     match name {
         Name::W1 => Box::<workload_w1::SingleRowInserts>::default(),
         Name::W2 => Box::new(workload_w2::Aggregates),
-        Name::W3 => Box::new(workload_w3::ManyRowsAKey),
+        Name::W3 => Box::new(workload_w3::ManyRowsAKey { clustered: false }),
+        Name::W3Clustered => Box::new(workload_w3::ManyRowsAKey { clustered: true }),
         Name::W4 => Box::new(OneStatement::AllOrNothing),
         Name::W4Bulk => Box::new(OneStatement::Bulk),
         Name::W4Upsert => Box::new(OneStatement::Upsert),
