@@ -5,6 +5,8 @@ import time
 import psycopg
 import pytest
 
+from harness import router
+
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers")]
 
 
@@ -150,3 +152,25 @@ def _answer(connection, sql):
         return connection.execute(sql).fetchone()
     except psycopg.Error as error:
         return error.sqlstate
+
+
+def test_a_node_prepared_by_an_older_version_gets_what_it_lacks():
+    home, other = router.node("newer"), router.node("older")
+    made = None
+    try:
+        made = router.Router(router.conninfo(home), [router.conninfo(other)])
+        made.stop()
+        other.server.run("drop function herd.cluster_partition(regclass, text)")
+        made = router.Router(router.conninfo(home), [router.conninfo(other)])
+        there = "select to_regprocedure('herd.cluster_partition(regclass,text)') is not null"
+        with other.server.connect() as connection:
+            for _ in range(50):
+                if connection.execute(there).fetchone() == (True,):
+                    return
+                time.sleep(0.1)
+        raise AssertionError("the node lacks it still")
+    finally:
+        if made:
+            made.stop()
+        home.stop()
+        other.stop()

@@ -163,7 +163,7 @@ pub async fn make_durable(lanes: &mut [Participant], unflushed: &mut [Unflushed]
         }
         let flushed = match p.lane.conn.is_broken() {
             true => Err(ExecError::sql("08006", "a node was lost")),
-            false => p.lane.finish().await.map_err(ExecError::from),
+            false => flushed(p).await.map_err(ExecError::from),
         };
         if let Err(e) = flushed {
             tally.committed -= u.rows;
@@ -173,6 +173,21 @@ pub async fn make_durable(lanes: &mut [Participant], unflushed: &mut [Unflushed]
         }
     }
     failure.map_or(Ok(()), Err)
+}
+
+/// The answer to [`FLUSH`]. A cancel meant for a batch before it may have found it instead: then it is sent again.
+async fn flushed(p: &mut Participant) -> std::result::Result<(), pool::PoolError> {
+    const TRIES: usize = 4;
+    for _ in 1..TRIES {
+        match p.lane.finish().await {
+            Err(e) if e.sqlstate() == "57014" && !p.lane.conn.is_broken() => {
+                p.lane.put_query(FLUSH);
+                p.lane.conn.flush().await?;
+            }
+            other => return other.map(drop),
+        }
+    }
+    p.lane.finish().await.map(drop)
 }
 
 impl Tally {

@@ -69,6 +69,8 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let herd_config =
         HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
     let herd = Arc::new(Herd::new(herd_config, pools, snapshot, rand::random()));
+    let (renewed, of) = (herd.clone(), id.clone());
+    tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
     let mut listeners = Vec::new();
     for address in &config.listen {

@@ -65,6 +65,29 @@ pub async fn nodes(
     Ok(snapshot)
 }
 
+/// Brings nodes that an older version has prepared up to this one. A node that is away gets what it lacks from the next
+/// router that starts.
+pub async fn renew(herd: &exec::Herd, id: &str) {
+    // The newest of what nodes have.
+    const LACKS: &str =
+        "SELECT pg_catalog.to_regprocedure('herd.cluster_partition(pg_catalog.regclass,pg_catalog.text)') IS NULL";
+    let snapshot = herd.epoch.load().snapshot.clone();
+    for node in snapshot.nodes.iter().filter(|n| n.id != snapshot.home) {
+        let renewed = async {
+            let mut conn = herd.admin(&snapshot, node.id).await?;
+            let rows = conn.simple(LACKS).await?;
+            if rows.first().and_then(|r| r[0].as_deref()) == Some("t") {
+                conn.simple(&catalog::bootstrap_node_sql(id)).await?;
+                tracing::info!(node = node.name, "the node is brought up to this version");
+            }
+            Ok::<(), exec::ExecError>(())
+        };
+        if let Err(e) = renewed.await {
+            tracing::warn!(node = node.name, error = %e, "whether the node has all this version needs could not be seen");
+        }
+    }
+}
+
 async fn warn_without_prepared_transactions(conn: &mut Conn, name: &str) -> Result<(), RouterError> {
     let rows = conn.simple("SHOW max_prepared_transactions").await?;
     if rows.first().and_then(|r| r[0].as_deref()) == Some("0") {
