@@ -9,7 +9,7 @@ use catalog::Snapshot;
 use key::Bound;
 use parking_lot::Mutex;
 use plan::{KeyExpr, Plan};
-use pool::{SharedStatement, StatementKey};
+use pool::{Many, SharedStatement, StatementKey};
 use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 
@@ -94,6 +94,8 @@ pub struct Compiled {
     pub(crate) row_literals: Option<Vec<(usize, bool)>>,
     /// By shard, settings, and whether it comes by the simple protocol.
     pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
+    /// Of an INSERT that can be one of many rows, by settings and protocol.
+    pub(crate) many: Mutex<FastMap<(u64, bool), Option<Arc<Many>>>>,
 }
 
 impl Compiled {
@@ -119,6 +121,7 @@ impl Compiled {
             shared_literals,
             row_literals,
             shared: Mutex::default(),
+            many: Mutex::default(),
             plan,
             text: text.to_string(),
             context,

@@ -207,6 +207,11 @@ impl RowLanes {
 
     pub fn stats(&self) -> SharedStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        SharedStats { batches: get(&self.batches), statements: get(&self.statements), sent_away: get(&self.sent_away) }
+        SharedStats {
+            batches: get(&self.batches),
+            statements: get(&self.statements),
+            merged: 0,
+            sent_away: get(&self.sent_away),
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::NodeId;
 use plan::LiteralKind;
-use pool::{Alone, LaneKind, Outcome, SharedLane, SharedStatement, StatementKey};
+use pool::{Alone, LaneKind, Many, Outcome, SharedLane, SharedStatement, StatementKey};
+use sql::one_row::OneRow;
 use wire::backend;
 
 use crate::client::Client;
@@ -171,10 +172,34 @@ impl Compiled {
                 (self.with_parameters(parameters, shard)?, parameters.iter().map(|p| p.type_oid).collect())
             }
         };
-        let key = StatementKey::of(&format!("{settings:x} {epoch} {text}"), &types);
-        let statement = Arc::new(SharedStatement::new(key, text, types).guarded(guard));
+        let key = |text: &str| StatementKey::of(&format!("{settings:x} {epoch} {text}"), &types);
+        let many = self.many(request, settings, &types, &key);
+        let statement = SharedStatement::new(key(&text), text, types.clone()).guarded(guard).one_of(many);
+        let statement = Arc::new(statement);
         self.shared.lock().insert(place, statement.clone());
         Some(statement)
+    }
+
+    /// How this INSERT is one of many rows: rows of all shards of a node can be one statement, which names the parent.
+    fn many(
+        &self,
+        request: &Request<'_>,
+        settings: u64,
+        types: &[u32],
+        key: &dyn Fn(&str) -> StatementKey,
+    ) -> Option<Arc<Many>> {
+        if !self.plan.share.as_ref()?.one_row {
+            return None;
+        }
+        let make = || {
+            let text = match request.bound {
+                Some(_) => request.sql.to_string(),
+                None => self.with_parameters(&self.shared_literals.as_ref()?.0, None)?,
+            };
+            let row = OneRow::of(&text)?;
+            Some(Arc::new(Many::new(key(&text), row.params(), types.to_vec(), move |n| row.times(n))))
+        };
+        self.many.lock().entry((settings, request.is_simple())).or_insert_with(make).clone()
     }
 
     /// This statement's own text with `$n` for its literals, and partitions of one shard named.

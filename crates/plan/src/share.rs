@@ -24,7 +24,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
     if alone || plan.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }
-    let mut literals = Vec::new();
+    let (mut literals, mut one_row) = (Vec::new(), false);
     match statement {
         NodeEnum::SelectStmt(s) => {
             let plain = s.with_clause.is_none()
@@ -50,6 +50,9 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
                 true => (0..relation.columns.len()).collect(),
                 false => i.cols.iter().map(|c| target(c, &relation)).collect::<Option<_>>()?,
             };
+            one_row = i.on_conflict_clause.is_none()
+                && i.returning_clause.is_none()
+                && i.r#override == ast::OverridingKind::OverridingNotSet as i32;
             for (value, column) in values.items.iter().zip(columns) {
                 assigned(value, column, &relation, &mut literals);
             }
@@ -76,7 +79,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
         _ => return None,
     }
     literals.sort_by_key(|l| l.location);
-    Some(Share { writes: plan.writes, literals })
+    Some(Share { writes: plan.writes, one_row, literals })
 }
 
 /// A table whose rows are all there is to it.

@@ -112,6 +112,8 @@ pub enum Cell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     pub writes: bool,
+    /// An INSERT of one row and nothing else: many of them may be one statement.
+    pub one_row: bool,
     /// In the order of the text. Other literals stay where they are.
     pub literals: Vec<ShareLiteral>,
 }

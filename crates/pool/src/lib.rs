@@ -33,7 +33,7 @@ pub use pooled::PooledConn;
 pub use pools::{PoolConfig, Pools};
 pub use settings::Settings;
 pub use shared::{
-    Alone, LaneKind, NO_PARAMETERS, Outcome, Reply, SharedLane, SharedLanes, SharedStatement, SharedStats,
+    Alone, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, SharedLane, SharedLanes, SharedStatement, SharedStats,
 };
 pub use statements::{StatementCache, StatementKey, StatementName};
 pub use target::{Login, NodeTarget, Secret, TlsMode};

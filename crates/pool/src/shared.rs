@@ -1,8 +1,8 @@
 //! Shared lanes: short autocommit statements of different clients, put together on few connections.
 //!
 //! While a node is busy, statements for it gather in a queue. Whoever becomes free takes all that wait and sends them
-//! back to back, each as Bind and Execute of a prepared statement, with one Sync: one transaction, one flush, one
-//! commit for all of them. If any fails, none of the writes has happened, and each client runs its own statement by
+//! back to back, each as Bind and Execute of a prepared statement (or as rows of one, `many.rs`), with one Sync: one
+//! transaction, one flush, one commit for all of them. If any fails, none of the writes has happened, and each client runs its own statement by
 //! itself, so that only the faulty one sees an error. An idle lane adds nothing: the first comer is told to go alone.
 //!
 //! Reads and writes have lanes of their own: a read is handed out when it is complete, a write when all are
@@ -12,6 +12,7 @@
 //! somebody else's transaction), nor what their rows are.
 
 mod lane;
+mod many;
 mod reply;
 mod worker;
 
@@ -31,6 +32,7 @@ use crate::statements::StatementKey;
 use crate::target::{Login, NodeTarget};
 
 pub use lane::{Alone, SharedLane};
+pub use many::Many;
 pub use reply::Reply;
 
 /// Statements that travel together at most, and their bytes.
@@ -61,27 +63,54 @@ pub struct SharedStatement {
     pub types: Vec<u32>,
     /// What is run behind the batch a write is in, and fails if the write must not stand.
     pub guard: Option<(StatementKey, String)>,
-    /// Milliseconds since the process began until which it goes alone.
-    apart_until: AtomicU64,
+    /// How it is one of many rows.
+    pub many: Option<Arc<Many>>,
+    apart: Apart,
 }
 
 impl SharedStatement {
     pub fn new(key: StatementKey, text: String, types: Vec<u32>) -> Self {
-        SharedStatement { key, text, types, guard: None, apart_until: AtomicU64::new(0) }
+        SharedStatement { key, text, types, guard: None, many: None, apart: Apart::default() }
     }
 
     pub fn guarded(self, sql: Option<String>) -> Self {
         SharedStatement { guard: sql.map(|sql| (StatementKey::of(&sql, &[]), sql)), ..self }
     }
 
+    pub fn one_of(self, many: Option<Arc<Many>>) -> Self {
+        SharedStatement { many, ..self }
+    }
+
+    pub(crate) fn many_key(&self) -> Option<StatementKey> {
+        self.many.as_ref()?.key()
+    }
+
     /// It made others wait not long ago.
     pub fn is_apart(&self) -> bool {
-        let until = self.apart_until.load(Ordering::Relaxed);
-        until != 0 && now_ms() < until
+        self.apart.is()
     }
 
     pub(crate) fn set_apart(&self) {
-        self.apart_until.store(now_ms() + APART.as_millis() as u64, Ordering::Relaxed);
+        self.apart.set();
+    }
+}
+
+/// Milliseconds since the process began until which something goes by itself.
+#[derive(Default)]
+struct Apart(AtomicU64);
+
+impl Apart {
+    fn is(&self) -> bool {
+        let until = self.0.load(Ordering::Relaxed);
+        until != 0 && now_ms() < until
+    }
+
+    fn set(&self) {
+        self.0.store(now_ms() + APART.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn set_for_good(&self) {
+        self.0.store(u64::MAX, Ordering::Relaxed);
     }
 }
 
@@ -112,6 +141,8 @@ pub enum Outcome {
 pub struct SharedStats {
     pub batches: u64,
     pub statements: u64,
+    /// Of these, INSERTs sent as rows of one.
+    pub merged: u64,
     /// Statements told to run by themselves because one of their batch failed.
     pub sent_away: u64,
 }
@@ -120,6 +151,7 @@ pub struct SharedStats {
 pub(crate) struct Counters {
     pub batches: AtomicU64,
     pub statements: AtomicU64,
+    pub merged: AtomicU64,
     pub sent_away: AtomicU64,
 }
 
@@ -173,6 +205,7 @@ impl SharedLanes {
         SharedStats {
             batches: get(&self.counters.batches),
             statements: get(&self.counters.statements),
+            merged: get(&self.counters.merged),
             sent_away: get(&self.counters.sent_away),
         }
     }

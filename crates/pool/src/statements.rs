@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 /// Names a statement's text and parameter types: 128 bits of their SHA-256, so that no two statements anybody can find
 /// share one. Make it once for each statement, not for each execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StatementKey(u128);
 
 impl StatementKey {

@@ -5,6 +5,7 @@
 pub mod build;
 pub mod lexer;
 pub mod names;
+pub mod one_row;
 pub mod parse;
 pub mod split;
 pub mod template;

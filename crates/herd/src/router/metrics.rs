@@ -61,6 +61,7 @@ fn page(router: &Router) -> String {
     for (name, help, n) in [
         ("batches", "Batches of different clients' statements sent to nodes.", shared.batches + rows.batches),
         ("statements", "Statements sent in such batches.", shared.statements + rows.statements),
+        ("merged", "Of these, INSERTs of one row sent as rows of one statement.", shared.merged),
         ("sent_away", "Statements of failed batches, run again by themselves.", shared.sent_away + rows.sent_away),
     ] {
         out.push_str(&format!("# HELP herd_shared_{name}_total {help}\n# TYPE herd_shared_{name}_total counter\nherd_shared_{name}_total {n}\n"));

@@ -1,11 +1,12 @@
 //! Sends batches of a shared lane and hands out their replies. It does not decide who may share.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use wire::frame::{self, HEADER_LEN};
-use wire::{ErrorFields, backend, put};
+use wire::{ErrorFields, WireError, backend, put};
 
 use super::lane::SharedLane;
 use super::{Job, LOCK_TIMEOUT, LaneKind, NO_PARAMETERS, Outcome, Reply, STUCK};
@@ -121,21 +122,24 @@ struct Batch {
     /// The first execution is the lane's own, not a job's.
     own: bool,
     /// Parses not yet answered, in order.
-    parsing: std::collections::VecDeque<StatementKey>,
+    parsing: VecDeque<StatementKey>,
     /// Replies wait until all of the batch is done: for the commit, or for guards.
     hold: bool,
     /// Those that wait.
     done: Vec<Reply>,
+    /// How many jobs each execution not yet answered is for, in order.
+    executions: VecDeque<usize>,
 }
 
 impl Batch {
-    fn send(lane: &SharedLane, conn: &mut PooledConn, jobs: &[Job]) -> Batch {
+    fn send(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut [Job]) -> Batch {
         let mut batch = Batch {
             before: 0,
             own: false,
             parsing: Default::default(),
             hold: lane.kind == LaneKind::Write,
             done: Vec::new(),
+            executions: VecDeque::new(),
         };
         if let Some(sql) = conn.settings.sql_to(&lane.settings) {
             conn.settings = lane.settings.clone();
@@ -149,9 +153,13 @@ impl Batch {
             batch.prepared(conn, StatementKey::of(&sql, &[]), &sql, &[], &NO_PARAMETERS);
             batch.own = true;
         }
-        for job in jobs {
-            let s = &job.statement;
-            batch.prepared(conn, s.key, &s.text, &s.types, &job.bind);
+        // Those that can be one statement come together.
+        if lane.kind == LaneKind::Write {
+            jobs.sort_by_cached_key(|job| job.statement.many_key());
+        }
+        for alike in jobs.chunk_by(|a, b| a.statement.many_key().is_some_and(|key| b.statement.many_key() == Some(key)))
+        {
+            batch.execute(lane, conn, alike);
         }
         let mut guards: Vec<&(StatementKey, String)> = jobs.iter().filter_map(|j| j.statement.guard.as_ref()).collect();
         guards.dedup();
@@ -162,6 +170,31 @@ impl Batch {
         put::sync(conn.out());
         conn.sent_sync();
         batch
+    }
+
+    /// Executes what is alike in as few statements as it may be.
+    fn execute(&mut self, lane: &SharedLane, conn: &mut PooledConn, mut alike: &[Job]) {
+        while let [first, ..] = alike {
+            let many = first.statement.many.as_ref();
+            let (now, rest) = alike.split_at(many.map_or(1, |many| many.length(alike.len())));
+            let together = many.filter(|_| now.len() > 1);
+            match together.and_then(|many| Some((many, many.bind(now.iter().map(|job| &job.bind[..]))?))) {
+                Some((many, bind)) => {
+                    lane.counters.merged.fetch_add(now.len() as u64, Ordering::Relaxed);
+                    let rows = many.rows(now.len());
+                    self.prepared(conn, rows.key, &rows.text, &rows.types, &bind);
+                    self.executions.push_back(now.len());
+                }
+                None => {
+                    for job in now {
+                        let s = &job.statement;
+                        self.prepared(conn, s.key, &s.text, &s.types, &job.bind);
+                        self.executions.push_back(1);
+                    }
+                }
+            }
+            alike = rest;
+        }
     }
 
     fn prepared(&mut self, conn: &mut PooledConn, key: StatementKey, text: &str, types: &[u32], bind: &[u8]) {
@@ -244,11 +277,15 @@ impl Batch {
                         b'C' => backend::parse_command_complete(frame.body())?.to_string(),
                         _ => String::new(),
                     };
-                    let reply = Reply { messages: std::mem::take(&mut messages), tag };
-                    if self.hold {
-                        self.done.push(reply);
-                    } else if let Some(job) = jobs.pop() {
-                        let _ = job.reply.send(Outcome::Done(reply));
+                    let messages = std::mem::take(&mut messages);
+                    match self.executions.pop_front().unwrap_or(1) {
+                        1 if self.hold => self.done.push(Reply { messages, tag }),
+                        1 => {
+                            if let Some(job) = jobs.pop() {
+                                let _ = job.reply.send(Outcome::Done(Reply { messages, tag }));
+                            }
+                        }
+                        n => self.done_together(n, &tag, !messages.is_empty(), jobs)?,
                     }
                 }
                 b'N' if !self.own => messages.push(frame.raw),
@@ -265,6 +302,20 @@ impl Batch {
         Ok(!failed && conn.status() == backend::IDLE && !conn.is_broken())
     }
 
+    /// One statement of `n` rows is done.
+    fn done_together(&mut self, n: usize, tag: &str, notices: bool, jobs: &[Job]) -> Result<(), PoolError> {
+        if notices && let Some(many) = jobs.get(self.done.len()).and_then(|job| job.statement.many.as_ref()) {
+            // Whose notice it is nobody knows.
+            many.refuse();
+        }
+        if backend::rows_of_tag(tag) != n as u64 {
+            return Err(WireError::Other("a statement of many rows did not write them all").into());
+        }
+        let one = || Reply { messages: vec![], tag: "INSERT 0 1".into() };
+        self.done.extend(std::iter::repeat_with(one).take(n));
+        Ok(())
+    }
+
     /// One that waits for others' locks, or runs for long, shall not make more clients wait.
     fn note_failure(&self, error: &ErrorFields, jobs: &[Job]) {
         // lock_not_available, query_canceled, deadlock_detected
@@ -275,8 +326,11 @@ impl Batch {
             true => jobs.get(self.done.len()),
             false => jobs.last(),
         };
-        if let Some(job) = faulty {
-            job.statement.set_apart();
+        let Some(faulty) = faulty else { return };
+        match (&faulty.statement.many, self.executions.front()) {
+            // Which of them it is will be seen.
+            (Some(many), Some(2..)) => many.set_apart(),
+            _ => faulty.statement.set_apart(),
         }
     }
 }

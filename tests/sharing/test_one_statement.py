@@ -1,0 +1,200 @@
+"""INSERTs of many clients that a node gets as one statement of many rows: each row is there once and as it was given."""
+
+import asyncio
+import datetime
+import random
+import uuid
+
+import asyncpg
+import psycopg
+import pytest
+
+CLIENTS = 32
+EACH = 40
+UTC = datetime.timezone.utc
+
+
+@pytest.fixture(scope="module")
+def tables(sharing):
+    sharing.server.run(
+        "CREATE TABLE every (id bigint PRIMARY KEY, small smallint, real real, yes bool, t text, v varchar(9), c char(8), b bytea,"
+        " jb jsonb, d date, ts timestamptz DEFAULT now(), u uuid, n numeric(12,3), a int[], made text DEFAULT current_user,"
+        " twice bigint GENERATED ALWAYS AS (id * 2) STORED)",
+        "SELECT create_distributed_table('every', 'id')",
+        "CREATE TABLE tree (id int PRIMARY KEY, parent int REFERENCES tree)",
+        "CREATE FUNCTION loud(id int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS"
+        " $$BEGIN RAISE NOTICE 'row %', id; RETURN true; END$$",
+        "CREATE TABLE noisy (id int PRIMARY KEY CHECK (loud(id)))",
+        "SELECT create_distributed_table('noisy', 'id')",
+        "CREATE TABLE few (id int PRIMARY KEY, a int NOT NULL DEFAULT 7, b text)",
+        "SELECT create_distributed_table('few', 'id')",
+    )
+    return sharing
+
+
+async def all_at_once(tables, client):
+    """`client(connection, n)` for each of many connections, and how many statements became rows of others'."""
+    before = tables.shared()["merged"]
+    connections = [await asyncpg.connect(tables.server.url) for _ in range(CLIENTS)]
+    results = await asyncio.gather(*(client(c, n) for n, c in enumerate(connections)))
+    for connection in connections:
+        await connection.close()
+    return results, tables.shared()["merged"] - before
+
+
+def test_values_keep_their_bytes_and_formats(tables):
+    chance = random.Random(5)
+    characters = "aé\u20ac\U0001f600 \t\n\r\\'\"\\N{}$1"
+
+    def text(n):
+        return "".join(chance.choice(characters) for _ in range(chance.randint(0, n)))
+
+    def values(key):
+        def perhaps(value):
+            return value if chance.random() < 0.9 else None
+
+        moment = datetime.datetime(1999, 12, 31, 23, 59, 59, 999_999, UTC) + datetime.timedelta(microseconds=chance.getrandbits(50))
+        return (
+            key, perhaps(chance.choice([-32768, 0, 32767])), perhaps(chance.choice([0.5, -1.5, float("inf")])),
+            perhaps(chance.random() < 0.5), perhaps(text(30)), perhaps(text(9)), perhaps(text(8).ljust(8)), perhaps(chance.randbytes(8)),
+            perhaps('{"b": null}'), perhaps(moment.date()), moment, perhaps(uuid.UUID(int=chance.getrandbits(128))),
+            perhaps(chance.choice(["0.125", "-7.000", "123456789.999"])), perhaps([1, None, chance.randint(-9, 9)]),
+        )  # fmt: skip
+
+    columns = "id, small, real, yes, t, v, c, b, jb, d, ts, u, n, a"
+    cells = ", ".join(f"${n + 1}::text::numeric" if name == "n" else f"${n + 1}" for n, name in enumerate(columns.split(", ")))
+    plans = [[values(c * EACH + i) for i in range(EACH)] for c in range(CLIENTS)]
+
+    async def client(connection, n):
+        for row in plans[n]:
+            assert await connection.execute(f"INSERT INTO every ({columns}) VALUES ({cells})", *row) == "INSERT 0 1"
+
+    _, merged = asyncio.run(all_at_once(tables, client))
+    assert merged > 0
+    with tables.server.connect() as connection:
+        stored = connection.execute(
+            f"SELECT {columns.replace('jb', 'jb::text').replace(' n,', ' n::text,')}, made, twice FROM every ORDER BY id"
+        ).fetchall()
+    expected = [(*row, "postgres", 2 * row[0]) for plan in plans for row in plan]
+    assert stored == expected
+
+
+def test_literals_parameters_and_settings_side_by_side(tables):
+    """What differs in text, types or settings never meets in one statement; what is left out takes its default."""
+
+    async def client(connection, n):
+        for i in range(EACH):
+            key = 1_000_000 + n * EACH + i
+            match n % 4:
+                case 0:
+                    await connection.execute(f"INSERT INTO few VALUES ({key}, DEFAULT, 'l''{key}')")
+                case 1:
+                    await connection.execute("INSERT INTO few (b, id) VALUES ($1, $2)", f"l'{key}", key)
+                case 2:
+                    await connection.execute(f"insert /* ) */ into few(id,b)values({key},E'l\\'{key}') ; -- end")
+                case 3:
+                    await connection.execute("INSERT INTO few (id, a, b) VALUES ($1::bigint, '7', 'l''' || $1::bigint)", key)
+
+    _, merged = asyncio.run(all_at_once(tables, client))
+    assert merged > 0
+    with tables.server.connect() as connection:
+        stored = connection.execute("SELECT id, a, b FROM few WHERE id >= 1000000 ORDER BY id").fetchall()
+    assert stored == [(k, 7, f"l'{k}") for k in range(1_000_000, 1_000_000 + CLIENTS * EACH)]
+
+
+def test_one_faulty_row_fails_alone(tables):
+    async def client(connection, n):
+        failed = []
+        for i in range(EACH):
+            key = 2_000_000 + n * EACH + i
+            value = None if i % 10 == 9 else 1
+            try:
+                assert await connection.execute("INSERT INTO few (id, a) VALUES ($1, $2)", key, value) == "INSERT 0 1"
+            except asyncpg.NotNullViolationError as error:
+                assert error.table_name == "few"
+                failed.append(key)
+        return failed
+
+    failed, merged = asyncio.run(all_at_once(tables, client))
+    assert merged > 0
+    with tables.server.connect() as connection:
+        stored = {k for (k,) in connection.execute("SELECT id FROM few WHERE id >= 2000000").fetchall()}
+    lost = set(range(2_000_000, 2_000_000 + CLIENTS * EACH)) - stored
+    assert lost == {key for keys in failed for key in keys} == {k for k in range(2_000_000, 2_000_000 + CLIENTS * EACH) if k % 10 == 9}
+
+
+def test_notices_come_to_whose_row_it_is(tables):
+    async def client(connection, n):
+        heard = []
+        connection.add_log_listener(lambda _, message: heard.append(message.message))
+        for i in range(EACH):
+            await connection.execute("INSERT INTO noisy VALUES ($1)", n * EACH + i)
+        await asyncio.sleep(0.1)
+        return heard
+
+    (heard, _) = asyncio.run(all_at_once(tables, client))
+    for n, notices in enumerate(heard):
+        own = [f"row {n * EACH + i}" for i in range(EACH)]
+        assert [m for m in notices if m not in own] == [], "somebody else's"
+    # The first ones may be nobody's; then each goes by itself.
+    assert sum(len(notices) for notices in heard) > CLIENTS * EACH / 2
+    (heard, merged) = asyncio.run(all_at_once(tables, lambda c, n: client(c, n + CLIENTS)))
+    assert merged == 0
+    assert heard == [[f"row {(n + CLIENTS) * EACH + i}" for i in range(EACH)] for n in range(CLIENTS)]
+
+
+def test_rows_that_refer_to_rows_of_the_same_table(tables):
+    """A local table: whoever is told that a parent is there can refer to it at once."""
+
+    async def client(connection, n):
+        parent = None
+        for i in range(EACH):
+            key = n * EACH + i
+            await connection.execute("INSERT INTO tree VALUES ($1, $2)", key, parent)
+            parent = key
+
+    asyncio.run(all_at_once(tables, client))
+    with tables.server.connect() as connection:
+        assert connection.execute("SELECT count(*), count(parent) FROM tree").fetchone() == (CLIENTS * EACH, CLIENTS * (EACH - 1))
+
+
+def test_statements_of_one_row_that_are_more_than_that(tables):
+    """RETURNING, ON CONFLICT and texts with backslashes keep to themselves."""
+
+    async def client(connection, n):
+        for i in range(EACH):
+            key = 3_000_000 + n * EACH + i
+            assert await connection.fetchval("INSERT INTO few (id) VALUES ($1) RETURNING id", key) == key
+            assert await connection.execute("INSERT INTO few (id) VALUES ($1) ON CONFLICT DO NOTHING", key) == "INSERT 0 0"
+
+    _, merged = asyncio.run(all_at_once(tables, client))
+    assert merged == 0
+    with tables.server.connect() as connection:
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("INSERT INTO few (id) VALUES (3000000)")
+
+
+def test_a_lock_makes_its_own_client_wait(tables):
+    """A key that somebody has inserted and not committed holds up only who wants the same."""
+
+    async def run():
+        holder, blocked = await asyncpg.connect(tables.server.url), await asyncpg.connect(tables.server.url)
+        await holder.execute("BEGIN")
+        await holder.execute("INSERT INTO few (id) VALUES (4000000)")
+        waiting = asyncio.create_task(blocked.execute("INSERT INTO few (id) VALUES ($1)", 4_000_000))
+
+        async def client(connection, n):
+            for i in range(EACH):
+                await connection.execute("INSERT INTO few (id) VALUES ($1)", 4_000_001 + n * EACH + i)
+
+        await asyncio.wait_for(all_at_once(tables, client), 30)
+        assert not waiting.done()
+        await holder.execute("COMMIT")
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await asyncio.wait_for(waiting, 5)
+        count = await holder.fetchval("SELECT count(*) FROM few WHERE id >= 4000000")
+        await holder.close()
+        await blocked.close()
+        return count
+
+    assert asyncio.run(run()) == CLIENTS * EACH + 1
