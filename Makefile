@@ -20,7 +20,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 HERD = $(TARGET)/release/herd
 TESTED_HERD = $(TARGET)/debug/herd
 
-.PHONY: promises fuzz help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
+.PHONY: promises fuzz deny help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -65,6 +65,9 @@ FUZZ_SECONDS ?= 600
 fuzz: venv ## change inputs at random: messages of clients and nodes, SQL texts; SEED=… FUZZ_SECONDS=… FUZZ_SAVE=1 keeps what is new
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(SEED) cargo test --release -p wire --test fuzz -- --nocapture
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(SEED) cargo test --release -p sql --test lexer_fuzz -- --nocapture
+
+deny: ## licences, sources and advisories of all dependencies, by deny.toml; needs `cargo install cargo-deny`
+	@cargo deny check
 
 fmt: ## format the sources
 	@cargo fmt --all
