@@ -26,6 +26,15 @@ def tables(sharing):
         " $$BEGIN RAISE NOTICE 'row %', id; RETURN true; END$$",
         "CREATE TABLE noisy (id int PRIMARY KEY CHECK (loud(id)))",
         "SELECT create_distributed_table('noisy', 'id')",
+        "CREATE TABLE root (g int, id int, parent int, PRIMARY KEY (g, id), FOREIGN KEY (g, parent) REFERENCES root)",
+        "SELECT create_distributed_table('root', 'g')",
+        "CREATE FUNCTION odd_ones_out() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN RETURN CASE WHEN NEW.id % 2 = 0 THEN NEW END; END$$",
+        "CREATE TABLE parts (id int, a int) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (1000000)",
+        "CREATE TRIGGER odd BEFORE INSERT ON parts_1 FOR EACH ROW EXECUTE FUNCTION odd_ones_out()",
+        "CREATE TABLE picky (id int PRIMARY KEY)",
+        "SELECT create_distributed_table('picky', 'id')",
         "CREATE TABLE few (id int PRIMARY KEY, a int NOT NULL DEFAULT 7, b text)",
         "SELECT create_distributed_table('few', 'id')",
     )
@@ -158,6 +167,111 @@ def test_rows_that_refer_to_rows_of_the_same_table(tables):
         assert connection.execute("SELECT count(*), count(parent) FROM tree").fetchone() == (CLIENTS * EACH, CLIENTS * (EACH - 1))
 
 
+def test_rows_that_need_each_other_fail(tables):
+    """Two rows that refer to each other, by two clients: in no order would PostgreSQL take the first."""
+
+    async def client(connection, n):
+        for i in range(EACH):
+            me, other = (1, 2) if n % 2 else (2, 1)
+            with pytest.raises(asyncpg.ForeignKeyViolationError):
+                await connection.execute("INSERT INTO root VALUES ($1, $2, $3)", n // 2 * EACH + i, me, other)
+
+    asyncio.run(all_at_once(tables, client))
+
+
+def test_a_trigger_that_takes_rows_away(tables):
+    """One of a partition, and one that comes and goes while clients insert: each client gets his own count."""
+
+    def insert(table):
+        async def client(connection, n):
+            tags = [await connection.execute(f"INSERT INTO {table} VALUES ($1)", n * 120 + i) for i in range(120)]
+            return sum(int(tag.split()[2]) for tag in tags)
+
+        return client
+
+    async def come_and_go():
+        connection = await asyncpg.connect(tables.server.url)
+        for _ in range(6):
+            await asyncio.sleep(0.05)
+            await connection.execute("CREATE TRIGGER odd BEFORE INSERT ON picky FOR EACH ROW EXECUTE FUNCTION odd_ones_out()")
+            await asyncio.sleep(0.02)
+            await connection.execute("DROP TRIGGER odd ON picky")
+        await connection.close()
+
+    async def both():
+        (counted, _), _ = await asyncio.gather(all_at_once(tables, insert("picky")), come_and_go())
+        return counted
+
+    counted, _ = asyncio.run(all_at_once(tables, insert("parts")))
+    assert counted == [60] * CLIENTS
+    counted = asyncio.run(both())
+    with tables.server.connect() as connection:
+        assert connection.execute("SELECT count(*) FROM parts").fetchone() == (CLIENTS * 60,)
+        assert connection.execute("SELECT count(*) FROM picky").fetchone() == (sum(counted),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["SELECT undistribute_table('flip')", "SELECT create_reference_table('flip')"],
+        ["ALTER TABLE flip RENAME TO flop", "ALTER TABLE flap RENAME TO flip"],
+    ],
+    ids=["made one", "exchanged"],
+)
+def test_a_name_that_comes_to_mean_a_reference_table(tables, change):
+    """Rows on their way to one node's shards do not get into that node's copy alone."""
+
+    async def run():
+        ddl = await asyncpg.connect(tables.server.url)
+        nodes = [await asyncpg.connect(node.url) for node in tables.herd.node_servers]
+        clients = [await asyncpg.connect(tables.server.url) for _ in range(CLIENTS)]
+        merged = 0
+        for i in range(6):
+            for name in ["flip", "flop", "flap"]:
+                await ddl.execute(f"DROP TABLE IF EXISTS {name}")
+            for name in ["flip", "flap"]:
+                await ddl.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, a int)")
+            await ddl.execute("SELECT create_distributed_table('flip', 'id')")
+            await ddl.execute("SELECT create_reference_table('flap')")
+
+            async def insert(key):
+                await asyncio.gather(*(c.execute("INSERT INTO flip VALUES ($1, 1)", key + n) for n, c in enumerate(clients)))
+
+            before = tables.shared()["merged"]
+            await insert(0)
+            merged += tables.shared()["merged"] - before
+            await ddl.execute("BEGIN")
+            for statement in change:
+                await ddl.execute(statement)
+            waiting = asyncio.create_task(insert(100))
+            await asyncio.sleep(0.002 * i)
+            await ddl.execute("COMMIT")
+            await waiting
+            copies = [await node.fetch("SELECT id FROM flip ORDER BY id") for node in nodes]
+            assert copies[0] == copies[1]
+            there = {r["id"] for r in copies[0]}
+            if "undistribute" not in change[0]:
+                there |= {r["id"] for r in await ddl.fetch("SELECT id FROM flop")}
+            assert there == {*range(CLIENTS), *range(100, 100 + CLIENTS)}
+        for connection in [ddl, *nodes, *clients]:
+            await connection.close()
+        return merged
+
+    assert asyncio.run(run()) > 0
+
+
+def test_long_texts_keep_to_themselves(tables):
+    """A statement of many such rows would cost more memory than it saves time."""
+    text = "x" * 40_000
+
+    async def client(connection, n):
+        for i in range(4):
+            await connection.execute(f"INSERT INTO few (id, b) VALUES ($1, '{text}'::text)", 5_000_000 + n * 4 + i)
+
+    _, merged = asyncio.run(all_at_once(tables, client))
+    assert merged == 0
+
+
 def test_statements_of_one_row_that_are_more_than_that(tables):
     """RETURNING, ON CONFLICT and texts with backslashes keep to themselves."""
 
@@ -192,7 +306,7 @@ def test_a_lock_makes_its_own_client_wait(tables):
         await holder.execute("COMMIT")
         with pytest.raises(asyncpg.UniqueViolationError):
             await asyncio.wait_for(waiting, 5)
-        count = await holder.fetchval("SELECT count(*) FROM few WHERE id >= 4000000")
+        count = await holder.fetchval("SELECT count(*) FROM few WHERE id BETWEEN 4000000 AND 4999999")
         await holder.close()
         await blocked.close()
         return count

@@ -71,6 +71,8 @@ pub struct Relation {
     pub statement_triggers: bool,
     /// Any user trigger at all (foreign keys' internal triggers not counted).
     pub triggers: bool,
+    /// A foreign key of its own rows to its own rows.
+    pub refers_to_itself: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use catalog::Snapshot;
+use catalog::{NodeId, Snapshot};
 use key::Bound;
 use parking_lot::Mutex;
 use plan::{KeyExpr, Plan};
@@ -22,6 +22,9 @@ const CACHE_MAX: usize = 8192;
 
 /// Looked into for every statement; the hash is quick and seeded at random, so that nobody can construct collisions.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// Node, settings, and whether it comes by the simple protocol.
+type ManyKey = (NodeId, u64, bool);
 
 /// Context, text and declared parameter types.
 type TextKey = (u64, String, Vec<u32>);
@@ -94,8 +97,8 @@ pub struct Compiled {
     pub(crate) row_literals: Option<Vec<(usize, bool)>>,
     /// By shard, settings, and whether it comes by the simple protocol.
     pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
-    /// Of an INSERT that can be one of many rows, by settings and protocol.
-    pub(crate) many: Mutex<FastMap<(u64, bool), Option<Arc<Many>>>>,
+    /// Of an INSERT that can be one of many rows.
+    pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
 }
 
 impl Compiled {

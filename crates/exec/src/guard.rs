@@ -1,6 +1,6 @@
-//! The fence for statements that run whole on home because their tables are local: were those still local when it ran?
+//! The fences for statements whose tables may have become others until they ran.
 //!
-//! Such a statement may wait for a table's lock while the table is being distributed, and would then meet home's shards
+//! Of those that run whole on home because their tables are local: were those still local? Such a statement may wait for a table's lock while the table is being distributed, and would then meet home's shards
 //! alone. So a look at `herd.epoch.kinds` travels behind it, in the same round trip and the same transaction: what changes
 //! kinds changes that number, and the look has a snapshot younger than the statement's locks. Who writes fails and is rolled
 //! back; who reads is told, and judges whether that concerns his tables. It does not know how a statement is sent.
@@ -33,6 +33,27 @@ impl Guard {
             false => format!("SELECT FROM herd.epoch WHERE {changed}"),
         };
         Guard { sql }
+    }
+
+    /// For INSERTs put together, which name the `table` where one alone names a partition: it is still the table of this
+    /// `partition`, and nothing hangs on it that would take a row away or make two of it. In the transaction of the INSERT,
+    /// whose lock keeps it so.
+    pub fn of_rows(table: &str, partition: Option<&str>) -> Self {
+        let regclass = |name: &str| format!("pg_catalog.to_regclass({})", catalog::quote_literal(name));
+        let partition = partition.map_or(String::new(), |partition| {
+            format!(" AND pg_catalog.pg_partition_root({}) OPERATOR(pg_catalog.=) c.oid", regclass(partition))
+        });
+        Guard {
+            sql: format!(
+                "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) FROM pg_catalog.pg_class c \
+                 WHERE c.oid OPERATOR(pg_catalog.=) {}{partition} \
+                 AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t \
+                     WHERE t.tgrelid OPERATOR(pg_catalog.=) c.oid AND NOT t.tgisinternal) \
+                 AND NOT (c.relhasrules AND EXISTS (SELECT FROM pg_catalog.pg_rewrite r \
+                     WHERE r.ev_class OPERATOR(pg_catalog.=) c.oid))",
+                regclass(table)
+            ),
+        }
     }
 
     /// Behind the statement's own text.

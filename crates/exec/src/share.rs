@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use catalog::NodeId;
+use catalog::{NodeId, Placement};
 use plan::LiteralKind;
 use pool::{Alone, LaneKind, Many, Outcome, SharedLane, SharedStatement, StatementKey};
 use sql::one_row::OneRow;
@@ -63,7 +63,8 @@ impl<C: Client> Work<'_, C> {
         }
         let guard = self.guard(compiled, node).map(|_| Guard::of(self.epoch.snapshot.kinds, true).sql);
         let (settings, epoch) = (self.settings.fingerprint(), self.epoch.snapshot.epoch);
-        let statement = match compiled.shared(request, shard, settings, epoch, guard) {
+        let may_be_one = |table: &str| !self.herd.shared.speaks(table);
+        let statement = match compiled.shared(request, (node, shard), settings, epoch, guard, &may_be_one) {
             Some(s) if !s.is_apart() => s,
             _ => return Ok(Way::Apart),
         };
@@ -153,10 +154,11 @@ impl Compiled {
     fn shared(
         &self,
         request: &Request<'_>,
-        shard: Option<i32>,
+        (node, shard): (NodeId, Option<i32>),
         settings: u64,
         epoch: i64,
         guard: Option<String>,
+        may_be_one: &dyn Fn(&str) -> bool,
     ) -> Option<Arc<SharedStatement>> {
         let place = (shard.unwrap_or(-1), settings, request.is_simple());
         if let Some(known) = self.shared.lock().get(&place) {
@@ -173,7 +175,7 @@ impl Compiled {
             }
         };
         let key = |text: &str| StatementKey::of(&format!("{settings:x} {epoch} {text}"), &types);
-        let many = self.many(request, settings, &types, &key);
+        let many = self.many(request, node, settings, &types, &key).filter(|many| may_be_one(many.table()));
         let statement = SharedStatement::new(key(&text), text, types.clone()).guarded(guard).one_of(many);
         let statement = Arc::new(statement);
         self.shared.lock().insert(place, statement.clone());
@@ -184,22 +186,30 @@ impl Compiled {
     fn many(
         &self,
         request: &Request<'_>,
+        node: NodeId,
         settings: u64,
         types: &[u32],
         key: &dyn Fn(&str) -> StatementKey,
     ) -> Option<Arc<Many>> {
-        if !self.plan.share.as_ref()?.one_row {
-            return None;
-        }
+        let table = self.plan.share.as_ref()?.one_row.as_deref()?;
         let make = || {
             let text = match request.bound {
                 Some(_) => request.sql.to_string(),
                 None => self.with_parameters(&self.shared_literals.as_ref()?.0, None)?,
             };
             let row = OneRow::of(&text)?;
-            Some(Arc::new(Many::new(key(&text), row.params(), types.to_vec(), move |n| row.times(n))))
+            let partition = match self.plan.tables.first().map(|t| &t.relation.placement) {
+                Some(Placement::Distributed(d)) => {
+                    let shard = d.group.shards.iter().find(|s| s.node == node)?;
+                    Some(d.partition(shard.number))
+                }
+                _ => None,
+            };
+            let guard = Guard::of_rows(table, partition.as_deref()).sql;
+            let (key, params) = (key(&text), row.params());
+            Some(Arc::new(Many::new(key, params, types.to_vec(), move |n| row.times(n))?.guarded(table, guard)))
         };
-        self.many.lock().entry((settings, request.is_simple())).or_insert_with(make).clone()
+        self.many.lock().entry((node, settings, request.is_simple())).or_insert_with(make).clone()
     }
 
     /// This statement's own text with `$n` for its literals, and partitions of one shard named.

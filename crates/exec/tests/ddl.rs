@@ -62,6 +62,7 @@ fn snapshot() -> Snapshot {
                 view: view.map(str::to_string),
                 row_security: false,
                 statement_triggers: false,
+                refers_to_itself: false,
                 triggers: false,
             };
             s.relations.insert((schema.into(), name.into()), Arc::new(relation));

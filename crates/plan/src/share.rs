@@ -24,7 +24,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
     if alone || plan.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }
-    let (mut literals, mut one_row) = (Vec::new(), false);
+    let (mut literals, mut one_row) = (Vec::new(), None);
     match statement {
         NodeEnum::SelectStmt(s) => {
             let plain = s.with_clause.is_none()
@@ -50,9 +50,12 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
                 true => (0..relation.columns.len()).collect(),
                 false => i.cols.iter().map(|c| target(c, &relation)).collect::<Option<_>>()?,
             };
-            one_row = i.on_conflict_clause.is_none()
+            // Foreign keys are looked at when a statement ends: two rows that need each other would both pass.
+            let nothing_else = i.on_conflict_clause.is_none()
                 && i.returning_clause.is_none()
-                && i.r#override == ast::OverridingKind::OverridingNotSet as i32;
+                && i.r#override == ast::OverridingKind::OverridingNotSet as i32
+                && !relation.refers_to_itself;
+            one_row = nothing_else.then(|| written_name(i.relation.as_ref())).flatten();
             for (value, column) in values.items.iter().zip(columns) {
                 assigned(value, column, &relation, &mut literals);
             }
@@ -98,6 +101,12 @@ pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Ar
 /// A table one node has to write to.
 fn written(rv: &ast::RangeVar, cx: &Context) -> Option<Arc<Relation>> {
     table(rv, true, cx).filter(|r| !matches!(r.placement, Placement::Reference))
+}
+
+fn written_name(rv: Option<&ast::RangeVar>) -> Option<String> {
+    let (schema, name) = names::table(rv?);
+    let quoted = catalog::quote_ident(name);
+    Some(schema.map_or(quoted.clone(), |schema| format!("{}.{quoted}", catalog::quote_ident(schema))))
 }
 
 pub(crate) fn target(node: &Node, relation: &Relation) -> Option<usize> {

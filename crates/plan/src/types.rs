@@ -112,8 +112,8 @@ pub enum Cell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     pub writes: bool,
-    /// An INSERT of one row and nothing else: many of them may be one statement.
-    pub one_row: bool,
+    /// Of an INSERT of one row and nothing else, of which many may be one statement: the table's name as it is written.
+    pub one_row: Option<String>,
     /// In the order of the text. Other literals stay where they are.
     pub literals: Vec<ShareLiteral>,
 }

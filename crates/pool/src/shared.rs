@@ -16,13 +16,13 @@ mod many;
 mod reply;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use crate::error::PoolError;
@@ -153,6 +153,8 @@ pub(crate) struct Counters {
     pub statements: AtomicU64,
     pub merged: AtomicU64,
     pub sent_away: AtomicU64,
+    /// Tables, as they are called, whose rows make a node say something besides.
+    pub speaking: Mutex<HashSet<String>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -198,6 +200,11 @@ impl SharedLanes {
             Arc::new(SharedLane::new(pools, target.clone(), login.clone(), settings.clone(), kind, at_once, counters))
         };
         lanes.entry(key).or_insert_with(new).clone()
+    }
+
+    /// Rows of the table, as it is called, have made a node say something besides, which must be told to whose row it was.
+    pub fn speaks(&self, table: &str) -> bool {
+        self.counters.speaking.lock().contains(table)
     }
 
     pub fn stats(&self) -> SharedStats {

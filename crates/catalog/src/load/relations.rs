@@ -47,7 +47,9 @@ async fn load_relations<Q: Query>(
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
-                EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) \
+                EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
+                            AND h.kind IS NULL AND t.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))), \
+                EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f') \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
          LEFT JOIN herd.relation h ON h.schema = n.nspname AND h.name = c.relname \
@@ -90,6 +92,7 @@ async fn load_relations<Q: Query>(
             row_security: row.boolean(),
             statement_triggers: row.boolean(),
             triggers: row.boolean(),
+            refers_to_itself: row.boolean(),
         };
         drafts.insert(oid, Draft { relation, attnums: Vec::new(), key });
     }

@@ -125,6 +125,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         unique: vec![UniqueIndex { name: format!("{name}_pkey"), columns: key, primary: true }],
         row_security: false,
         statement_triggers: false,
+        refers_to_itself: false,
         triggers: false,
     }
 }

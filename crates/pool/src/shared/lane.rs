@@ -175,6 +175,14 @@ impl SharedLane {
         }
     }
 
+    /// Rows of its table can't be put together: what a node says of them must be told to whose row it was.
+    pub(super) fn refuse(&self, statement: &SharedStatement) {
+        if let Some(many) = &statement.many {
+            many.refuse();
+            self.counters.speaking.lock().insert(many.table().to_string());
+        }
+    }
+
     pub(super) fn count(&self, statements: usize) {
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.statements.fetch_add(statements as u64, Ordering::Relaxed);

@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use super::Apart;
 use crate::statements::StatementKey;
 
-/// Rows of one statement, and its parameters, at most: nodes keep the plan of each length.
+/// Rows of one statement, its parameters and bytes of its text, at most: nodes keep the plan of each length.
 const ROWS_MAX: usize = 64;
 const PARAMS_MAX: usize = 1024;
+const TEXT_MAX: usize = 64 << 10;
 /// Above twice this, lengths are multiples of it, so that there are not too many.
 const STEP: usize = 16;
 
@@ -25,6 +26,11 @@ pub struct Many {
     /// Parameters of a row.
     params: usize,
     types: Vec<u32>,
+    /// Rows of a statement, at most.
+    most: usize,
+    table: String,
+    /// What is run behind them, and fails if they must not stand.
+    guard: Option<(StatementKey, String)>,
     text: Box<dyn Fn(usize) -> String + Send + Sync>,
     made: Mutex<HashMap<usize, Arc<Rows>>>,
     apart: Apart,
@@ -39,22 +45,46 @@ pub(super) struct Rows {
 
 impl Many {
     /// `text` gives the statement of `n` rows with `params` parameters each, `types` (of a row) may be shorter than these.
-    /// `key`: of one row, under the settings it is meant for.
+    /// `key`: of one row, under the settings it is meant for. `None`: there are too many, or the text is too long.
     pub fn new(
         key: StatementKey,
         params: usize,
         mut types: Vec<u32>,
         text: impl Fn(usize) -> String + Send + Sync + 'static,
-    ) -> Many {
+    ) -> Option<Many> {
         types.resize(params, 0);
-        Many { key, params, types, text: Box::new(text), made: Mutex::default(), apart: Apart::default() }
+        let most = ROWS_MAX.min(PARAMS_MAX / params.max(1)).min(TEXT_MAX / text(1).len().max(1));
+        (most > 1).then(|| Many {
+            key,
+            params,
+            types,
+            most,
+            table: String::new(),
+            guard: None,
+            text: Box::new(text),
+            made: Mutex::default(),
+            apart: Apart::default(),
+        })
+    }
+
+    /// What is run behind the rows, and the table they go to, as it is called.
+    pub fn guarded(self, table: &str, sql: String) -> Self {
+        Many { table: table.to_string(), guard: Some((StatementKey::of(&sql, &[]), sql)), ..self }
+    }
+
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    pub(super) fn guard(&self) -> Option<&(StatementKey, String)> {
+        self.guard.as_ref()
     }
 
     pub(super) fn key(&self) -> Option<StatementKey> {
         (!self.apart.is()).then_some(self.key)
     }
 
-    /// For a while each goes by itself: one of them makes others wait.
+    /// For a while each goes by itself: one of them makes others wait, or the guard has failed.
     pub(super) fn set_apart(&self) {
         self.apart.set();
     }
@@ -66,8 +96,7 @@ impl Many {
 
     /// How many of `waiting` rows the next statement takes.
     pub(super) fn length(&self, waiting: usize) -> usize {
-        let most = ROWS_MAX.min(PARAMS_MAX / self.params.max(1)).max(1);
-        match waiting.min(most) {
+        match waiting.min(self.most) {
             n if n > 2 * STEP => n / STEP * STEP,
             n => n,
         }
@@ -139,7 +168,7 @@ mod tests {
     use crate::statements::StatementKey;
 
     fn many(params: usize) -> Many {
-        Many::new(StatementKey::of("x", &[]), params, vec![23], |n| format!("{n} rows"))
+        Many::new(StatementKey::of("x", &[]), params, vec![23], |n| format!("{n} rows")).unwrap()
     }
 
     type Values = Vec<Option<Vec<u8>>>;
@@ -208,9 +237,10 @@ mod tests {
     fn test_lengths_are_few() {
         let lengths: std::collections::BTreeSet<usize> = (1..=128).map(|n| many(4).length(n)).collect();
         assert_eq!(lengths.len(), 32 + 2, "{lengths:?}");
-        assert_eq!(many(600).length(9), 1);
-        assert_eq!(many(2000).length(9), 1);
+        assert_eq!(many(500).length(9), 2);
         assert_eq!(many(0).length(9), 9);
+        assert!(Many::new(StatementKey::of("x", &[]), 600, vec![], |n| format!("{n} rows")).is_none());
+        assert!(Many::new(StatementKey::of("x", &[]), 1, vec![], |n| "x".repeat(40_000 * n)).is_none());
     }
 
     #[test]

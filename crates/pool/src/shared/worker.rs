@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use wire::frame::{self, HEADER_LEN};
-use wire::{ErrorFields, WireError, backend, put};
+use wire::{ErrorFields, backend, put};
 
 use super::lane::SharedLane;
-use super::{Job, LOCK_TIMEOUT, LaneKind, NO_PARAMETERS, Outcome, Reply, STUCK};
+use super::{Job, LOCK_TIMEOUT, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, STUCK};
 use crate::conn::Progress;
 use crate::error::PoolError;
 use crate::pooled::PooledConn;
@@ -99,8 +99,11 @@ async fn run(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
     match (received, lane.kind) {
         (Ok(true), _) if !batch.hold => {}
         (Ok(true), _) => {
-            for (job, reply) in jobs.drain(..).zip(batch.done.drain(..)) {
-                let _ = job.reply.send(Outcome::Done(reply));
+            for (job, outcome) in jobs.drain(..).zip(batch.done.drain(..)) {
+                if matches!(outcome, Outcome::Lost(_)) {
+                    lane.refuse(&job.statement);
+                }
+                let _ = job.reply.send(outcome);
             }
         }
         (Ok(false), _) | (Err(_), LaneKind::Read) => {}
@@ -126,9 +129,11 @@ struct Batch {
     /// Replies wait until all of the batch is done: for the commit, or for guards.
     hold: bool,
     /// Those that wait.
-    done: Vec<Reply>,
+    done: Vec<Outcome>,
     /// How many jobs each execution not yet answered is for, in order.
     executions: VecDeque<usize>,
+    /// What some of them were put together by.
+    together: Vec<Arc<Many>>,
 }
 
 impl Batch {
@@ -140,6 +145,7 @@ impl Batch {
             hold: lane.kind == LaneKind::Write,
             done: Vec::new(),
             executions: VecDeque::new(),
+            together: Vec::new(),
         };
         if let Some(sql) = conn.settings.sql_to(&lane.settings) {
             conn.settings = lane.settings.clone();
@@ -161,7 +167,10 @@ impl Batch {
         {
             batch.execute(lane, conn, alike);
         }
-        let mut guards: Vec<&(StatementKey, String)> = jobs.iter().filter_map(|j| j.statement.guard.as_ref()).collect();
+        let together = batch.together.clone();
+        let guards = together.iter().filter_map(|many| many.guard());
+        let mut guards: Vec<_> = guards.chain(jobs.iter().filter_map(|j| j.statement.guard.as_ref())).collect();
+        guards.sort();
         guards.dedup();
         batch.hold |= !guards.is_empty();
         for (key, sql) in guards {
@@ -184,6 +193,7 @@ impl Batch {
                     let rows = many.rows(now.len());
                     self.prepared(conn, rows.key, &rows.text, &rows.types, &bind);
                     self.executions.push_back(now.len());
+                    self.together.push(many.clone());
                 }
                 None => {
                     for job in now {
@@ -279,13 +289,13 @@ impl Batch {
                     };
                     let messages = std::mem::take(&mut messages);
                     match self.executions.pop_front().unwrap_or(1) {
-                        1 if self.hold => self.done.push(Reply { messages, tag }),
+                        1 if self.hold => self.done.push(Outcome::Done(Reply { messages, tag })),
                         1 => {
                             if let Some(job) = jobs.pop() {
                                 let _ = job.reply.send(Outcome::Done(Reply { messages, tag }));
                             }
                         }
-                        n => self.done_together(n, &tag, !messages.is_empty(), jobs)?,
+                        n => self.done_together(lane, n, &tag, !messages.is_empty(), jobs),
                     }
                 }
                 b'N' if !self.own => messages.push(frame.raw),
@@ -303,21 +313,30 @@ impl Batch {
     }
 
     /// One statement of `n` rows is done.
-    fn done_together(&mut self, n: usize, tag: &str, notices: bool, jobs: &[Job]) -> Result<(), PoolError> {
-        if notices && let Some(many) = jobs.get(self.done.len()).and_then(|job| job.statement.many.as_ref()) {
+    fn done_together(&mut self, lane: &SharedLane, n: usize, tag: &str, notices: bool, jobs: &[Job]) {
+        let short = backend::rows_of_tag(tag) != n as u64;
+        if notices && let Some(job) = jobs.get(self.done.len()) {
             // Whose notice it is nobody knows.
-            many.refuse();
+            lane.refuse(&job.statement);
         }
-        if backend::rows_of_tag(tag) != n as u64 {
-            return Err(WireError::Other("a statement of many rows did not write them all").into());
-        }
-        let one = || Reply { messages: vec![], tag: "INSERT 0 1".into() };
+        let one = || match short {
+            false => Outcome::Done(Reply { messages: vec![], tag: "INSERT 0 1".into() }),
+            // No guard has seen it, such as a trigger of a partition that was made on a node itself.
+            true => Outcome::Lost(PoolError::Server(Box::new(ErrorFields::with_severity(
+                "ERROR",
+                "08007",
+                "the outcome of the statement is not known: a trigger has left out rows of several clients",
+            )))),
+        };
         self.done.extend(std::iter::repeat_with(one).take(n));
-        Ok(())
     }
 
     /// One that waits for others' locks, or runs for long, shall not make more clients wait.
     fn note_failure(&self, error: &ErrorFields, jobs: &[Job]) {
+        // division_by_zero: a guard's.
+        if error.code() == "22012" {
+            self.together.iter().for_each(|many| many.set_apart());
+        }
         // lock_not_available, query_canceled, deadlock_detected
         if !matches!(error.code(), "55P03" | "57014" | "40P01") {
             return;
