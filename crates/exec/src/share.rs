@@ -198,16 +198,16 @@ impl Compiled {
                 None => self.with_parameters(&self.shared_literals.as_ref()?.0, None)?,
             };
             let row = OneRow::of(&text)?;
-            let partition = match self.plan.tables.first().map(|t| &t.relation.placement) {
+            // A local table has a guard already.
+            let guard = match self.plan.tables.first().map(|t| &t.relation.placement) {
                 Some(Placement::Distributed(d)) => {
                     let shard = d.group.shards.iter().find(|s| s.node == node)?;
-                    Some(d.partition(shard.number))
+                    Some(Guard::of_rows(table, &d.partition(shard.number)).sql)
                 }
                 _ => None,
             };
-            let guard = Guard::of_rows(table, partition.as_deref()).sql;
             let (key, params) = (key(&text), row.params());
-            Some(Arc::new(Many::new(key, params, types.to_vec(), move |n| row.times(n))?.guarded(table, guard)))
+            Some(Arc::new(Many::new(key, params, types.to_vec(), move |n| row.times(n))?.into(table, guard)))
         };
         self.many.lock().entry((node, settings, request.is_simple())).or_insert_with(make).clone()
     }

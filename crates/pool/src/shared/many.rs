@@ -67,9 +67,10 @@ impl Many {
         })
     }
 
-    /// What is run behind the rows, and the table they go to, as it is called.
-    pub fn guarded(self, table: &str, sql: String) -> Self {
-        Many { table: table.to_string(), guard: Some((StatementKey::of(&sql, &[]), sql)), ..self }
+    /// The table they go to, as it is called, and what is run behind them.
+    pub fn into(self, table: &str, guard: Option<String>) -> Self {
+        let guard = guard.map(|sql| (StatementKey::of(&sql, &[]), sql));
+        Many { table: table.to_string(), guard, ..self }
     }
 
     pub fn table(&self) -> &str {

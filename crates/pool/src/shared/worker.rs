@@ -321,7 +321,7 @@ impl Batch {
         }
         let one = || match short {
             false => Outcome::Done(Reply { messages: vec![], tag: "INSERT 0 1".into() }),
-            // No guard has seen it, such as a trigger of a partition that was made on a node itself.
+            // A trigger or rule that was made a moment ago, or on a node itself: otherwise they would not be here.
             true => Outcome::Lost(PoolError::Server(Box::new(ErrorFields::with_severity(
                 "ERROR",
                 "08007",
