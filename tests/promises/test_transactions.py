@@ -256,3 +256,48 @@ def test_a_deadlock_over_two_routers():
             waiting.join(10)
             assert not waiting.is_alive()
             old.commit()
+
+
+@pytest.mark.xdist_group("promises")
+def test_a_deadlock_through_one_whose_router_died():
+    """A backend that waits for a lock does not notice that its router is gone: it holds what it has, and others wait for it."""
+    from .cluster import Cluster
+
+    with Cluster(nodes=2) as cluster:
+        live, doomed = cluster.router().start(), cluster.router().start()
+        live.server.run(
+            "create table tx3 (id int primary key, v int)", "select create_distributed_table('tx3', 'id')",
+            "insert into tx3 select g, 0 from generate_series(1, 40) g",
+        )
+        (here, *_), (there, other, *_) = cluster.keys_by_node("tx3")
+        time.sleep(0.5)
+        update = "update tx3 set v = 1 where id = %s"
+        with live.server.connect(autocommit=False) as one, live.server.connect(autocommit=False) as two:
+            one.execute(update, (there,))
+            with doomed.server.connect(autocommit=False) as lost:
+                lost.execute(update, (other,))
+                waiting = threading.Thread(target=lambda: pytest.raises(psycopg.Error, lost.execute, update, (there,)))
+                waiting.start()
+                time.sleep(0.3)
+                doomed.kill()
+                waiting.join(10)
+            two.execute(update, (here,))
+            outcomes = {}
+
+            def run(name, connection, key):
+                try:
+                    connection.execute(update, (key,))
+                    connection.commit()
+                    outcomes[name] = "done"
+                except psycopg.Error as error:
+                    connection.rollback()
+                    outcomes[name] = error.sqlstate
+
+            # Two waits for the one left behind, that for one, and one for two.
+            threads = [threading.Thread(target=run, args=a) for a in (("two", two, other), ("one", one, here))]
+            for thread in threads:
+                thread.start()
+                time.sleep(0.1)
+            for thread in threads:
+                thread.join(10)
+            assert sorted(outcomes.values()) == ["40P01", "done"], outcomes

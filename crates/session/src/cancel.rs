@@ -152,6 +152,8 @@ impl CancelRegistry {
         let session = self.shard(pid).lock().get(&pid).cloned();
         match session.filter(|s| s.secret.ct_eq(secret).into()) {
             Some(session) => {
+                // Whatever else it was cancelled for: its client wants it no more.
+                session.state.lock().deadlocked = false;
                 session.cancel(self.node_timeout).await;
                 CancelOutcome::Done
             }
@@ -188,7 +190,13 @@ impl CancelRegistry {
     pub async fn cancel_for_deadlock(&self, pid: i32) {
         let session = self.shard(pid).lock().get(&pid).cloned();
         if let Some(session) = session {
-            session.state.lock().deadlocked = true;
+            {
+                let mut state = session.state.lock();
+                if !state.active || state.cancelled {
+                    return;
+                }
+                state.deadlocked = true;
+            }
             session.cancel(self.node_timeout).await;
         }
     }
@@ -233,7 +241,7 @@ impl CancelHandle {
     /// [`is_cancelled`](Self::is_cancelled).
     pub fn begin(&self) {
         let mut state = self.session.state.lock();
-        (state.active, state.cancelled) = (true, false);
+        (state.active, state.cancelled, state.deadlocked) = (true, false, false);
     }
 
     /// The statement goes on after it gave connections back, and waits in the router: a cancel can meet it there.

@@ -17,6 +17,9 @@ use crate::prepared::Parsed;
 use crate::session::{Result, Session};
 use crate::special;
 
+/// How often a statement begins again after deadlocks.
+const DEADLOCKS_MAX: usize = 10;
+
 impl Session {
     /// What a text is. Plans come from the cache of the current catalog.
     pub fn parse(&mut self, sql: &str, types: &[u32]) -> Result<Parsed> {
@@ -93,7 +96,17 @@ impl Session {
             RowWay::Alone(turn) => Some(turn),
             RowWay::Apart => None,
         };
-        let result = self.work().run(compiled, &request).await;
+        let mut result = self.work().run(compiled, &request).await;
+        // Cancelled to break a deadlock: all of it is undone, and nobody has seen any of it. The others go first.
+        for _ in 0..DEADLOCKS_MAX {
+            let undone = matches!(&result, Err(e) if e.code() == "57014" && !matches!(e, ExecError::Partial(_)));
+            if !undone || !fresh || self.io.out().len() != before || self.io.has_left() || !self.io.take_deadlocked() {
+                break;
+            }
+            self.finish_implicit(true).await?;
+            self.io.begin();
+            result = self.work().run(compiled, &request).await;
+        }
         let result = match result {
             Err(e) if fresh && is_stale(&e) && self.io.out().len() == before && self.moved_since(&e).await => {
                 self.finish_implicit(true).await?;

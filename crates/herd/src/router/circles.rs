@@ -24,10 +24,21 @@ pub struct Waits {
 }
 
 /// The circles over more than one node, each with its waits, and the session that began last.
+///
+/// A backend that is nobody's stands for itself: a client of the node's own, or one whose router died while it
+/// waited, which it does not notice.
 pub fn circles(owners: &HashMap<Backend, Owner>, waits: &Waits) -> HashMap<Vec<Edge>, Owner> {
+    let strangers: HashMap<Backend, Owner> = waits
+        .edges
+        .iter()
+        .flat_map(|e| [e.waiter, e.holder])
+        .filter(|backend| !owners.contains_key(backend))
+        .map(|backend| (backend, (format!("node {}", backend.0), backend.1)))
+        .collect();
+    let owner = |backend| owners.get(backend).or_else(|| strangers.get(backend));
     let mut graph: HashMap<&Owner, Vec<(&Owner, &Edge)>> = HashMap::new();
     for edge in &waits.edges {
-        let (Some(w), Some(h)) = (owners.get(&edge.waiter), owners.get(&edge.holder)) else { continue };
+        let (Some(w), Some(h)) = (owner(&edge.waiter), owner(&edge.holder)) else { continue };
         if w != h {
             graph.entry(w).or_default().push((h, edge));
         }
@@ -46,7 +57,8 @@ pub fn circles(owners: &HashMap<Backend, Owner>, waits: &Waits) -> HashMap<Vec<E
         // A circle within one node is that node's own to find.
         let nodes: HashSet<i32> = circle.iter().map(|(_, e)| e.waiter.0).collect();
         let age = |o: &Owner| start.get(o).copied().unwrap_or(0.0);
-        let youngest = circle.iter().map(|(o, _)| *o).max_by(|a, b| age(a).total_cmp(&age(b)).then(a.cmp(b)));
+        let sessions = circle.iter().map(|(o, _)| *o).filter(|o| start.contains_key(o));
+        let youngest = sessions.max_by(|a, b| age(a).total_cmp(&age(b)).then(a.cmp(b)));
         if let (true, Some(victim)) = (nodes.len() > 1, youngest) {
             let mut edges: Vec<Edge> = circle.iter().map(|(_, e)| (*e).clone()).collect();
             edges.sort();
@@ -111,6 +123,15 @@ mod tests {
     fn a_circle_over_two_nodes_costs_the_youngest() {
         let (owners, began) = two();
         let edges = vec![edge((1, 11), (1, 10)), edge((2, 20), (2, 21))];
+        let found = circles(&owners, &Waits { edges: edges.clone(), began });
+        assert_eq!(found, HashMap::from([(edges, owner("b", 200))]));
+    }
+
+    #[test]
+    fn a_circle_through_a_backend_whose_router_died() {
+        let (owners, began) = two();
+        // 100 waits for 200, 200 for the one left behind, and that for 100.
+        let edges = vec![edge((1, 10), (1, 11)), edge((2, 21), (2, 99)), edge((2, 99), (2, 20))];
         let found = circles(&owners, &Waits { edges: edges.clone(), began });
         assert_eq!(found, HashMap::from([(edges, owner("b", 200))]));
     }
