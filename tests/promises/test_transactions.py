@@ -301,3 +301,35 @@ def test_a_deadlock_through_one_whose_router_died():
             for thread in threads:
                 thread.join(10)
             assert sorted(outcomes.values()) == ["40P01", "done"], outcomes
+
+
+def test_a_statement_of_its_own_begins_again(herd_many):
+    """All rows, by several clients at once: who loses a deadlock goes again, unless its client has seen rows of it already."""
+    herd_many.server.run(
+        "drop table if exists again", "create table again (id int primary key, v int, pad text)",
+        "select create_distributed_table('again', 'id')",
+        "insert into again select g, 0, repeat('x', 3000) from generate_series(1, 300) g",
+    )
+    done, failed = [], []
+
+    def work(sql):
+        with herd_many.server.connect() as connection:
+            for _ in range(4):
+                try:
+                    rows = connection.execute(sql)
+                    done.append(sorted(r[0] for r in rows) if rows.description else rows.rowcount)
+                except psycopg.Error as error:
+                    failed.append(error.sqlstate)
+
+    everything = "update again set v = v + 1"
+    threads = [threading.Thread(target=work, args=(sql,)) for sql in [everything, everything, f"{everything} returning id, pad"]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    # Once each, whoever had to begin again.
+    assert all(seen in (300, list(range(1, 301))) for seen in done)
+    assert set(failed) <= {"40P01"}
+    with herd_many.server.connect() as connection:
+        assert connection.execute("select min(v), max(v) from again").fetchone() == (len(done), len(done))

@@ -24,6 +24,8 @@ pub struct ClientIo {
     stream: Option<ClientStream>,
     pub rbuf: BytesMut,
     out: BytesMut,
+    /// Bytes of answers that are with the client.
+    sent: u64,
     message_bytes_max: usize,
     handle: CancelHandle,
     running: bool,
@@ -40,6 +42,7 @@ impl ClientIo {
             stream: Some(stream),
             rbuf,
             out: BytesMut::new(),
+            sent: 0,
             message_bytes_max,
             handle,
             running: false,
@@ -147,6 +150,11 @@ impl ClientIo {
         }
     }
 
+    /// Bytes of answers so far, sent or not: as long as they stay the same, the client has seen nothing of a statement.
+    pub fn answered(&self) -> u64 {
+        self.sent + self.out.len() as u64
+    }
+
     pub async fn send(&mut self) -> exec_result::Result<()> {
         if self.out.is_empty() {
             return Ok(());
@@ -157,6 +165,7 @@ impl ClientIo {
             stream.flush().await
         };
         written.await.map_err(|e| ExecError::Client(format!("connection lost: {e}")))?;
+        self.sent += self.out.len() as u64;
         self.out.clear();
         if self.out.capacity() > BUFFER_KEPT_MAX {
             self.out = BytesMut::new();

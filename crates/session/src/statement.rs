@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use exec::{Bound, Client, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
+use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 use sql::NodeEnum;
 use sql::ast;
 use sql::template::Template;
@@ -87,7 +87,7 @@ impl Session {
         let literals = template.map_or(Literals::Own, Literals::Template);
         let request = Request { sql, bound, literals };
         let fresh = !self.transaction.active;
-        let before = self.io.out().len();
+        let before = self.io.answered();
         let _turn = match self.share_rows(compiled, &request).await? {
             RowWay::Done(forwarded) => {
                 self.router.metrics.statement(Strategy::Route, started.elapsed());
@@ -100,7 +100,7 @@ impl Session {
         // Cancelled to break a deadlock: all of it is undone, and nobody has seen any of it. The others go first.
         for _ in 0..DEADLOCKS_MAX {
             let undone = matches!(&result, Err(e) if e.code() == "57014" && !matches!(e, ExecError::Partial(_)));
-            if !undone || !fresh || self.io.out().len() != before || self.io.has_left() || !self.io.take_deadlocked() {
+            if !undone || !fresh || self.io.answered() != before || self.io.has_left() || !self.io.take_deadlocked() {
                 break;
             }
             self.finish_implicit(true).await?;
@@ -108,7 +108,7 @@ impl Session {
             result = self.work().run(compiled, &request).await;
         }
         let result = match result {
-            Err(e) if fresh && is_stale(&e) && self.io.out().len() == before && self.moved_since(&e).await => {
+            Err(e) if fresh && is_stale(&e) && self.io.answered() == before && self.moved_since(&e).await => {
                 self.finish_implicit(true).await?;
                 self.take_epoch();
                 let statement = sql::parse(sql, self.standard_conforming_strings())?.pop().ok_or(e)?;
