@@ -1,9 +1,11 @@
 //! The fences for statements whose tables may have become others until they ran.
 //!
-//! Of those that run whole on home because their tables are local: were those still local? Such a statement may wait for a table's lock while the table is being distributed, and would then meet home's shards
-//! alone. So a look at `herd.epoch.kinds` travels behind it, in the same round trip and the same transaction: what changes
-//! kinds changes that number, and the look has a snapshot younger than the statement's locks. Who writes fails and is rolled
-//! back; who reads is told, and judges whether that concerns his tables. It does not know how a statement is sent.
+//! Of those that run whole on home because their tables are local: were those still local? Such a statement may wait for
+//! a table's lock while the table is being distributed, and would then meet home's shards alone. So a look at
+//! `herd.epoch.kinds` travels behind it, in the same round trip and the same transaction: what changes kinds changes that
+//! number, and the look has a snapshot younger than the statement's locks. Who writes fails and is rolled back; who reads
+//! is told, and judges whether that concerns his tables. INSERTs put together have one of their own
+//! ([`Guard::of_rows`]). It does not know how a statement is sent.
 //!
 //! Not seen under REPEATABLE READ and SERIALIZABLE, whose snapshots stay as old as the transaction.
 

@@ -3,6 +3,7 @@
 
 use catalog::Column;
 use sql::ast::{self, Node};
+use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
 use crate::rewrite;
@@ -22,48 +23,45 @@ pub fn reads_now(node: &Node) -> bool {
 }
 
 pub fn calls_sequence(node: &Node) -> bool {
-    struct Find(bool);
-    impl<'a> sql::walk::Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            if let NodeEnum::FuncCall(f) = n {
-                self.0 |= matches!(names::last(&f.funcname), "nextval" | "currval" | "lastval");
-            }
-            true
-        }
-    }
-    let mut f = Find(false);
-    sql::walk::walk(node, &mut f);
-    f.0
+    let mut find = Find::new(
+        |n| matches!(n, NodeEnum::FuncCall(f) if matches!(names::last(&f.funcname), "nextval" | "currval" | "lastval")),
+    );
+    walk::walk(node, &mut find);
+    find.found
 }
 
 /// A string that may stand for a moment each node would read for itself: 'now', 'tomorrow'.
 pub fn names_clock(statement: &NodeEnum) -> bool {
-    struct Find(bool);
-    impl<'a> sql::walk::Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            if let NodeEnum::AConst(c) = n
-                && let Some(ast::a_const::Val::Sval(s)) = &c.val
-            {
-                let text = s.sval.to_ascii_lowercase();
-                self.0 |= ["now", "today", "tomorrow", "yesterday"].iter().any(|word| text.contains(word));
-            }
-            true
-        }
-    }
-    let mut f = Find(false);
-    sql::walk::below(statement, &mut f);
-    f.0
+    let mut find = Find::new(|n| {
+        let NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) = n else { return false };
+        let text = s.sval.to_ascii_lowercase();
+        ["now", "today", "tomorrow", "yesterday"].iter().any(|word| text.contains(word))
+    });
+    walk::below(statement, &mut find);
+    find.found
 }
 
 pub fn has_param(node: &Node) -> bool {
-    struct Find(bool);
-    impl<'a> sql::walk::Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.0 |= matches!(n, NodeEnum::ParamRef(_));
-            true
-        }
+    let mut find = Find::new(|n| matches!(n, NodeEnum::ParamRef(_)));
+    walk::walk(node, &mut find);
+    find.found
+}
+
+/// Whether any node passes a test.
+struct Find<F> {
+    test: F,
+    found: bool,
+}
+
+impl<F: Fn(&NodeEnum) -> bool> Find<F> {
+    fn new(test: F) -> Self {
+        Find { test, found: false }
     }
-    let mut f = Find(false);
-    sql::walk::walk(node, &mut f);
-    f.0
+}
+
+impl<'a, F: Fn(&NodeEnum) -> bool> Visit<'a> for Find<F> {
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        self.found |= (self.test)(n);
+        true
+    }
 }
