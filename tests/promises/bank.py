@@ -4,6 +4,9 @@ Each transfer changes two accounts and writes a ledger row beside each, in one t
 COMMIT writes the transfer's number to its file and fsyncs it. At the end, read from the nodes themselves:
 the sum of money is what it was; both ledger rows of a transfer are there or neither; what was acknowledged is there; what
 was reported as failed is not; each account is the sum of its ledger.
+
+`--synchronous-commit` says who asks nodes not to wait for the disk: nobody (`on`), the nodes' configuration (`off`), each
+`client` by SET, or the `role`. A transfer is over two nodes, so it is atomic and durable all the same.
 """
 
 import os
@@ -20,13 +23,22 @@ from .cluster import Cluster
 _MONEY = 1000
 # The client can't know: the connection ended during COMMIT, or the router says so itself.
 _UNKNOWN = ("08007",)
+# What is not flushed by a commit is flushed by PostgreSQL's own process so late that a kill always finds something.
+_LATE = "alter system set wal_writer_delay = '10s'"
+_WITHOUT_FLUSH = {
+    "on": [], "client": [_LATE], "off": [_LATE, "alter system set synchronous_commit = off"],
+    "role": [_LATE, "alter role postgres set synchronous_commit = off"],
+}
 
 
 class Client(threading.Thread):
     """Transfers, one after another, by whichever router answers."""
 
-    def __init__(self, number: int, seed: int, cluster: Cluster, keys, directory: Path, stop: threading.Event):
+    def __init__(
+        self, number: int, seed: int, cluster: Cluster, keys, directory: Path, stop: threading.Event, first: str
+    ):
         super().__init__(daemon=True)
+        self.first = first
         self.number, self.cluster, self.keys, self.stop = number, cluster, keys, stop
         self.random = random.Random(f"{seed}/{number}")
         self.file = open(directory / f"acknowledged.{number}", "w")
@@ -41,8 +53,10 @@ class Client(threading.Thread):
             while not self.stop.is_set():
                 router = self.random.choice(self.cluster.routers)
                 try:
-                    connection = router.server.connect(autocommit=False)
-                except psycopg.OperationalError:
+                    connection = router.server.connect(autocommit=True)
+                    connection.execute(self.first)
+                    connection.autocommit = False
+                except psycopg.Error:
                     time.sleep(0.05)
                     continue
                 try:
@@ -108,18 +122,22 @@ class Watch(threading.Thread):
             self.stop.wait(every)
 
 
-def run(seed: int, seconds: float = 60, clients: int = 16, nodes: int = 3, accounts: int = 60, cluster: Cluster | None = None) -> dict:
+def run(seed: int, seconds: float = 60, clients: int = 16, nodes: int = 3, accounts: int = 60,
+        synchronous_commit: str = "on", cluster: Cluster | None = None) -> dict:
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
     try:
-        return _run(seed, seconds, clients, accounts, cluster)
+        return _run(seed, seconds, clients, accounts, synchronous_commit, cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, clients: int, accounts: int, cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_commit: str, cluster: Cluster) -> dict:
     rng = random.Random(seed)
+    for node in cluster.nodes:
+        node.server.run(*_WITHOUT_FLUSH[synchronous_commit], "select pg_reload_conf()")
+    first = "set synchronous_commit = off" if synchronous_commit == "client" else "select 1"
     routers = [cluster.router().start() for _ in range(2)]
     routers[0].server.run(
         "create table bank_account (id int primary key, balance bigint not null)",
@@ -131,7 +149,7 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, cluster: Cluste
     keys = cluster.keys_by_node("bank_account")
     assert all(keys), "every node should hold accounts"
     stop = threading.Event()
-    crew = [Client(i, seed, cluster, keys, cluster.root, stop) for i in range(clients)]
+    crew = [Client(i, seed, cluster, keys, cluster.root, stop, first) for i in range(clients)]
     watch = Watch(cluster, stop)
     for thread in (*crew, watch):
         thread.start()
@@ -164,6 +182,7 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, cluster: Cluste
     resolved_in = cluster.wait_until_nothing_is_prepared(10)
     return _judge(cluster, crew, watch, accounts) | {
         "kills": kills, "last_resolved_s": round(resolved_in, 1), "clients": clients, "nodes": len(cluster.nodes),
+        "synchronous_commit": synchronous_commit,
     }
 
 
@@ -186,7 +205,7 @@ def _judge(cluster: Cluster, crew: list[Client], watch: Watch, accounts: int) ->
     by_account: dict[int, int] = dict.fromkeys(balances, _MONEY)
     for rows in ledger.values():
         for account, change in rows:
-            by_account[account] += change
+            by_account[account] = by_account.get(account, 0) + change
     figures = {
         "transfers": len(acknowledged), "failed": len(failed), "unknown": len(unknown),
         "unknown_committed": len(unknown & ledger.keys()), "lost": len(lost), "half_applied": len(half),
@@ -216,4 +235,4 @@ def _sum(counts) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    program.main("bank", run, program.arguments(__doc__, seconds=60.0, clients=16, nodes=3, accounts=60))
+    program.main("bank", run, program.arguments(__doc__, seconds=60.0, clients=16, nodes=3, accounts=60, synchronous_commit="on"))

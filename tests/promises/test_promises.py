@@ -26,6 +26,12 @@ def test_the_bank_under_kill_9(cluster):
 
 
 @pytest.mark.parametrize("cluster", [3], indirect=True)
+@pytest.mark.parametrize("who", ["off", "client", "role"])
+def test_the_bank_without_flushes(cluster, who):
+    assert bank.run(SEED, seconds=10, clients=8, synchronous_commit=who, cluster=cluster)["transfers"] > 100
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
 def test_a_death_at_every_step_of_a_commit(cluster):
     assert crash_matrix.run(SEED, cases=10, cluster=cluster)["cases"] == 10
 

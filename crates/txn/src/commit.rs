@@ -1,8 +1,8 @@
 //! Commit. One node written: its own commit. Several: two phases, with the decision in the decider's own transaction.
 //!
 //! The decider is the first participant that wrote. Every other writer runs PREPARE TRANSACTION; then the decider
-//! commits a transaction that holds the row `herd.decision(gid)`: that commit is the decision. What happens when
-//! something dies in between is the work of `recover.rs`. From before the first PREPARE to after the last COMMIT PREPARED
+//! commits a transaction that holds the row `herd.decision(gid)`: that commit, always flushed, is the decision. What
+//! happens when something dies in between is the work of `recover.rs`. From before the first PREPARE to after the last COMMIT PREPARED
 //! the decider's connection holds its node's gate (`gate.rs`); nobody waits for its release.
 
 use pool::PoolError;
@@ -177,11 +177,12 @@ impl Transaction {
     /// The decider's transaction takes the lock and writes its decision, both seen only if and when it commits.
     ///
     /// The lock is there before anyone is prepared, or recovery could take a live transaction for a dead one. Deferred
-    /// constraints are checked now, so that the decider's own commit can hardly fail. The gate comes last: nothing else of
-    /// this message waits while it is held.
+    /// constraints are checked now, so that the decider's own commit can hardly fail; what they run can't change any more
+    /// that the decision will be [`FLUSHED`]. The gate comes last: nothing else of this message waits while it is held.
     async fn announce(&mut self, gid: &Gid) -> Result<(), CommitError> {
         let sql = format!(
-            "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}); INSERT INTO herd.decision (gid) VALUES ('{}'); {}",
+            "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}), {FLUSHED}; \
+             INSERT INTO herd.decision (gid) VALUES ('{}'); {}",
             gid.lock_key(),
             gid.decision(),
             gate::enter(&gid.herd)
@@ -237,6 +238,12 @@ impl Transaction {
         }
     }
 }
+
+/// The decision is on disk, and on a synchronous standby where there is one, before anybody follows it: COMMIT PREPARED
+/// always flushes (`RecordTransactionCommitPrepared` in twophase.c), a COMMIT only if `synchronous_commit` says so. The
+/// server's, role's and client's settings and those made by code are all in what holds now; a stronger one stays.
+const FLUSHED: &str = "CASE WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) ANY ('{off,local}') \
+     THEN pg_catalog.set_config('synchronous_commit', 'on', true) END";
 
 /// Whether a COMMIT that was answered so may nevertheless have happened: only an ordinary error says that it has not. A
 /// FATAL one can come after the commit was written, before it was told (syncrep.c, ProcDiePending).
