@@ -38,6 +38,7 @@ pub enum AdminFunction {
     AddNode,
     RemoveNode,
     Cluster,
+    ExportSnapshot,
     Version,
 }
 
@@ -78,6 +79,7 @@ pub fn recognise(statement: &NodeEnum) -> Option<Result<AdminCall>> {
         "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
         "citus_version" | "herd_version" => AdminFunction::Version,
         "cluster" if qualified[0] == "herd" => AdminFunction::Cluster,
+        "export_snapshot" if qualified[0] == "herd" => AdminFunction::ExportSnapshot,
         "add_node" if qualified[0] == "herd" => AdminFunction::AddNode,
         "remove_node" if qualified[0] == "herd" => AdminFunction::RemoveNode,
         _ => return None,
@@ -162,7 +164,7 @@ impl AdminCall {
     pub fn columns(&self) -> Vec<Field> {
         vec![match self.function {
             AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&self.name, 23, 4),
-            AdminFunction::Version => Field::new(&self.name, 25, -1),
+            AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&self.name, 25, -1),
             // void
             _ => Field::new(&self.name, 2278, 4),
         }]

@@ -36,6 +36,10 @@ impl<C: Client> Work<'_, C> {
             let version = format!("pgherd {}", env!("CARGO_PKG_VERSION"));
             return Ok(self.answer(&call, described, version.as_bytes(), vec![], false));
         }
+        if call.function == AdminFunction::ExportSnapshot {
+            let exported = self.export_snapshot().await?;
+            return Ok(self.answer(&call, described, exported.as_bytes(), vec![], false));
+        }
         if call.function == AdminFunction::Cluster {
             let done = self.cluster(&call, search_path).await?;
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };

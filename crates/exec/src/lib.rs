@@ -22,6 +22,7 @@ mod ddl;
 mod describe;
 mod distribute;
 mod error;
+mod export;
 mod finish;
 mod gates;
 mod gather;

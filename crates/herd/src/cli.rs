@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::bench::{self, Protocol};
 use crate::config::{Config, SHARDS_MAX};
 use crate::demo;
+use crate::dump;
 use crate::local::{self, NODES_MAX, Target, UpOptions, literal};
 
 /// Many PostgreSQL servers, one database.
@@ -77,6 +78,34 @@ enum Command {
         /// Rows of W2 and W4; W3 has twice as many
         #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
         rows: u64,
+    },
+    /// Write all of a herd at one snapshot into a folder, for a plain PostgreSQL or another herd (see `herd restore`)
+    Dump {
+        #[command(flatten)]
+        from: Where,
+        /// The folder to make; it must be empty
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// Connections to a node at once
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+        jobs: u16,
+        /// How pg_dump reaches a node that it can't reach at the address the herd knows (repeatable)
+        #[arg(long = "node", value_name = "NAME=URL", value_parser = named)]
+        nodes: Vec<(String, String)>,
+    },
+    /// Read what `herd dump` wrote into an empty database: of a plain PostgreSQL, or of another herd
+    Restore {
+        /// The folder
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        #[command(flatten)]
+        to: Where,
+        /// Connections at once
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+        jobs: u16,
+        /// Leave roles as they are; otherwise those that are missing are made
+        #[arg(long)]
+        no_roles: bool,
     },
     /// Measure a workload on a server, side by side with others
     Bench(Bench),
@@ -197,6 +226,11 @@ enum ShardCommand {
     },
 }
 
+fn named(text: &str) -> Result<(String, String), dump::Error> {
+    let (name, url) = text.split_once('=').ok_or_else(|| dump::Error::Node { text: text.to_owned() })?;
+    Ok((name.to_owned(), url.to_owned()))
+}
+
 impl From<Where> for Target {
     fn from(place: Where) -> Target {
         place.url.map_or(Target::Dir(place.dir), Target::Url)
@@ -218,6 +252,8 @@ pub enum Error {
     Local(#[from] local::Error),
     #[error(transparent)]
     Bench(#[from] bench::Error),
+    #[error(transparent)]
+    Dump(#[from] dump::Error),
 }
 
 impl Cli {
@@ -256,6 +292,14 @@ impl Cli {
                 Ok(Action::Router(Box::new(config)))
             }
             Command::Demo { dir, port, rows } => Ok(demo::run(&demo::Options { dir, port, rows }).map(done)?),
+            Command::Dump { from, to, jobs, nodes } => {
+                dump::take(&dump::Dump { from: from.into(), dir: to, jobs, nodes })?;
+                Ok(Action::Done(ExitCode::SUCCESS))
+            }
+            Command::Restore { from, to, jobs, no_roles } => {
+                dump::restore(&dump::Restore { dir: from, to: to.into(), jobs, roles: !no_roles })?;
+                Ok(Action::Done(ExitCode::SUCCESS))
+            }
             Command::Bench(asked) => Ok(bench::run(&asked.into()).map(done)?),
             Command::Node(command) => {
                 let (sql, to) = node_sql(command);

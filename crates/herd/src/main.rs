@@ -6,6 +6,7 @@ mod bench;
 mod cli;
 mod config;
 mod demo;
+mod dump;
 mod local;
 mod router;
 

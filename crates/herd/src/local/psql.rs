@@ -52,6 +52,21 @@ fn to_herd(dir: &Path) -> Result<Command> {
     Ok(command)
 }
 
+impl Target {
+    /// How libpq's programs reach it.
+    pub fn url(&self) -> Result<String> {
+        match self {
+            Target::Url(url) => Ok(url.clone()),
+            Target::Dir(dir) => {
+                let files = Files::new(dir)?;
+                let state =
+                    State::load(&files.state())?.ok_or_else(|| Error::NoHerd { path: files.dir().to_owned() })?;
+                Ok(state.url())
+            }
+        }
+    }
+}
+
 fn become_program(mut command: Command) -> Result<()> {
     let source = command.exec();
     Err(Error::Spawn { program: PathBuf::from(command.get_program()), source })

@@ -1,0 +1,77 @@
+//! Runs PostgreSQL's client programs to their end. It does not know what they are for.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::error::{Error, Result};
+use crate::local::program;
+
+/// Lines of a program's own words that are kept for an error.
+const SAID_LINES_MAX: usize = 20;
+
+/// A program that connects to `server`, a URL or a connection string.
+pub fn command(name: &'static str, server: &str) -> Command {
+    let mut command = Command::new(program(name));
+    // Its words are read.
+    command.env("LC_ALL", "C").args(["-d", server]);
+    command
+}
+
+/// psql as scripts need it: bare values, and an end at the first error.
+pub fn psql(server: &str) -> Command {
+    let mut command = command("psql", server);
+    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-P", "pager=off"]);
+    command
+}
+
+/// Runs it to its end; what it wrote to standard output. `heard` gets each line of its standard error.
+pub fn run(name: &'static str, server: &str, mut command: Command, mut heard: impl FnMut(&str)) -> Result<String> {
+    let spawn = |source| Error::Spawn { program: name, source };
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(spawn)?;
+    let mut said = Vec::new();
+    // Its standard output is short; its standard error may be long.
+    for line in
+        child.stderr.take().map(BufReader::new).into_iter().flat_map(|words| words.lines().map_while(|l| l.ok()))
+    {
+        heard(&line);
+        if said.len() == SAID_LINES_MAX {
+            said.remove(0);
+        }
+        said.push(line);
+    }
+    let output = child.wait_with_output().map_err(spawn)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+    }
+    Err(Error::Program { program: name, server: without_password(server), said: said.join("\n") })
+}
+
+/// What one statement answers.
+pub fn value(server: &str, sql: &str) -> Result<String> {
+    let mut command = psql(server);
+    command.args(["-c", sql]);
+    run("psql", server, command, |_| {})
+}
+
+/// Passwords never reach a terminal or a log.
+pub fn without_password(server: &str) -> String {
+    let Some((scheme, rest)) = server.split_once("://") else {
+        return server.split_whitespace().filter(|pair| !pair.starts_with("password")).collect::<Vec<_>>().join(" ");
+    };
+    match rest.split_once('@') {
+        Some((login, place)) => format!("{scheme}://{}@{place}", login.split(':').next().unwrap_or_default()),
+        None => server.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(without_password("postgresql://u:secret@h:1/x"), "postgresql://u@h:1/x");
+        assert_eq!(without_password("host=h password=secret user=u"), "host=h user=u");
+    }
+}

@@ -1,0 +1,282 @@
+//! The schema that pg_dump wrote of home, statement by statement: distributed tables become plain ones, and for a herd
+//! each is distributed as soon as it is there. Everything else stays as pg_dump wrote it.
+//!
+//! It knows texts and trees, and no server.
+
+use std::collections::HashSet;
+
+use sql::ast::{self, RangeVar};
+use sql::lexer::{Lexer, Token, TokenKind};
+use sql::{NodeEnum, names};
+
+use super::error::{Error, Result};
+use super::manifest::Table;
+
+/// For whom the schema is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    Plain,
+    Herd,
+}
+
+/// A script of pg_dump's with the statements changed that are about distributed tables.
+pub fn adapt(script: &str, tables: &[Table], to: For) -> Result<String> {
+    let (head, body, tail) = without_restrict(script);
+    let adapted = Adapt { tables, to }.script(body)?;
+    Ok(format!("{head}{adapted}{tail}"))
+}
+
+/// `\restrict KEY` at the beginning and `\unrestrict KEY` at the end are psql's, not SQL.
+fn without_restrict(script: &str) -> (&str, &str, &str) {
+    let begins =
+        if script.starts_with("\\restrict ") { Some(0) } else { script.find("\n\\restrict ").map(|at| at + 1) };
+    let Some(begins) = begins else { return ("", script, "") };
+    let body = script[begins..].find('\n').map_or(script.len(), |at| begins + at + 1);
+    match script.rfind("\n\\unrestrict ").filter(|end| *end + 1 >= body) {
+        Some(end) => (&script[begins..body], &script[body..=end], &script[end + 1..]),
+        None => ("", script, ""),
+    }
+}
+
+struct Adapt<'a> {
+    tables: &'a [Table],
+    to: For,
+}
+
+impl Adapt<'_> {
+    fn script(&self, body: &str) -> Result<String> {
+        let wrong = |problem: String| Error::Schema { problem };
+        let mut out = String::with_capacity(body.len());
+        let mut dropped: HashSet<String> = HashSet::new();
+        for range in sql::split::split_statements(body, true).map_err(|e| wrong(e.to_string()))? {
+            let text = &body[range];
+            // What this parser does not know is newer than anything a distributed table needs.
+            let tree = sql::parse(text, true).ok().and_then(|mut s| s.pop());
+            let Some(tree) = tree else {
+                out.push_str(&format!("{text};\n\n"));
+                continue;
+            };
+            if is_herds_own(text, &tree, &mut dropped) {
+                continue;
+            }
+            out.push_str(&format!("{};\n\n", self.statement(text, &tree)));
+            if let (For::Herd, NodeEnum::CreateStmt(create)) = (self.to, &tree)
+                && let Some(table) = create.relation.as_ref().and_then(|rv| self.table(rv))
+            {
+                out.push_str(&format!("{};\n\n", self.distribute(table)));
+            }
+        }
+        Ok(out)
+    }
+
+    fn table(&self, rv: &RangeVar) -> Option<&Table> {
+        let (schema, name) = names::table(rv);
+        self.tables.iter().find(|t| Some(t.schema.as_str()) == schema && t.name == name)
+    }
+
+    fn distributed(&self, rv: &RangeVar) -> bool {
+        self.table(rv).is_some_and(|t| t.kind == "d")
+    }
+
+    /// Without PARTITION BY and without ONLY, which a plain table does not need and a herd does not want.
+    fn statement(&self, text: &str, tree: &NodeEnum) -> String {
+        let rv = match tree {
+            NodeEnum::CreateStmt(s) => s.relation.as_ref(),
+            NodeEnum::AlterTableStmt(s) => s.relation.as_ref(),
+            NodeEnum::IndexStmt(s) => s.relation.as_ref(),
+            _ => None,
+        };
+        let Some(rv) = rv.filter(|rv| self.distributed(rv)) else { return text.to_owned() };
+        let cut = match tree {
+            NodeEnum::CreateStmt(s) => s.partspec.as_ref().and_then(|p| partition_by(text, p)),
+            _ if !rv.inh => only(text, rv),
+            _ => None,
+        };
+        match cut {
+            Some((start, end)) => format!("{}{}", text[..start].trim_end(), &text[end..]).trim_end().to_owned(),
+            None => text.to_owned(),
+        }
+    }
+
+    /// The call that makes the table what it was.
+    fn distribute(&self, table: &Table) -> String {
+        let name = |t: &Table| literal(&format!("{}.{}", ident(&t.schema), ident(&t.name)));
+        if table.kind == "r" {
+            return format!("SELECT create_reference_table({})", name(table));
+        }
+        let key = table.key.iter().map(|k| ident(k)).collect::<Vec<_>>().join(", ");
+        let mut call = format!("SELECT create_distributed_table({}, {}", name(table), literal(&key));
+        if let Some(strategy) = &table.strategy {
+            call.push_str(&format!(", strategy => {}", literal(strategy)));
+        }
+        let first = self.tables.iter().find(|t| t.colocation == table.colocation).unwrap_or(table);
+        if first.schema != table.schema || first.name != table.name {
+            call.push_str(&format!(", colocate_with => {}", name(first)));
+        } else {
+            if table.private {
+                call.push_str(", colocate_with => 'none'");
+            }
+            if !table.bounds.is_empty() {
+                let bounds: Vec<String> = table.bounds.iter().map(|b| literal(b)).collect();
+                call.push_str(&format!(", bounds => ARRAY[{}]", bounds.join(", ")));
+            } else if let Some(count) = table.shard_count {
+                call.push_str(&format!(", shard_count => {count}"));
+            }
+        }
+        call + ")"
+    }
+}
+
+/// What a herd has put outside of its own schema, and what is said of it: event triggers whose function is in schema herd, and
+/// the functions that tell who calls them past a router that they are a router's. `dropped` remembers them.
+fn is_herds_own(text: &str, tree: &NodeEnum, dropped: &mut HashSet<String>) -> bool {
+    match tree {
+        NodeEnum::CreateEventTrigStmt(s) if names::strings(&s.funcname).first() == Some(&"herd") => {
+            dropped.insert(s.trigname.clone());
+            true
+        }
+        NodeEnum::CreateFunctionStmt(s) if text.contains("herd.refuse_admin_call(") => {
+            dropped.insert(names::strings(&s.funcname).join("."));
+            true
+        }
+        NodeEnum::AlterEventTrigStmt(s) => dropped.contains(&s.trigname),
+        NodeEnum::AlterOwnerStmt(s) => about(s.object.as_deref(), dropped),
+        NodeEnum::CommentStmt(s) => about(s.object.as_deref(), dropped),
+        NodeEnum::GrantStmt(s) => s.objects.iter().any(|object| about(Some(object), dropped)),
+        _ => false,
+    }
+}
+
+/// The object of a statement is one of these: a function or an event trigger (nothing else is named like that).
+fn about(object: Option<&ast::Node>, dropped: &HashSet<String>) -> bool {
+    match object.and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::String(s)) => dropped.contains(&s.sval),
+        Some(NodeEnum::ObjectWithArgs(f)) => dropped.contains(&names::strings(&f.objname).join(".")),
+        _ => false,
+    }
+}
+
+/// From PARTITION to the bracket that closes its list of columns.
+fn partition_by(text: &str, spec: &ast::PartitionSpec) -> Option<(usize, usize)> {
+    let start = usize::try_from(spec.location).ok()?;
+    let mut depth = 0;
+    for token in Lexer::starting_at(text, start, true) {
+        let token = token.ok()?;
+        match token.kind {
+            TokenKind::Punct(b'(') => depth += 1,
+            TokenKind::Punct(b')') if depth == 1 => return Some((start, token.end)),
+            TokenKind::Punct(b')') => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// ONLY before the table's name, and the space behind it.
+fn only(text: &str, rv: &RangeVar) -> Option<(usize, usize)> {
+    let name = usize::try_from(rv.location).ok()?;
+    let before: Vec<Token> = Lexer::new(text, true).map_while(|t| t.ok()).take_while(|t| t.start < name).collect();
+    let token = before.last().filter(|t| text[t.start..t.end].eq_ignore_ascii_case("only"))?;
+    // One blank stays in front of what was before.
+    let from = text[..token.start].trim_end().len();
+    Some((from, token.end))
+}
+
+fn ident(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn literal(text: &str) -> String {
+    crate::local::literal(text)
+}
+
+/// The roles of a pg_dumpall script that a server has already are left as they are there.
+pub fn without_roles(script: &str, there: &HashSet<String>) -> Result<String> {
+    let (head, body, tail) = without_restrict(script);
+    let mut out = String::new();
+    for range in sql::split::split_statements(body, true).map_err(|e| Error::Schema { problem: e.to_string() })? {
+        let text = &body[range];
+        let tree = sql::parse(text, true).ok().and_then(|mut s| s.pop());
+        let about = match &tree {
+            Some(NodeEnum::CreateRoleStmt(s)) => Some(s.role.as_str()),
+            Some(NodeEnum::AlterRoleStmt(s)) => s.role.as_ref().map(|r| r.rolename.as_str()),
+            Some(NodeEnum::AlterRoleSetStmt(s)) => s.role.as_ref().map(|r| r.rolename.as_str()),
+            _ => None,
+        };
+        if about.is_none_or(|role| !there.contains(role)) {
+            out.push_str(&format!("{text};\n"));
+        }
+    }
+    Ok(format!("{head}{out}{tail}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables() -> Vec<Table> {
+        let table = |name: &str, kind: &str, key: &[&str]| Table {
+            schema: "public".into(),
+            name: name.into(),
+            kind: kind.into(),
+            colocation: (kind == "d").then_some(1),
+            private: false,
+            strategy: (kind == "d").then(|| "hash".into()),
+            key: key.iter().map(|k| (*k).to_owned()).collect(),
+            shard_count: Some(8),
+            bounds: vec![],
+        };
+        vec![table("a", "d", &["Ke y"]), table("b\"c", "d", &["k"]), table("r", "r", &[])]
+    }
+
+    #[test]
+    fn distributed_tables_become_plain() {
+        let script = "\\restrict x\n\nCREATE TABLE public.a (\"Ke y\" int, s text DEFAULT ')'::text)\nPARTITION BY HASH (\"Ke y\");\n\
+                      CREATE TABLE public.local (a int)\nPARTITION BY RANGE (a);\n\
+                      ALTER TABLE ONLY public.a ADD CONSTRAINT p PRIMARY KEY (\"Ke y\");\n\
+                      ALTER TABLE ONLY public.local ADD CONSTRAINT p PRIMARY KEY (a);\n\
+                      CREATE INDEX i ON ONLY public.a USING btree (s);\n\n\\unrestrict x\n";
+        let plain = adapt(script, &tables(), For::Plain).unwrap();
+        assert!(plain.starts_with("\\restrict x\n") && plain.ends_with("\\unrestrict x\n"), "{plain}");
+        assert!(plain.contains("(\"Ke y\" int, s text DEFAULT ')'::text);"), "{plain}");
+        assert!(plain.contains("CREATE TABLE public.local (a int)\nPARTITION BY RANGE (a);"), "{plain}");
+        assert!(plain.contains("ALTER TABLE public.a ADD CONSTRAINT"), "{plain}");
+        assert!(plain.contains("ALTER TABLE ONLY public.local ADD"), "{plain}");
+        assert!(plain.contains("CREATE INDEX i ON public.a USING btree (s);"), "{plain}");
+    }
+
+    #[test]
+    fn a_herd_distributes_them() {
+        let script = "CREATE TABLE public.a (\"Ke y\" int);\nCREATE TABLE public.\"b\"\"c\" (k int);\nCREATE TABLE public.r (k int);";
+        let herd = adapt(script, &tables(), For::Herd).unwrap();
+        let calls: Vec<&str> = herd.lines().filter(|line| line.starts_with("SELECT")).collect();
+        assert_eq!(
+            calls,
+            [
+                "SELECT create_distributed_table('\"public\".\"a\"', '\"Ke y\"', strategy => 'hash', shard_count => 8);",
+                "SELECT create_distributed_table('\"public\".\"b\"\"c\"', '\"k\"', strategy => 'hash', colocate_with => '\"public\".\"a\"');",
+                "SELECT create_reference_table('\"public\".\"r\"');",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_herd_has_put_there_stays_behind() {
+        let script = "CREATE EVENT TRIGGER h ON ddl_command_end EXECUTE FUNCTION herd.f();\nALTER EVENT TRIGGER h OWNER TO postgres;\n\
+                      CREATE EVENT TRIGGER mine ON ddl_command_end EXECUTE FUNCTION public.f();\n\
+                      CREATE FUNCTION public.u(a regclass) RETURNS void LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('u') $$;\n\
+                      ALTER FUNCTION public.u(a regclass) OWNER TO postgres;\nCOMMENT ON FUNCTION public.u(a regclass) IS 'x';\n\
+                      REVOKE ALL ON FUNCTION public.u(a regclass) FROM PUBLIC;\nCOMMENT ON FUNCTION public.f() IS 'x';";
+        let plain = adapt(script, &tables(), For::Plain).unwrap();
+        let kept: Vec<&str> =
+            plain.lines().filter(|line| !line.is_empty()).map(|l| &l[..l.find(' ').unwrap()]).collect();
+        assert_eq!(kept, ["CREATE", "COMMENT"], "{plain}");
+    }
+
+    #[test]
+    fn roles_that_are_there_are_not_changed() {
+        let script = "CREATE ROLE postgres;\nALTER ROLE postgres WITH PASSWORD 'x';\nCREATE ROLE app;\nGRANT a TO b;";
+        let out = without_roles(script, &HashSet::from(["postgres".to_owned()])).unwrap();
+        assert_eq!(out, "CREATE ROLE app;\nGRANT a TO b;\n");
+    }
+}
