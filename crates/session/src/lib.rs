@@ -15,6 +15,7 @@ mod explain;
 mod extended;
 mod held;
 mod herd_views;
+mod lock;
 pub mod login;
 pub mod metrics;
 mod prepared;

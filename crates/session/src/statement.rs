@@ -210,9 +210,7 @@ impl Session {
             | NodeEnum::UpdateStmt(_)
             | NodeEnum::DeleteStmt(_)
             | NodeEnum::MergeStmt(_) => self.special_statement(statement, sql, bound).await,
-            NodeEnum::LockStmt(_) if !self.transaction.explicit && !self.batch => {
-                Err(ExecError::sql("25P01", "LOCK TABLE can only be used in transaction blocks"))
-            }
+            NodeEnum::LockStmt(_) => self.lock_table(statement, sql, bound).await,
             NodeEnum::CreateTableAsStmt(c)
                 if matches!(c.query.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::ExecuteStmt(_))) =>
             {
@@ -297,7 +295,12 @@ impl Session {
     }
 
     /// DDL and other utility statements.
-    async fn utility(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+    pub(crate) async fn utility(
+        &mut self,
+        statement: &Arc<NodeEnum>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
         let started = Instant::now();
         let temporary = temporary_table(statement);
         if temporary.is_some() {

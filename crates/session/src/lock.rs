@@ -1,0 +1,54 @@
+//! LOCK TABLE, and how dumping tools are told from others: they lock what they are going to read IN ACCESS SHARE MODE in a
+//! READ ONLY transaction (`getTables` in pg_dump.c), then read partitions one by one, and through a router see home's alone.
+//!
+//! It does not know where locks are taken.
+
+use exec::{Bound, ExecError, Forwarded};
+use sql::{NodeEnum, ast, names};
+
+use crate::session::{Result, Session};
+
+/// `LOCKMODE` in lockdefs.h.
+const ACCESS_SHARE: i32 = 1;
+
+impl Session {
+    /// `statement` is LOCK TABLE.
+    pub(crate) async fn lock_table(
+        &mut self,
+        statement: &std::sync::Arc<NodeEnum>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
+        if !self.transaction.explicit && !self.batch {
+            return Err(ExecError::sql("25P01", "LOCK TABLE can only be used in transaction blocks"));
+        }
+        if let NodeEnum::LockStmt(lock) = statement.as_ref()
+            && lock.mode == ACCESS_SHARE
+            && let Some(table) = self.split_table(lock)
+        {
+            let read_only = self.work().ask_home("SHOW transaction_read_only").await?;
+            if read_only.first().and_then(|row| row.first()?.as_deref()) == Some("on") {
+                return Err(ExecError::sql(
+                    "0A000",
+                    format!("a dump through a router would miss the rows of \"{table}\" on other nodes"),
+                )
+                .hint("Use `herd dump` in place of pg_dump: it dumps all nodes at one snapshot. (LOCK TABLE … IN ACCESS SHARE MODE in a READ ONLY transaction is what pg_dump begins with.)"));
+            }
+        }
+        self.utility(statement, sql, bound).await
+    }
+
+    /// A table of the list whose rows are on several nodes, or a partition of one.
+    fn split_table(&self, lock: &ast::LockStmt) -> Option<String> {
+        let split = |node: &ast::Node| {
+            let Some(NodeEnum::RangeVar(rv)) = &node.node else { return None };
+            let (schema, name) = names::table(rv);
+            let distributed = || {
+                let found = self.epoch.snapshot.resolve(schema, name, &self.search_path);
+                found.is_some_and(|r| r.distribution().is_some())
+            };
+            (schema == Some("herd_shards") || distributed()).then(|| name.to_string())
+        };
+        lock.relations.iter().find_map(split)
+    }
+}
