@@ -106,14 +106,13 @@ impl<C: Client> Work<'_, C> {
             return Ok(manner);
         }
         let home = self.home();
-        let was_pinned = self.pinned.is_some();
         let mut lane = self.fresh(home).await?;
         lane.want(self.settings);
         let asked = ask_manner(&mut lane, &opening).await;
         if asked.is_err() && lane.conn.outstanding() > 0 {
             lane.conn.mark_broken();
         }
-        self.unused(vec![lane], was_pinned);
+        self.unused(vec![lane]);
         let manner = asked?;
         self.transaction.manner = Some((mark, manner));
         Ok(manner)
@@ -129,7 +128,6 @@ impl<C: Client> Work<'_, C> {
             .hint("Leave DEFERRABLE out, or SET herd.snapshot = off."));
         }
         let limit = Limit::of(manner);
-        let was_pinned = self.pinned.is_some();
         let mut nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         nodes.sort_unstable();
         let mut lanes = Vec::with_capacity(nodes.len());
@@ -141,7 +139,7 @@ impl<C: Client> Work<'_, C> {
                     lanes.push(lane);
                 }
                 Err(e) => {
-                    self.unused(lanes, was_pinned);
+                    self.unused(lanes);
                     return Err(e);
                 }
             }
@@ -151,7 +149,7 @@ impl<C: Client> Work<'_, C> {
             let grant = match grant {
                 Ok(grant) => grant,
                 Err(e) => {
-                    self.unused(lanes, was_pinned);
+                    self.unused(lanes);
                     return Err(e);
                 }
             };
@@ -160,6 +158,7 @@ impl<C: Client> Work<'_, C> {
                 Ok(false) => gates::recover(self.herd).await,
                 Err(e) => {
                     lanes.iter_mut().for_each(|l| l.conn.mark_broken());
+                    self.unused(lanes);
                     return Err(e);
                 }
             }
@@ -224,11 +223,11 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Lanes nothing has begun on.
-    fn unused(&mut self, lanes: Vec<Lane>, was_pinned: bool) {
+    fn unused(&mut self, lanes: Vec<Lane>) {
         let home = self.home();
         for lane in lanes {
-            if was_pinned && lane.node == home && !lane.conn.is_broken() {
-                *self.pinned = Some(lane);
+            if lane.node == home {
+                self.pin.put_back(lane);
             }
         }
     }

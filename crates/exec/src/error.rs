@@ -19,6 +19,9 @@ pub enum ExecError {
     Pool(#[from] PoolError),
     #[error(transparent)]
     Refused(#[from] plan::Refusal),
+    /// The session ends with this: its backend is lost, or somebody has ended it.
+    #[error("{}", .0.message())]
+    Ended(Box<ErrorFields>),
     /// The client is gone or breaks the protocol: the session ends.
     #[error("client: {0}")]
     Client(String),
@@ -46,7 +49,7 @@ impl ExecError {
 
     pub fn to_fields(&self) -> ErrorFields {
         match self {
-            ExecError::Sql(fields) | ExecError::Partial(fields) => (**fields).clone(),
+            ExecError::Sql(fields) | ExecError::Partial(fields) | ExecError::Ended(fields) => (**fields).clone(),
             ExecError::Pool(e) => {
                 let mut fields = e.to_fields();
                 // The node's connection ends, not the client's.

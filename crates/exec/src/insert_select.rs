@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
+use crate::pin::Pin;
 use crate::request::{Literals, Request};
 use crate::sink::{Sink, SinkKind};
 use crate::statement::Placed;
@@ -135,7 +136,7 @@ impl<C: Client> Work<'_, C> {
         sink.start().await?;
         let mut reading = txn::Transaction::default();
         reading.whole = self.transaction.whole;
-        let (mut pinned, mut pin) = (None, false);
+        let mut pin = Pin::Free;
         let cancelled = self.client.cancelled();
         let mut reader = Work {
             herd: self.herd,
@@ -144,7 +145,6 @@ impl<C: Client> Work<'_, C> {
             settings: self.settings,
             transaction: &mut reading,
             client: self.client,
-            pinned: &mut pinned,
             pin: &mut pin,
             own_schema: false,
             taint: false,
@@ -181,7 +181,6 @@ impl<C: Client> Work<'_, C> {
             settings: self.settings,
             transaction: self.transaction,
             client: &mut capture,
-            pinned: self.pinned,
             pin: self.pin,
             own_schema: self.own_schema,
             taint: self.taint,

@@ -20,6 +20,7 @@ use crate::client::Client;
 use crate::copy_lane::{end_copy, push};
 use crate::error::{ExecError, Result};
 use crate::now::Now;
+use crate::pin::Pin;
 use crate::row_lane::{Job, RowLane, Turn};
 use crate::sink::node_of;
 use crate::work::Work;
@@ -174,7 +175,7 @@ async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
 
 /// Sends each node its rows, and waits until all have taken them.
 async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transaction: &mut Transaction) -> Result<()> {
-    let (mut pinned, mut pin, mut client) = (None, false, Nobody::default());
+    let (mut pin, mut client) = (Pin::Free, Nobody::default());
     let mut work = Work {
         herd: &lane.herd,
         epoch: &lane.epoch,
@@ -182,7 +183,6 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
         settings: &lane.settings,
         transaction,
         client: &mut client,
-        pinned: &mut pinned,
         pin: &mut pin,
         own_schema: false,
         taint: false,

@@ -15,6 +15,7 @@ use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
 use crate::herd::Herd;
 use crate::now::Now;
+use crate::pin::Pin;
 use crate::share::Sharing;
 
 pub struct Work<'w, C: Client> {
@@ -24,10 +25,8 @@ pub struct Work<'w, C: Client> {
     pub settings: &'w Settings,
     pub transaction: &'w mut Transaction,
     pub client: &'w mut C,
-    /// The session's own connection to home, while it is pinned (temporary tables, LISTEN, advisory locks).
-    pub pinned: &'w mut Option<Lane>,
-    /// The session keeps its connection to home from now on.
-    pub pin: &'w mut bool,
+    /// The session's own connection to home.
+    pub pin: &'w mut Pin,
     /// The transaction has changed the schema: statements are described inside it.
     pub own_schema: bool,
     /// The statement may leave session state behind: its connections are reset before anyone else gets them.
@@ -49,6 +48,10 @@ impl<C: Client> Work<'_, C> {
         }
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);
         if let Some(at) = at {
+            let p = &self.transaction.participants[at];
+            if p.lane.conn.is_broken() {
+                return Err(p.lane.conn.gone().into());
+            }
             return Ok(self.transaction.participants.swap_remove(at));
         }
         let mut lane = self.fresh(node).await?;
@@ -66,7 +69,7 @@ impl<C: Client> Work<'_, C> {
 
     pub(crate) async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
         if node == self.epoch.snapshot.home
-            && let Some(lane) = self.pinned.take()
+            && let Some(lane) = self.pin.take()
         {
             return Ok(lane);
         }
@@ -100,12 +103,18 @@ impl<C: Client> Work<'_, C> {
             }
         }
         if self.transaction.active {
+            match participant.lane.node == self.home() && !self.pin.is_free() {
+                true => self.pin.watch(&mut participant.lane),
+                false => drop(participant.lane.is_fit()),
+            }
             self.transaction.participants.push(participant);
             return;
         }
-        if *self.pin && participant.lane.node == self.home() && !participant.lane.conn.is_broken() {
-            *self.pinned = Some(participant.lane);
-            return;
+        if participant.lane.node == self.home() {
+            match self.pin.put_back(participant.lane) {
+                Some(lane) => participant.lane = lane,
+                None => return,
+            }
         }
         if !self.client.settled().await {
             // A cancel may still arrive there, and would hit the next client's statement.

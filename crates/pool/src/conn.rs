@@ -49,7 +49,10 @@ pub struct Conn {
     /// Nothing more can come or go.
     broken: bool,
     /// The FATAL error the node ended the connection with.
-    farewell: Option<String>,
+    farewell: Option<Box<ErrorFields>>,
+    /// Notifications since they were last taken, whole messages. They come at any moment and belong to no statement, so
+    /// that nobody who reads a statement's answer ever sees one.
+    notifications: BytesMut,
     pub(crate) idle_since: Instant,
     /// Prepared statements on the node; the owner keeps it true.
     pub statements: StatementCache,
@@ -150,6 +153,7 @@ impl Conn {
             parameters: HashMap::new(),
             broken: false,
             farewell: None,
+            notifications: BytesMut::new(),
             idle_since: Instant::now(),
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
@@ -214,8 +218,35 @@ impl Conn {
     pub fn note_error(&mut self, error: &ErrorFields) {
         if error.is_fatal() {
             self.broken = true;
-            self.farewell = Some(error.message().into());
+            self.farewell = Some(Box::new(error.clone()));
         }
+    }
+
+    /// The error of a connection that is broken.
+    pub fn gone(&self) -> PoolError {
+        let reason = self.farewell.as_ref().map_or("it is not used again", |f| f.message()).into();
+        PoolError::Closed { node: self.target.to_string(), reason }
+    }
+
+    /// What the node said when it ended the connection, if it said anything.
+    pub fn farewell(&self) -> Option<&ErrorFields> {
+        self.farewell.as_deref()
+    }
+
+    /// Notifications that have come since this was last asked, in order.
+    pub fn take_notifications(&mut self) -> BytesMut {
+        std::mem::take(&mut self.notifications)
+    }
+
+    /// Whether all that was asked is answered, but for `ahead` requests whose answers somebody will still skip, and all
+    /// answers have been read. If not, the next reader would take another's answer for his own: the connection is never
+    /// used again.
+    pub fn at_rest(&mut self, ahead: u32) -> bool {
+        let unread = ahead == 0 && !self.swallow_unasked();
+        if !self.ledger.is_even(ahead) || unread {
+            self.broken = true;
+        }
+        !self.broken
     }
 
     /// Never lend this connection again.

@@ -91,6 +91,11 @@ impl Ledger {
             && self.header_len == 0
     }
 
+    /// Nothing is owed but `ahead` answers, and no work waits for its Sync; a transaction may be open.
+    pub fn is_even(&self, ahead: u32) -> bool {
+        self.owed == ahead && !self.unsynced && self.undeclared <= 0 && !self.surprised
+    }
+
     /// Looks at what was added to the write buffer since last time. Only headers are read.
     pub fn scan(&mut self, buf: &[u8]) {
         while self.scanned < buf.len() {

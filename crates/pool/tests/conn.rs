@@ -169,14 +169,36 @@ async fn a_terminated_backend_says_why() {
 }
 
 #[tokio::test]
-async fn notifications_come_as_frames() {
+async fn notifications_are_kept_apart_from_answers() {
     let server = Server::start();
     let (mut listener, mut conn) = (connect(&server).await, connect(&server).await);
     listener.simple("listen herd").await.unwrap();
     conn.simple("notify herd, 'epoch 7'").await.unwrap();
-    let frame = tokio::time::timeout(TIMEOUT, listener.frame()).await.unwrap().unwrap();
-    assert_eq!(frame.tag(), b'A');
-    assert!(frame.body().ends_with(b"herd\0epoch 7\0"));
+    tokio::time::timeout(TIMEOUT, listener.fill()).await.unwrap().unwrap();
+    conn.simple("notify herd, 'epoch 8'").await.unwrap();
+    assert_eq!(listener.simple("select 'x'").await.unwrap(), [[Some("x".to_string())]]);
+    let mut came = listener.take_notifications();
+    for epoch in ["7", "8"] {
+        let frame = wire::frame::take(&mut came, 1 << 20).unwrap().unwrap();
+        assert_eq!(frame.tag(), b'A');
+        assert!(frame.body().ends_with(format!("herd\0epoch {epoch}\0").as_bytes()));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_with_an_answer_unread_is_never_used_again() {
+    let server = Server::start();
+    let mut conn = connect(&server).await;
+    conn.simple("select 1").await.unwrap();
+    assert!(conn.at_rest(0));
+    put::query(conn.out(), "select 1");
+    conn.sent_sync();
+    conn.flush().await.unwrap();
+    conn.frame().await.unwrap();
+    assert!(!conn.at_rest(0) && conn.is_broken());
+    put::query(conn.out(), "select 2");
+    conn.sent_sync();
+    assert!(conn.flush().await.is_err(), "nothing more goes there");
 }
 
 #[tokio::test]

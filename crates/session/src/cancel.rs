@@ -95,6 +95,8 @@ struct State {
     socket: Watched,
     /// It is not.
     left: bool,
+    /// The session has been told to end.
+    ended: bool,
     /// What others may see of the session.
     shown: Option<Shown>,
     /// Cancels on their way to nodes.
@@ -216,6 +218,20 @@ impl CancelRegistry {
         }
     }
 
+    /// Ends a session as `pg_terminate_backend` does: what runs is cancelled, and where it waits for its client it finds
+    /// that nothing more comes.
+    pub async fn terminate(&self, pid: i32) -> CancelOutcome {
+        let Some(session) = self.shard(pid).lock().get(&pid).cloned() else { return CancelOutcome::Unknown };
+        let socket = {
+            let mut state = session.state.lock();
+            state.ended = true;
+            state.socket.clone()
+        };
+        socket.read_no_more();
+        session.cancel(self.node_timeout).await;
+        CancelOutcome::Done
+    }
+
     /// Sessions registered.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().len()).sum()
@@ -268,7 +284,10 @@ impl CancelHandle {
     pub fn add_running(&self, key: CancelKey) {
         let mut state = self.session.state.lock();
         state.active = true;
-        state.keys.push(key);
+        // A session that keeps a connection says so for each statement.
+        if !state.keys.iter().any(|k| k.pid == key.pid && k.secret == key.secret && k.target == key.target) {
+            state.keys.push(key);
+        }
     }
 
     /// Nothing runs on nodes, but the session keeps its connections.
@@ -301,6 +320,11 @@ impl CancelHandle {
     /// What others may see of the session.
     pub fn show(&self, shown: Shown) {
         self.session.state.lock().shown = Some(shown);
+    }
+
+    /// Whether the session has been told to end.
+    pub fn is_ended(&self) -> bool {
+        self.session.state.lock().ended
     }
 
     /// Whether the client was found to have left.

@@ -128,6 +128,13 @@ impl ClientIo {
         self.handle.has_left()
     }
 
+    /// Somebody has ended the session (`pg_terminate_backend`).
+    pub fn ended(&self) -> Option<Box<wire::ErrorFields>> {
+        self.handle
+            .is_ended()
+            .then(|| Box::new(wire::ErrorFields::fatal("57P01", "terminating connection due to administrator command")))
+    }
+
     /// By which the client cancels.
     pub fn handle(&self) -> CancelHandle {
         self.handle.clone()

@@ -77,7 +77,6 @@ impl Session {
             settings: &self.settings,
             transaction: &mut self.transaction,
             client: held,
-            pinned: &mut self.pinned,
             pin: &mut self.pin,
             own_schema: self.own_schema,
             taint: self.taint,

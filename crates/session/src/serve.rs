@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::BytesMut;
 use exec::ExecError;
 use pool::{Login, Settings};
 use tokio::net::TcpStream;
@@ -15,7 +14,7 @@ use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
 use crate::login::{self, LoggedIn, Opening, Verifiers};
 use crate::router::Router;
-use crate::session::{Result, Session};
+use crate::session::{Result, Session, Turn};
 use crate::set::RouterSettings;
 
 /// Serves one connection to its end.
@@ -101,9 +100,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         epoch,
         own_schema: false,
         after_commit: vec![],
-        pinned: None,
-        pin: false,
-        listening: false,
+        pin: Default::default(),
         pins: 0,
         shown,
         temporary: vec![],
@@ -122,6 +119,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         now: None,
         batch: false,
         numbering: 0,
+        turn: Turn::Ready,
         router: router.clone(),
     };
     session.refresh_sharing();
@@ -191,7 +189,6 @@ impl Session {
     }
 
     async fn messages(&mut self) -> Result<()> {
-        let mut skipping = false;
         loop {
             let frame = match self.io.buffered()? {
                 Some(frame) => frame,
@@ -203,42 +200,47 @@ impl Session {
                             self.io.patience = self.router.quiet.patience(self.id);
                             frame
                         }
-                        None => return Ok(()),
+                        None => return self.io.ended().map_or(Ok(()), |said| Err(ExecError::Ended(said))),
                     }
                 }
             };
             if frame.tag() == b'X' {
                 return Ok(());
             }
-            if skipping && !matches!(frame.tag(), b'S') {
+            if self.turn == Turn::Skipping && frame.tag() != b'S' {
                 continue;
             }
-            self.message(&frame, &mut skipping).await?;
+            self.message(&frame).await?;
+            self.still_stands()?;
         }
     }
 
-    /// The next message; while the session listens, notifications are passed on as they come.
+    /// The next message. Meanwhile a session that keeps a connection hears what comes there: notifications, and its end.
     async fn wait(&mut self) -> Result<Option<Frame>> {
         loop {
-            let Some(lane) = self.pinned.as_mut().filter(|_| self.listening) else { return self.io.frame().await };
+            let lane = match (self.turn, self.pin.here()) {
+                (Turn::Ready, Some(lane)) => lane,
+                _ => return self.io.frame().await,
+            };
             tokio::select! {
                 frame = self.io.frame() => return frame,
                 filled = lane.conn.fill() => {
-                    filled?;
-                    let mut passed = BytesMut::new();
-                    while let Some(f) = lane.conn.buffered_frame()? {
-                        if matches!(f.tag(), b'A' | b'N' | b'S') {
-                            passed.extend_from_slice(&f.raw);
+                    let read = filled.and_then(|()| lane.read_unasked());
+                    match read {
+                        Ok(said) => self.io.pass_on(said),
+                        Err(_) => {
+                            self.pin = exec::Pin::lost(&lane.conn);
+                            return self.still_stands().map(|()| None);
                         }
                     }
-                    exec::Client::out(&mut self.io).extend_from_slice(&passed);
+                    self.pass_notifications();
                     self.io.send().await?;
                 }
             }
         }
     }
 
-    async fn message(&mut self, frame: &Frame, skipping: &mut bool) -> Result<()> {
+    async fn message(&mut self, frame: &Frame) -> Result<()> {
         match frame.tag() {
             b'Q' => {
                 self.io.begin();
@@ -261,15 +263,16 @@ impl Session {
                 if matches!(frame.tag(), b'P' | b'E') {
                     self.io.begin();
                 }
+                self.turn = Turn::Open;
                 if let Err(e) = self.extended(frame).await {
                     Box::pin(self.failed(e)).await?;
-                    *skipping = true;
+                    self.turn = Turn::Skipping;
                 }
                 Ok(())
             }
             b'H' => self.io.send().await,
             b'S' => {
-                *skipping = false;
+                self.turn = Turn::Open;
                 if !frame.body().is_empty() {
                     self.failed(ExecError::sql("08P01", "invalid message format")).await?;
                 }
@@ -295,6 +298,10 @@ impl Session {
 
     /// The client is gone or broke the protocol: what is open is rolled back, and it is told if it still listens.
     async fn end(&mut self, result: &Result<()>) {
+        if let Err(ExecError::Ended(fields)) = result {
+            fields.put(self.out(), b'E');
+            let _ = self.io.send().await;
+        }
         if let Err(ExecError::Client(message)) = result
             && !message.starts_with("connection lost")
         {

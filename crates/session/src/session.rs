@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use exec::{Bulk, Client, Epoch, ExecError, Now, Sharing, Work};
+use exec::{Bulk, Client, Epoch, ExecError, Now, Pin, Sharing, Work};
 use pool::{Login, Settings};
 use sql::template::Template;
-use txn::{Lane, Transaction};
+use txn::Transaction;
 use wire::ErrorFields;
 
 use crate::activity::{Pins, Shown, State};
@@ -22,6 +22,18 @@ use crate::set::{Pending, RouterSettings};
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 pub type Result<T> = std::result::Result<T, ExecError>;
+
+/// Where the session is between the client's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// ReadyForQuery was the last word: the client's turn.
+    #[default]
+    Ready,
+    /// Messages of the extended protocol have come since.
+    Open,
+    /// One of them has failed: everything up to Sync is skipped.
+    Skipping,
+}
 
 pub struct Session {
     pub router: Arc<Router>,
@@ -39,9 +51,7 @@ pub struct Session {
     /// The transaction has changed the schema: `epoch` is its own.
     pub own_schema: bool,
     pub after_commit: Vec<String>,
-    pub pinned: Option<Lane>,
-    pub pin: bool,
-    pub listening: bool,
+    pub pin: Pin,
     /// Why it is pinned, see [`Pins`].
     pub pins: u8,
     /// What others see of it.
@@ -67,6 +77,7 @@ pub struct Session {
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
     pub numbering: u64,
+    pub turn: Turn,
 }
 
 impl Session {
@@ -79,7 +90,6 @@ impl Session {
             settings: &self.settings,
             transaction: &mut self.transaction,
             client: &mut self.io,
-            pinned: &mut self.pinned,
             pin: &mut self.pin,
             own_schema: self.own_schema,
             taint: self.taint,
@@ -149,6 +159,10 @@ impl Session {
     /// ReadyForQuery; and whoever looks sees that the session waits.
     pub fn ready(&mut self) {
         let status = self.status();
+        self.turn = Turn::Ready;
+        if status == wire::backend::IDLE {
+            self.pass_notifications();
+        }
         self.io.ready(status);
         let state = match status {
             wire::backend::FAILED => State::Failed,
@@ -161,6 +175,34 @@ impl Session {
         self.shown.rest(state, Pins(self.pins | temporary | catalog), nodes);
         if self.shown.settings() != self.settings.fingerprint() {
             self.shown.rename(self.settings.get("application_name").unwrap_or(""), self.settings.fingerprint());
+        }
+    }
+
+    /// Notifications that have come for the session, in order. As PostgreSQL: between statements, outside transactions.
+    pub fn pass_notifications(&mut self) {
+        let Some(lane) = self.pin.here() else { return };
+        let (mut came, own) = (lane.conn.take_notifications(), lane.conn.pid());
+        while let Ok(Some(f)) = wire::frame::take(&mut came, usize::MAX) {
+            let out = self.io.out();
+            let at = out.len() + wire::frame::HEADER_LEN;
+            out.extend_from_slice(&f.raw);
+            // Clients tell their own notifications by the pid they know of themselves.
+            if f.body().get(..4) == Some(&own.to_be_bytes()[..]) {
+                out[at..at + 4].copy_from_slice(&(self.id as i32).to_be_bytes());
+            }
+        }
+    }
+
+    /// What lived on the session's own connection is lost with it: the session ends, as one whose backend is lost.
+    pub fn still_stands(&mut self) -> Result<()> {
+        match &self.pin {
+            Pin::Lost(said) => Err(ExecError::Ended(said.clone())),
+            Pin::Away(_) if !self.transaction.active => {
+                let said =
+                    ErrorFields::fatal("08006", "terminating connection because the connection to home was lost");
+                Err(ExecError::Ended(Box::new(said)))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use exec::{ExecError, Forwarded};
+use exec::{ExecError, Forwarded, Pin};
 use sql::NodeEnum;
 use sql::ast::{self, Node};
 use wire::backend::{self, Field};
@@ -279,7 +279,7 @@ impl Session {
         if mode == ast::DiscardMode::DiscardAll && self.transaction.active {
             return Err(ExecError::sql("25001", "DISCARD ALL cannot run inside a transaction block"));
         }
-        if let Some(lane) = &mut self.pinned {
+        if let Some(lane) = self.pin.here() {
             lane.run(sql).await?;
             if mode == ast::DiscardMode::DiscardAll {
                 lane.conn.settings.clear();
@@ -312,12 +312,11 @@ impl Session {
 
     /// The session's own connection goes back, after a reset.
     pub fn unpin(&mut self) {
-        if let Some(mut lane) = self.pinned.take() {
+        if let Some(mut lane) = self.pin.take() {
             lane.conn.tainted = true;
         }
-        self.pin = false;
+        self.pin = Pin::Free;
         self.pins = 0;
-        self.listening = false;
         self.transaction.keep = None;
     }
 }

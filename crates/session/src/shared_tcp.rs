@@ -55,6 +55,15 @@ impl Watched {
     }
 }
 
+impl Watched {
+    /// Whoever reads finds the end of the stream; what is written still arrives.
+    pub fn read_no_more(&self) {
+        if let Some(tcp) = self.0.upgrade() {
+            let _ = SockRef::from(&*tcp).shutdown(std::net::Shutdown::Read);
+        }
+    }
+}
+
 impl AsyncRead for SharedTcp {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use exec::{Compiled, ExecError, Forwarded};
+use exec::{Compiled, ExecError, Forwarded, Pin};
 use sql::NodeEnum;
 use sql::template::Template;
 use wire::backend;
@@ -197,8 +197,14 @@ impl Session {
 
     /// A statement has failed: the client is told, and its transaction is over or failed.
     pub async fn failed(&mut self, e: ExecError) -> Result<()> {
-        if let ExecError::Client(_) = e {
+        if let Some(said) = self.io.ended() {
+            return Err(ExecError::Ended(said));
+        }
+        if let ExecError::Client(_) | ExecError::Ended(_) = e {
             return Err(e);
+        }
+        if let Pin::Lost(_) = self.pin {
+            return self.still_stands();
         }
         if e.code() == "57014" && self.io.has_left() {
             return Err(ExecError::Client("connection lost: the client left".into()));

@@ -196,13 +196,12 @@ impl Session {
             }
             NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
             NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
-            // Who never listened has nothing to unlisten.
-            NodeEnum::UnlistenStmt(_) if !self.listening => self.on_home(sql).await,
-            NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
+            NodeEnum::ListenStmt(_) => {
                 self.pin_home(Pins::LISTEN);
-                self.listening = true;
                 self.on_home(sql).await
             }
+            // Who never listened has nothing to unlisten: any connection does.
+            NodeEnum::UnlistenStmt(_) => self.on_home(sql).await,
             NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) | NodeEnum::LoadStmt(_) => self.on_home(sql).await,
             NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(sql, bound).await,
             NodeEnum::SelectStmt(_)
@@ -391,7 +390,7 @@ impl Session {
 
     /// Keeps the connection to home from now on; `why` is one of [`Pins`].
     pub fn pin_home(&mut self, why: u8) {
-        self.pin = true;
+        self.pin.want();
         self.pins |= why & !Pins::TEMPORARY;
         self.transaction.keep = Some(self.epoch.snapshot.home);
     }

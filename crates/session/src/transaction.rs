@@ -143,7 +143,7 @@ impl Session {
         let reports = std::mem::take(&mut self.transaction.reports);
         self.io.pass_on(reports);
         if let Some(lane) = self.transaction.kept.take() {
-            self.pinned = Some(lane);
+            self.pin.put_back(lane);
         }
         self.now = None;
         self.cursors.retain(|_, c| c.hold);

@@ -66,6 +66,27 @@ impl Lane {
         self.skip == 0
     }
 
+    /// Whether another statement may use the connection: everything asked on it is answered and read, but for what was put
+    /// in front. If not, it is never used again, whoever holds it.
+    pub fn is_fit(&mut self) -> bool {
+        self.conn.at_rest(self.skip)
+    }
+
+    /// What the node has said unasked while nothing ran: notices and parameters, whole messages. Notifications are apart.
+    pub fn read_unasked(&mut self) -> Result<bytes::BytesMut, PoolError> {
+        let mut said = bytes::BytesMut::new();
+        while let Some(frame) = self.conn.buffered_frame()? {
+            match frame.tag() {
+                b'N' | b'S' => said.extend_from_slice(&frame.raw),
+                _ => {
+                    self.conn.mark_broken();
+                    return Err(self.conn.gone());
+                }
+            }
+        }
+        Ok(said)
+    }
+
     /// Sends SQL by the simple protocol, without waiting.
     pub fn put_query(&mut self, sql: &str) {
         put::query(self.conn.out(), sql);

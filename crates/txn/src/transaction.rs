@@ -155,6 +155,7 @@ impl Transaction {
             if let Err(e) = p.lane.finish().await {
                 first.get_or_insert(e);
             }
+            p.lane.is_fit();
         }
         first.map_or(Ok(()), Err)
     }
@@ -216,7 +217,7 @@ impl Transaction {
             if self.home == Some(p.lane.node) {
                 self.reports.extend_from_slice(&std::mem::take(&mut p.lane.notices));
             }
-            if self.keep == Some(p.lane.node) && !p.lane.conn.is_broken() && p.lane.conn.status() == b'I' {
+            if self.keep == Some(p.lane.node) && p.lane.is_fit() && p.lane.conn.status() == b'I' {
                 self.kept = Some(p.lane);
             } else if self.doubtful {
                 p.lane.conn.mark_broken();

@@ -85,7 +85,6 @@ impl<C: Client> Work<'_, C> {
             settings: self.settings,
             transaction: self.transaction,
             client: self.client,
-            pinned: self.pinned,
             pin: self.pin,
             own_schema,
             taint: self.taint,

@@ -36,8 +36,7 @@ struct Session {
     settings: Settings,
     transaction: Transaction,
     client: Kept,
-    pinned: Option<Lane>,
-    pin: bool,
+    pin: exec::Pin,
 }
 
 impl Session {
@@ -53,8 +52,7 @@ impl Session {
             settings: Settings::default(),
             transaction: Transaction::default(),
             client: Kept::default(),
-            pinned: None,
-            pin: false,
+            pin: exec::Pin::Free,
         }
     }
 
@@ -67,7 +65,6 @@ impl Session {
             settings: &self.settings,
             transaction: &mut self.transaction,
             client: &mut self.client,
-            pinned: &mut self.pinned,
             pin: &mut self.pin,
             own_schema: false,
             taint: false,

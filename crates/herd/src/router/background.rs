@@ -54,7 +54,7 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
     let herd = &router.herd;
     let connect =
         || Conn::connect(&herd.config.home, &herd.config.admin, &exec::ADMIN_STARTUP, herd.config.connect_timeout);
-    // Nothing else runs on the connection that listens: an answer's reader would pass over a notification.
+    // Nothing else runs on the connection that listens: what it is told wakes the report.
     let (mut ear, mut desk) = (connect().await?, connect().await?);
     ear.simple(&format!("LISTEN {}", catalog::schema::EPOCH_CHANNEL)).await?;
     registry::register(&mut desk, router, address).await?;
@@ -68,6 +68,8 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
             heard = ear.fill() => {
                 heard?;
                 while ear.buffered_frame()?.is_some() {}
+                // What they say is only that there is something new.
+                drop(ear.take_notifications());
             }
             () = tokio::time::sleep(registry::REPORT_EVERY) => {}
         }

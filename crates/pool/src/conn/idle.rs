@@ -18,19 +18,29 @@ impl Conn {
         if self.broken || !self.wbuf.is_empty() || !self.ledger.is_clean() {
             return false;
         }
-        // The node may report parameters, notices and notifications at any time.
-        while !self.rbuf.is_empty() {
-            match self.buffered_frame() {
-                Ok(Some(frame)) if matches!(frame.tag(), b'S' | b'N' | b'A') => {}
-                _ => return false,
-            }
+        if !self.swallow_unasked() {
+            return false;
         }
+        // Meant for who listened here.
+        self.notifications.clear();
         if self.buffer_peak > BUFFER_KEPT_MAX {
             (self.rbuf, self.wbuf) = (BytesMut::with_capacity(CHUNK), BytesMut::with_capacity(OUT));
             self.buffer_peak = 0;
         }
         self.patience = 0;
         true
+    }
+
+    /// Reads what a node says unasked: parameters, notices, notifications. False: there is more, which nobody will read.
+    pub(super) fn swallow_unasked(&mut self) -> bool {
+        loop {
+            match self.buffered_frame() {
+                Ok(Some(frame)) if matches!(frame.tag(), b'S' | b'N') => {}
+                // The rest of it is on its way.
+                Ok(None) => return matches!(self.rbuf.first(), None | Some(b'S' | b'N' | b'A')),
+                _ => return false,
+            }
+        }
     }
 
     /// Whether an idle connection still stands, as far as can be told without asking the node.

@@ -57,7 +57,12 @@ impl Conn {
     }
 
     fn take_frame(&mut self) -> Result<Option<Frame>, PoolError> {
-        let taken = frame::take(&mut self.rbuf, FRAME_MAX)?;
+        let taken = loop {
+            match frame::take(&mut self.rbuf, FRAME_MAX)? {
+                Some(frame) if frame.tag() == b'A' => self.notifications.extend_from_slice(&frame.raw),
+                taken => break taken,
+            }
+        };
         if let Some(frame) = &taken {
             match frame.tag() {
                 b'Z' => self.note_ready(frame.body().first().copied().unwrap_or(backend::FAILED)),
@@ -88,6 +93,9 @@ impl Conn {
     }
 
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PoolError>> {
+        if self.broken {
+            return Poll::Ready(Err(self.gone()));
+        }
         self.ledger.scan(&self.wbuf);
         self.buffer_peak = self.buffer_peak.max(self.wbuf.capacity());
         while !self.wbuf.is_empty() {
@@ -134,11 +142,11 @@ impl Conn {
                 && let Ok(error) = ErrorFields::parse(&message[frame::HEADER_LEN..])
                 && error.is_fatal()
             {
-                self.farewell = Some(error.message().into());
+                self.farewell = Some(Box::new(error));
             }
             rest = &rest[len..];
         }
-        let reason = self.farewell.as_deref().unwrap_or(reason).into();
+        let reason = self.farewell.as_ref().map_or(reason, |f| f.message()).into();
         PoolError::Closed { node: self.target.to_string(), reason }
     }
 }
