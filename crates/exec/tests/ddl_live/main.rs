@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use exec::{Client, ExecError, Herd, HerdConfig, Work};
 use pool::{Conn, Login, PoolConfig, Pools, Secret, Settings};
 use server::{Server, distribute, reference};
-use txn::{Lane, Transaction};
+use txn::Transaction;
 use wire::Frame;
 
 /// Keeps what it is sent.
