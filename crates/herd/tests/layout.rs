@@ -67,6 +67,46 @@ fn a_back_edge_would_be_found() {
     assert_eq!([edges("sql", "plan"), edges("sql", "sql"), edges("plan", "pg_query"), edges("new", "sql")], [1; 4]);
 }
 
+/// Whether some source of the crate names the library.
+fn is_used(crate_name: &str, library: &str) -> bool {
+    // The one library whose name in code is not that of its package.
+    let name = if library == "md-5" { "md5".to_owned() } else { library.replace('-', "_") };
+    let names = |text: &str| {
+        text.match_indices(&name).any(|(at, _)| {
+            let before = text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
+            !before && (text[at + name.len()..].starts_with("::") || text[at + name.len()..].starts_with(';'))
+        })
+    };
+    rust_files(&crates_folder().join(crate_name)).iter().any(|file| names(&fs::read_to_string(file).unwrap()))
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let mut wrong = Vec::new();
+    let mut anywhere = std::collections::HashSet::new();
+    for name in crate_names() {
+        let manifest = manifest(&name);
+        let tests = manifest.get("dev-dependencies").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        for library in dependencies(&manifest).into_iter().chain(tests.keys().cloned()) {
+            if !is_used(&name, &library) {
+                wrong.push(format!("crates/{name}/Cargo.toml lists {library}, which no source of it uses"));
+            }
+            anywhere.insert(library);
+        }
+    }
+    let root = fs::read_to_string(crates_folder().parent().unwrap().join("Cargo.toml")).unwrap();
+    let root: toml::Table = root.parse().unwrap();
+    let listed = root["workspace"]["dependencies"].as_table().unwrap();
+    let unused = listed.keys().filter(|library| !anywhere.contains(*library));
+    wrong.extend(unused.map(|library| format!("Cargo.toml lists {library}, which no crate uses")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_unused_dependency_would_be_found() {
+    assert!(is_used("herd", "tokio") && !is_used("herd", "pg_query") && !is_used("wire", "tokio"));
+}
+
 #[test]
 fn every_crate_follows_the_workspaces_lints() {
     for name in crate_names() {
