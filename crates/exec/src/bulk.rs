@@ -75,16 +75,7 @@ impl Bulk {
 }
 
 /// How a batch is inserted from arrays. `key`: columns by which the last of equal rows is taken; empty: all rows are.
-pub fn insert_sql(relation: &Relation, columns: &[usize], head: Option<&str>, key: &[usize], tail: &str) -> String {
-    let name = |c: &usize| catalog::quote_ident(&relation.columns[*c].name);
-    let head = head.map_or_else(
-        || {
-            let names: Vec<String> = columns.iter().map(name).collect();
-            let table = catalog::qualified(&relation.schema, &relation.name);
-            format!("INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE", names.join(", "))
-        },
-        str::to_string,
-    );
+pub fn rows_sql(relation: &Relation, columns: &[usize], key: &[usize]) -> String {
     let n = columns.len();
     let list = |one: &dyn Fn(usize) -> String| (0..n).map(one).collect::<Vec<_>>().join(", ");
     // Without `(20)`: a cast would cut what is too long, where the assignment says so.
@@ -104,7 +95,7 @@ pub fn insert_sql(relation: &Relation, columns: &[usize], head: Option<&str>, ke
         }
         _ => rows,
     };
-    format!("{head} SELECT {} FROM ({last}) AS p ORDER BY o {tail}", list(&|i| format!("c{i}")))
+    format!("{} FROM ({last}) AS p ORDER BY o", list(&|i| format!("c{i}")))
 }
 
 impl Batching {

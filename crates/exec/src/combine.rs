@@ -2,7 +2,7 @@
 //!
 //! Anything that is not plainly an integer is finished by PostgreSQL instead.
 
-use plan::{Combine, MultiSelect};
+use plan::{Combine, MultiSelect, Text};
 use wire::backend;
 
 use crate::client::Client;
@@ -11,6 +11,7 @@ use crate::describe::Described;
 use crate::error::Result;
 use crate::finish::parameters;
 use crate::gather::{Arrays, PartRows};
+use crate::render::Fill;
 use crate::request::Request;
 use crate::rows::{self, Reply};
 use crate::work::Work;
@@ -22,14 +23,15 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         m: &MultiSelect,
         functions: &[Combine],
-        sql: &str,
+        otherwise: &Text,
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
         let part = &m.parts[0];
-        let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
+        let columns = self.part_columns(compiled, &m.parts, &bound).await?;
         let nodes = self.part_nodes(compiled, request, part).await?;
-        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &[], compiled.keep(request)).await?;
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let mut lanes = self.ask_part(&nodes, &statement, &[], compiled.keep(request)).await?;
         let mut partials: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
         let mut failure = None;
         for p in &mut lanes {
@@ -80,7 +82,7 @@ impl<C: Client> Work<'_, C> {
                 for p in &partials {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
                 }
-                self.finish_over(compiled, request, sql, described, vec![PartRows::Held(arrays)], None).await
+                self.finish_over(compiled, request, otherwise, described, vec![PartRows::Held(arrays)], None).await
             }
         }
     }

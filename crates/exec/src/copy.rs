@@ -120,7 +120,10 @@ impl<C: Client> Work<'_, C> {
         }
         let upsert = clause.is_some();
         let kind = match clause {
-            Some(tail) => SinkKind::Insert { head: String::new(), tail, returning: false },
+            Some(tail) => {
+                let rows = plan::InsertRows { head: plan::Text::default(), tail: tail.into() };
+                SinkKind::insert(&rows, false, &Bound::default(), &self.now)
+            }
             None => SinkKind::Copy,
         };
         let mut sink = Sink::open(self, relation.clone(), columns.clone(), kind, &[], batching).await?;
@@ -253,7 +256,6 @@ impl<C: Client> Work<'_, C> {
         if nodes.len() > 1 {
             self.whole_read_at_once().await?;
         }
-        let query = crate::render::with_now(query, &self.now);
         let mut lanes = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
             let mut p = self.lane(*node).await?;

@@ -16,15 +16,14 @@ use crate::client::Client;
 use crate::cut::{Limit, in_time, lost, values};
 use crate::error::{ExecError, Result};
 use crate::gates;
-use crate::render;
-use crate::request::Bound;
+use crate::render::NodeStatement;
 use crate::rows;
 use crate::work::Work;
 
 /// A part to be read: where, what, and its result formats.
 pub struct Wanted<'p> {
     pub nodes: &'p BTreeSet<NodeId>,
-    pub sql: &'p str,
+    pub statement: &'p NodeStatement,
     pub formats: &'p [i16],
 }
 
@@ -43,7 +42,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Opens all parts as one cut; [`take_opened`](Self::take_opened) finds them.
-    pub async fn open_together(&mut self, wanted: &[Wanted<'_>], bound: &Bound) -> Result<Vec<Opened>> {
+    pub async fn open_together(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Opened>> {
         let manner = self.manner().await?;
         if manner.repeatable {
             return Err(ExecError::sql("0A000", "herd.snapshot was turned on inside a REPEATABLE READ transaction")
@@ -61,7 +60,7 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
-        let done = self.open_on(&mut lanes, wanted, bound, &limit).await;
+        let done = self.open_on(&mut lanes, wanted, &limit).await;
         if done.is_err() {
             // What is owed by a node that did not answer in time is not waited for.
             lanes.iter_mut().filter(|p| p.lane.conn.outstanding() > 0).for_each(|p| p.lane.conn.mark_broken());
@@ -74,22 +73,25 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         lanes: &mut [Participant],
         wanted: &[Wanted<'_>],
-        bound: &Bound,
         limit: &Limit,
     ) -> Result<Vec<Opened>> {
-        self.bind(lanes, wanted, bound, None, false).await?;
+        self.bind(lanes, wanted, None, false).await?;
         // Names are not used again inside a transaction: an attempt that failed has left its portals.
         loop {
             let grant = self.enter_gates(limit).await?;
             let name = format!("herd_{:016x}", rand::random::<u64>());
-            let left = in_time(self.bind(lanes, wanted, bound, Some(&name), true)).await?;
+            let left = in_time(self.bind(lanes, wanted, Some(&name), true)).await?;
             if !grant.done().await {
                 return Err(lost());
             }
             if !left {
                 let each = wanted.iter().enumerate().flat_map(|(i, w)| w.nodes.iter().map(move |n| (i, w, n)));
                 return Ok(each
-                    .map(|(i, w, node)| Opened { node: *node, sql: w.sql.to_string(), name: format!("{name}_{i}") })
+                    .map(|(i, w, node)| Opened {
+                        node: *node,
+                        sql: w.statement.sql.clone(),
+                        name: format!("{name}_{i}"),
+                    })
                     .collect());
             }
             gates::recover(self.herd).await;
@@ -101,7 +103,6 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         lanes: &mut [Participant],
         wanted: &[Wanted<'_>],
-        bound: &Bound,
         name: Option<&str>,
         list: bool,
     ) -> Result<bool> {
@@ -113,13 +114,11 @@ impl<C: Client> Work<'_, C> {
                 p.lane.put_query(&gate::list(herd));
             }
             for (i, w) in wanted.iter().enumerate().filter(|(_, w)| w.nodes.contains(&node)) {
-                let foreign = node != home;
-                let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
                 let portal = name.map(|n| format!("{n}_{i}")).unwrap_or_default();
                 let out = p.lane.conn.out();
-                put::parse(out, "", &render::with_now(w.sql, &self.now), &types);
-                let values = bound.values.iter().map(|v| v.as_deref());
-                put::bind(out, &portal, "", &bound.formats, values, w.formats);
+                put::parse(out, "", &w.statement.sql, &w.statement.types_on(node != home));
+                let values = w.statement.values.iter().map(|v| v.as_deref());
+                put::bind(out, &portal, "", &w.statement.formats, values, w.formats);
                 put::sync(out);
                 p.lane.conn.sent_sync();
             }

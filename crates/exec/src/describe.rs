@@ -8,6 +8,8 @@ use wire::{ErrorFields, put};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
+use crate::render::Fill;
+use crate::request::Bound;
 use crate::work::Work;
 
 #[derive(Clone, Debug, Default)]
@@ -30,15 +32,15 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         compiled: &Compiled,
         parts: &[plan::Part],
-        params: &[u32],
+        bound: &Bound,
     ) -> Result<Arc<Vec<PartColumns>>> {
         if let Some(p) = compiled.parts.get() {
             return Ok(p.clone());
         }
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {
-            let sql = crate::render::with_now(&part.sql, &self.now);
-            let fields = self.describe_text(&sql, params).await?.fields.unwrap_or_default();
+            let statement = Fill::new(bound, &self.now).statement([&part.text]);
+            let fields = self.describe_text(&statement.sql, &statement.types).await?.fields.unwrap_or_default();
             all.push(PartColumns { types: self.type_names(&fields).await?, fields });
         }
         let all = Arc::new(all);

@@ -1,7 +1,6 @@
 //! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there.
 
-use bytes::Bytes;
-use plan::MultiSelect;
+use plan::{MultiSelect, Text};
 use txn::Lane;
 
 use crate::client::Client;
@@ -10,88 +9,83 @@ use crate::cut_statement::Wanted;
 use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::gather::PartRows;
-use crate::render;
+use crate::render::{Child, Fill, Source};
 use crate::request::{Bound, Request};
 use crate::route::forward;
 use crate::rows;
 use crate::spill::{self, Spill};
 use crate::work::Work;
 
-const TEXT_ARRAY: u32 = 1009;
-
 impl<C: Client> Work<'_, C> {
-    /// Collects all parts and runs `sql` over them.
+    /// Collects all parts and runs a statement over them.
     pub async fn finish(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
         m: &MultiSelect,
-        sql: &str,
+        text: &Text,
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
         let keep = compiled.keep(request);
-        let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
+        let columns = self.part_columns(compiled, &m.parts, &bound).await?;
         let mut nodes = Vec::with_capacity(m.parts.len());
         for part in &m.parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);
         }
+        let fill = Fill::new(&bound, &self.now);
+        let statements: Vec<_> = m.parts.iter().map(|part| fill.statement([&part.text])).collect();
         let mut opened = vec![];
         if self.opens_together() {
-            let each = m.parts.iter().zip(&nodes);
-            let wanted: Vec<_> = each.map(|(p, nodes)| Wanted { nodes, sql: &p.sql, formats: &[] }).collect();
-            opened = self.open_together(&wanted, &bound).await?;
+            let each = statements.iter().zip(&nodes);
+            let wanted: Vec<_> = each.map(|(statement, nodes)| Wanted { nodes, statement, formats: &[] }).collect();
+            opened = self.open_together(&wanted).await?;
         }
         let mut spill = Spill::new(self, m);
         let result = async {
             let mut parts = Vec::with_capacity(m.parts.len());
-            for (n, ((part, nodes), c)) in m.parts.iter().zip(&nodes).zip(columns.iter()).enumerate() {
-                let lanes = self.ask_opened(nodes, &part.sql, &bound, &[], keep, &mut opened).await?;
+            for (n, ((statement, nodes), c)) in statements.iter().zip(&nodes).zip(columns.iter()).enumerate() {
+                let lanes = self.ask_opened(nodes, statement, &[], keep, &mut opened).await?;
                 parts.push(self.collect(lanes, n, &c.types, &mut spill).await?);
             }
-            self.finish_over(compiled, request, sql, described, parts, spill.lane.as_mut()).await
+            self.finish_over(compiled, request, text, described, parts, spill.lane.as_mut()).await
         }
         .await;
         spill.end().await;
         result
     }
 
-    /// Runs `sql` over answers that are already here; on `lane`, if that has some of them.
+    /// Runs a statement over answers that are already here; on `lane`, if that has some of them.
     pub async fn finish_over(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
-        sql: &str,
+        text: &Text,
         described: &Described,
         parts: Vec<PartRows>,
         lane: Option<&mut Lane>,
     ) -> Result<String> {
-        let mut bound = parameters(request, described);
+        let bound = parameters(request, described);
         let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
-        let mark = self.mark(compiled.keep(request), sql);
-        let mut sql = render::with_now(sql, &self.now);
-        let mut formats: Vec<i16> = (0..bound.values.len()).map(|i| bound.format(i)).collect();
-        for (n, (rows, c)) in parts.into_iter().zip(columns.iter()).enumerate() {
-            let PartRows::Held(mut a) = rows else {
-                sql = render::with_part(&sql, n, &format!("(SELECT * FROM {})", spill::table(n)), &c.types);
-                continue;
+        let children = parts.into_iter().zip(columns.iter()).enumerate().map(|(n, (rows, c))| {
+            let source = match rows {
+                PartRows::Held(mut arrays) => Source::Arrays(arrays.finish()),
+                PartRows::Stored => Source::Table(spill::table(n)),
             };
-            let source = render::unnest(bound.values.len() + 1, &c.types);
-            sql = render::with_part(&sql, n, &source, &c.types);
-            let values: Vec<Option<Bytes>> = a.finish();
-            bound.types.extend(values.iter().map(|_| TEXT_ARRAY));
-            formats.extend(values.iter().map(|_| 0));
-            bound.values.extend(values);
-        }
+            Child { source, types: c.types.clone() }
+        });
+        let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
+        let statement = fill.statement([text]);
         if let Some(lane) = lane {
-            rows::send(lane, None, &sql, &bound.types, &formats, &bound.values, request.result_formats());
+            rows::send_statement(lane, None, &statement, false, request.result_formats());
             lane.conn.flush().await?;
             self.describe_to_client(request, described);
             return Ok(forward(lane, self.client, false, None).await?.tag);
         }
+        let mark = self.mark(compiled.keep(request), &statement);
         let home = self.home();
         let mut p = self.lane(home).await?;
-        rows::send(&mut p.lane, mark.as_deref(), &sql, &bound.types, &formats, &bound.values, request.result_formats());
+        rows::send_statement(&mut p.lane, mark.as_deref(), &statement, false, request.result_formats());
         let result = async {
             p.lane.conn.flush().await?;
             self.describe_to_client(request, described);

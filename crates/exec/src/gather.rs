@@ -12,8 +12,8 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cut_statement::{Opened, Wanted, take_opened};
 use crate::error::{ExecError, Result};
-use crate::render;
-use crate::request::{Bound, Keep, Request};
+use crate::render::NodeStatement;
+use crate::request::{Keep, Request};
 use crate::rows::{self, Reply};
 use crate::spill::Spill;
 use crate::work::Work;
@@ -108,30 +108,27 @@ impl<C: Client> Work<'_, C> {
     pub async fn ask_part(
         &mut self,
         nodes: &BTreeSet<NodeId>,
-        sql: &str,
-        bound: &Bound,
+        statement: &NodeStatement,
         result_formats: &[i16],
         keep: Keep,
     ) -> Result<Vec<Participant>> {
         let mut opened = match nodes.len() > 1 && self.opens_together() {
-            true => self.open_together(&[Wanted { nodes, sql, formats: result_formats }], bound).await?,
+            true => self.open_together(&[Wanted { nodes, statement, formats: result_formats }]).await?,
             false => vec![],
         };
-        self.ask_opened(nodes, sql, bound, result_formats, keep, &mut opened).await
+        self.ask_opened(nodes, statement, result_formats, keep, &mut opened).await
     }
 
     /// As [`ask_part`](Self::ask_part), where portals may have been opened for it already.
     pub async fn ask_opened(
         &mut self,
         nodes: &BTreeSet<NodeId>,
-        part: &str,
-        bound: &Bound,
+        part: &NodeStatement,
         result_formats: &[i16],
         keep: Keep,
         opened: &mut Vec<Opened>,
     ) -> Result<Vec<Participant>> {
         let mark = self.mark(keep, part);
-        let sql = render::with_now(part, &self.now);
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut p = match self.lane(*node).await {
@@ -141,12 +138,12 @@ impl<C: Client> Work<'_, C> {
                     return Err(e);
                 }
             };
-            let foreign = *node != self.home();
-            let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
-            let formats = (&bound.formats[..], result_formats);
-            match take_opened(opened, *node, part) {
+            match take_opened(opened, *node, &part.sql) {
                 Some(portal) => rows::send_opened(&mut p.lane, &portal),
-                None => rows::send(&mut p.lane, mark.as_deref(), &sql, &types, formats.0, &bound.values, formats.1),
+                None => {
+                    let foreign = p.lane.node != self.home();
+                    rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
+                }
             }
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
@@ -158,9 +155,9 @@ impl<C: Client> Work<'_, C> {
         Ok(lanes)
     }
 
-    /// Under which mark nodes keep a statement. Texts that hold a point of time never come again.
-    pub fn mark(&self, keep: Keep, sql: &str) -> Option<String> {
-        let keeps = keep == Keep::Yes && !self.own_schema && !sql.contains(plan::rewrite::NOW);
+    /// Under which mark nodes keep a statement.
+    pub fn mark(&self, keep: Keep, statement: &NodeStatement) -> Option<String> {
+        let keeps = keep == Keep::Yes && !self.own_schema && !statement.once;
         let settings = self.settings.fingerprint() ^ self.transaction.settings_mark();
         keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
     }

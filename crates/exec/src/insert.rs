@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::NodeId;
-use plan::{Evaluation, SplitInsert};
+use plan::{Evaluation, SplitInsert, Text};
 use wire::backend;
 
 use crate::bulk::Tally;
@@ -12,12 +12,12 @@ use crate::compiled::Compiled;
 use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
-use crate::render;
-use crate::request::{Bound, Request};
+use crate::render::{Fill, NodeStatement};
+use crate::request::{Bound, Keep, Request};
 use crate::work::Work;
 
 /// The statement for a node, with these of its rows.
-type NodeText<'t> = dyn Fn(NodeId, &[usize]) -> (NodeId, String) + Sync + 't;
+type NodeText<'t> = dyn Fn(NodeId, &[usize]) -> (NodeId, NodeStatement) + Sync + 't;
 
 impl<C: Client> Work<'_, C> {
     pub async fn split_insert(
@@ -32,7 +32,8 @@ impl<C: Client> Work<'_, C> {
             true => Default::default(),
             false => self.described(compiled, &types).await?,
         };
-        let evaluated = self.evaluate(&compiled.plan.evaluate).await?;
+        let bound = parameters(request, &described);
+        let evaluated = self.evaluate(&compiled.plan.evaluate, &bound).await?;
         let d =
             insert.relation.distribution().cloned().ok_or_else(|| ExecError::internal("not a distributed table"))?;
         let mut nodes: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
@@ -40,25 +41,21 @@ impl<C: Client> Work<'_, C> {
             let shard = self.shard_of_row(compiled, request, &insert.relation, keys, &evaluated).await?;
             nodes.entry(d.group.shards[shard].node).or_default().push(i);
         }
-        let (Some(first), Some(last)) = (insert.rows.first(), insert.rows.last()) else {
-            return Err(ExecError::internal("INSERT without rows"));
-        };
-        let head = render::with_evaluated(&insert.sql[..first.0], &evaluated);
-        let tail = render::with_evaluated(&insert.sql[last.1..], &evaluated);
+        let (now, comma) = (self.now.clone(), Text::from(", "));
+        let fill = Fill { evaluated: &evaluated, ..Fill::new(&bound, &now) };
         let text = |node: NodeId, rows: &[usize]| {
-            let rows: Vec<String> = rows
-                .iter()
-                .map(|r| render::with_evaluated(&insert.sql[insert.rows[*r].0..insert.rows[*r].1], &evaluated))
-                .collect();
-            (node, format!("{head}{}{tail}", rows.join(", ")))
+            let mut texts = Vec::with_capacity(2 * rows.len() + 1);
+            for r in rows {
+                texts.extend([if texts.is_empty() { &insert.head } else { &comma }, &insert.rows[*r]]);
+            }
+            (node, fill.statement(texts.into_iter().chain([&insert.tail])))
         };
-        let bound = parameters(request, &described);
         let why_not = insert.relation.statement_triggers.then_some("into a table with statement triggers");
         if nodes.len() > 1 && self.commits_batches(&insert.relation, None, why_not) {
-            return self.split_apart(request, &described, &bound, &nodes, &text).await;
+            return self.split_apart(request, &described, &nodes, &text).await;
         }
-        let texts: Vec<(NodeId, String)> = nodes.iter().map(|(node, rows)| text(*node, rows)).collect();
-        let mut lanes = self.write(&texts, &bound, request).await?;
+        let texts: Vec<_> = nodes.iter().map(|(node, rows)| text(*node, rows)).collect();
+        let mut lanes = self.write(&texts, request).await?;
         self.describe_to_client(request, &described);
         let mut count = 0;
         let mut answers = Vec::with_capacity(lanes.len());
@@ -102,7 +99,6 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         request: &Request<'_>,
         described: &Described,
-        bound: &Bound,
         nodes: &BTreeMap<NodeId, Vec<usize>>,
         text: &NodeText<'_>,
     ) -> Result<String> {
@@ -111,11 +107,11 @@ impl<C: Client> Work<'_, C> {
         let mut returned = Vec::new();
         for round in 0.. {
             let chunks = nodes.iter().filter_map(|(node, rows)| Some((*node, rows.chunks(size).nth(round)?)));
-            let texts: Vec<(NodeId, String)> = chunks.map(|(node, rows)| text(node, rows)).collect();
+            let texts: Vec<_> = chunks.map(|(node, rows)| text(node, rows)).collect();
             if texts.is_empty() {
                 break;
             }
-            let answers = self.apart(&texts, bound, request, &mut tally).await?;
+            let answers = self.apart(&texts, request, &mut tally).await?;
             returned.extend(answers.into_iter().flat_map(|a| a.rows));
         }
         self.describe_to_client(request, described);
@@ -127,19 +123,36 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Evaluates expressions once, on home, from first to last.
-    pub async fn evaluate(&mut self, expressions: &[Evaluation]) -> Result<Vec<Option<String>>> {
+    pub async fn evaluate(&mut self, expressions: &[Evaluation], bound: &Bound) -> Result<Vec<Option<String>>> {
         let mut values = Vec::with_capacity(expressions.len());
+        let (head, behind, comma) = (Text::from("SELECT ("), Text::from(")::pg_catalog.text"), Text::from(", ("));
         // A target list has at most 1664 entries.
         for chunk in expressions.chunks(1600) {
-            let list: Vec<String> = chunk.iter().map(|e| format!("({})::pg_catalog.text", e.sql)).collect();
-            let rows = self.ask_home_writing(&format!("SELECT {}", list.join(", "))).await?;
-            values.extend(rows.into_iter().next().unwrap_or_default());
+            let items = chunk.iter().enumerate().flat_map(|(i, e)| {
+                let before = if i == 0 { &head } else { &comma };
+                [before, &e.expression, &behind]
+            });
+            let statement = Fill::new(bound, &self.now).statement(items);
+            let home = std::collections::BTreeSet::from([self.home()]);
+            let mut lanes = self.ask_part(&home, &statement, &[], Keep::No).await?;
+            let mut failure = None;
+            for p in &mut lanes {
+                match self.read_answer(p, false).await {
+                    Ok(answer) => {
+                        for row in &answer.rows {
+                            let row = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
+                            let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
+                            values.extend(row.into_iter().map(|v| v.map(text)));
+                        }
+                    }
+                    Err(e) => failure = Some(e),
+                }
+            }
+            self.abandon(lanes).await;
+            if let Some(e) = failure {
+                return Err(e);
+            }
         }
         Ok(values)
-    }
-
-    async fn ask_home_writing(&mut self, sql: &str) -> Result<Vec<catalog::Row>> {
-        let sql = render::with_now(sql, &self.now);
-        self.ask_home(&sql).await
     }
 }

@@ -14,6 +14,7 @@ use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
 use crate::pin::Pin;
+use crate::render::Fill;
 use crate::request::{Literals, Request};
 use crate::sink::{Sink, SinkKind};
 use crate::statement::Placed;
@@ -37,14 +38,15 @@ impl<C: Client> Work<'_, C> {
             false => (i.relation.triggers || i.relation.statement_triggers).then_some("into a table with triggers"),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        if let Some(sql) = &i.colocated {
+        if let Some(text) = &i.colocated {
             if nodes.len() > 1 {
                 self.whole_read_at_once().await?;
             }
             self.describe_to_client(request, &described);
+            let statement = Fill::new(&bound, &self.now).statement([text]);
             let count = match commits {
-                true => self.everywhere_apart(nodes, sql, &bound, request).await?,
-                false => self.everywhere(nodes, sql, &bound, request).await?,
+                true => self.everywhere_apart(nodes, &statement, request).await?,
+                false => self.everywhere(nodes, &statement, request).await?,
             };
             return Ok(format!("INSERT 0 {count}"));
         }
@@ -71,10 +73,10 @@ impl<C: Client> Work<'_, C> {
             .hint("Set pool.size to 2 or more in herd.toml."));
         }
         let source = self.source(i, &bound.types).await?;
-        let kind = if i.tail.is_empty() {
+        let kind = if i.insert.tail.is_empty() {
             SinkKind::Copy
         } else {
-            SinkKind::Insert { head: i.head.clone(), tail: i.tail.clone(), returning: i.returning }
+            SinkKind::insert(&i.insert, i.returning, &bound, &self.now)
         };
         if !commits {
             self.need_transaction();

@@ -10,8 +10,8 @@ use wire::backend;
 use crate::bulk::Tally;
 use crate::client::Client;
 use crate::error::Result;
-use crate::render;
-use crate::request::{Bound, Keep, Request};
+use crate::render::NodeStatement;
+use crate::request::{Keep, Request};
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
@@ -26,12 +26,11 @@ impl<C: Client> Work<'_, C> {
     pub async fn everywhere(
         &mut self,
         nodes: &BTreeSet<NodeId>,
-        sql: &str,
-        bound: &Bound,
+        statement: &NodeStatement,
         request: &Request<'_>,
     ) -> Result<u64> {
-        let texts: Vec<(NodeId, String)> = nodes.iter().map(|n| (*n, sql.to_string())).collect();
-        let mut lanes = self.write(&texts, bound, request).await?;
+        let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
+        let mut lanes = self.write(&texts, request).await?;
         let mut count = 0;
         let mut failure = None;
         for p in &mut lanes {
@@ -50,13 +49,12 @@ impl<C: Client> Work<'_, C> {
     pub async fn everywhere_apart(
         &mut self,
         nodes: &BTreeSet<NodeId>,
-        sql: &str,
-        bound: &Bound,
+        statement: &NodeStatement,
         request: &Request<'_>,
     ) -> Result<u64> {
-        let texts: Vec<(NodeId, String)> = nodes.iter().map(|n| (*n, sql.to_string())).collect();
+        let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
         let mut tally = Tally::default();
-        let answers = self.apart(&texts, bound, request, &mut tally).await?;
+        let answers = self.apart(&texts, request, &mut tally).await?;
         for row in answers.iter().flat_map(|a| &a.rows) {
             self.client.out().extend_from_slice(row);
             self.client.relieve().await?;
@@ -67,12 +65,11 @@ impl<C: Client> Work<'_, C> {
     /// Sends each node its own text, which it commits by itself; all are waited for. Errors tell what is committed.
     pub async fn apart(
         &mut self,
-        texts: &[(NodeId, String)],
-        bound: &Bound,
+        texts: &[(NodeId, NodeStatement)],
         request: &Request<'_>,
         tally: &mut Tally,
     ) -> Result<Vec<Answer>> {
-        let mut lanes = match self.write_each(texts, bound, request).await {
+        let mut lanes = match self.write_each(texts, request).await {
             Ok(lanes) => lanes,
             Err(e) => {
                 // Those that had been told may have done it.
@@ -104,25 +101,23 @@ impl<C: Client> Work<'_, C> {
     /// Sends each node its own text. More than one node, and a transaction is needed.
     pub async fn write(
         &mut self,
-        texts: &[(NodeId, String)],
-        bound: &Bound,
+        texts: &[(NodeId, NodeStatement)],
         request: &Request<'_>,
     ) -> Result<Vec<Participant>> {
         if texts.len() > 1 {
             self.need_transaction();
         }
-        self.write_each(texts, bound, request).await
+        self.write_each(texts, request).await
     }
 
     async fn write_each(
         &mut self,
-        texts: &[(NodeId, String)],
-        bound: &Bound,
+        texts: &[(NodeId, NodeStatement)],
         request: &Request<'_>,
     ) -> Result<Vec<Participant>> {
         let keep = if request.bound.is_some() { Keep::Yes } else { Keep::No };
         let mut lanes = Vec::with_capacity(texts.len());
-        for (node, sql) in texts {
+        for (node, statement) in texts {
             let mut p = match self.lane(*node).await {
                 Ok(p) => p,
                 Err(e) => {
@@ -131,12 +126,9 @@ impl<C: Client> Work<'_, C> {
                 }
             };
             p.wrote = true;
-            let mark = self.mark(keep, sql);
-            let sql = render::with_now(sql, &self.now);
-            let foreign = *node != self.home();
-            let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
-            let formats = request.result_formats();
-            rows::send(&mut p.lane, mark.as_deref(), &sql, &types, &bound.formats, &bound.values, formats);
+            let mark = self.mark(keep, statement);
+            let (foreign, formats) = (*node != self.home(), request.result_formats());
+            rows::send_statement(&mut p.lane, mark.as_deref(), statement, foreign, formats);
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {

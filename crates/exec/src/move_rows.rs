@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
-use crate::render;
+use crate::render::Fill;
 use crate::request::Request;
 use crate::sink::{Sink, SinkKind};
 use crate::work::Work;
@@ -34,8 +34,9 @@ impl<C: Client> Work<'_, C> {
         // Rows between nodes are text, whatever the client wants of RETURNING.
         bound.result_formats.clear();
         self.need_transaction();
-        let texts: Vec<(NodeId, String)> = nodes.iter().map(|n| (*n, m.delete.clone())).collect();
-        let mut lanes = self.write(&texts, &bound, &Request::simple(&m.delete)).await?;
+        let delete = Fill::new(&bound, &self.now).statement([&m.delete]);
+        let texts: Vec<_> = nodes.iter().map(|n| (*n, delete.clone())).collect();
+        let mut lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
         let mut rows = Vec::new();
         let mut bytes = 0;
         let mut failure = None;
@@ -58,9 +59,8 @@ impl<C: Client> Work<'_, C> {
         if let Some(e) = failure {
             return Err(e);
         }
-        let returning = !m.tail.is_empty();
-        let head = render::with_now(&m.insert, &self.now);
-        let kind = SinkKind::Insert { head, tail: render::with_now(&m.tail, &self.now), returning };
+        let returning = !m.insert.tail.is_empty();
+        let kind = SinkKind::insert(&m.insert, returning, &bound, &self.now);
         let mut sink =
             Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats(), None).await?;
         for row in &rows {

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use catalog::NodeId;
-use plan::ReferenceWrite;
+use bytes::Bytes;
+use catalog::{NodeId, Relation};
+use plan::{ReferenceWrite, Text};
 use wire::backend;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
-use crate::error::{ExecError, Result};
+use crate::error::Result;
 use crate::finish::parameters;
 use crate::gather::Arrays;
-use crate::render;
+use crate::render::{self, Child, Fill, NodeStatement, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::work::Work;
 
@@ -31,10 +32,10 @@ impl<C: Client> Work<'_, C> {
         // A node that has just come is not among them: seen before the commit.
         self.need_transaction();
         let tag = match (&w.everywhere, &w.by_rows) {
-            (Ok(sql), _) => {
-                let texts: Vec<(NodeId, String)> =
-                    std::iter::once(home).chain(others).map(|n| (n, sql.clone())).collect();
-                let mut lanes = self.write(&texts, &bound, request).await?;
+            (Ok(text), _) => {
+                let statement = Fill::new(&bound, &self.now).statement([text]);
+                let texts: Vec<_> = std::iter::once(home).chain(others).map(|n| (n, statement.clone())).collect();
+                let mut lanes = self.write(&texts, request).await?;
                 self.describe_to_client(request, &described);
                 let mut count = 0;
                 let mut failure = None;
@@ -66,23 +67,18 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         request: &Request<'_>,
         w: &ReferenceWrite,
-        sql: &str,
+        by_rows: &Text,
         bound: &Bound,
         described: &crate::Described,
         others: BTreeSet<NodeId>,
     ) -> Result<String> {
-        let stored: Vec<_> = w.relation.columns.iter().filter(|c| !c.generated).collect();
-        let names: Vec<String> = stored.iter().map(|c| catalog::quote_ident(&c.name)).collect();
-        let types: Vec<String> = stored.iter().map(|c| c.type_name.clone()).collect();
         if !others.is_empty() {
             self.need_transaction();
         }
         let home = BTreeSet::from([self.home()]);
-        let mut text = bound.clone();
-        text.result_formats.clear();
-        let returning = format!("{sql} RETURNING {}", names.join(", "));
-        let mut lanes = self.ask_part(&home, &returning, &text, &[], Keep::No).await?;
-        let mut arrays = Arrays::new(names.len());
+        let insert = Fill::new(bound, &self.now).statement([by_rows]);
+        let mut lanes = self.ask_part(&home, &insert, &[], Keep::No).await?;
+        let mut arrays = Arrays::new(w.relation.columns.len());
         let mut failure = None;
         for p in &mut lanes {
             p.wrote = true;
@@ -101,24 +97,15 @@ impl<C: Client> Work<'_, C> {
         }
         let count = arrays.rows;
         let values = arrays.finish();
-        let rows =
-            Bound { types: vec![1009; values.len()], formats: vec![0; values.len()], values, ..Default::default() };
-        let table = catalog::qualified(&w.relation.schema, &w.relation.name);
-        let source = render::unnest(1, &types);
-        let copy =
-            format!("INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM {source} AS p", names.join(", "));
-        let plain = Request::simple(&copy);
         if !others.is_empty() {
-            self.everywhere(&others, &copy, &rows, &plain).await?;
+            let copy = copies(&w.relation, &values);
+            self.everywhere(&others, &copy, &Request::simple(&copy.sql)).await?;
         }
-        if w.returning {
-            let list = w.returning_list.as_ref().ok_or_else(|| ExecError::internal("RETURNING without a list"))?;
-            let all = format!(
-                "SELECT {list} FROM {source} AS {} ({})",
-                catalog::quote_ident(&w.relation.name),
-                names.join(", ")
-            );
-            let mut lanes = self.ask_part(&home, &all, &rows, request.result_formats(), Keep::No).await?;
+        if let Some(returned) = &w.returned {
+            let types = w.relation.columns.iter().map(|c| c.type_name.clone()).collect();
+            let children = vec![Child { source: Source::Arrays(values), types }];
+            let all = Fill { children, ..Fill::new(bound, &self.now) }.statement([returned]);
+            let mut lanes = self.ask_part(&home, &all, request.result_formats(), Keep::No).await?;
             self.describe_to_client(request, described);
             for p in &mut lanes {
                 self.read_answer(p, true).await?;
@@ -127,6 +114,20 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(tag(verb_insert(), count))
     }
+}
+
+/// The finished rows into another copy; what is generated each copy generates.
+fn copies(relation: &Relation, values: &[Option<Bytes>]) -> NodeStatement {
+    let stored = relation.columns.iter().zip(values).filter(|(c, _)| !c.generated);
+    let names: Vec<String> = stored.clone().map(|(c, _)| catalog::quote_ident(&c.name)).collect();
+    let types: Vec<String> = stored.clone().map(|(c, _)| c.type_name.clone()).collect();
+    let table = catalog::qualified(&relation.schema, &relation.name);
+    let sql = format!(
+        "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT {}",
+        names.join(", "),
+        render::unnest(1, &types)
+    );
+    NodeStatement::over_arrays(sql, stored.map(|(_, v)| v.clone()).collect())
 }
 
 fn verb_insert() -> &'static str {

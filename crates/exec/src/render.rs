@@ -1,49 +1,203 @@
-//! The values of one execution put into a plan's texts: `%now%`, `%eN%`, and the rows of parts.
+//! One execution's node statements: a plan's texts with the values of this execution put in their places.
+//!
+//! Each has exactly the parameters its text names, numbered anew. What a text means is not known here.
 
-/// Replaces `%now%`, which stands inside a string literal.
-pub fn with_now(sql: &str, now: &str) -> String {
-    if sql.contains(plan::rewrite::NOW) { sql.replace(plan::rewrite::NOW, now) } else { sql.to_string() }
+use bytes::Bytes;
+use plan::{Piece, Text};
+
+use crate::now::Now;
+use crate::request::Bound;
+
+const TEXT_ARRAY: u32 = 1009;
+/// Object ids from here on differ from node to node.
+const FIRST_USER_OID: u32 = 16384;
+
+/// What a node is told.
+#[derive(Clone, Debug, Default)]
+pub struct NodeStatement {
+    pub sql: String,
+    pub types: Vec<u32>,
+    pub formats: Vec<i16>,
+    pub values: Vec<Option<Bytes>>,
+    /// The text holds a value of this execution: it never comes again.
+    pub once: bool,
 }
 
-/// Replaces the literals `'%eN%'` by evaluated values, in one pass.
-pub fn with_evaluated(sql: &str, values: &[Option<String>]) -> String {
-    let mut out = String::with_capacity(sql.len());
-    let mut rest = sql;
-    while let Some(at) = rest.find("'%e") {
-        let number =
-            rest[at + 3..].split_once("%'").and_then(|(n, _)| Some((n, values.get(n.parse::<usize>().ok()?)?)));
-        match number {
-            Some((digits, value)) => {
-                out.push_str(&rest[..at]);
-                match value {
-                    Some(v) => out.push_str(&catalog::quote_literal(v)),
-                    None => out.push_str("NULL"),
-                }
-                rest = &rest[at + digits.len() + 5..];
+/// Where the rows of a child are.
+pub enum Source {
+    /// One array literal a column.
+    Arrays(Vec<Option<Bytes>>),
+    /// In a table of the connection that the statement runs on.
+    Table(String),
+}
+
+pub struct Child {
+    pub source: Source,
+    /// The types of its columns, as `format_type` writes them.
+    pub types: Vec<String>,
+}
+
+/// What goes into the places of texts.
+pub struct Fill<'f> {
+    pub bound: &'f Bound,
+    pub now: &'f Now,
+    pub evaluated: &'f [Option<String>],
+    pub children: Vec<Child>,
+}
+
+impl<'f> Fill<'f> {
+    pub fn new(bound: &'f Bound, now: &'f Now) -> Self {
+        Fill { bound, now, evaluated: &[], children: vec![] }
+    }
+
+    /// The statement that these texts make, one behind the other.
+    pub fn statement<'t>(&self, texts: impl IntoIterator<Item = &'t Text>) -> NodeStatement {
+        self.statement_behind(0, texts)
+    }
+
+    /// The same where the first parameters are arrays that are put in front of its own.
+    fn statement_behind<'t>(&self, arrays: usize, texts: impl IntoIterator<Item = &'t Text>) -> NodeStatement {
+        let out = NodeStatement { types: vec![TEXT_ARRAY; arrays], ..Default::default() };
+        let mut writer = Writer { fill: self, out, numbers: vec![], arrays: vec![] };
+        for piece in texts.into_iter().flat_map(Text::pieces) {
+            writer.piece(piece);
+        }
+        writer.out
+    }
+}
+
+struct Writer<'w> {
+    fill: &'w Fill<'w>,
+    out: NodeStatement,
+    /// The client's parameters by their numbers here.
+    numbers: Vec<(usize, usize)>,
+    /// Children by the number of their first parameter here.
+    arrays: Vec<(usize, usize)>,
+}
+
+impl Writer<'_> {
+    fn piece(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Sql(sql) => self.out.sql.push_str(sql),
+            Piece::Param(n) => {
+                let number = self.parameter(*n);
+                self.out.sql.push_str(&format!("${number}"));
             }
-            None => {
-                out.push_str(&rest[..at + 3]);
-                rest = &rest[at + 3..];
+            Piece::Now => {
+                self.out.once = true;
+                self.out.sql.push_str(&catalog::quote_literal(self.fill.now));
+            }
+            Piece::Evaluated(n) => {
+                self.out.once = true;
+                match self.fill.evaluated.get(*n).and_then(Option::as_deref) {
+                    Some(value) => self.out.sql.push_str(&catalog::quote_literal(value)),
+                    None => self.out.sql.push_str("NULL"),
+                }
+            }
+            Piece::Rows(n) => self.rows(*n),
+            Piece::Type { child, column } => {
+                let ty = self.fill.children.get(*child).and_then(|c| c.types.get(*column));
+                self.out.sql.push_str(ty.map_or("", String::as_str));
             }
         }
     }
-    out + rest
-}
 
-/// Puts what stands for part `n`'s rows in place of `"%rN"`, and its column types in place of `"%tN_M"`.
-pub fn with_part(sql: &str, n: usize, source: &str, types: &[String]) -> String {
-    let mut out = sql.replace(&format!("\"%r{n}\""), source);
-    for (m, ty) in types.iter().enumerate() {
-        out = out.replace(&format!("\"%t{n}_{m}\""), ty);
+    /// A parameter of the client's. One it has no value for keeps its number: PostgreSQL says that it is missing.
+    fn parameter(&mut self, n: usize) -> usize {
+        if let Some((_, number)) = self.numbers.iter().find(|(own, _)| *own == n) {
+            return *number;
+        }
+        let bound = self.fill.bound;
+        let at = n.wrapping_sub(1);
+        let Some(ty) = bound.types.get(at) else { return n };
+        self.out.types.push(*ty);
+        if let Some(value) = bound.values.get(at) {
+            self.out.formats.push(bound.format(at));
+            self.out.values.push(value.clone());
+        }
+        self.numbers.push((n, self.out.types.len()));
+        self.out.types.len()
     }
-    out
+
+    fn rows(&mut self, n: usize) {
+        let Some(child) = self.fill.children.get(n) else { return };
+        match &child.source {
+            Source::Table(table) => {
+                self.out.once = true;
+                self.out.sql.push_str(&format!("* FROM {table}"));
+            }
+            Source::Arrays(values) => {
+                let known = self.arrays.iter().find(|(own, _)| *own == n).map(|(_, first)| *first);
+                let first = known.unwrap_or_else(|| {
+                    let first = self.out.types.len() + 1;
+                    self.out.types.extend(values.iter().map(|_| TEXT_ARRAY));
+                    self.out.formats.extend(values.iter().map(|_| 0));
+                    self.out.values.extend(values.iter().cloned());
+                    self.arrays.push((n, first));
+                    first
+                });
+                self.out.sql.push_str(&unnest(first, &child.types));
+            }
+        }
+    }
 }
 
-/// Rows of text arrays, from parameter `first` on, as a subquery with columns `c0`, `c1`, ….
+/// What follows SELECT to give rows of text arrays, from parameter `first` on, as columns `c0`, `c1`, ….
 pub fn unnest(first: usize, types: &[String]) -> String {
-    let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("x.v{i}::{t} AS c{i}")).collect();
-    let params: Vec<String> =
-        (0..types.len()).map(|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", first + i)).collect();
-    let names: Vec<String> = (0..types.len()).map(|i| format!("v{i}")).collect();
-    format!("(SELECT {} FROM ROWS FROM ({}) AS x({}))", columns.join(", "), params.join(", "), names.join(", "))
+    let list = |one: &dyn Fn(usize) -> String| (0..types.len()).map(one).collect::<Vec<_>>().join(", ");
+    format!(
+        "{} FROM ROWS FROM ({}) AS x({})",
+        list(&|i| format!("x.v{i}::{} AS c{i}", types[i])),
+        list(&|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", first + i)),
+        list(&|i| format!("v{i}"))
+    )
+}
+
+impl NodeStatement {
+    /// A text of the router's own over rows that come as arrays.
+    pub fn over_arrays(sql: String, values: Vec<Option<Bytes>>) -> Self {
+        NodeStatement { sql, types: vec![TEXT_ARRAY; values.len()], formats: vec![], values, once: true }
+    }
+
+    /// The types as a node may be told them: home's object ids mean nothing elsewhere.
+    pub fn types_on(&self, foreign: bool) -> Vec<u32> {
+        self.types.iter().map(|t| if foreign && *t >= FIRST_USER_OID { 0 } else { *t }).collect()
+    }
+}
+
+/// An INSERT that sends one batch after the other: the rows are its first parameters, an array a column.
+pub struct BatchStatement(NodeStatement);
+
+impl BatchStatement {
+    /// `rows`: what stands between head and tail, a query's list, FROM and so on.
+    pub fn new(fill: &Fill<'_>, head: &Text, rows: String, width: usize, tail: &Text) -> Self {
+        BatchStatement(fill.statement_behind(width, [head, &Text::from(rows), tail]))
+    }
+
+    pub fn with(&self, arrays: Vec<Option<Bytes>>) -> NodeStatement {
+        let formats = arrays.iter().map(|_| 0).chain(self.0.formats.iter().copied()).collect();
+        let values = arrays.into_iter().chain(self.0.values.iter().cloned()).collect();
+        NodeStatement { formats, values, ..self.0.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_by_the_text_that_names_them() {
+        let values = [Some("a"), None, Some("c")].map(|v| v.map(|v: &str| Bytes::copy_from_slice(v.as_bytes())));
+        let bound = Bound { types: vec![25, 20, 99999], values: values.to_vec(), ..Default::default() };
+        let now = Now::of(Some("2000-01-01".into()));
+        let text = Text::written("SELECT $3, '$1', $2, $3, $4").unwrap();
+        let s = Fill::new(&bound, &now).statement([&text]);
+        assert_eq!(s.sql, "SELECT $1, '$1', $2, $1, $4");
+        assert_eq!((s.types_on(true), &s.values[0], &s.values[1]), (vec![0, 20], &values[2], &None));
+        let rows = Child { source: Source::Arrays(vec![None]), types: vec!["int".into()] };
+        let fill = Fill { children: vec![rows], ..Fill::new(&bound, &now) };
+        let insert = plan::InsertRows::of(&sql::parse("INSERT INTO t SELECT 1", true).unwrap().remove(0));
+        assert!(insert.is_err(), "there is no mark in it");
+        assert_eq!(fill.statement([&text]).types.len(), 2, "rows that are not named do not travel");
+    }
 }

@@ -7,6 +7,7 @@ use wire::backend::{self, Field};
 use wire::{ErrorFields, Frame, put};
 
 use crate::error::Result;
+use crate::render::NodeStatement;
 
 /// Sends a query by the extended protocol, without waiting. `keep`: the node keeps the statement, and perhaps its plan,
 /// for the next time the same text comes under the same mark (settings, epoch of the catalog).
@@ -33,6 +34,18 @@ pub fn send(
     put::execute(out, "", 0);
     put::sync(out);
     lane.conn.sent_sync();
+}
+
+/// As [`send`], of a plan's statement. `foreign`: the lane's node is not home.
+pub fn send_statement(
+    lane: &mut Lane,
+    keep: Option<&str>,
+    statement: &NodeStatement,
+    foreign: bool,
+    result_formats: &[i16],
+) {
+    let types = statement.types_on(foreign);
+    send(lane, keep, &statement.sql, &types, &statement.formats, &statement.values, result_formats);
 }
 
 /// The name of a statement on the lane's connection; where it has none yet, its Parse goes in front.

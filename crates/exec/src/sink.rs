@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
+use plan::{InsertRows, Text};
 use pool::{Login, NodeTarget, Pools};
 use txn::Participant;
 use wire::{backend, put};
@@ -17,19 +18,31 @@ use crate::client::{Client, PENDING_MAX};
 use crate::copy_lane::{copy_line, end_copy, push};
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
+use crate::now::Now;
 use crate::progress::{self, Running};
-use crate::render;
+use crate::render::{self, BatchStatement, Fill};
+use crate::request::Bound as BoundParameters;
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
 pub enum SinkKind {
     Copy,
-    /// `INSERT INTO t (…)` … `ON CONFLICT … RETURNING …`
-    Insert {
-        head: String,
-        tail: String,
-        returning: bool,
-    },
+    Insert(Box<SinkInsert>),
+}
+
+/// Rows go by statements, with values of the statement that sends them.
+pub struct SinkInsert {
+    pub rows: InsertRows,
+    pub returning: bool,
+    pub bound: BoundParameters,
+    pub now: Now,
+}
+
+impl SinkKind {
+    pub fn insert(rows: &InsertRows, returning: bool, bound: &BoundParameters, now: &Now) -> Self {
+        let (rows, bound, now) = (rows.clone(), bound.clone(), now.clone());
+        SinkKind::Insert(Box::new(SinkInsert { rows, returning, bound, now }))
+    }
 }
 
 /// Rows of one INSERT batch.
@@ -227,25 +240,19 @@ impl Sink {
     pub fn start_held(&mut self) {
         let Some(batching) = self.batching else { return };
         let table = catalog::qualified(&self.relation.schema, &self.relation.name);
-        let (head, tail, returning) = match &self.kind {
-            SinkKind::Insert { head, tail, returning } => (
-                (!head.is_empty() && self.given == self.columns.len()).then_some(head.as_str()),
-                tail.as_str(),
-                *returning,
-            ),
-            SinkKind::Copy => (None, "", false),
-        };
+        let returning = matches!(&self.kind, SinkKind::Insert(insert) if insert.returning);
         let key = self.relation.unique.iter().find(|u| batching.upsert && u.primary).map(|u| &u.columns[..]);
         // COPY would not look at policies.
         let by_copy = batching.upsert && !returning && !self.relation.row_security;
         let copy = by_copy.then(|| format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", ")));
-        let insert = bulk::insert_sql(&self.relation, &self.columns, head, key.unwrap_or_default(), tail);
+        let insert = self.batch_statement(bulk::rows_sql(&self.relation, &self.columns, key.unwrap_or_default()));
         let only = match self.relation.is_reference() {
             true => self.lanes.iter().position(|p| p.lane.node == self.home),
             false => None,
         };
         let (sql, width) = (HeldSql { copy, insert }, self.columns.len());
-        self.bulk = Batches::Held(Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats));
+        let held = Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats);
+        self.bulk = Batches::Held(held.at_home(self.home));
     }
 
     pub async fn start(&mut self) -> Result<()> {
@@ -365,7 +372,7 @@ impl Sink {
                 copy_line(&all, &mut line);
                 self.send(lanes, &line).await
             }
-            SinkKind::Insert { .. } => {
+            SinkKind::Insert(_) => {
                 for i in lanes {
                     self.batches[i].push(&all)?;
                     if self.batches[i].rows >= BATCH_ROWS || self.batches[i].bytes() > BATCH_BYTES {
@@ -377,32 +384,46 @@ impl Sink {
         }
     }
 
+    /// What sends a batch: rows are its first parameters, an array a column.
+    fn batch_statement(&self, rows: String) -> BatchStatement {
+        let own = || {
+            let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+            Text::from(format!(
+                "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT ",
+                self.column_names().join(", ")
+            ))
+        };
+        let width = self.columns.len();
+        let SinkKind::Insert(insert) = &self.kind else {
+            let (bound, now) = Default::default();
+            return BatchStatement::new(&Fill::new(&bound, &now), &own(), rows, width, &Text::default());
+        };
+        let fill = Fill::new(&insert.bound, &insert.now);
+        match !insert.rows.head.is_empty() && self.given == width {
+            true => BatchStatement::new(&fill, &insert.rows.head, rows, width, &insert.rows.tail),
+            false => BatchStatement::new(&fill, &own(), rows, width, &insert.rows.tail),
+        }
+    }
+
     async fn insert_batch(&mut self, i: usize) -> Result<()> {
-        let SinkKind::Insert { head, tail, returning } = &self.kind else { return Ok(()) };
+        let SinkKind::Insert(insert) = &self.kind else { return Ok(()) };
         if self.batches[i].rows == 0 {
             return Ok(());
         }
         // Without `(20)`: a cast would cut what is too long, where the assignment says so.
         let types: Vec<String> =
             self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
-        let head = match self.given == self.columns.len() {
-            true => head.clone(),
-            false => format!(
-                "INSERT INTO {} ({})",
-                catalog::qualified(&self.relation.schema, &self.relation.name),
-                self.column_names().join(", ")
-            ),
-        };
-        let sql = format!("{head} SELECT * FROM {} AS p {tail}", render::unnest(1, &types));
-        let values = self.batches[i].finish();
+        let returning = insert.returning;
+        let statement = self.batch_statement(render::unnest(1, &types)).with(self.batches[i].finish());
         self.batches[i] = Arrays::new(self.columns.len());
         let p = &mut self.lanes[i];
-        rows::send(&mut p.lane, None, &sql, &vec![1009; values.len()], &[], &values, &self.result_formats);
+        let foreign = p.lane.node != self.home;
+        rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
         p.lane.conn.flush().await?;
         let counts = self.relation.distribution().is_some() || p.lane.node == self.home;
         loop {
             match rows::next(&mut p.lane).await? {
-                Reply::Row(frame) if *returning && counts => self.returned.push(frame.raw),
+                Reply::Row(frame) if returning && counts => self.returned.push(frame.raw),
                 Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
                 Reply::Done => return Ok(()),
                 _ => {}
@@ -449,7 +470,7 @@ impl Sink {
                 return Ok(());
             }
         }
-        if let SinkKind::Insert { .. } = self.kind {
+        if let SinkKind::Insert(_) = self.kind {
             for i in 0..self.lanes.len() {
                 self.insert_batch(i).await?;
             }

@@ -11,7 +11,7 @@ use txn::Lane;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
-use crate::render;
+use crate::render::{self, NodeStatement};
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
@@ -19,8 +19,6 @@ use crate::work::Work;
 const HELD_MAX: usize = 8 << 20;
 /// The most that is held where there can be no table.
 pub const HELD_ANYWAY_MAX: usize = 256 << 20;
-
-const TEXT_ARRAY: u32 = 1009;
 
 /// Where parts that are too large are kept; made with the first of them.
 pub struct Spill {
@@ -100,8 +98,8 @@ impl Spill {
             return Ok(());
         }
         let values = full.finish();
-        let sql = format!("INSERT INTO {} SELECT * FROM {} AS p", table(n), render::unnest(1, types));
-        rows::send(lane, None, &sql, &vec![TEXT_ARRAY; values.len()], &[], &values, &[]);
+        let sql = format!("INSERT INTO {} SELECT {}", table(n), render::unnest(1, types));
+        rows::send_statement(lane, None, &NodeStatement::over_arrays(sql, values), false, &[]);
         lane.conn.flush().await?;
         while !matches!(rows::next(lane).await?, Reply::Done) {}
         Ok(())

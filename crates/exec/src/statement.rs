@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::Result;
-use crate::request::{Literals, Request};
+use crate::render::Fill;
+use crate::request::{Bound, Literals, Request};
 use crate::route::Forwarded;
 use crate::shards::Targets;
 use crate::work::Work;
@@ -22,6 +23,12 @@ impl<C: Client> Work<'_, C> {
             Placed::Several(nodes) => Box::pin(self.several(compiled, request, &nodes)).await?,
         };
         Ok(Forwarded { tag, ..Default::default() })
+    }
+
+    /// A plan's text as nodes get it in this execution.
+    pub fn statement_text(&self, text: &plan::Text, request: &Request<'_>) -> String {
+        let none = Bound::default();
+        Fill::new(request.bound.unwrap_or(&none), &self.now).statement([text]).sql
     }
 
     /// Where this execution goes.
@@ -71,12 +78,13 @@ impl<C: Client> Work<'_, C> {
             Multi::Insert(i) => self.split_insert(compiled, request, i).await,
             Multi::Reference(w) => self.reference_write(compiled, request, w, verb(plan.kind)).await,
             Multi::InsertSelect(i) => self.insert_select(compiled, request, i, nodes).await,
-            Multi::Modify { sql, .. } => {
+            Multi::Modify { text, .. } => {
                 let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
                 let described = self.described(compiled, &types).await?;
                 let bound = crate::finish::parameters(request, &described);
                 self.describe_to_client(request, &described);
-                let count = self.everywhere(nodes, sql, &bound, request).await?;
+                let statement = Fill::new(&bound, &self.now).statement([text]);
+                let count = self.everywhere(nodes, &statement, request).await?;
                 Ok(format!("{} {count}", verb(plan.kind)))
             }
         }

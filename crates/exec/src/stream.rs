@@ -9,6 +9,7 @@ use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
 use crate::merge::{Merge, comparable};
+use crate::render::Fill;
 use crate::request::{Bound, Request};
 use crate::rows::{self, Reply};
 use crate::work::Work;
@@ -26,8 +27,10 @@ impl<C: Client> Work<'_, C> {
         let described = self.described(compiled, &types).await?;
         match &m.finish {
             Finish::Stream(s) => self.stream(compiled, request, m, s, &described).await,
-            Finish::Combine { functions, sql } => self.combine(compiled, request, m, functions, sql, &described).await,
-            Finish::Sql(sql) => self.finish(compiled, request, m, sql, &described).await,
+            Finish::Combine { functions, otherwise } => {
+                self.combine(compiled, request, m, functions, otherwise, &described).await
+            }
+            Finish::Sql(text) => self.finish(compiled, request, m, text, &described).await,
         }
         .inspect(|_| compiled.has_run())
     }
@@ -45,14 +48,14 @@ impl<C: Client> Work<'_, C> {
         let part = &m.parts[0];
         let nodes = self.part_nodes(compiled, request, part).await?;
         if !s.sort.is_empty() {
-            let columns = self.part_columns(compiled, &m.parts, &bound.types).await?;
+            let columns = self.part_columns(compiled, &m.parts, &bound).await?;
             if !comparable(&columns[0].fields[visible..], s.bytewise) {
-                let sql = s.sql.as_ref().ok_or_else(|| {
+                let text = s.otherwise.as_ref().ok_or_else(|| {
                     ExecError::sql("0A000", "this ORDER BY is not supported over several nodes")
                         .hint("Name the columns instead of using *.")
                 })?;
                 // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
-                return self.finish(compiled, request, m, sql, described).await;
+                return self.finish(compiled, request, m, text, described).await;
             }
         }
         let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
@@ -61,15 +64,16 @@ impl<C: Client> Work<'_, C> {
         let offset = count(s.offset, &bound)?.unwrap_or(0);
         let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request);
         if !arrays.is_empty() && !s.sort.is_empty() {
-            let sql = s.sql.as_ref().ok_or_else(|| {
+            let text = s.otherwise.as_ref().ok_or_else(|| {
                 ExecError::sql(
                     "0A000",
                     "this ORDER BY is not supported over several nodes with arrays of own types in binary format",
                 )
             })?;
-            return self.finish(compiled, request, m, sql, described).await;
+            return self.finish(compiled, request, m, text, described).await;
         }
-        let mut lanes = self.ask_part(&nodes, &part.sql, &bound, &formats, compiled.keep(request)).await?;
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
         let sent = if s.sort.is_empty() {
             self.append(&mut lanes, limit, offset, &arrays).await

@@ -176,18 +176,15 @@ fn show_spread(s: &Spread, sql: &str) -> String {
     for (name, value) in s.settings {
         let _ = writeln!(out, "  others: {name} = {value}");
     }
-    for (flag, what) in [
-        (s.unqualified, "in the same schema everywhere"),
-        (s.now, "with one timestamp"),
-        (s.read_only, "nothing to commit"),
-    ] {
+    for (flag, what) in [(s.unqualified, "in the same schema everywhere"), (s.read_only, "nothing to commit")] {
         if flag {
             let _ = writeln!(out, "  {what}");
         }
     }
     for n in &s.nodes {
-        for Step { guard, sql: text } in &n.steps {
-            let text = if text == sql { "(as it is)" } else { text };
+        for Step { guard, text } in &n.steps {
+            let text = text.to_string();
+            let text = if text == sql { "(as it is)" } else { &text };
             match guard {
                 Some(guard) => writeln!(out, "  {}: if {guard}: {text}", n.node),
                 None => writeln!(out, "  {}: {text}", n.node),

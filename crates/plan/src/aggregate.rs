@@ -14,7 +14,9 @@ use crate::Result;
 use crate::compose::{Composer, part_column};
 use crate::levels::Analysis;
 use crate::pull;
+use crate::rewrite;
 use crate::scope::Scope;
+use crate::text;
 use crate::types::Combine;
 
 /// The finish of an aggregate query, or `None` if it does not split.
@@ -25,8 +27,8 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
     }
     let scope = pull::scope_of(c, level)?;
     let Ok(mut finish) = pull::upper(s, &scope) else { return Ok(None) };
-    let Ok(group) = finish.group_clause.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>()
-    else {
+    let originals: Vec<Node> = finish.group_clause.iter().map(|g| grouped(g, &finish).clone()).collect();
+    let Ok(group) = originals.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>() else {
         return Ok(None);
     };
     let mut splitter = Splitter {
@@ -38,18 +40,19 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
         texts: vec![],
         failed: false,
     };
-    let originals: Vec<Node> = finish.group_clause.clone();
     let combine = combinable(&finish, c.a, &scope);
     pull::each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut Top { s: &mut splitter }));
     if splitter.failed {
         return Ok(None);
     }
     finish.group_clause = (0..originals.len()).map(part_column).collect();
+    let width = originals.len() as i32;
     let mut part = build::select();
     part.with_clause = s.with_clause.clone();
     part.from_clause = s.from_clause.clone();
     part.where_clause = s.where_clause.clone();
-    part.group_clause = originals.clone();
+    // Positions: a constant among them would be read as one.
+    part.group_clause = (1..=width).map(build::integer).collect();
     part.target_list = originals.into_iter().chain(splitter.partials).map(|n| build::target(n, None)).collect();
     if part.target_list.is_empty() {
         return Ok(None);
@@ -61,6 +64,18 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
         c.combine = combine;
     }
     Ok(Some(finish))
+}
+
+/// The expression an item of GROUP BY stands for.
+fn grouped<'n>(item: &'n Node, s: &'n ast::SelectStmt) -> &'n Node {
+    match rewrite::output_position(item, s) {
+        Some(_) if names::column(item).is_some() => item,
+        Some(n) => {
+            let target = usize::try_from(n - 1).ok().and_then(|n| s.target_list.get(n));
+            target.and_then(rewrite::target_value).unwrap_or(item)
+        }
+        None => item,
+    }
 }
 
 /// All targets are count, sum, min or max, and nothing else is asked: the router may add up integers itself.
@@ -219,7 +234,7 @@ impl Splitter<'_, '_> {
                 let column = position(&p).unwrap_or(column);
                 let again = build::call(name, vec![p]);
                 // sum(int4) is a bigint, but the sum of those a numeric: the partial's own type is the result's.
-                Some(if name == "sum" { self.typed(again, column) } else { again })
+                Some(if name == "sum" { text::cast(again, self.part, column) } else { again })
             }
             "avg" => self.average(f),
             _ => None,
@@ -266,17 +281,6 @@ impl Splitter<'_, '_> {
         self.partials.push(node);
         self.texts.push(spelled);
         column
-    }
-
-    /// A cast to the type of a part's column, known when the part has been described: `"%t0_3"`.
-    fn typed(&self, value: Node, column: usize) -> Node {
-        let mut cast = build::cast(value, "");
-        if let Some(NodeEnum::TypeCast(c)) = &mut cast.node
-            && let Some(t) = &mut c.type_name
-        {
-            t.names = vec![build::string(&format!("%t{}_{column}", self.part))];
-        }
-        cast
     }
 
     fn type_of(&self, node: &Node) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! Composes the finish: an outer query for PostgreSQL over the rows of parts, named `"%r0"`, `"%r1"`, ….
+//! Composes the finish: an outer query for PostgreSQL over the rows of parts.
 //!
 //! Recursive over the levels of the query. Each level that the nodes can answer alone becomes a part; aggregates
 //! become partial aggregates where they split (`aggregate.rs`), otherwise the needed columns travel (`pull.rs`).
@@ -9,6 +9,7 @@ use sql::{NodeEnum, build, names};
 
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
+use crate::text::{self, Text};
 use crate::types::{Combine, Part};
 use crate::{Result, aggregate, pull, rewrite, select};
 
@@ -73,7 +74,7 @@ impl<'p, 'a> Composer<'p, 'a> {
                 let column = match visible {
                     Some(i) => i,
                     None if s.distinct_clause.is_empty() => {
-                        part.target_list.push(build::target(value.clone(), Some(&format!("%s{i}"))));
+                        part.target_list.push(build::target(value.clone(), Some(&rewrite::hidden_name(s, i))));
                         width + part_extra(&part, s) - 1
                     }
                     None => {
@@ -138,9 +139,9 @@ impl<'p, 'a> Composer<'p, 'a> {
         self.attach_ctes(&mut part);
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
-        let name = format!("%r{}", self.parts.len());
-        self.parts.push(Part { sql: sql::deparse(&statement)?, tables });
-        Ok(build::range_var("", &name, Some("p")))
+        let rows = text::rows(self.parts.len());
+        self.parts.push(Part { text: Text::of(&statement)?, tables });
+        Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 
     /// A part may use CTEs of the levels above it: it takes them along.

@@ -10,7 +10,7 @@ pub fn describe(plan: &Plan) -> Vec<String> {
             format!("merge by {} sort {}", s.sort.len(), if s.sort.len() == 1 { "column" } else { "columns" })
         }
         Finish::Combine { .. } => "combine one row a node".to_string(),
-        Finish::Sql(sql) => format!("sql: {sql}"),
+        Finish::Sql(text) => format!("sql: {text}"),
     };
     match &plan.multi {
         Multi::Select(m) => vec![format!("Finish: {}", finish(&m.finish))],

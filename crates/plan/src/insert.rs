@@ -10,10 +10,11 @@ use sql::{NodeEnum, build, names};
 
 use crate::keys;
 use crate::levels::Analysis;
-use crate::reads::{calls_sequence, has_param, names_clock, parse_expression, reads_clock, reads_now};
+use crate::reads::{calls_sequence, names_clock, parse_expression, reads_clock, reads_now};
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
+use crate::text::{self, Text};
 use crate::types::*;
 use crate::{Context, Result, select};
 
@@ -174,8 +175,10 @@ fn rows(
             "Use INSERT … SELECT.",
         ));
     }
-    let mut sql_text = text.to_string();
-    if r.changed {
+    // The client's own words, where backslashes in them can't mean anything else.
+    let mut rewritten = None;
+    let single = row_keys.len() == 1 && !r.changed;
+    if r.changed || (!single && text.contains('\\')) {
         new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
         if (r.overriding && new.r#override == ast::OverridingKind::OverridingNotSet as i32) || r.user_value {
             new.r#override = ast::OverridingKind::OverridingSystemValue as i32;
@@ -185,14 +188,9 @@ fn rows(
         new.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(values)))));
         let mut statement = NodeEnum::InsertStmt(Box::new(new));
         rewrite::replace_now(&mut statement);
-        sql_text = sql::deparse(&statement)?;
+        rewritten = Some(sql::deparse(&statement)?);
     }
     let evaluate = r.evaluate;
-    let single = row_keys.len() == 1 && !r.changed;
-    let rows = if single { vec![] } else { value_ranges(&sql_text)? };
-    if !single && rows.len() != row_keys.len() {
-        return Err(Refusal::bare("internal: the rows of VALUES could not be told apart"));
-    }
     let tables = vec![TableKeys {
         relation: relation.clone(),
         columns: if single { row_keys[0].iter().map(|k| vec![k.clone()]).collect() } else { vec![] },
@@ -201,8 +199,10 @@ fn rows(
         insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
     let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let splices = if single && !named_constraint { splice::splices(&statement, text, a, true) } else { None };
-    let split =
-        SplitInsert { relation, sql: sql_text, rows, keys: row_keys, returning: insert.returning_clause.is_some() };
+    let multi = match single {
+        true => Multi::None,
+        false => Multi::Insert(Box::new(split(insert, text, rewritten.as_deref(), relation, row_keys)?)),
+    };
     Ok(Plan {
         tables,
         needs_home: false,
@@ -210,13 +210,37 @@ fn rows(
         writes: true,
         splices,
         template: single,
-        multi: if single { Multi::None } else { Multi::Insert(Box::new(split)) },
+        multi,
         evaluate,
         kind: StatementKind::Insert,
         rewritten: None,
         share: None,
         share_rows: None,
         local: false,
+    })
+}
+
+/// The statement in pieces: what is around its rows, and each of them.
+fn split(
+    insert: &ast::InsertStmt,
+    text: &str,
+    rewritten: Option<&str>,
+    relation: Arc<Relation>,
+    keys: Vec<Vec<KeyExpr>>,
+) -> Result<SplitInsert> {
+    let text = rewritten.unwrap_or(text);
+    let ranges = value_ranges(text)?;
+    let (Some(first), Some(last), true) = (ranges.first(), ranges.last(), ranges.len() == keys.len()) else {
+        return Err(Refusal::bare("internal: the rows of VALUES could not be told apart"));
+    };
+    let cut = |text: &str| Text::cut(text, rewritten.is_some());
+    Ok(SplitInsert {
+        relation,
+        head: cut(&text[..first.0])?,
+        tail: cut(&text[last.1..])?,
+        rows: ranges.iter().map(|(start, end)| cut(&text[*start..*end])).collect::<Result<_>>()?,
+        keys,
+        returning: insert.returning_clause.is_some(),
     })
 }
 
@@ -241,14 +265,15 @@ impl Rows<'_> {
         if matches!(value.node, Some(NodeEnum::SetToDefault(_))) {
             if let Some(sequence) = &c.sequence {
                 self.overriding |= c.identity == b'a';
-                return self.evaluated(
-                    value,
-                    format!("nextval('{}'::pg_catalog.regclass)", sequence.replace('\'', "''")),
-                    is_key,
-                );
+                let next = format!("nextval({}::pg_catalog.regclass)", catalog::quote_literal(sequence));
+                return Ok(self.evaluated(value, next.into(), is_key));
             }
             match &c.default {
-                Some(default) if is_key => return self.evaluated(value, default.clone(), true),
+                Some(default) if is_key => {
+                    let parsed = parse_expression(default);
+                    let text = parsed.map_or_else(|| Ok(default.as_str().into()), |e| expression(&e))?;
+                    return Ok(self.evaluated(value, text, true));
+                }
                 Some(default) if several && reads_clock(c) => {
                     if let Some(expression) = parse_expression(default) {
                         *value = expression;
@@ -260,8 +285,8 @@ impl Rows<'_> {
             }
         }
         if calls_sequence(value) {
-            let text = sql::deparse_expr(value)?;
-            return self.evaluated(value, text, is_key);
+            let text = expression(value)?;
+            return Ok(self.evaluated(value, text, is_key));
         }
         if several && !is_key && reads_now(value) {
             self.changed = true;
@@ -272,28 +297,28 @@ impl Rows<'_> {
         match keys::constant(value) {
             Some(key) => Ok(Some(key)),
             None => {
-                let text = sql::deparse_expr(value)?;
-                if text.contains('$') && has_param(value) {
-                    return Err(Refusal::new(
-                        format!(
-                            "an expression with parameters for the distribution key \"{}\" is not supported",
-                            c.name
-                        ),
-                        "Compute the key in the client and pass it as a parameter.",
-                    ));
-                }
-                self.evaluated(value, format!("({text})::{}", c.type_name), true)
+                let text = expression(&rewrite::cast(value, &c.type_name)?)?;
+                Ok(self.evaluated(value, text, true))
             }
         }
     }
 
-    fn evaluated(&mut self, value: &mut Node, sql: String, is_key: bool) -> Result<Option<KeyExpr>> {
+    fn evaluated(&mut self, value: &mut Node, expression: Text, is_key: bool) -> Option<KeyExpr> {
         let n = self.evaluate.len();
-        self.evaluate.push(Evaluation { sql });
-        *value = build::text(&format!("%e{n}%"));
+        self.evaluate.push(Evaluation { expression });
+        *value = text::evaluated(n);
         self.changed = true;
-        Ok(is_key.then_some(KeyExpr::Evaluated(n)))
+        is_key.then_some(KeyExpr::Evaluated(n))
     }
+}
+
+fn expression(value: &Node) -> Result<Text> {
+    let mut select = build::select();
+    select.target_list = vec![build::target(value.clone(), None)];
+    let mut statement = NodeEnum::SelectStmt(Box::new(select));
+    rewrite::replace_now(&mut statement);
+    let text = sql::deparse(&statement)?;
+    Text::cut(text.strip_prefix("SELECT ").unwrap_or(&text), true)
 }
 
 pub(crate) fn list_items(node: &Node) -> Vec<Node> {
@@ -372,35 +397,42 @@ fn reference(
             "Give the values, or leave out ON CONFLICT.",
         ))
     } else {
-        Ok(sql::deparse(&statement)?)
+        Text::of(&statement)
     };
     let by_rows = match (&everywhere, &insert.on_conflict_clause) {
-        (Err(_), None) => {
-            let mut all = insert.clone();
-            all.returning_clause = None;
-            Some(sql::deparse(&NodeEnum::InsertStmt(Box::new(all)))?)
-        }
+        (Err(_), None) => Some(returning_all(statement, relation)?),
         _ => None,
     };
-    let returning_list = match &insert.returning_clause {
-        Some(r) => Some(returning_list(r)?),
-        None => None,
-    };
+    let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;
     let write = ReferenceWrite {
         relation: relation.clone(),
         everywhere,
         by_rows,
         returning: insert.returning_clause.is_some(),
-        returning_list,
+        returned,
     };
     Ok(Plan { multi: Multi::Reference(Box::new(write)), needs_home: true, kind: StatementKind::Insert, ..Plan::home() })
 }
 
-fn returning_list(r: &ast::ReturningClause) -> Result<String> {
+/// The INSERT with all columns of its rows returned, in their order.
+fn returning_all(statement: NodeEnum, relation: &Relation) -> Result<Text> {
+    let NodeEnum::InsertStmt(mut insert) = statement else { return Err(Refusal::bare("not an INSERT")) };
+    let exprs = relation.columns.iter().map(|c| build::target(build::column(&[&c.name]), None)).collect();
+    insert.returning_clause = Some(ast::ReturningClause { exprs, ..Default::default() });
+    Text::of(&NodeEnum::InsertStmt(insert))
+}
+
+/// RETURNING as a query over such rows.
+fn returned(insert: &ast::InsertStmt, r: &ast::ReturningClause, relation: &Relation) -> Result<Text> {
+    let shown = insert.relation.as_ref().and_then(|rv| rv.alias.as_ref()).map_or(&relation.name, |a| &a.aliasname);
+    let colnames = relation.columns.iter().map(|c| build::string(&c.name)).collect();
+    let alias = ast::Alias { aliasname: shown.clone(), colnames };
     let mut select = build::select();
     select.target_list = r.exprs.clone();
-    let text = sql::deparse(&NodeEnum::SelectStmt(Box::new(select)))?;
-    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_string())
+    select.from_clause = vec![build::subselect(text::rows(0), Some(alias), false)];
+    let mut statement = NodeEnum::SelectStmt(Box::new(select));
+    rewrite::replace_now(&mut statement);
+    Text::of(&statement)
 }
 
 fn marks_default(source: Option<&ast::SelectStmt>) -> bool {
@@ -455,7 +487,7 @@ fn from_select(
                     a.uses[0].classes = classes;
                     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
                     rewrite::replace_now(&mut statement);
-                    colocated = Some(sql::deparse(&statement)?);
+                    colocated = Some(Text::of(&statement)?);
                 }
             }
         }
@@ -504,15 +536,9 @@ pub(crate) fn through_router(
     let mut shell = insert.clone();
     shell.with_clause = None;
     shell.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
-    let mut marker = build::select();
-    marker.target_list = vec![build::target(build::column(&["%source%"]), None)];
-    shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(marker)))));
+    shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0))))));
     let mut statement = NodeEnum::InsertStmt(Box::new(shell));
     rewrite::replace_now(&mut statement);
-    let shell = sql::deparse(&statement)?;
-    let (head, tail) = shell
-        .split_once("SELECT \"%source%\"")
-        .ok_or_else(|| Refusal::bare("internal: INSERT could not be taken apart"))?;
     let _ = a;
     Ok(Plan {
         tables: vec![],
@@ -527,8 +553,7 @@ pub(crate) fn through_router(
             source: Box::new(inner),
             source_sql,
             columns,
-            head: head.trim().to_string(),
-            tail: tail.trim().to_string(),
+            insert: InsertRows::of(&statement)?,
             returning,
             upsert: false,
         })),

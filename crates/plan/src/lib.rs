@@ -23,11 +23,13 @@ pub mod select;
 pub mod share;
 pub mod share_rows;
 pub mod splice;
+pub mod text;
 pub mod types;
 pub mod upsert;
 pub mod views;
 
 pub use refuse::Refusal;
+pub use text::{Piece, Text};
 pub use types::*;
 
 use catalog::Snapshot;

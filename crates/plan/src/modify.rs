@@ -14,6 +14,7 @@ use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::scope::Scope;
 use crate::splice;
+use crate::text::Text;
 use crate::types::*;
 use crate::{Context, Result};
 
@@ -188,7 +189,7 @@ fn distributed(
     a.colocated(level)?;
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    Ok(Multi::Modify { sql: sql::deparse(&statement)?, returning })
+    Ok(Multi::Modify { text: Text::of(&statement)?, returning })
 }
 
 fn uses_cursor(statement: &NodeEnum) -> bool {
@@ -235,9 +236,9 @@ fn reference(
             "Different nodes could pick different rows.",
         ))
     } else {
-        Ok(sql::deparse(&statement)?)
+        Text::of(&statement)
     };
-    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returning, returning_list: None })
+    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returning, returned: None })
 }
 
 /// True if the table is stored whole on home.

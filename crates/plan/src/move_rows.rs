@@ -11,8 +11,10 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names};
 
+use crate::insert::column_target;
 use crate::rewrite;
-use crate::types::MoveRows;
+use crate::text::{self, Text};
+use crate::types::{InsertRows, MoveRows};
 use crate::{Refusal, Result};
 
 const HINT: &str = "DELETE the row and INSERT it with its new key, in one transaction.";
@@ -59,7 +61,7 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str) -> Result<
             Some(NodeEnum::ResTarget(t)) if t.name == column.name => Some(t),
             _ => None,
         });
-        let old = format!("{}.{}", catalog::quote_ident(&shown), catalog::quote_ident(&column.name));
+        let old = build::column(&[&shown, &column.name]);
         values.push(match set {
             None => old,
             Some(t) if !t.indirection.is_empty() => {
@@ -72,55 +74,41 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str) -> Result<
                 Some(Node { node: Some(NodeEnum::MultiAssignRef(_)) }) => {
                     return Err(refuse("together with SET (…) = … is not supported"));
                 }
-                Some(value) => {
-                    format!("CAST({} AS {})", expression(value)?, catalog::without_modifier(&column.type_name))
-                }
+                Some(value) => rewrite::cast(value, &catalog::without_modifier(&column.type_name))?,
                 None => old,
             },
         });
         columns.push(i);
     }
-    let mut tail = String::new();
-    if let Some(returning) = &u.returning_clause {
-        if !u.from_clause.is_empty() || !returning.options.is_empty() || names_old_or_new(returning) {
-            return Err(refuse("with RETURNING of other tables, old or new is not supported"));
-        }
-        let list: Vec<String> = returning.exprs.iter().map(target).collect::<Result<_>>()?;
-        tail = format!("RETURNING {}", list.join(", "));
+    if let Some(returning) = &u.returning_clause
+        && (!u.from_clause.is_empty() || !returning.options.is_empty() || names_old_or_new(returning))
+    {
+        return Err(refuse("with RETURNING of other tables, old or new is not supported"));
     }
+    let exprs = values.into_iter().map(|v| build::target(v, None)).collect();
     let delete = ast::DeleteStmt {
         relation: u.relation.clone(),
         using_clause: u.from_clause.clone(),
         where_clause: u.where_clause.clone(),
-        returning_clause: None,
+        returning_clause: Some(ast::ReturningClause { exprs, ..Default::default() }),
         with_clause: u.with_clause.clone(),
     };
-    let names: Vec<String> = columns.iter().map(|i| catalog::quote_ident(&relation.columns[*i].name)).collect();
+    let mut table = build::range_var(&relation.schema, &relation.name, Some(&shown));
+    let Some(NodeEnum::RangeVar(table)) = table.node.take() else { return Err(Refusal::bare("not a table")) };
+    let insert = ast::InsertStmt {
+        relation: Some(table),
+        cols: columns.iter().map(|i| column_target(&relation.columns[*i].name)).collect(),
+        select_stmt: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0)))))),
+        returning_clause: u.returning_clause.clone(),
+        r#override: ast::OverridingKind::OverridingSystemValue as i32,
+        ..Default::default()
+    };
     Ok(MoveRows {
-        delete: format!("{} RETURNING {}", sql::deparse(&NodeEnum::DeleteStmt(Box::new(delete)))?, values.join(", ")),
-        insert: format!(
-            "INSERT INTO {} AS {} ({}) OVERRIDING SYSTEM VALUE",
-            catalog::qualified(&relation.schema, &relation.name),
-            catalog::quote_ident(&shown),
-            names.join(", ")
-        ),
-        tail,
+        delete: Text::of(&NodeEnum::DeleteStmt(Box::new(delete)))?,
+        insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
         relation: relation.clone(),
     })
-}
-
-fn expression(value: &Node) -> Result<String> {
-    let item = ast::ResTarget { val: Some(Box::new(value.clone())), ..Default::default() };
-    target(&Node { node: Some(NodeEnum::ResTarget(Box::new(item))) })
-}
-
-/// One item of a SELECT's or RETURNING's list as text.
-fn target(item: &Node) -> Result<String> {
-    let mut select = build::select();
-    select.target_list = vec![item.clone()];
-    let text = sql::deparse(&NodeEnum::SelectStmt(Box::new(select)))?;
-    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_string())
 }
 
 fn uses_cursor(u: &ast::UpdateStmt) -> bool {

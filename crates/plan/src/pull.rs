@@ -43,8 +43,8 @@ pub fn scope_of<'a>(c: &Composer<'_, 'a>, level: usize) -> Result<Rc<Scope<'a>>>
     c.a.scopes.get(&level).cloned().ok_or_else(|| Refusal::bare("internal: a level without scope"))
 }
 
-/// The statement without FROM, WHERE and WITH, with `*` expanded, positions and output names resolved, and every
-/// output column named as PostgreSQL would name it.
+/// The statement without FROM, WHERE and WITH, with `*` expanded, output names in ORDER BY, GROUP BY and DISTINCT ON as
+/// positions, and every output column named as PostgreSQL would name it.
 pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
     let mut out = s.clone();
     out.from_clause = vec![];
@@ -73,16 +73,13 @@ pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
         resolve_group(g, &flat, &is_column);
     }
     for d in &mut out.distinct_clause {
-        if let Some(v) = rewrite::output_item(d, &flat, false) {
-            *d = v.clone();
-        }
+        resolve(d, &flat);
     }
     for item in &mut out.sort_clause {
         if let Some(NodeEnum::SortBy(s)) = &mut item.node
             && let Some(value) = s.node.as_deref_mut()
-            && let Some(v) = rewrite::output_item(&value.clone(), &flat, false)
         {
-            *value = v.clone();
+            resolve(value, &flat);
         }
     }
     Ok(out)
@@ -96,11 +93,14 @@ fn resolve_group(g: &mut Node, flat: &ast::SelectStmt, is_column: &impl Fn(&Node
     match &mut g.node {
         Some(NodeEnum::GroupingSet(set)) => set.content.iter_mut().for_each(|n| resolve_group(n, flat, is_column)),
         Some(NodeEnum::RowExpr(r)) => r.args.iter_mut().for_each(|n| resolve_group(n, flat, is_column)),
-        _ => {
-            if let Some(v) = rewrite::output_item(&g.clone(), flat, false) {
-                *g = v.clone();
-            }
-        }
+        _ => resolve(g, flat),
+    }
+}
+
+/// An output column's name becomes its position, which means the same above any FROM.
+fn resolve(item: &mut Node, flat: &ast::SelectStmt) {
+    if let Some(position) = rewrite::output_position(item, flat) {
+        *item = build::integer(position);
     }
 }
 
@@ -179,9 +179,10 @@ fn reads_tables(s: &ast::SelectStmt) -> bool {
 /// One spelling for each column, whether qualified or not.
 pub fn canonical(c: &ast::ColumnRef, scope: &Scope) -> String {
     let parts = names::strings(&c.fields);
+    // The first character keeps both apart, the separator parts of names that hold dots.
     match scope.resolve(&parts) {
-        Some(v) => format!("%v{v}"),
-        None => parts.join("."),
+        Some(v) => format!("={v}"),
+        None => format!("?{}", parts.join("\u{1}")),
     }
 }
 

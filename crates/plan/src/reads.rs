@@ -41,12 +41,6 @@ pub fn names_clock(statement: &NodeEnum) -> bool {
     find.found
 }
 
-pub fn has_param(node: &Node) -> bool {
-    let mut find = Find::new(|n| matches!(n, NodeEnum::ParamRef(_)));
-    walk::walk(node, &mut find);
-    find.found
-}
-
 /// Whether any node passes a test.
 struct Find<F> {
     test: F,

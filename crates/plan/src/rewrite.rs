@@ -5,10 +5,10 @@ use sql::ast::{self, Node, a_const::Val};
 use sql::walk::{self, VisitMut};
 use sql::{build, names};
 
+use crate::reads::parse_expression;
+use crate::text;
 use crate::types::Count;
-
-/// The placeholder for the statement's one timestamp, in ISO form with offset.
-pub const NOW: &str = "%now%";
+use crate::{Refusal, Result};
 
 /// What an item of ORDER BY or GROUP BY stands for when it is a position or an output name.
 ///
@@ -42,6 +42,35 @@ pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, columns_first: bo
     }
 }
 
+/// As [`output_item`], but which output column it is, from 1, in a list without stars. A position stays one: an
+/// expression put in its place would itself be read as a position where it is a constant.
+pub fn output_position(item: &Node, s: &ast::SelectStmt) -> Option<i32> {
+    match item.node.as_ref()? {
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. }) => Some(i.ival),
+        NodeEnum::ColumnRef(c) if c.fields.len() == 1 => {
+            let name = *names::strings(&c.fields).first()?;
+            let named = |t: &Node| matches!(&t.node, Some(NodeEnum::ResTarget(t)) if t.name == name);
+            i32::try_from(s.target_list.iter().position(named)? + 1).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The name of a part's n-th hidden sort column: one that none of its ORDER BY items finds.
+pub fn hidden_name(s: &ast::SelectStmt, n: usize) -> String {
+    let mut name = format!("%s{n}");
+    let taken = |name: &str| {
+        s.sort_clause.iter().any(|item| match &item.node {
+            Some(NodeEnum::SortBy(s)) => s.node.as_deref().and_then(names::column).is_some_and(|c| c == [name]),
+            _ => false,
+        })
+    };
+    while taken(&name) {
+        name.push('_');
+    }
+    name
+}
+
 pub fn is_star(target: &Node) -> bool {
     matches!(target_value(target), Some(Node { node: Some(NodeEnum::ColumnRef(c)) }) if names::has_star(c))
 }
@@ -58,7 +87,7 @@ pub fn target_value(target: &Node) -> Option<&Node> {
 pub struct NotConstant;
 
 /// LIMIT or OFFSET as a constant or parameter. `Ok(None)`: none or NULL (`ALL`); `Err`: an expression.
-pub fn count(node: Option<&Node>) -> Result<Option<Count>, NotConstant> {
+pub fn count(node: Option<&Node>) -> std::result::Result<Option<Count>, NotConstant> {
     match node.and_then(|n| n.node.as_ref()) {
         None => Ok(None),
         Some(NodeEnum::AConst(c)) if c.isnull => Ok(None),
@@ -93,7 +122,16 @@ pub fn drop_only(node: &mut NodeEnum, cx: &crate::Context) -> bool {
     v.1
 }
 
-/// Replaces `now()` and its kin by the statement's one timestamp. True if there were any.
+/// `value::type_name`, the type as `format_type` writes it.
+pub fn cast(value: &Node, type_name: &str) -> Result<Node> {
+    let mut cast = parse_expression(&format!("NULL::{type_name}"));
+    if let Some(Node { node: Some(NodeEnum::TypeCast(c)) }) = &mut cast {
+        c.arg = Some(Box::new(value.clone()));
+    }
+    cast.ok_or_else(|| Refusal::bare(format!("internal: type {type_name} could not be read")))
+}
+
+/// Replaces `now()` and its kin by the mark of the statement's one timestamp. True if there were any.
 pub fn replace_now(node: &mut NodeEnum) -> bool {
     let mut v = ReplaceNow { found: false };
     walk::below_mut(node, &mut v);
@@ -106,7 +144,7 @@ struct ReplaceNow {
 
 impl VisitMut for ReplaceNow {
     fn node(&mut self, n: &mut NodeEnum) -> bool {
-        let now = || build::cast(build::text(NOW), "timestamptz");
+        let now = || build::cast(text::now(), "timestamptz");
         let replacement = match n {
             NodeEnum::FuncCall(f) if f.args.is_empty() => match names::last(&f.funcname) {
                 "now" | "transaction_timestamp" | "statement_timestamp" => Some(now()),

@@ -11,6 +11,7 @@ use crate::levels::Analysis;
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
+use crate::text::Text;
 use crate::types::*;
 use crate::{Context, Result};
 
@@ -77,10 +78,10 @@ pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Mul
     let on_home = composer.uses_home;
     let mut statement = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut finish)));
     rewrite::replace_now(&mut statement);
-    let sql = sql::deparse(&statement)?;
+    let text = Text::of(&statement)?;
     let finish = match composer.combine.take() {
-        Some(functions) if composer.parts.len() == 1 => Finish::Combine { functions, sql },
-        _ => Finish::Sql(sql),
+        Some(functions) if composer.parts.len() == 1 => Finish::Combine { functions, otherwise: text },
+        _ => Finish::Sql(text),
     };
     Ok(MultiSelect { parts: composer.parts, finish, on_home })
 }
@@ -118,8 +119,7 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
             Ok(ast::SortByNulls::SortbyNullsLast) => false,
             _ => descending,
         };
-        // A name nobody else uses: the part's own ORDER BY must not find this column by its name.
-        part.target_list.push(build::target(value.clone(), Some(&format!("%s{}", sort.len()))));
+        part.target_list.push(build::target(value.clone(), Some(&rewrite::hidden_name(select, sort.len()))));
         sort.push(SortKey { descending, nulls_first });
     }
     if distinct && !sort.is_empty() {
@@ -128,7 +128,7 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
     }
     let tables = a.deep_uses(level);
     debug_assert!(tables.contains(&anchor));
-    let sql = if sort.is_empty() {
+    let otherwise = if sort.is_empty() {
         None
     } else {
         let mut composer = Composer::new(a);
@@ -136,15 +136,15 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
             Ok(finish) => {
                 let mut statement = NodeEnum::SelectStmt(Box::new(finish));
                 rewrite::replace_now(&mut statement);
-                Some(sql::deparse(&statement)?)
+                Some(Text::of(&statement)?)
             }
             Err(_) => None,
         }
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
-    let finish = Finish::Stream(Stream { sort, limit, offset, sql, bytewise: bytewise(a, select) });
-    Ok(Some(MultiSelect { parts: vec![Part { sql: sql::deparse(&statement)?, tables }], finish, on_home: false }))
+    let finish = Finish::Stream(Stream { sort, limit, offset, otherwise, bytewise: bytewise(a, select) });
+    Ok(Some(MultiSelect { parts: vec![Part { text: Text::of(&statement)?, tables }], finish, on_home: false }))
 }
 
 /// Strings in this statement compare by bytes: the database's collation does, and nothing says otherwise.

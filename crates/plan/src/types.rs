@@ -5,6 +5,7 @@ use std::sync::Arc;
 use catalog::{NodeId, Relation};
 
 use crate::refuse::Refusal;
+use crate::text::Text;
 
 /// Where a key value comes from at execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,10 +137,10 @@ pub enum StatementKind {
     Merge,
 }
 
-/// An expression evaluated once on home before the statement; its text value replaces `%eN%` in texts.
+/// An expression evaluated once on home before the statement (see [`crate::Piece::Evaluated`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
-    pub sql: String,
+    pub expression: Text,
 }
 
 #[derive(Clone, Debug)]
@@ -150,7 +151,7 @@ pub enum Multi {
     Select(Box<MultiSelect>),
     /// The same UPDATE or DELETE on every node; counts are added up, RETURNING rows concatenated.
     Modify {
-        sql: String,
+        text: Text,
         returning: bool,
     },
     Insert(Box<SplitInsert>),
@@ -165,11 +166,9 @@ pub enum Multi {
 #[derive(Clone, Debug)]
 pub struct MoveRows {
     /// `DELETE … RETURNING` the new rows' `columns`.
-    pub delete: String,
-    /// `INSERT INTO t AS alias (…)`, for rows with their new keys.
-    pub insert: String,
-    /// `RETURNING …`, or nothing.
-    pub tail: String,
+    pub delete: Text,
+    /// Rows with their new keys.
+    pub insert: InsertRows,
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
 }
@@ -177,7 +176,7 @@ pub struct MoveRows {
 /// A query each node answers in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    pub sql: String,
+    pub text: Text,
     /// Uses (indexes into [`Plan::tables`]) whose shards say which nodes are asked.
     pub tables: Vec<usize>,
 }
@@ -195,9 +194,9 @@ pub enum Finish {
     /// Rows of the one part, node after node or merged by hidden sort columns behind the visible ones.
     Stream(Stream),
     /// One row a node of counts, sums, minima and maxima, combined by the router where all are integers.
-    Combine { functions: Vec<Combine>, sql: String },
-    /// PostgreSQL finishes: `sql` over the parts' rows, named `"%r0"`, `"%r1"`, …
-    Sql(String),
+    Combine { functions: Vec<Combine>, otherwise: Text },
+    /// PostgreSQL finishes: a statement over the parts' rows.
+    Sql(Text),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +214,7 @@ pub struct Stream {
     pub limit: Option<Count>,
     pub offset: Option<Count>,
     /// The same by SQL, where the router can't compare the sort columns' type.
-    pub sql: Option<String>,
+    pub otherwise: Option<Text>,
     /// Strings may be compared by bytes.
     pub bytewise: bool,
 }
@@ -236,10 +235,11 @@ pub enum Count {
 #[derive(Clone, Debug)]
 pub struct SplitInsert {
     pub relation: Arc<Relation>,
-    /// The statement, perhaps rewritten, with `%eN%` placeholders.
-    pub sql: String,
-    /// Byte ranges of the rows in `sql`.
-    pub rows: Vec<(usize, usize)>,
+    /// What is before, and what behind the rows.
+    pub head: Text,
+    pub tail: Text,
+    /// The rows, each with its parentheses.
+    pub rows: Vec<Text>,
     /// The key of each row.
     pub keys: Vec<Vec<KeyExpr>>,
     pub returning: bool,
@@ -250,29 +250,43 @@ pub struct SplitInsert {
 pub struct InsertSelect {
     pub relation: Arc<Relation>,
     /// Same shards on both sides: the statement as it is on every node.
-    pub colocated: Option<String>,
+    pub colocated: Option<Text>,
     pub source: Box<Plan>,
     pub source_sql: String,
     /// Target columns (index into the relation's columns), in the order the source gives them.
     pub columns: Vec<usize>,
-    /// `INSERT INTO t (…)`, what follows the source (`ON CONFLICT … RETURNING …`), empty if nothing.
-    pub head: String,
-    pub tail: String,
+    pub insert: InsertRows,
     pub returning: bool,
     /// The tail makes rows replace those with their primary key (see `upsert.rs`): of equal rows the last one counts.
     pub upsert: bool,
+}
+
+/// An INSERT of rows that come from elsewhere: `INSERT INTO t (…) SELECT`, rows, `ON CONFLICT … RETURNING …` or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InsertRows {
+    pub head: Text,
+    pub tail: Text,
+}
+
+impl InsertRows {
+    /// Of a tree whose source is the mark of child 0's rows.
+    pub fn of(tree: &sql::NodeEnum) -> crate::Result<Self> {
+        let failed = || Refusal::bare("internal: INSERT could not be taken apart");
+        let (head, tail) = Text::of(tree)?.split_at(&crate::Piece::Rows(0)).ok_or_else(failed)?;
+        Ok(InsertRows { head, tail })
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct ReferenceWrite {
     pub relation: Arc<Relation>,
     /// The statement is deterministic: run it on every node. Otherwise `Err` says why not.
-    pub everywhere: Result<String, Refusal>,
-    /// INSERT only: run on home with `RETURNING *`, then copy those rows to the others.
-    pub by_rows: Option<String>,
+    pub everywhere: Result<Text, Refusal>,
+    /// INSERT only: run on home, which returns all columns; those rows are copied to the others.
+    pub by_rows: Option<Text>,
     pub returning: bool,
-    /// The text of the RETURNING list.
-    pub returning_list: Option<String>,
+    /// What of those rows is returned: a query over child 0.
+    pub returned: Option<Text>,
 }
 
 impl Plan {

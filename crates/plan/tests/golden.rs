@@ -59,7 +59,7 @@ fn show_plan(plan: &Plan, sql: &str) -> String {
         writeln!(out, "read as: {text}").unwrap();
     }
     for (n, evaluation) in plan.evaluate.iter().enumerate() {
-        writeln!(out, "%e{n}%: {}", evaluation.sql).unwrap();
+        writeln!(out, "value {n}: {}", evaluation.expression).unwrap();
     }
     let text = plan.rewritten.as_deref().unwrap_or(sql);
     match &plan.splices {
@@ -116,7 +116,7 @@ fn show_key(key: &KeyExpr) -> String {
         KeyExpr::Param(n) => format!("${n}"),
         KeyExpr::ParamArray(n) => format!("any element of ${n}"),
         KeyExpr::Null => "NULL".into(),
-        KeyExpr::Evaluated(n) => format!("%e{n}%"),
+        KeyExpr::Evaluated(n) => format!("value {n}"),
     }
 }
 
@@ -125,8 +125,8 @@ fn show_multi(plan: &Plan) -> String {
         Multi::None => String::new(),
         Multi::Refuse(refusal) => return format!("several: {}", show_refusal(refusal)),
         Multi::Select(select) => show_select(select),
-        Multi::Modify { sql, returning } => format!("\n  each: {sql}{}", returned(*returning)),
-        Multi::Move(m) => format!("\n  delete: {}\n  insert: {} …{}", m.delete, m.insert, m.tail),
+        Multi::Modify { text, returning } => format!("\n  each: {text}{}", returned(*returning)),
+        Multi::Move(m) => format!("\n  delete: {}\n  insert: {}…{}", m.delete, m.insert.head, m.insert.tail),
         Multi::Insert(insert) => show_insert(insert),
         Multi::InsertSelect(insert) => show_insert_select(insert),
         Multi::Reference(write) => show_reference(write),
@@ -141,19 +141,19 @@ fn returned(returning: bool) -> &'static str {
 fn show_select(select: &MultiSelect) -> String {
     let mut out = String::new();
     for (n, part) in select.parts.iter().enumerate() {
-        write!(out, "\n  part {n} of uses {:?}: {}", part.tables, part.sql).unwrap();
+        write!(out, "\n  part {n} of uses {:?}: {}", part.tables, part.text).unwrap();
     }
     match &select.finish {
         Finish::Stream(stream) => out += &show_stream(stream),
-        Finish::Combine { functions, sql } => {
+        Finish::Combine { functions, otherwise } => {
             let names = functions.iter().map(|f| match f {
                 Combine::Sum => "sum",
                 Combine::Min => "min",
                 Combine::Max => "max",
             });
-            write!(out, "\n  combine {}, or: {sql}", names.collect::<Vec<_>>().join(", ")).unwrap();
+            write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
-        Finish::Sql(sql) => write!(out, "\n  finish: {sql}").unwrap(),
+        Finish::Sql(text) => write!(out, "\n  finish: {text}").unwrap(),
     }
     if select.on_home {
         out += "\n  on home";
@@ -182,17 +182,16 @@ fn show_stream(stream: &Stream) -> String {
             None => {}
         }
     }
-    if let Some(sql) = &stream.sql {
-        write!(out, "\n  or: {sql}").unwrap();
+    if let Some(text) = &stream.otherwise {
+        write!(out, "\n  or: {text}").unwrap();
     }
     out
 }
 
 fn show_insert(insert: &SplitInsert) -> String {
-    let mut out = format!("\n  into {}: {}{}", insert.relation.name, insert.sql, returned(insert.returning));
-    let rows = insert.rows.iter().map(|(start, end)| insert.sql[*start..*end].to_owned());
-    let rows: Vec<_> = if insert.rows.is_empty() { vec![String::new()] } else { rows.collect() };
-    for (row, keys) in rows.iter().zip(&insert.keys) {
+    let SplitInsert { relation, head, tail, .. } = insert;
+    let mut out = format!("\n  into {}: {head}…{tail}{}", relation.name, returned(insert.returning));
+    for (row, keys) in insert.rows.iter().zip(&insert.keys) {
         let keys: Vec<_> = keys.iter().map(show_key).collect();
         write!(out, "\n  row {row} by {}", keys.join(", ")).unwrap();
     }
@@ -200,15 +199,15 @@ fn show_insert(insert: &SplitInsert) -> String {
 }
 
 fn show_insert_select(insert: &InsertSelect) -> String {
-    if let Some(sql) = &insert.colocated {
-        return format!("\n  rows stay on their nodes: {sql}");
+    if let Some(text) = &insert.colocated {
+        return format!("\n  rows stay on their nodes: {text}");
     }
     let columns: Vec<_> = insert.columns.iter().map(|c| insert.relation.columns[*c].name.as_str()).collect();
-    let tail = if insert.tail.is_empty() { String::new() } else { format!(" … {}", insert.tail) };
     let source = show_plan(&insert.source, &insert.source_sql).replace('\n', "\n    ");
     format!(
-        "\n  rows pass through the router: {}{tail}\n  columns {}\n  source: {}\n    {source}",
-        insert.head,
+        "\n  rows pass through the router: {}…{}\n  columns {}\n  source: {}\n    {source}",
+        insert.insert.head,
+        insert.insert.tail,
         columns.join(", "),
         insert.source_sql
     )
@@ -216,14 +215,14 @@ fn show_insert_select(insert: &InsertSelect) -> String {
 
 fn show_reference(write: &ReferenceWrite) -> String {
     let mut out = match &write.everywhere {
-        Ok(sql) => format!("\n  everywhere: {sql}"),
+        Ok(text) => format!("\n  everywhere: {text}"),
         Err(refusal) => format!("\n  not everywhere, {}", show_refusal(refusal)),
     };
-    if let Some(sql) = &write.by_rows {
-        write!(out, "\n  on home, then its rows everywhere: {sql}").unwrap();
+    if let Some(text) = &write.by_rows {
+        write!(out, "\n  on home, then its rows everywhere: {text}").unwrap();
     }
-    if let Some(list) = &write.returning_list {
-        write!(out, "\n  returning {list}").unwrap();
+    if let Some(text) = &write.returned {
+        write!(out, "\n  then: {text}").unwrap();
     }
     out + returned(write.returning)
 }

@@ -142,25 +142,27 @@ impl Session {
         request: &Request<'_>,
         targets: &exec::Targets,
     ) -> Result<Vec<(i32, String)>> {
-        let now = self.now.clone().unwrap_or_else(exec::timestamp);
         let mut all = Vec::new();
         match &compiled.plan.multi {
             plan::Multi::Select(m) => {
                 for part in &m.parts {
-                    for node in self.work().part_nodes(compiled, request, part).await? {
-                        all.push((node, part.sql.replace(plan::rewrite::NOW, &now)));
-                    }
+                    let sql = self.work().statement_text(&part.text, request);
+                    let nodes = self.work().part_nodes(compiled, request, part).await?;
+                    all.extend(nodes.into_iter().map(|n| (n, sql.clone())));
                 }
             }
-            plan::Multi::Modify { sql, .. } => {
-                all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now))))
+            plan::Multi::Modify { text, .. } => {
+                let sql = self.work().statement_text(text, request);
+                all.extend(targets.nodes.iter().map(|n| (*n, sql.clone())));
             }
             plan::Multi::Move(m) => {
-                all.extend(targets.nodes.iter().map(|n| (*n, m.delete.replace(plan::rewrite::NOW, &now))))
+                let sql = self.work().statement_text(&m.delete, request);
+                all.extend(targets.nodes.iter().map(|n| (*n, sql.clone())));
             }
             plan::Multi::InsertSelect(i) => {
-                if let Some(sql) = &i.colocated {
-                    all.extend(targets.nodes.iter().map(|n| (*n, sql.replace(plan::rewrite::NOW, &now))));
+                if let Some(text) = &i.colocated {
+                    let sql = self.work().statement_text(text, request);
+                    all.extend(targets.nodes.iter().map(|n| (*n, sql.clone())));
                 }
             }
             _ => {}

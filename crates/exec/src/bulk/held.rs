@@ -6,6 +6,7 @@
 //! two: an older row must not come after a newer one with its key.
 
 use bytes::Bytes;
+use catalog::NodeId;
 use txn::Participant;
 use wire::{ErrorFields, backend, put};
 
@@ -13,6 +14,7 @@ use super::rows::Rows;
 use super::{Batching, Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::copy_lane::copy_line;
 use crate::error::{ExecError, Result};
+use crate::render::BatchStatement;
 use crate::rows;
 
 const UNIQUE_VIOLATION: &str = "23505";
@@ -27,8 +29,7 @@ const WAIT_MAX: u32 = 64;
 pub struct HeldSql {
     /// `COPY t (…) FROM STDIN`; `None`: batches go as INSERTs.
     pub copy: Option<String>,
-    /// `INSERT INTO t (…) SELECT … unnest($1, …) …`
-    pub insert: String,
+    pub insert: BatchStatement,
 }
 
 pub struct Held {
@@ -44,6 +45,7 @@ pub struct Held {
     taken: u64,
     /// Rows are counted on this lane alone: the others have copies of them.
     only: Option<usize>,
+    home: NodeId,
 }
 
 struct Lane {
@@ -85,7 +87,13 @@ impl Held {
             unflushed: vec![Unflushed::default(); nodes],
             taken: 0,
             only,
+            home: NodeId::MIN,
         }
+    }
+
+    /// On which node object ids are the client's.
+    pub fn at_home(self, home: NodeId) -> Self {
+        Held { home, ..self }
     }
 
     pub fn tally(&self) -> Tally {
@@ -176,10 +184,9 @@ impl Held {
     }
 
     fn put_insert(&self, p: &mut Participant, rows: &Rows) -> Result<()> {
-        const TEXT_ARRAY: u32 = 1009;
-        let values = rows.arrays()?.finish();
-        let types = vec![TEXT_ARRAY; values.len()];
-        rows::send(&mut p.lane, None, &self.sql.insert, &types, &[], &values, &self.result_formats);
+        let statement = self.sql.insert.with(rows.arrays()?.finish());
+        let foreign = p.lane.node != self.home;
+        rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
         Ok(())
     }
 

@@ -8,9 +8,7 @@ use plan::{Refusal, rewrite};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
 
-use super::place::{
-    Cx, deparse, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole,
-};
+use super::place::{Cx, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole};
 use super::steps::{Rights, Spread, Step};
 use super::{Ddl, Decided, column, constraint, index};
 
@@ -107,7 +105,6 @@ struct Parts {
     checks: Vec<super::Check>,
     mirror: bool,
     identities: bool,
-    now: bool,
     makes_index: bool,
     new_owner: Option<String>,
 }
@@ -125,7 +122,7 @@ fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) 
         if NodeEnum::AlterTableStmt(tree.clone()) == *cx.statement {
             return Ok(Some(Step::new(cx.sql)));
         }
-        Ok(Some(Step::new(deparse(NodeEnum::AlterTableStmt(tree))?)))
+        Ok(Some(Step::new(plan::Text::of(&NodeEnum::AlterTableStmt(tree))?)))
     };
     let table = if r.distribution().is_some() { whole(rv) } else { rv.clone() };
     let mut spread = cx.home_and(vec![], vec![]);
@@ -153,7 +150,6 @@ fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) 
     if r.distribution().is_some() && (parts.new_owner.is_some() || parts.makes_index) {
         spread.rights = Some(Rights { table: of_relation(r), new_owner: parts.new_owner });
     }
-    spread.now = parts.now;
     if parts.home.is_empty() {
         spread.tag = Some("ALTER TABLE");
     }
@@ -258,7 +254,6 @@ impl Parts {
         let added = column::add(cx, r, d)?;
         match added.definition {
             Some(definition) => {
-                self.now = true;
                 self.both(&AlterTableCmd {
                     def: Some(Box::new(Node { node: Some(NodeEnum::ColumnDef(Box::new(definition))) })),
                     ..c.clone()
@@ -297,7 +292,7 @@ impl Parts {
             ));
         }
         let mut tree = NodeEnum::AlterTableCmd(Box::new(c.clone()));
-        self.now |= rewrite::replace_now(&mut tree);
+        rewrite::replace_now(&mut tree);
         let NodeEnum::AlterTableCmd(changed) = tree else { return Ok(()) };
         self.both(&changed);
         Ok(())

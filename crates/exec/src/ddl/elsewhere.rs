@@ -5,10 +5,12 @@ use txn::Participant;
 
 use super::steps::Step;
 use crate::error::{ExecError, Result};
+use crate::now::Now;
 
 /// What runs on a node that is not home.
 pub struct Elsewhere {
     pub steps: Vec<Step>,
+    pub now: Now,
     pub before: Vec<String>,
     pub after: Vec<String>,
     pub epoch: Option<i64>,
@@ -34,7 +36,7 @@ impl Elsewhere {
         }
         for step in &self.steps {
             if holds(p, step).await? {
-                p.lane.run(&step.sql).await?;
+                p.lane.run(&step.sql(&self.now)).await?;
             }
         }
         for sql in &self.after {

@@ -17,7 +17,6 @@ use crate::client::Client;
 use crate::compiled::{Compiled, Epoch};
 use crate::error::{ExecError, Result};
 use crate::herd::load_own;
-use crate::render;
 use crate::request::Request;
 use crate::route::{Forwarded, forward};
 use crate::work::Work;
@@ -154,10 +153,10 @@ impl<C: Client> Work<'_, C> {
     /// Runs the steps: in the transaction, if there is one.
     async fn spread(&mut self, spread: Spread, answers: &Answers, bump: bool) -> Result<Forwarded> {
         self.prepare(&spread).await?;
-        let Spread { nodes, tag, settings, unqualified, now, read_only, .. } = spread;
+        let Spread { nodes, tag, settings, unqualified, read_only, .. } = spread;
         let mut nodes = nodes.into_iter();
         let Some(first) = nodes.next() else { return Err(ExecError::internal("a utility statement for no node")) };
-        let (mut forwarded, epoch) = self.at_home(first, tag.is_none(), now, !read_only, bump).await?;
+        let (mut forwarded, epoch) = self.at_home(first, tag.is_none(), !read_only, bump).await?;
         if let Some(tag) = tag {
             forwarded.tag = tag.to_string();
         }
@@ -174,11 +173,8 @@ impl<C: Client> Work<'_, C> {
             };
             p.wrote |= !read_only;
             let texts = Elsewhere {
-                steps: n
-                    .steps
-                    .into_iter()
-                    .map(|s| Step { sql: if now { render::with_now(&s.sql, &self.now) } else { s.sql }, ..s })
-                    .collect(),
+                steps: n.steps,
+                now: self.now.clone(),
                 before: settings.iter().map(|(name, value)| format!("SET LOCAL {name} = {value}")).collect(),
                 after: settings.iter().map(|(name, _)| restore_setting(name, self.settings.get(name))).collect(),
                 epoch,
@@ -212,7 +208,6 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         n: NodeSteps,
         forward_first: bool,
-        now: bool,
         wrote: bool,
         bump: bool,
     ) -> Result<(Forwarded, Option<i64>)> {
@@ -221,7 +216,7 @@ impl<C: Client> Work<'_, C> {
         let done = async {
             let mut forwarded = Forwarded::default();
             for (i, step) in n.steps.iter().enumerate() {
-                let sql = if now { render::with_now(&step.sql, &self.now) } else { step.sql.clone() };
+                let sql = step.sql(&self.now);
                 if i == 0 && forward_first {
                     p.lane.put_query(&sql);
                     p.lane.conn.flush().await?;
@@ -274,11 +269,11 @@ impl<C: Client> Work<'_, C> {
             return Ok(());
         }
         if own {
-            p.lane.put_query(&step.sql);
+            p.lane.put_query(&step.sql(&self.now));
             p.lane.conn.flush().await?;
             *forwarded = forward(&mut p.lane, self.client, true, None).await?;
         } else {
-            p.lane.run(&step.sql).await?;
+            p.lane.run(&step.sql(&self.now)).await?;
         }
         Ok(())
     }
@@ -297,7 +292,7 @@ impl<C: Client> Work<'_, C> {
 
     async fn bump_everywhere(&mut self) -> Result<()> {
         let home = NodeSteps { node: self.home(), steps: vec![] };
-        let (_, epoch) = self.at_home(home, false, false, true, true).await?;
+        let (_, epoch) = self.at_home(home, false, true, true).await?;
         let others: Vec<NodeId> =
             self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != self.home()).collect();
         for node in others {
@@ -330,7 +325,7 @@ impl<C: Client> Work<'_, C> {
         let cx = plan::Context { snapshot: &epoch.snapshot, search_path: &search_path, temporary: &[] };
         let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
-        let (_, _) = work.at_home(NodeSteps { node: home, steps: vec![] }, false, false, true, true).await?;
+        let (_, _) = work.at_home(NodeSteps { node: home, steps: vec![] }, false, true, true).await?;
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
     }
 

@@ -1,23 +1,34 @@
 //! What a utility statement comes to on each node. Texts only: nothing here decides or runs.
 
 use catalog::NodeId;
-use plan::Refusal;
+use plan::{Refusal, Text};
+
+use crate::now::Now;
+use crate::render::Fill;
+use crate::request::Bound;
 
 /// One text on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// A SQL condition that must hold there, or the step is passed over: the node may never have had the object.
     pub guard: Option<String>,
-    pub sql: String,
+    pub text: Text,
 }
 
 impl Step {
-    pub fn new(sql: impl Into<String>) -> Self {
-        Step { guard: None, sql: sql.into() }
+    pub fn new(text: impl Into<Text>) -> Self {
+        Step { guard: None, text: text.into() }
     }
 
-    pub fn guarded(guard: impl Into<String>, sql: impl Into<String>) -> Self {
-        Step { guard: Some(guard.into()), sql: sql.into() }
+    pub fn guarded(guard: impl Into<String>, text: impl Into<Text>) -> Self {
+        Step { guard: Some(guard.into()), text: text.into() }
+    }
+}
+
+impl Step {
+    /// The text with the statement's timestamp.
+    pub fn sql(&self, now: &Now) -> String {
+        Fill::new(&Bound::default(), now).statement([&self.text]).sql
     }
 }
 
@@ -58,8 +69,6 @@ pub struct Spread {
     pub settings: &'static [(&'static str, &'static str)],
     /// It makes an object without saying in which schema: the search path must lead to the same one everywhere.
     pub unqualified: bool,
-    /// Texts hold `%now%`, to be replaced by the statement's timestamp.
-    pub now: bool,
     /// It does not change anything that a commit would have to keep.
     pub read_only: bool,
     /// Undoes, on one node, what steps that were not in a transaction have left behind.
@@ -70,13 +79,13 @@ pub struct Spread {
 
 impl Spread {
     /// Adds a step to every node that is part of it.
-    pub fn push(&mut self, sql: impl Into<String>) {
+    pub fn push(&mut self, sql: impl Into<Text>) {
         let step = Step::new(sql);
         self.nodes.iter_mut().for_each(|n| n.steps.push(step.clone()));
     }
 
     /// Adds a step to home.
-    pub fn push_home(&mut self, sql: impl Into<String>) {
+    pub fn push_home(&mut self, sql: impl Into<Text>) {
         if let Some(home) = self.nodes.first_mut() {
             home.steps.push(Step::new(sql));
         }
