@@ -25,7 +25,9 @@ pub struct Told {
 
 /// Runs what belongs after the commit and tells other routers. `None`: there are none.
 pub async fn tell(herd: &Herd, after_commit: Vec<String>) -> Result<Option<Told>, PoolError> {
-    let mut conn = herd.pools.get(&herd.config.home, &herd.config.admin).await?;
+    let mut conn = herd.own.get(&herd.config.home).await?;
+    // What they leave on the connection is nobody else's.
+    conn.tainted = !after_commit.is_empty();
     let mut statements = after_commit;
     statements.dedup();
     for sql in statements {
@@ -50,7 +52,7 @@ pub async fn tell(herd: &Herd, after_commit: Vec<String>) -> Result<Option<Told>
 impl Told {
     /// Until all routers that live use the epoch, or [`WAIT_MAX`] is over.
     pub async fn wait(self, herd: &Herd) -> Result<(), PoolError> {
-        let mut conn = herd.pools.get(&herd.config.home, &herd.config.admin).await?;
+        let mut conn = herd.own.get(&herd.config.home).await?;
         let look = format!("SELECT EXISTS ({})", behind(herd, &self.epoch.to_string()));
         let mut pause = LOOK_EVERY_MIN;
         loop {

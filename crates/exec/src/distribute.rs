@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
 use key::{Bound, Located};
-use pool::{Conn, PoolError, Progress};
+use pool::{PoolError, Progress};
 use sql::NodeEnum;
 use txn::Participant;
 use wire::{ErrorFields, backend, put};
@@ -15,7 +15,7 @@ use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
 use crate::client::Client;
 use crate::copy_lane::copy_line;
 use crate::error::{ExecError, Result};
-use crate::herd::{ADMIN_STARTUP, catalog_error, refused};
+use crate::herd::{catalog_error, refused};
 use crate::route::Forwarded;
 use crate::work::Work;
 
@@ -175,8 +175,7 @@ impl<C: Client> Work<'_, C> {
             tls: self.herd.config.home.tls.clone(),
             liveness: self.herd.config.home.liveness,
         };
-        let mut conn =
-            Conn::connect(&target, &self.herd.config.admin, &ADMIN_STARTUP, self.herd.config.connect_timeout).await?;
+        let mut conn = self.herd.own.connect(&target).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         conn.simple(&catalog::bootstrap_node_sql(&snapshot.herd_id)).await?;

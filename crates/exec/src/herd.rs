@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
-use pool::{Conn, Login, NodeTarget, PoolError, Pools, SharedLanes, TlsMode};
+use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, SharedLanes, TlsMode};
 use tokio::sync::Mutex;
 use txn::Identity;
 
@@ -16,6 +15,7 @@ use crate::error::{ExecError, Result};
 use crate::gates::Gates;
 use crate::lease::Lease;
 use crate::progress::Progress;
+use crate::roles::Roles;
 use crate::row_lane::RowLanes;
 
 /// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
@@ -25,14 +25,16 @@ const WRITERS: usize = 1;
 #[derive(Clone, Debug)]
 pub struct HerdConfig {
     pub home: NodeTarget,
-    /// Who the router itself logs in as: must be a superuser (or own what it manages).
-    pub admin: Login,
     pub default_shards: i32,
-    pub connect_timeout: Duration,
 }
 
 pub struct Herd {
+    /// Connections for clients, each as the client's role.
     pub pools: Pools,
+    /// The router's own: as a superuser (or who owns what it manages).
+    pub own: OwnConns,
+    /// Who clients are.
+    pub roles: Arc<Roles>,
     pub shared: SharedLanes,
     pub rows: RowLanes,
     pub config: HerdConfig,
@@ -48,11 +50,20 @@ pub struct Herd {
 }
 
 impl Herd {
-    pub fn new(config: HerdConfig, pools: Pools, snapshot: Snapshot, router: u64) -> Self {
+    pub fn new(
+        config: HerdConfig,
+        own: OwnConns,
+        roles: Arc<Roles>,
+        pools: Pools,
+        snapshot: Snapshot,
+        router: u64,
+    ) -> Self {
         Herd {
             rows: RowLanes::default(),
             shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
             pools,
+            own,
+            roles,
             config,
             epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
             lease: Lease::default(),
@@ -90,7 +101,7 @@ impl Herd {
 
     pub async fn admin(&self, snapshot: &Snapshot, node: NodeId) -> Result<Conn> {
         let target = self.target(snapshot, node)?;
-        Ok(Conn::connect(&target, &self.config.admin, &ADMIN_STARTUP, self.config.connect_timeout).await?)
+        Ok(self.own.connect(&target).await?)
     }
 
     /// Loads the catalog anew, unless somebody did while we waited and it is at least as new as `epoch`.
@@ -100,20 +111,12 @@ impl Herd {
         if at_least.is_some_and(|e| current.epoch >= e) {
             return Ok(());
         }
-        let mut conn =
-            Conn::connect(&self.config.home, &self.config.admin, &ADMIN_STARTUP, self.config.connect_timeout).await?;
+        let mut conn = self.own.connect(&self.config.home).await?;
         let snapshot = load(&mut conn, Some(&current)).await?;
         self.epoch.store(Arc::new(Epoch::new(snapshot)));
         Ok(())
     }
 }
-
-/// Settings of the router's own connections: nothing a client sets reaches them.
-pub const ADMIN_STARTUP: [(&str, &str); 3] = [
-    ("client_encoding", "UTF8"),
-    ("application_name", "herd router"),
-    ("options", "-c search_path=pg_catalog -c DateStyle=ISO -c IntervalStyle=postgres"),
-];
 
 pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot> {
     catalog::load_with(q, previous).await.map_err(catalog_error)

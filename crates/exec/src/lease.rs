@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::barrier;
 use crate::error::{ExecError, Result};
-use crate::herd::{ADMIN_STARTUP, Herd};
+use crate::herd::Herd;
 
 /// From asking home until home is asked again. What is left of [`barrier::WAIT_MAX`] is for statements to get to nodes.
 pub const TERM: Duration = Duration::from_millis(1200);
@@ -106,14 +106,11 @@ fn is_away(e: &ExecError) -> bool {
 
 /// Home's epoch, and when the question was sent.
 async fn epoch(desk: &mut Option<Conn>, herd: &Herd) -> Result<(Moment, i64)> {
-    let config = &herd.config;
     loop {
         let kept = desk.is_some();
         let conn = match desk {
             Some(conn) => conn,
-            None => {
-                desk.insert(Conn::connect(&config.home, &config.admin, &ADMIN_STARTUP, config.connect_timeout).await?)
-            }
+            None => desk.insert(herd.own.connect(&herd.config.home).await?),
         };
         let sent = Moment::now();
         match conn.simple("SELECT epoch FROM herd.epoch").await {

@@ -113,7 +113,7 @@ async fn parent_constraint(
         catalog::quote_literal(schema.unwrap_or(SCHEMA))
     );
     let target = herd.target(snapshot, node).ok()?;
-    let mut conn = herd.pools.get(&target, &herd.config.admin).await.ok()?;
+    let mut conn = herd.own.get(&target).await.ok()?;
     let rows = conn.simple(&sql).await.ok()?;
     rows.into_iter().next()?.into_iter().next()?
 }

@@ -84,7 +84,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Followed {
         let running = Arc::new(Running {
             session: self.bulk.session,
-            user: self.login.user.clone(),
+            user: self.login.user().to_string(),
             relation,
             command,
             kind,

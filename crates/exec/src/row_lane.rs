@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use catalog::Relation;
 use parking_lot::Mutex;
-use pool::{Login, Outcome, Settings, SharedStats};
+use pool::{ClientLogin, Outcome, Settings, SharedStats};
 use tokio::sync::oneshot;
 
 use crate::compiled::Epoch;
@@ -52,7 +52,7 @@ pub struct RowLane {
     pub positional: bool,
     pub herd: Arc<Herd>,
     pub epoch: Arc<Epoch>,
-    pub login: Login,
+    pub login: ClientLogin,
     pub settings: Settings,
     state: Mutex<State>,
 }
@@ -145,7 +145,7 @@ struct Key {
     table: u32,
     columns: Vec<usize>,
     positional: bool,
-    login: Login,
+    login: ClientLogin,
     settings: u64,
 }
 
@@ -164,7 +164,7 @@ impl RowLanes {
         herd: &Arc<Herd>,
         epoch: &Arc<Epoch>,
         rows: &plan::ShareRows,
-        login: &Login,
+        login: &ClientLogin,
         settings: &Settings,
     ) -> Arc<RowLane> {
         let key = Key {

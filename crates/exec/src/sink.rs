@@ -9,7 +9,7 @@ use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
 use plan::{InsertRows, Text};
-use pool::{Login, NodeTarget, Pools};
+use pool::{ClientLogin, NodeTarget, Pools};
 use txn::Participant;
 use wire::{backend, put};
 
@@ -70,7 +70,7 @@ pub struct Sink {
     count: u64,
     home: NodeId,
     sequences: Vec<Sequence>,
-    source: (Pools, NodeTarget, Login),
+    source: (Pools, NodeTarget, ClientLogin),
     batching: Option<Batching>,
     bulk: Batches,
     /// Rows given are numbered as the client's data is.

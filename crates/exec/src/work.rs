@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pool::{Login, Settings};
+use pool::{ClientLogin, Settings};
 use txn::{Lane, Participant, Transaction};
 
 use crate::bulk::Bulk;
@@ -21,7 +21,7 @@ use crate::share::Sharing;
 pub struct Work<'w, C: Client> {
     pub herd: &'w Arc<Herd>,
     pub epoch: &'w Arc<Epoch>,
-    pub login: &'w Login,
+    pub login: &'w ClientLogin,
     pub settings: &'w Settings,
     pub transaction: &'w mut Transaction,
     pub client: &'w mut C,

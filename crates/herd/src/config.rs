@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -35,6 +36,9 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Address of the metrics page (HTTP); none when absent.
     pub metrics: Option<SocketAddr>,
+    /// The metrics page, which asks nobody who he is, may be on an address others reach.
+    #[serde(default)]
+    pub metrics_anyone: bool,
     /// The node that holds the catalog and the local tables.
     pub home: NodeConfig,
     /// Further nodes, registered when the herd is first made; afterwards the catalog decides.
@@ -48,6 +52,9 @@ pub struct Config {
     /// How clients prove who they are.
     #[serde(default)]
     pub auth: Auth,
+    /// `auth = "trust"` may be used on an address others reach.
+    #[serde(default)]
+    pub trust_anyone: bool,
     /// Log filter: a level (`info`) or a list of `target=level`.
     #[serde(default = "default_log")]
     pub log: String,
@@ -59,6 +66,9 @@ pub struct Config {
     pub tls: Option<TlsConfig>,
     #[serde(default)]
     pub limits: Limits,
+    /// What is allowed and yet a mistake, most likely.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 /// How clients prove who they are.
@@ -202,7 +212,22 @@ impl Config {
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        Config::parse(&text, path)
+        let mut config = Config::parse(&text, path)?;
+        config.warnings.extend(config.readable_password(path));
+        Ok(config)
+    }
+
+    /// The file holds a superuser's password, and others than its owner may read it.
+    fn readable_password(&self, path: &Path) -> Option<String> {
+        let secret = std::iter::once(&self.home).chain(&self.nodes).any(|node| node.password.is_some());
+        let mode = std::fs::metadata(path).ok()?.permissions().mode();
+        (secret && mode & 0o077 != 0).then(|| {
+            let path = path.display();
+            format!(
+                "{path} holds a password and others than its owner may read it (mode {:04o}): chmod 600 {path}",
+                mode & 0o7777
+            )
+        })
     }
 
     /// Checks the text of a configuration file; `path` is for messages and relative paths.
@@ -227,6 +252,7 @@ impl Config {
             _ => Ok(()),
         };
         at_least_one("listen", self.listen.len() as u64)?;
+        self.check_doors()?;
         at_least_one("pool.size", self.pool.size.into())?;
         at_least_one("pool.wait_timeout_ms", self.pool.wait_timeout_ms)?;
         at_least_one("pool.max_prepared", self.pool.max_prepared.into())?;
@@ -251,6 +277,33 @@ impl Config {
             if !seen.insert((&node.host, node.port)) {
                 return Err(("nodes", format!("has {}:{} twice", node.host, node.port)));
             }
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// What asks nobody who he is stays on this machine, unless it is said that it need not.
+    fn check_doors(&self) -> Result<(), (&'static str, String)> {
+        let reached = |address: &&SocketAddr| !address.ip().is_loopback();
+        if let Some(address) = self.listen.iter().find(reached)
+            && self.auth == Auth::Trust
+            && !self.trust_anyone
+        {
+            let why = format!(
+                "is \"trust\", and {address} can be reached from other machines: whoever reaches it is whatever role he says, \
+                 superusers included; use auth = \"scram\", listen on 127.0.0.1, or set trust_anyone = true"
+            );
+            return Err(("auth", why));
+        }
+        if let Some(address) = self.metrics.iter().find(reached)
+            && !self.metrics_anyone
+        {
+            let why = format!(
+                "is {address}, which can be reached from other machines, and the page tells anyone of users and nodes; \
+                 use 127.0.0.1, or set metrics_anyone = true"
+            );
+            return Err(("metrics", why));
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use exec::{Herd, HerdConfig};
-use pool::{Conn, Liveness, Login, NodeTarget, PoolConfig, Pools, Secret, TlsMode};
+use exec::{Herd, HerdConfig, Roles};
+use pool::{Conn, Liveness, Login, NodeTarget, OWN_STARTUP, OwnConns, PoolConfig, Pools, Secret, TlsMode};
 use session::cancel::CancelRegistry;
 use session::login::{Auth, LoginConfig};
 use session::{Limits, Router, RouterDefaults};
@@ -51,6 +51,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 
 pub async fn run(config: Config) -> Result<(), RouterError> {
     log_to_stderr(&config);
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let home = NodeTarget { liveness: config.pool.tcp.liveness(Liveness::NODE), ..target(&config.home) };
     let admin = login(&config.home);
     let mut conn = connect_home(&home, &admin).await?;
@@ -58,17 +59,19 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let snapshot = exec::load(&mut conn, None).await?;
     let snapshot = bootstrap::nodes(&mut conn, &id, snapshot, &config).await?;
     let parameters: Vec<(String, String)> = conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect();
-    let pools = Pools::new(PoolConfig {
+    let pool_config = PoolConfig {
         size: config.pool.size as usize,
         wait_timeout: Duration::from_millis(config.pool.wait_timeout_ms),
         idle_timeout: Duration::from_secs(config.pool.idle_timeout_s),
         max_prepared: config.pool.max_prepared as usize,
         ..Default::default()
-    });
-    pools.spawn_reaper();
-    let herd_config =
-        HerdConfig { home, admin, default_shards: config.shards as i32, connect_timeout: Duration::from_secs(10) };
-    let herd = Arc::new(Herd::new(herd_config, pools, snapshot, rand::random()));
+    };
+    let own = OwnConns::new(&PoolConfig { connect_timeout: Duration::from_secs(10), ..pool_config.clone() }, admin);
+    let roles = Arc::new(Roles::new(own.clone(), home.clone(), config.auth == config::Auth::Scram));
+    let pools = Pools::new(pool_config, Some(roles.clone()));
+    pools.spawn_reaper(own.clone());
+    let herd_config = HerdConfig { home, default_shards: config.shards as i32 };
+    let herd = Arc::new(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()));
     let (renewed, of) = (herd.clone(), id.clone());
     tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
@@ -78,7 +81,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
     }
     let router = Arc::new(Router {
-        login: login_config(&config, &id, parameters.clone())?,
+        login: login_config(&config, mock_secret(&mut conn).await?, parameters.clone())?,
         herd: herd.clone(),
         address: listeners.first().and_then(|l| l.local_addr().ok()).map(|a| a.to_string()).unwrap_or_default(),
         cancels: Arc::new(CancelRegistry::default()),
@@ -173,7 +176,7 @@ fn log_to_stderr(config: &Config) {
 async fn connect_home(home: &NodeTarget, admin: &Login) -> Result<Conn, RouterError> {
     let deadline = tokio::time::Instant::now() + HOME_WAIT;
     loop {
-        match Conn::connect(home, admin, &exec::ADMIN_STARTUP, Duration::from_secs(10)).await {
+        match Conn::connect(home, admin, &OWN_STARTUP, Duration::from_secs(10)).await {
             Ok(conn) => return Ok(conn),
             Err(e) if e.is_node_trouble() && tokio::time::Instant::now() < deadline => {
                 tracing::warn!(error = %e, "waiting for home");
@@ -207,9 +210,18 @@ fn login(node: &NodeConfig) -> Login {
     Login::new(&node.user, secret)
 }
 
+/// The same on all routers of a herd, so that an unknown user looks the same on all of them.
+async fn mock_secret(home: &mut Conn) -> Result<[u8; 32], RouterError> {
+    let rows = home.simple("SELECT pg_catalog.encode(value, 'hex') FROM herd.secret").await?;
+    let hex = rows.first().and_then(|r| r[0].as_deref()).unwrap_or_default();
+    let bytes: Vec<u8> =
+        (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+    bytes.try_into().map_err(|_| exec::ExecError::internal("home has no herd.secret of 32 bytes").into())
+}
+
 fn login_config(
     config: &Config,
-    herd_id: &str,
+    mock_secret: [u8; 32],
     parameters: Arc<ArcSwap<Vec<(String, String)>>>,
 ) -> Result<LoginConfig, RouterError> {
     let read = |path: &std::path::Path| {
@@ -221,11 +233,6 @@ fn login_config(
         }
         None => None,
     };
-    // The same on all routers of a herd, so that an unknown user looks the same on all of them.
-    let mut mock_secret = [0u8; 32];
-    for (byte, source) in mock_secret.iter_mut().zip(herd_id.bytes().cycle()) {
-        *byte = source;
-    }
     Ok(LoginConfig {
         auth: match config.auth {
             config::Auth::Trust => Auth::Trust,

@@ -54,6 +54,8 @@ pub struct Conn {
     /// that nobody who reads a statement's answer ever sees one.
     notifications: BytesMut,
     pub(crate) idle_since: Instant,
+    /// What home said of the client's role when this was opened ([`crate::RoleWord::version`]).
+    pub(crate) role_version: u64,
     /// Prepared statements on the node; the owner keeps it true.
     pub statements: StatementCache,
     /// Session settings applied on the node; the owner keeps it true.
@@ -155,6 +157,7 @@ impl Conn {
             farewell: None,
             notifications: BytesMut::new(),
             idle_since: Instant::now(),
+            role_version: 0,
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
             tainted: false,

@@ -1,7 +1,7 @@
 //! Connections to nodes: login, TLS, framing, reset, health, and the pools that lend them.
 //!
-//! A [`Conn`] is one logged-in connection. [`Pools`] keeps some for each node and user, and lends them as
-//! [`PooledConn`]s, which go back when dropped, but only if nothing of their last user is left on them: no reply owed, no
+//! A [`Conn`] is one logged-in connection. [`Pools`] keeps some for each node and client's role, and lends them as
+//! [`PooledConn`]s; [`OwnConns`] keeps the router's own, which no client ever gets. Both go back when dropped, but only if nothing of their last user is left on them: no reply owed, no
 //! open transaction, no session state. Whatever is in doubt is closed.
 //!
 //! This crate does not know shards, plans or clients; it does not decide which node runs a statement, and does not
@@ -14,8 +14,10 @@ mod ledger;
 mod liveness;
 mod login;
 mod node_pool;
+mod own;
 mod pooled;
 mod pools;
+mod role;
 mod settings;
 mod shared;
 mod simple;
@@ -29,8 +31,10 @@ pub use conn::{Conn, Progress};
 pub use error::PoolError;
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;
+pub use own::{OWN_STARTUP, OwnConn, OwnConns};
 pub use pooled::PooledConn;
 pub use pools::{PoolConfig, Pools};
+pub use role::{ClientLogin, Judge, RoleWord};
 pub use settings::Settings;
 pub use shared::{
     Alone, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, SharedLane, SharedLanes, SharedStatement, SharedStats,

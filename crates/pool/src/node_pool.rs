@@ -1,4 +1,5 @@
-//! The connections of one user to one node: who has one, who waits for one. It does not know what they are used for.
+//! The connections of one role, or of the router itself, to one node: who has one, who waits for one. It does not know
+//! what they are used for.
 //!
 //! Invariants, under one lock: `open` counts idle connections, lent ones and those being opened, and is at most the
 //! size; nobody waits while a connection is idle or may be opened.
@@ -13,17 +14,34 @@ use tokio::sync::oneshot;
 use crate::cancel::cancel;
 use crate::conn::Conn;
 use crate::error::PoolError;
+use crate::own::OWN_STARTUP;
 use crate::pooled::PooledConn;
 use crate::pools::PoolConfig;
+use crate::role::{Judge, Role};
 use crate::statements::StatementCache;
 use crate::target::{Login, NodeTarget};
 
-/// What every pooled connection starts with; sessions' own settings are applied later.
+/// What every connection for clients starts with; sessions' own settings are applied later.
 const STARTUP: &[(&str, &str)] = &[("client_encoding", "UTF8"), ("application_name", "pgherd")];
+
+/// Whose connections a pool holds. A pool never has another's.
+pub(crate) enum Owner {
+    Router(Arc<Login>),
+    Role(Arc<Role>, Option<Arc<dyn Judge>>),
+}
+
+impl Owner {
+    fn name(&self) -> String {
+        match self {
+            Owner::Router(login) => login.user.clone(),
+            Owner::Role(role, _) => role.name(),
+        }
+    }
+}
 
 pub(crate) struct NodePool {
     pub target: Arc<NodeTarget>,
-    pub user: String,
+    pub owner: Owner,
     pub config: Arc<PoolConfig>,
     state: Mutex<State>,
 }
@@ -57,6 +75,8 @@ pub(crate) struct Slot {
 pub struct PoolStats {
     pub target: NodeTarget,
     pub user: String,
+    /// They are the router's own.
+    pub own: bool,
     /// Idle, lent and being opened.
     pub open: usize,
     pub idle: usize,
@@ -71,13 +91,13 @@ enum Turn {
 }
 
 impl NodePool {
-    pub fn new(target: NodeTarget, user: &str, config: Arc<PoolConfig>) -> Self {
+    pub fn new(target: NodeTarget, owner: Owner, config: Arc<PoolConfig>) -> Self {
         let state = State { idle: Vec::new(), open: 0, waiters: VecDeque::new(), sweep_at: 64 };
-        NodePool { target: Arc::new(target), user: user.into(), config, state: Mutex::new(state) }
+        NodePool { target: Arc::new(target), owner, config, state: Mutex::new(state) }
     }
 
     /// A connection: an idle one, else a new one, else the first that comes back.
-    pub async fn get(self: &Arc<Self>, login: &Login) -> Result<PooledConn, PoolError> {
+    pub async fn get(self: &Arc<Self>) -> Result<PooledConn, PoolError> {
         let turn = self.state.lock().turn(self);
         let grant = match turn {
             Turn::Conn(conn) => Grant::Conn(conn),
@@ -88,15 +108,31 @@ impl NodePool {
             },
         };
         let slot = match grant {
-            Grant::Conn(mut conn) => match conn.is_alive() {
+            Grant::Conn(mut conn) => match self.is_fit(&conn) && conn.is_alive() {
                 true => return Ok(conn),
                 false => conn.into_slot(),
             },
             Grant::Slot(slot) => slot,
         };
-        let mut conn = Conn::connect_to(self.target.clone(), login, STARTUP, self.config.connect_timeout).await?;
+        let mut conn = self.open().await?;
         conn.statements = StatementCache::new(self.config.max_prepared);
         Ok(slot.fill(Box::new(conn)))
+    }
+
+    async fn open(&self) -> Result<Conn, PoolError> {
+        let limit = self.config.connect_timeout;
+        match &self.owner {
+            Owner::Router(login) => Conn::connect_to(self.target.clone(), login, &OWN_STARTUP, limit).await,
+            Owner::Role(role, judge) => role.open(&self.target, judge.as_deref(), STARTUP, limit).await,
+        }
+    }
+
+    /// Whether home says of the role what it said when the connection was opened.
+    fn is_fit(&self, conn: &Conn) -> bool {
+        match &self.owner {
+            Owner::Router(_) => true,
+            Owner::Role(role, _) => conn.role_version == role.version(),
+        }
     }
 
     /// An idle connection, if there is one.
@@ -104,7 +140,7 @@ impl NodePool {
         loop {
             let conn = self.state.lock().idle.pop()?;
             let mut conn = PooledConn::new(conn, self.clone());
-            if conn.is_alive() {
+            if self.is_fit(&conn) && conn.is_alive() {
                 return Some(conn);
             }
             drop(conn.into_slot());
@@ -113,6 +149,9 @@ impl NodePool {
 
     /// Takes back a connection that is fit for anybody.
     pub fn give_back(self: &Arc<Self>, mut conn: Box<Conn>) {
+        if !self.is_fit(&conn) {
+            return self.discard(conn);
+        }
         let mut state = self.state.lock();
         if !state.waiters.is_empty() {
             let mut grant = Grant::Conn(PooledConn::new(conn, self.clone()));
@@ -179,7 +218,8 @@ impl NodePool {
         {
             let mut state = self.state.lock();
             for mut conn in std::mem::take(&mut state.idle) {
-                match now.saturating_duration_since(conn.idle_since) < limit && conn.is_alive() {
+                let young = now.saturating_duration_since(conn.idle_since) < limit;
+                match young && self.is_fit(&conn) && conn.is_alive() {
                     true => state.idle.push(conn),
                     false => gone.push((conn, Slot::of(self.clone()))),
                 }
@@ -193,7 +233,8 @@ impl NodePool {
         let state = self.state.lock();
         PoolStats {
             target: (*self.target).clone(),
-            user: self.user.clone(),
+            user: self.owner.name(),
+            own: matches!(self.owner, Owner::Router(_)),
             open: state.open,
             idle: state.idle.len(),
             waiting: state.waiters.iter().filter(|w| !w.is_closed()).count(),
@@ -205,7 +246,7 @@ impl NodePool {
         let stats = self.stats();
         PoolError::Exhausted {
             node: self.target.to_string(),
-            user: self.user.clone(),
+            user: self.owner.name(),
             max: stats.max,
             waiting: stats.waiting,
             waited: self.config.wait_timeout,

@@ -1,20 +1,23 @@
-//! All pools of a router: one for each node and user. It does not know which nodes there are; asking for one is enough.
+//! All pools for clients: one for each node and role. It does not know which nodes there are; asking for one is enough.
+//! The router's own connections are not here (`own.rs`).
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 
 use crate::error::PoolError;
-use crate::node_pool::{NodePool, PoolStats};
+use crate::node_pool::{NodePool, Owner, PoolStats};
+use crate::own::OwnConns;
 use crate::pooled::PooledConn;
-use crate::target::{Login, NodeTarget};
+use crate::role::{ClientLogin, Judge, Role, RoleKey, RoleWord};
+use crate::target::{NodeTarget, Secret};
 
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Connections to one node for one user, at most.
+    /// Connections to one node for one role, at most.
     pub size: usize,
     /// How long a statement waits for a connection.
     pub wait_timeout: Duration,
@@ -46,33 +49,60 @@ pub struct Pools {
 
 struct Inner {
     config: Arc<PoolConfig>,
+    judge: Option<Arc<dyn Judge>>,
     /// Two steps, so that a look-up needs no owned key.
-    pools: RwLock<HashMap<NodeTarget, HashMap<String, Arc<NodePool>>>>,
+    pools: RwLock<HashMap<NodeTarget, HashMap<RoleKey, Arc<NodePool>>>>,
+    /// Those some client or some pool still has.
+    roles: Mutex<HashMap<RoleKey, Weak<Role>>>,
 }
 
 impl Pools {
-    pub fn new(config: PoolConfig) -> Self {
+    /// `judge` is asked behind each login to a node; `None`: roles are taken to stay as they were.
+    pub fn new(config: PoolConfig, judge: Option<Arc<dyn Judge>>) -> Self {
         assert!(config.size > 0, "a pool without connections can serve nobody");
-        Pools { inner: Arc::new(Inner { config: Arc::new(config), pools: RwLock::default() }) }
+        let (pools, roles) = Default::default();
+        Pools { inner: Arc::new(Inner { config: Arc::new(config), judge, pools, roles }) }
     }
 
-    /// A connection to `target` as `login.user`: an idle one (most recently used first), a new one while there are fewer
-    /// than the size, or the first that comes back within the wait timeout, first come first served.
-    ///
-    /// Pools go by the user: a connection may have been opened with an older secret of the same user. Whether a
-    /// client is that user is for the caller to know.
-    pub async fn get(&self, target: &NodeTarget, login: &Login) -> Result<PooledConn, PoolError> {
-        self.pool(target, &login.user).get(login).await
+    /// A client that has proved to be the role of which home has just given its word. All clients of the role use the
+    /// newest secret.
+    pub fn admit(&self, word: &RoleWord, secret: Secret) -> ClientLogin {
+        let key = RoleKey::of(word.oid);
+        let mut roles = self.inner.roles.lock();
+        let role = match roles.get(&key).and_then(Weak::upgrade) {
+            Some(role) => {
+                role.learn(word, Some(secret));
+                role
+            }
+            None => {
+                let role = Arc::new(Role::new(key, word, secret));
+                roles.insert(key, Arc::downgrade(&role));
+                role
+            }
+        };
+        ClientLogin::new(&word.name, role)
     }
 
-    /// Connections to one node for one user, at most.
+    /// A client that home could not be asked about: nodes judge his name, and his connections serve nobody else.
+    pub fn admit_unseen(&self, name: &str, secret: Secret) -> ClientLogin {
+        let word = RoleWord { oid: 0, name: name.into(), version: 0, as_of: 0 };
+        ClientLogin::new(name, Arc::new(Role::new(RoleKey::unseen(), &word, secret)))
+    }
+
+    /// A connection to `target` as the client's role: an idle one (most recently used first), a new one while there are
+    /// fewer than the size, or the first that comes back within the wait timeout, first come first served.
+    pub async fn get(&self, target: &NodeTarget, login: &ClientLogin) -> Result<PooledConn, PoolError> {
+        self.pool(target, login).get().await
+    }
+
+    /// Connections to one node for one role, at most.
     pub fn size(&self) -> usize {
         self.inner.config.size
     }
 
     /// An idle connection, if there is one right now.
-    pub fn try_get(&self, target: &NodeTarget, login: &Login) -> Option<PooledConn> {
-        let pool = self.inner.pools.read().get(target)?.get(&login.user)?.clone();
+    pub fn try_get(&self, target: &NodeTarget, login: &ClientLogin) -> Option<PooledConn> {
+        let pool = self.inner.pools.read().get(target)?.get(&login.role.key)?.clone();
         pool.try_get()
     }
 
@@ -89,15 +119,16 @@ impl Pools {
             tokio::task::yield_now().await;
         }
         let mut pools = self.inner.pools.write();
-        for users in pools.values_mut() {
+        for roles in pools.values_mut() {
             // Whoever could still open a connection holds the pool.
-            users.retain(|_, pool| Arc::strong_count(pool) > 1 || pool.stats().open > 0);
+            roles.retain(|_, pool| Arc::strong_count(pool) > 1 || pool.stats().open > 0);
         }
-        pools.retain(|_, users| !users.is_empty());
+        pools.retain(|_, roles| !roles.is_empty());
+        self.inner.roles.lock().retain(|_, role| role.strong_count() > 0);
     }
 
-    /// Reaps from time to time, until the last clone of these pools is gone.
-    pub fn spawn_reaper(&self) -> JoinHandle<()> {
+    /// Reaps these and the router's own from time to time, until the last clone of these pools is gone.
+    pub fn spawn_reaper(&self, own: OwnConns) -> JoinHandle<()> {
         let inner = Arc::downgrade(&self.inner);
         let every = (self.inner.config.idle_timeout / 4).clamp(Duration::from_millis(100), Duration::from_secs(30));
         tokio::spawn(async move {
@@ -105,21 +136,24 @@ impl Pools {
                 tokio::time::sleep(every).await;
                 let Some(inner) = inner.upgrade() else { return };
                 Pools { inner }.reap().await;
+                own.reap();
             }
         })
     }
 
     fn all(&self) -> Vec<Arc<NodePool>> {
-        self.inner.pools.read().values().flat_map(|users| users.values().cloned()).collect()
+        self.inner.pools.read().values().flat_map(|roles| roles.values().cloned()).collect()
     }
 
-    fn pool(&self, target: &NodeTarget, user: &str) -> Arc<NodePool> {
-        if let Some(pool) = self.inner.pools.read().get(target).and_then(|users| users.get(user)) {
+    fn pool(&self, target: &NodeTarget, login: &ClientLogin) -> Arc<NodePool> {
+        let role = &login.role;
+        if let Some(pool) = self.inner.pools.read().get(target).and_then(|roles| roles.get(&role.key)) {
             return pool.clone();
         }
         let mut pools = self.inner.pools.write();
-        let users = pools.entry(target.clone()).or_default();
-        let new = || Arc::new(NodePool::new(target.clone(), user, self.inner.config.clone()));
-        users.entry(user.into()).or_insert_with(new).clone()
+        let roles = pools.entry(target.clone()).or_default();
+        let owner = || Owner::Role(role.clone(), self.inner.judge.clone());
+        let new = || Arc::new(NodePool::new(target.clone(), owner(), self.inner.config.clone()));
+        roles.entry(role.key).or_insert_with(new).clone()
     }
 }

@@ -27,9 +27,10 @@ use tokio::sync::oneshot;
 
 use crate::error::PoolError;
 use crate::pools::Pools;
+use crate::role::ClientLogin;
 use crate::settings::Settings;
 use crate::statements::StatementKey;
-use crate::target::{Login, NodeTarget};
+use crate::target::NodeTarget;
 
 pub use lane::{Alone, SharedLane};
 pub use many::Many;
@@ -160,7 +161,7 @@ pub(crate) struct Counters {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct LaneKey {
     target: NodeTarget,
-    user: String,
+    login: ClientLogin,
     settings: u64,
     kind: LaneKind,
 }
@@ -181,9 +182,15 @@ impl SharedLanes {
         SharedLanes { pools, lanes: RwLock::default(), readers, writers, counters: Arc::default() }
     }
 
-    /// The lane for statements of one user under these settings. Keep it for as long as they stay the same.
-    pub fn lane(&self, target: &NodeTarget, login: &Login, settings: &Settings, kind: LaneKind) -> Arc<SharedLane> {
-        let key = LaneKey { target: target.clone(), user: login.user.clone(), settings: settings.fingerprint(), kind };
+    /// The lane for statements of one role under these settings. Keep it for as long as they stay the same.
+    pub fn lane(
+        &self,
+        target: &NodeTarget,
+        login: &ClientLogin,
+        settings: &Settings,
+        kind: LaneKind,
+    ) -> Arc<SharedLane> {
+        let key = LaneKey { target: target.clone(), login: login.clone(), settings: settings.fingerprint(), kind };
         if let Some(lane) = self.lanes.read().get(&key) {
             return lane.clone();
         }

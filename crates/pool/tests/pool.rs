@@ -5,21 +5,23 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::Server;
-use pool::{Login, NodeTarget, PoolConfig, PoolError, PooledConn, Pools, Secret, StatementKey};
+use pool::{ClientLogin, Login, NodeTarget, OwnConns, PoolConfig, PoolError, PooledConn, Pools, Secret, StatementKey};
 use wire::{backend, put};
 
 struct Lender {
     server: Server,
     pools: Pools,
     target: NodeTarget,
-    login: Login,
+    login: ClientLogin,
 }
 
 impl Lender {
     fn new(config: PoolConfig) -> Lender {
         let server = Server::start();
         let target = NodeTarget::new("127.0.0.1", server.port, common::DATABASE);
-        Lender { server, pools: Pools::new(config), target, login: Login::new(common::USER, Secret::None) }
+        let pools = Pools::new(config, None);
+        let login = pools.admit_unseen(common::USER, Secret::None);
+        Lender { server, pools, target, login }
     }
 
     async fn get(&self) -> PooledConn {
@@ -82,7 +84,7 @@ async fn users_and_databases_do_not_share() {
     admin.simple("create database elsewhere").await.unwrap();
     drop(admin);
     let who = "select current_user || ' ' || current_database()";
-    let other = Login::new("other", Secret::None);
+    let other = lender.pools.admit_unseen("other", Secret::None);
     let elsewhere = NodeTarget { database: "elsewhere".into(), ..lender.target.clone() };
     assert_eq!(one(&mut lender.pools.get(&lender.target, &other).await.unwrap(), who).await, "other postgres");
     assert_eq!(one(&mut lender.pools.get(&elsewhere, &lender.login).await.unwrap(), who).await, "postgres elsewhere");
@@ -289,7 +291,8 @@ async fn idle_connections_are_reaped_and_empty_pools_forgotten() {
     drop(a);
     lender.pools.reap().await;
     lender.until(2, 1).await;
-    let reaper = lender.pools.spawn_reaper();
+    let reaper =
+        lender.pools.spawn_reaper(OwnConns::new(&PoolConfig::default(), Login::new(common::USER, Secret::None)));
     lender.until(1, 0).await;
     drop(b);
     let deadline = Instant::now() + Duration::from_secs(10);

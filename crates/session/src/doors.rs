@@ -33,14 +33,20 @@ impl Doors {
         self.logins.clone().try_acquire_owned().ok()
     }
 
-    /// A place for a session of a user who has logged in. The error is what PostgreSQL says (miscinit.c).
-    pub fn enter(self: &Arc<Self>, user: &str) -> Result<Place, ErrorFields> {
+    /// A place for a session of a user who has logged in; `limit` is the role's own, below 0 there is none. The error is
+    /// what PostgreSQL says (miscinit.c).
+    pub fn enter(self: &Arc<Self>, user: &str, limit: Option<i32>) -> Result<Place, ErrorFields> {
         let mut users = self.users.lock();
-        let count = users.entry(user.to_string()).or_default();
-        if self.per_user_max > 0 && *count >= self.per_user_max {
-            return Err(ErrorFields::fatal("53300", format!("too many connections for role \"{user}\""))
-                .hint("Close sessions, or raise limits.connections_per_user in herd.toml."));
+        let count = users.get(user).copied().unwrap_or_default();
+        let full =
+            |hint| Err(ErrorFields::fatal("53300", format!("too many connections for role \"{user}\"")).hint(hint));
+        if limit.is_some_and(|limit| limit >= 0 && count >= limit as usize) {
+            return full("Close sessions, or raise the role's CONNECTION LIMIT.");
         }
+        if self.per_user_max > 0 && count >= self.per_user_max {
+            return full("Close sessions, or raise limits.connections_per_user in herd.toml.");
+        }
+        let count = users.entry(user.to_string()).or_default();
         *count += 1;
         Ok(Place { doors: self.clone(), user: user.to_string() })
     }
@@ -64,11 +70,12 @@ mod tests {
     #[test]
     fn each_user_has_places_of_his_own() {
         let doors = Arc::new(Doors::new(1, 2));
-        let (first, second) = (doors.enter("a"), doors.enter("a"));
-        assert!(first.is_ok() && second.is_ok() && doors.enter("b").is_ok());
-        assert_eq!(doors.enter("a").err().unwrap().code(), "53300");
+        let (first, second) = (doors.enter("a", None), doors.enter("a", Some(-1)));
+        assert!(first.is_ok() && second.is_ok() && doors.enter("b", Some(1)).is_ok());
+        assert_eq!(doors.enter("c", Some(0)).err().unwrap().code(), "53300");
+        assert_eq!(doors.enter("a", None).err().unwrap().code(), "53300");
         drop(first);
-        assert!(doors.enter("a").is_ok());
+        assert!(doors.enter("a", None).is_ok());
         drop(second);
         assert!(doors.users.lock().is_empty(), "users that left are forgotten");
         let login = doors.log_in();

@@ -4,8 +4,8 @@
 //! open → negotiate (TLS, version) → startup (who, which database, settings) → scram (is it really him)
 //! ```
 //!
-//! It ends with AuthenticationOk. It does not know what a session is, whether the database or (under `trust`) the user
-//! exists, or where verifiers come from; it opens no connection to a node.
+//! It ends with AuthenticationOk, and home's word that the role may log in. It does not know what a session is, whether the
+//! database exists, or where home's word comes from; it opens no connection to a node.
 
 mod channel;
 mod error;
@@ -20,9 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use exec::Found;
 use pool::{Liveness, PoolError, Secret};
 use tokio::net::TcpStream;
-use wire::backend;
+use wire::{ErrorFields, backend};
 
 use crate::client_stream::ClientStream;
 use channel::Channel;
@@ -55,15 +56,14 @@ pub struct LoginConfig {
     /// What [`greet`] reports: `server_version`, `server_encoding`, …, as home has them.
     pub server_parameters: Arc<dyn Fn() -> Vec<(String, String)> + Send + Sync>,
     /// Makes up salts for unknown users. The same on every router of a herd and after every restart, or one could
-    /// tell who exists by asking twice.
+    /// tell who exists by asking twice; and known to nobody else, or one could by computing them.
     pub mock_secret: [u8; 32],
 }
 
-/// Where the verifiers are.
-pub trait Verifiers: Send + Sync {
-    /// `rolpassword` of `user` on home. `None`: there is no such user, or he has no password, may not log in, or his
-    /// password has expired.
-    fn verifier(&self, user: &str) -> impl Future<Output = Result<Option<String>, PoolError>> + Send;
+/// Where the roles are.
+pub trait Roles: Send + Sync {
+    /// What home says of a role now. `None`: there is none of that name.
+    fn find(&self, user: &str) -> impl Future<Output = Result<Option<Found>, PoolError>> + Send;
 }
 
 /// What a connection turned out to be.
@@ -85,6 +85,8 @@ pub struct LoggedIn {
     /// What the client has sent behind his login, if he did not wait.
     pub rbuf: BytesMut,
     pub user: String,
+    /// Who the user is; `None`: home could not be asked, and nodes judge the name.
+    pub role: Option<Found>,
     pub database: String,
     /// Settings the client starts with, each name once, in lower case; from `options` and from parameters.
     pub parameters: Vec<(String, String)>,
@@ -98,15 +100,25 @@ pub struct LoggedIn {
 ///
 /// # Errors
 /// The client has been told, where it could understand, and the error has been logged.
-pub async fn open(stream: TcpStream, config: &LoginConfig, verifiers: &impl Verifiers) -> Result<Opening, LoginError> {
+pub async fn open(stream: TcpStream, config: &LoginConfig, roles: &impl Roles) -> Result<Opening, LoginError> {
     let peer = stream.peer_addr().map_or_else(|_| "unknown".into(), |a| a.to_string());
     let mut channel = Channel::new(stream, &config.liveness)?;
-    let done = tokio::time::timeout(config.login_timeout, log_in(&mut channel, config, verifiers)).await;
+    let done = tokio::time::timeout(config.login_timeout, log_in(&mut channel, config, roles)).await;
     match done.unwrap_or(Err(LoginError::Timeout)) {
-        Ok(Done::Session(Identity { start, secret, protocol })) => {
+        Ok(Done::Session(identity)) => {
+            let Identity { start, role, secret, protocol } = *identity;
             let (stream, rbuf) = channel.into_parts()?;
             let startup::Start { user, database, parameters } = start;
-            Ok(Opening::Session(Box::new(LoggedIn { stream, rbuf, user, database, parameters, secret, protocol })))
+            Ok(Opening::Session(Box::new(LoggedIn {
+                stream,
+                rbuf,
+                user,
+                role,
+                database,
+                parameters,
+                secret,
+                protocol,
+            })))
         }
         Ok(Done::Cancel { pid, secret }) => Ok(Opening::Cancel { pid, secret, stream: channel.into_stream()? }),
         Err(LoginError::Left) => Ok(Opening::Closed),
@@ -121,18 +133,19 @@ pub async fn open(stream: TcpStream, config: &LoginConfig, verifiers: &impl Veri
 }
 
 enum Done {
-    Session(Identity),
+    Session(Box<Identity>),
     Cancel { pid: i32, secret: Vec<u8> },
 }
 
 /// A [`LoggedIn`] without its connection.
 struct Identity {
     start: startup::Start,
+    role: Option<Found>,
     secret: Secret,
     protocol: u32,
 }
 
-async fn log_in(channel: &mut Channel, config: &LoginConfig, verifiers: &impl Verifiers) -> Result<Done, LoginError> {
+async fn log_in(channel: &mut Channel, config: &LoginConfig, roles: &impl Roles) -> Result<Done, LoginError> {
     let (protocol, parameters) = match negotiate::first_packets(channel, config.tls.as_ref()).await? {
         Negotiated::Start { version, parameters } => (version, parameters),
         Negotiated::Cancel { pid, secret } => return Ok(Done::Cancel { pid, secret }),
@@ -141,13 +154,48 @@ async fn log_in(channel: &mut Channel, config: &LoginConfig, verifiers: &impl Ve
         return Err(LoginError::TlsRequired);
     }
     let start = startup::interpret(parameters)?;
-    let secret = match config.auth {
-        Auth::Trust => Secret::None,
-        Auth::Scram => scram::authenticate(channel, &start.user, &config.mock_secret, verifiers).await?,
+    let (secret, said) = match config.auth {
+        Auth::Trust => (Secret::None, trusted(&start.user, roles).await?),
+        Auth::Scram => {
+            let (secret, found) = scram::authenticate(channel, &start.user, &config.mock_secret, roles).await?;
+            (secret, Said::Found(found))
+        }
     };
     backend::auth_ok(channel.out());
     channel.flush().await?;
-    Ok(Done::Session(Identity { start, secret, protocol }))
+    let role = admit(said, &start.user)?;
+    Ok(Done::Session(Box::new(Identity { start, role, secret, protocol })))
+}
+
+/// Home's word about a name.
+enum Said {
+    Found(Found),
+    Stranger,
+    /// Home is away.
+    Nothing,
+}
+
+/// He whose word is taken.
+async fn trusted(user: &str, roles: &impl Roles) -> Result<Said, LoginError> {
+    match roles.find(user).await {
+        Ok(found) => Ok(found.map_or(Said::Stranger, Said::Found)),
+        Err(error) if error.is_node_trouble() => Ok(Said::Nothing),
+        Err(source) => Err(LoginError::Verifier { user: user.into(), source }),
+    }
+}
+
+/// Whether a role that is who he says may have a session (PostgreSQL's miscinit.c). Of what home has not said, nodes judge.
+fn admit(said: Said, user: &str) -> Result<Option<Found>, LoginError> {
+    let denied = |why| {
+        let fields = ErrorFields::fatal("28000", format!("role \"{user}\" {why}"));
+        Err(LoginError::Startup(Box::new(fields)))
+    };
+    match said {
+        Said::Found(found) if found.can_login => Ok(Some(found)),
+        Said::Found(_) => denied("is not permitted to log in"),
+        Said::Stranger => denied("does not exist"),
+        Said::Nothing => Ok(None),
+    }
 }
 
 /// Writes what follows AuthenticationOk when a session is ready: ParameterStatus messages, BackendKeyData and

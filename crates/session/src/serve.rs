@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use exec::ExecError;
-use pool::{Login, Settings};
+use exec::{ExecError, Found};
+use pool::Settings;
 use tokio::net::TcpStream;
 use wire::{ErrorFields, Frame};
 
@@ -12,21 +12,29 @@ use crate::activity::Activity;
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
-use crate::login::{self, LoggedIn, Opening, Verifiers};
+use crate::login::{self, LoggedIn, Opening, Roles};
 use crate::router::Router;
 use crate::session::{Result, Session, Turn};
 use crate::set::RouterSettings;
+
+/// Names are planned by it: whatever becomes of the role's settings, every connection of the session has the same.
+const SEARCH_PATH: &str = "SELECT 'search_path', pg_catalog.current_setting('search_path')";
+/// What was set for the client's role and database, and not by the client: it stays with the session as the client's own do,
+/// whatever becomes of the role. What only a superuser may set is made by each connection for itself.
+const ROLE_SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings \
+     WHERE source IN ('database', 'user', 'database user') AND context = 'user' AND name NOT IN ('client_encoding', 'search_path')";
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, router: Arc<Router>) {
     let Some(place) = router.doors.log_in() else {
         return turn_away(stream, &router, &ErrorFields::fatal("53300", "too many logins at once")).await;
     };
-    let opening = Box::pin(login::open(stream, &router.login, &HomeVerifiers(router.clone()))).await;
+    let opening = Box::pin(login::open(stream, &router.login, &HomeRoles(router.clone()))).await;
     drop(place);
     match opening {
         Ok(Opening::Session(mut client)) => {
-            let _place = match router.doors.enter(&client.user) {
+            let limit = client.role.as_ref().map(|role| role.connection_limit);
+            let _place = match router.doors.enter(&client.user, limit) {
                 Ok(place) => place,
                 Err(fields) => return login::refuse(&mut client.stream, &fields).await,
             };
@@ -55,19 +63,12 @@ pub async fn turn_away(stream: TcpStream, router: &Router, fields: &ErrorFields)
     }
 }
 
-/// Verifiers of roles, as home keeps them.
-struct HomeVerifiers(Arc<Router>);
+/// Roles as home has them.
+struct HomeRoles(Arc<Router>);
 
-impl Verifiers for HomeVerifiers {
-    async fn verifier(&self, user: &str) -> std::result::Result<Option<String>, pool::PoolError> {
-        let herd = &self.0.herd;
-        let mut conn = herd.pools.get(&herd.config.home, &herd.config.admin).await?;
-        let sql = format!(
-            "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolcanlogin AND rolname = {} AND (rolvaliduntil IS NULL OR rolvaliduntil > pg_catalog.now())",
-            catalog::quote_literal(user)
-        );
-        let rows = conn.simple(&sql).await?;
-        Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten())
+impl Roles for HomeRoles {
+    async fn find(&self, user: &str) -> std::result::Result<Option<Found>, pool::PoolError> {
+        self.0.herd.roles.find(user).await
     }
 }
 
@@ -88,9 +89,13 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     shown.rename(startup.get("application_name").unwrap_or(""), startup.fingerprint());
     let io = ClientIo::new(client.stream, client.rbuf, router.limits.message_bytes_max, registration.handle.clone());
     let epoch = router.herd.epoch.load_full();
+    let login = match &client.role {
+        Some(role) => router.herd.pools.admit(&role.word, client.secret),
+        None => router.herd.pools.admit_unseen(&client.user, client.secret),
+    };
     let mut session = Session {
         io,
-        login: Login { user: client.user, secret: client.secret },
+        login,
         database: client.database,
         settings: startup.clone(),
         startup,
@@ -126,7 +131,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     session.refresh_context();
     session.transaction.home = Some(session.epoch.snapshot.home);
     let result = async {
-        Box::pin(session.greet(registration.pid, &registration.secret)).await?;
+        Box::pin(session.greet(client.role.as_ref(), registration.pid, &registration.secret)).await?;
         session.messages().await
     }
     .await;
@@ -137,7 +142,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
 
 impl Session {
     /// The login is complete only when home has taken the client's role, database and settings.
-    async fn greet(&mut self, pid: i32, secret: &[u8]) -> Result<()> {
+    async fn greet(&mut self, role: Option<&Found>, pid: i32, secret: &[u8]) -> Result<()> {
         let wanted =
             &self.epoch.snapshot.nodes.iter().find(|n| n.id == self.epoch.snapshot.home).map(|n| n.database.clone());
         let result = match wanted {
@@ -145,7 +150,12 @@ impl Session {
                 Err(ExecError::sql("3D000", format!("database \"{}\" does not exist", self.database))
                     .hint(&format!("This herd serves the database \"{database}\".")))
             }
-            _ => self.parameters().await,
+            _ if role.is_some_and(|role| !role.may_connect) => {
+                let fields =
+                    ErrorFields::fatal("42501", format!("permission denied for database \"{}\"", self.database));
+                Err(ExecError::Sql(Box::new(fields.detail("User does not have CONNECT privilege."))))
+            }
+            _ => self.parameters(role.is_some_and(|role| role.has_settings)).await,
         };
         match result {
             Ok(parameters) => {
@@ -165,24 +175,38 @@ impl Session {
     }
 
     /// ParameterStatus for this session: home's for its role and settings; while home is down, those home had.
-    async fn parameters(&mut self) -> Result<Vec<(String, String)>> {
+    async fn parameters(&mut self, has_settings: bool) -> Result<Vec<(String, String)>> {
         let home = self.epoch.snapshot.home;
         let asked = async {
             let mut work = self.work();
             let mut p = work.lane(home).await?;
             let settled = async {
                 p.lane.conn.flush().await?;
-                p.lane.settle_before().await
+                p.lane.settle_before().await?;
+                match (has_settings, p.lane.conn.parameters().get("search_path")) {
+                    (true, _) => p.lane.rows(&format!("{SEARCH_PATH} UNION ALL {ROLE_SETTINGS}")).await,
+                    (false, Some(path)) => Ok(vec![vec![Some("search_path".into()), Some(path.clone())]]),
+                    // Told by PostgreSQL 18 and later.
+                    (false, None) => p.lane.rows(SEARCH_PATH).await,
+                }
             }
             .await;
             let parameters = p.lane.conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>();
             work.put_back(p).await;
-            settled?;
-            Ok(parameters)
+            Ok((parameters, settled?))
         }
         .await;
         match asked {
-            Ok(p) => Ok(p),
+            Ok((parameters, settings)) => {
+                for setting in settings {
+                    if let [Some(name), Some(value)] = &setting[..] {
+                        self.startup.set(name, value);
+                        self.settings.set(name, value);
+                    }
+                }
+                self.refresh_context();
+                Ok(parameters)
+            }
             Err(ExecError::Pool(e)) if e.is_node_trouble() => Ok(self.router.parameters.load().as_ref().clone()),
             Err(e) => Err(e),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use exec::{Bulk, Client, Epoch, ExecError, Now, Pin, Sharing, Work};
-use pool::{Login, Settings};
+use pool::{ClientLogin, Settings};
 use sql::template::Template;
 use txn::Transaction;
 use wire::ErrorFields;
@@ -38,7 +38,7 @@ pub enum Turn {
 pub struct Session {
     pub router: Arc<Router>,
     pub io: ClientIo,
-    pub login: Login,
+    pub login: ClientLogin,
     pub database: String,
     /// What the client asked for when it connected: where RESET leads back to.
     pub startup: Settings,
@@ -139,7 +139,7 @@ impl Session {
     /// What plans depend on has changed.
     pub fn refresh_context(&mut self) {
         let path = self.setting("search_path").unwrap_or("\"$user\", public").to_string();
-        let user = self.setting("role").filter(|r| *r != "none").unwrap_or(&self.login.user).to_string();
+        let user = self.setting("role").filter(|r| *r != "none").unwrap_or(self.login.user()).to_string();
         self.search_path = std::iter::once("pg_catalog".to_string())
             .chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
             .collect();

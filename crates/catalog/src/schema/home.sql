@@ -54,6 +54,16 @@ CREATE UNLOGGED TABLE IF NOT EXISTS herd.backend (
     seen_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- What all routers of the herd know and nobody else: salts of users that are not there are made of it.
+CREATE TABLE IF NOT EXISTS herd.secret (
+    only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    value    bytea NOT NULL CHECK (length(value) = 32)
+);
+REVOKE ALL ON herd.secret FROM PUBLIC;
+-- 122 random bits each.
+INSERT INTO herd.secret (value)
+    SELECT sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')) ON CONFLICT DO NOTHING;
+
 -- The routers that run. Each reports here, every second and after every reload, which epoch of the catalog it uses.
 -- number is part of the process ids it gives to clients; address is where other routers send cancel requests on to.
 CREATE TABLE IF NOT EXISTS herd.router (

@@ -3,11 +3,10 @@
 mod server;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::BytesMut;
-use exec::{Client, ExecError, Herd, HerdConfig, Work};
-use pool::{Conn, Login, PoolConfig, Pools, Secret, Settings};
+use exec::{Client, ExecError, Herd, HerdConfig, Roles, Work};
+use pool::{ClientLogin, Conn, Login, OwnConns, PoolConfig, Pools, Secret, Settings};
 use server::{Server, distribute, reference};
 use txn::Transaction;
 use wire::Frame;
@@ -32,7 +31,7 @@ impl Client for Kept {
 
 struct Session {
     herd: Arc<Herd>,
-    login: Login,
+    login: ClientLogin,
     settings: Settings,
     transaction: Transaction,
     client: Kept,
@@ -42,13 +41,16 @@ struct Session {
 impl Session {
     async fn new(server: &Server, user: &str) -> Session {
         let admin = Login::new("postgres", Secret::None);
-        let config =
-            HerdConfig { home: server.target("n1"), admin, default_shards: 4, connect_timeout: Duration::from_secs(5) };
+        let config = HerdConfig { home: server.target("n1"), default_shards: 4 };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
-        let herd = Arc::new(Herd::new(config, Pools::new(PoolConfig::default()), snapshot, rand::random()));
+        let own = OwnConns::new(&PoolConfig::default(), admin);
+        let roles = Arc::new(Roles::new(own.clone(), config.home.clone(), false));
+        let pools = Pools::new(PoolConfig::default(), Some(roles.clone()));
+        let login = pools.admit(&roles.find(user).await.unwrap().unwrap().word, Secret::None);
+        let herd = Arc::new(Herd::new(config, own, roles, pools, snapshot, rand::random()));
         Session {
             herd,
-            login: Login::new(user, Secret::None),
+            login,
             settings: Settings::default(),
             transaction: Transaction::default(),
             client: Kept::default(),

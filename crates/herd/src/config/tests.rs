@@ -47,6 +47,28 @@ fn every_setting_is_read_and_paths_start_at_the_file() {
 }
 
 #[test]
+fn what_asks_nobody_may_be_reached_if_that_is_said() {
+    let everywhere = "listen = [\"0.0.0.0:1\"]\nmetrics = \"0.0.0.0:2\"\nhome = \"host=a\"\nmetrics_anyone = true\n";
+    assert!(parse(&format!("{everywhere}trust_anyone = true")).is_ok());
+    assert!(parse(&format!("{everywhere}auth = \"scram\"")).is_ok());
+    assert!(parse(everywhere).is_err());
+}
+
+#[test]
+fn a_password_others_may_read_is_told() {
+    let path = std::env::temp_dir().join(format!("herd-mode-{}.toml", std::process::id()));
+    let warnings = |mode, password| {
+        std::fs::write(&path, format!("listen = [\"127.0.0.1:1\"]\nhome = \"host=a {password}\"\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        Config::load(&path).unwrap().warnings
+    };
+    assert!(warnings(0o644, "password=x")[0].contains("chmod 600"));
+    assert!(warnings(0o600, "password=x").is_empty());
+    assert!(warnings(0o644, "").is_empty());
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn mistakes_are_named() {
     for (text, expected) in [
         ("listen = []\nhome = \"host=a\"", "listen must be at least 1"),
@@ -57,6 +79,9 @@ fn mistakes_are_named() {
         (&format!("{SMALL}nodes = [\"host=127.0.0.1 port=6501\"]"), "nodes has 127.0.0.1:6501 twice"),
         (&format!("{SMALL}[limits]\nmessage_bytes_max = 10"), "limits.message_bytes_max must be from"),
         (&format!("{SMALL}auth = \"md5\""), "unknown variant `md5`"),
+        ("listen = [\"0.0.0.0:5432\"]\nhome = \"host=a\"", "auth is \"trust\", and 0.0.0.0:5432 can be reached"),
+        ("listen = [\"127.0.0.1:1\", \"10.0.0.5:1\"]\nauth = \"trust\"\nhome = \"host=a\"", "trust_anyone = true"),
+        (&format!("metrics = \"[::]:9090\"\n{SMALL}"), "metrics is [::]:9090, which can be reached"),
         ("listen = [\"nowhere\"]\nhome = \"host=a\"", "invalid socket address"),
         ("listen = [\"127.0.0.1:1\"]\nhome = \"hots=a\"", "\"hots\" is not a keyword"),
         ("listen = [\"127.0.0.1:1\"]", "missing field `home`"),

@@ -52,8 +52,7 @@ async fn listen(router: Arc<Router>, address: SocketAddr) {
 
 async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::ExecError> {
     let herd = &router.herd;
-    let connect =
-        || Conn::connect(&herd.config.home, &herd.config.admin, &exec::ADMIN_STARTUP, herd.config.connect_timeout);
+    let connect = || herd.own.connect(&herd.config.home);
     // Nothing else runs on the connection that listens: what it is told wakes the report.
     let (mut ear, mut desk) = (connect().await?, connect().await?);
     ear.simple(&format!("LISTEN {}", catalog::schema::EPOCH_CHANNEL)).await?;

@@ -40,8 +40,7 @@ pub async fn nodes(
             );
             continue;
         }
-        let mut conn =
-            Conn::connect(&target(node), &login(node), &exec::ADMIN_STARTUP, Duration::from_secs(10)).await?;
+        let mut conn = Conn::connect(&target(node), &login(node), &pool::OWN_STARTUP, Duration::from_secs(10)).await?;
         conn.simple(&catalog::bootstrap_node_sql(id)).await?;
         let name = format!("node{}", snapshot.nodes.len() + 1);
         warn_without_prepared_transactions(&mut conn, &name).await?;

@@ -48,12 +48,13 @@ fn page(router: &Router) -> String {
     out.push_str(
         "# HELP herd_pool_connections Connections to nodes, by node and user.\n# TYPE herd_pool_connections gauge\n",
     );
-    for s in router.herd.pools.stats() {
+    for s in router.herd.pools.stats().into_iter().chain(router.herd.own.stats()) {
         for (state, n) in [("open", s.open), ("idle", s.idle), ("waiting", s.waiting), ("max", s.max)] {
             out.push_str(&format!(
-                "herd_pool_connections{{node=\"{}\",user=\"{}\",state=\"{state}\"}} {n}\n",
+                "herd_pool_connections{{node=\"{}\",user=\"{}\",own=\"{}\",state=\"{state}\"}} {n}\n",
                 s.target,
-                escape(&s.user)
+                escape(&s.user),
+                s.own
             ));
         }
     }

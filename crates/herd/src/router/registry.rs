@@ -69,7 +69,7 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
 /// Leaves: nobody waits for this router any more.
 pub async fn leave(router: &Router) -> Result<(), PoolError> {
     let herd = &router.herd;
-    let mut conn = herd.pools.get(&herd.config.home, &herd.config.admin).await?;
+    let mut conn = herd.own.get(&herd.config.home).await?;
     conn.simple(&format!("DELETE FROM herd.router WHERE id = {}", herd.router as i64)).await.map(drop)
 }
 

@@ -13,8 +13,9 @@ use tokio::sync::oneshot;
 use super::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, LaneKind, Outcome, STUCK, SharedStatement, worker};
 use crate::error::PoolError;
 use crate::pools::Pools;
+use crate::role::ClientLogin;
 use crate::settings::Settings;
-use crate::target::{Login, NodeTarget};
+use crate::target::NodeTarget;
 
 /// A queue this much longer than a batch is worth one more connection.
 const CROWD: usize = BATCH_MAX;
@@ -24,7 +25,7 @@ const MORE_MAX: usize = 6;
 pub struct SharedLane {
     pub(super) pools: Pools,
     pub(super) target: NodeTarget,
-    pub(super) login: Login,
+    pub(super) login: ClientLogin,
     pub(super) settings: Settings,
     pub(super) kind: LaneKind,
     pub(super) counters: Arc<Counters>,
@@ -60,7 +61,7 @@ impl SharedLane {
     pub(super) fn new(
         pools: Pools,
         target: NodeTarget,
-        login: Login,
+        login: ClientLogin,
         settings: Settings,
         kind: LaneKind,
         at_once: usize,
@@ -70,8 +71,8 @@ impl SharedLane {
     }
 
     /// Whether this lane is the one for these settings.
-    pub fn is_for(&self, login: &Login, settings: &Settings) -> bool {
-        self.login.user == login.user && self.settings.fingerprint() == settings.fingerprint()
+    pub fn is_for(&self, login: &ClientLogin, settings: &Settings) -> bool {
+        self.login == *login && self.settings.fingerprint() == settings.fingerprint()
     }
 
     pub fn kind(&self) -> LaneKind {

@@ -1,13 +1,14 @@
 //! The SASL messages of a SCRAM-SHA-256 login. The cryptography is in `wire`; this does not know where verifiers are
 //! kept. Unknown users go through the same exchange, against a verifier that nothing satisfies.
 
+use exec::Found;
 use pool::Secret;
 use wire::frame::{HEADER_LEN, Reader};
 use wire::scram::{self, MECHANISM, ScramError, ServerScram, Verifier};
 use wire::{WireError, backend};
 
 use super::channel::Channel;
-use super::{LoginError, Verifiers};
+use super::{LoginError, Roles};
 
 /// As PostgreSQL's PG_MAX_SASL_MESSAGE_LENGTH: nobody has been let in yet.
 const SASL_MESSAGE_MAX: usize = 1024;
@@ -21,9 +22,11 @@ pub(super) async fn authenticate(
     channel: &mut Channel,
     user: &str,
     mock_secret: &[u8; 32],
-    verifiers: &impl Verifiers,
-) -> Result<Secret, LoginError> {
-    let (verifier, lacking) = find_verifier(user, mock_secret, verifiers).await?;
+    roles: &impl Roles,
+) -> Result<(Secret, Found), LoginError> {
+    let stored = roles.find(user).await;
+    let found = stored.map_err(|source| LoginError::Verifier { user: user.into(), source })?;
+    let (verifier, lacking) = verifier(user, mock_secret, found.as_ref());
     let server_key = verifier.server_key();
     let mut exchange = ServerScram::new(verifier, scram::nonce(rand::random()));
     let failed = |source| match source {
@@ -44,25 +47,22 @@ pub(super) async fn authenticate(
     let (server_final, client_key) = exchange.handle_final(text(&body)?).map_err(failed)?;
 
     backend::auth_sasl_data(channel.out(), SASL_FINAL, server_final.as_bytes());
-    Ok(Secret::Keys { client_key, server_key })
+    // Nobody proves anything against a verifier that was made up.
+    let found = found.ok_or(LoginError::Password { user: user.into(), why: "there is no such user" })?;
+    Ok((Secret::Keys { client_key, server_key }, found))
 }
 
 /// The verifier to check against; with a mock one, why there is none.
-async fn find_verifier(
-    user: &str,
-    mock_secret: &[u8; 32],
-    verifiers: &impl Verifiers,
-) -> Result<(Verifier, Option<&'static str>), LoginError> {
-    let stored = verifiers.verifier(user).await;
-    let stored = stored.map_err(|source| LoginError::Verifier { user: user.into(), source })?;
-    let why = match stored.as_deref().map(Verifier::parse) {
-        Some(Ok(verifier)) => return Ok((verifier, None)),
-        Some(Err(_)) => {
+fn verifier(user: &str, mock_secret: &[u8; 32], found: Option<&Found>) -> (Verifier, Option<&'static str>) {
+    let why = match found.map(|f| f.verifier.as_deref().map(Verifier::parse)) {
+        Some(Some(Ok(verifier))) => return (verifier, None),
+        Some(Some(Err(_))) => {
             "the stored password is no SCRAM-SHA-256 verifier; set it anew with password_encryption = scram-sha-256"
         }
-        None => "there is no such user, or the user has no password",
+        Some(None) => "the user has no password, or it has expired",
+        None => "there is no such user",
     };
-    Ok((Verifier::mock(user, mock_secret), Some(why)))
+    (Verifier::mock(user, mock_secret), Some(why))
 }
 
 async fn sasl_message(channel: &mut Channel) -> Result<Vec<u8>, LoginError> {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use pool::PoolError;
-use session::login::{Auth, LoggedIn, LoginConfig, LoginError, Opening, Verifiers, open};
+use exec::Found;
+use pool::{PoolError, RoleWord};
+use session::login::{Auth, LoggedIn, LoginConfig, LoginError, Opening, Roles, open};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -36,12 +37,20 @@ impl Home {
     }
 }
 
-impl Verifiers for Home {
-    async fn verifier(&self, user: &str) -> Result<Option<String>, PoolError> {
-        match self.is_down {
-            true => Err(PoolError::Timeout { node: "secret-host:5432".into(), doing: "testing" }),
-            false => Ok(self.verifiers.get(user).cloned()),
+/// Everybody is there; those without a verifier have no password, and `nologin` may not log in.
+impl Roles for Home {
+    async fn find(&self, user: &str) -> Result<Option<Found>, PoolError> {
+        if self.is_down {
+            return Err(PoolError::Timeout { node: "secret-host:5432".into(), doing: "testing" });
         }
+        Ok(Some(Found {
+            word: RoleWord { oid: 1, name: user.into(), version: 1, as_of: 1 },
+            can_login: user != "nologin",
+            connection_limit: -1,
+            may_connect: true,
+            verifier: self.verifiers.get(user).cloned(),
+            has_settings: false,
+        }))
     }
 }
 

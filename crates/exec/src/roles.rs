@@ -1,0 +1,105 @@
+//! What home says of roles now: who a name is, whether it may log in, and by which verifier. Asked at each login, and behind
+//! each login to a node; nothing of it is kept here, so a change is seen whoever made it and wherever.
+//!
+//! It does not know how clients prove who they are, nor who is let in.
+
+use std::collections::hash_map::RandomState;
+use std::future::Future;
+use std::hash::BuildHasher;
+use std::pin::Pin;
+use std::sync::OnceLock;
+
+use pool::{Judge, NodeTarget, OwnConns, PoolError, RoleWord};
+
+pub struct Roles {
+    own: OwnConns,
+    home: NodeTarget,
+    /// Where clients prove nothing no verifier is read: that takes a superuser.
+    verifiers: bool,
+}
+
+/// A role, as home has it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub word: RoleWord,
+    pub can_login: bool,
+    /// Sessions it may have; below 0 there is no limit.
+    pub connection_limit: i32,
+    /// It may connect to the herd's database.
+    pub may_connect: bool,
+    /// `rolpassword`; `None`: it has none, or it has expired, or nobody asked for it.
+    pub verifier: Option<String>,
+    /// Settings were made for it or its database.
+    pub has_settings: bool,
+}
+
+impl Roles {
+    pub fn new(own: OwnConns, home: NodeTarget, verifiers: bool) -> Self {
+        Roles { own, home, verifiers }
+    }
+
+    pub async fn find(&self, name: &str) -> Result<Option<Found>, PoolError> {
+        self.ask(&format!("r.rolname = {}", catalog::quote_literal(name))).await
+    }
+
+    async fn ask(&self, which: &str) -> Result<Option<Found>, PoolError> {
+        let rows = self.own.get(&self.home).await?.simple(&self.question(which)).await?;
+        let Some(row) = rows.into_iter().next() else { return Ok(None) };
+        Found::read(&row).map(Some).ok_or(wire::WireError::Other("home's answer about a role is not understood").into())
+    }
+
+    /// xmin changes with every change of the row, even to what it was before; pg_roles has none.
+    fn question(&self, which: &str) -> String {
+        let (table, xmin, verifier) = match self.verifiers {
+            true => {
+                let valid =
+                    "CASE WHEN r.rolvaliduntil IS NULL OR r.rolvaliduntil > pg_catalog.now() THEN r.rolpassword END";
+                ("pg_catalog.pg_authid", "r.xmin::pg_catalog.text", valid)
+            }
+            false => ("pg_catalog.pg_roles", "''", "NULL"),
+        };
+        format!(
+            "SELECT r.oid, r.rolname, pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()), r.rolcanlogin, r.rolconnlimit, \
+             pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT'), {verifier}, s.settings IS NOT NULL, \
+             {xmin}, r::pg_catalog.text, s.settings \
+             FROM {table} r, pg_catalog.pg_database d, LATERAL (SELECT \
+               pg_catalog.string_agg(c.xmin::pg_catalog.text || c::pg_catalog.text, '' ORDER BY c.setdatabase, c.setrole) AS settings \
+               FROM pg_catalog.pg_db_role_setting c WHERE c.setdatabase IN (0, d.oid) AND c.setrole IN (0, r.oid)) s \
+             WHERE d.datname = pg_catalog.current_database() AND {which}"
+        )
+    }
+}
+
+impl Found {
+    fn read(row: &catalog::Row) -> Option<Found> {
+        let cell = |n: usize| row.get(n)?.as_deref();
+        let is = |n: usize| cell(n) == Some("t");
+        let word = RoleWord {
+            oid: cell(0)?.parse().ok()?,
+            name: cell(1)?.to_string(),
+            as_of: cell(2)?.parse().ok()?,
+            version: hash(row.get(8..)?),
+        };
+        Some(Found {
+            word,
+            can_login: is(3),
+            connection_limit: cell(4)?.parse().ok()?,
+            may_connect: is(5),
+            verifier: cell(6).map(str::to_string),
+            has_settings: is(7),
+        })
+    }
+}
+
+/// Only for this process: two words that differ have two numbers, and nobody outside can find others.
+fn hash(cells: &[Option<String>]) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    // The greatest is kept for roles that are gone.
+    KEY.get_or_init(RandomState::new).hash_one(cells).min(u64::MAX - 1)
+}
+
+impl Judge for Roles {
+    fn word(&self, oid: u32) -> Pin<Box<dyn Future<Output = Result<Option<RoleWord>, PoolError>> + Send + '_>> {
+        Box::pin(async move { Ok(self.ask(&format!("r.oid = {oid}")).await?.map(|found| found.word)) })
+    }
+}

@@ -1,0 +1,96 @@
+//! The router's own connections, logged in with its own secret. They have pools and a type of their own: nothing that
+//! serves a client takes an [`OwnConn`], and nothing here is lent by [`Pools`](crate::Pools).
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::conn::Conn;
+use crate::error::PoolError;
+use crate::node_pool::{NodePool, Owner, PoolStats};
+use crate::pooled::PooledConn;
+use crate::pools::PoolConfig;
+use crate::target::{Login, NodeTarget};
+
+/// What every connection of the router's own starts with: nothing that is set for its role or its database decides what
+/// its statements mean.
+pub const OWN_STARTUP: [(&str, &str); 3] = [
+    ("client_encoding", "UTF8"),
+    ("application_name", "herd router"),
+    ("options", "-c search_path=pg_catalog -c DateStyle=ISO -c IntervalStyle=postgres"),
+];
+
+/// Connections to one node: each does a statement or two at a time.
+const SIZE: usize = 16;
+
+/// Pools of the router's own connections. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct OwnConns {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<PoolConfig>,
+    login: Arc<Login>,
+    pools: RwLock<HashMap<NodeTarget, Arc<NodePool>>>,
+}
+
+/// A connection of the router's own, on loan as a [`PooledConn`] is.
+pub struct OwnConn(PooledConn);
+
+impl OwnConns {
+    pub fn new(config: &PoolConfig, login: Login) -> Self {
+        let config = Arc::new(PoolConfig { size: SIZE, ..config.clone() });
+        OwnConns { inner: Arc::new(Inner { config, login: Arc::new(login), pools: RwLock::default() }) }
+    }
+
+    pub async fn get(&self, target: &NodeTarget) -> Result<OwnConn, PoolError> {
+        Ok(OwnConn(self.pool(target).get().await?))
+    }
+
+    /// A connection that belongs to no pool.
+    pub async fn connect(&self, target: &NodeTarget) -> Result<Conn, PoolError> {
+        let Inner { config, login, .. } = &*self.inner;
+        Conn::connect(target, login, &OWN_STARTUP, config.connect_timeout).await
+    }
+
+    pub fn stats(&self) -> Vec<PoolStats> {
+        self.inner.pools.read().values().map(|pool| pool.stats()).collect()
+    }
+
+    pub(crate) fn reap(&self) {
+        let pools: Vec<_> = self.inner.pools.read().values().cloned().collect();
+        pools.iter().for_each(NodePool::reap);
+    }
+
+    fn pool(&self, target: &NodeTarget) -> Arc<NodePool> {
+        if let Some(pool) = self.inner.pools.read().get(target) {
+            return pool.clone();
+        }
+        let Inner { config, login, pools } = &*self.inner;
+        let new = || Arc::new(NodePool::new(target.clone(), Owner::Router(login.clone()), config.clone()));
+        pools.write().entry(target.clone()).or_insert_with(new).clone()
+    }
+}
+
+impl Deref for OwnConn {
+    type Target = Conn;
+    fn deref(&self) -> &Conn {
+        &self.0
+    }
+}
+
+impl DerefMut for OwnConn {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.0
+    }
+}
+
+impl catalog::Query for OwnConn {
+    type Error = PoolError;
+    async fn query(&mut self, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
+        self.0.simple(sql).await
+    }
+}

@@ -1,0 +1,197 @@
+//! Who a client is: a role of home, known by its object id there and not by its name, which another role may have
+//! tomorrow. A connection opened for a role serves that role alone, and only while home says of it what it said when the
+//! connection was opened.
+//!
+//! Nodes know roles by name; that the name was the role's own is checked behind each login to a node, because it may
+//! have changed since the client's. It does not know how home is asked ([`Judge`]), nor whether a client is who he says.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use wire::ErrorFields;
+
+use crate::conn::Conn;
+use crate::error::PoolError;
+use crate::target::{Login, NodeTarget, Secret};
+
+/// A role that is changed again and again while one connection is opened is given up after so many tries.
+const TRIES: usize = 3;
+
+/// What home says of a role at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleWord {
+    /// On home: other nodes have numbers of their own.
+    pub oid: u32,
+    pub name: String,
+    /// Differs whenever anything about the role does: name, password, attributes, settings.
+    pub version: u64,
+    /// Grows with time: of two words the later counts.
+    pub as_of: u64,
+}
+
+/// Asks home about a role.
+pub trait Judge: Send + Sync {
+    /// `None`: there is no such role any more.
+    fn word(&self, oid: u32) -> Pin<Box<dyn Future<Output = Result<Option<RoleWord>, PoolError>> + Send + '_>>;
+}
+
+/// What tells roles apart: an object id of home, or a number of a client that home could not be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RoleKey(u64);
+
+impl RoleKey {
+    pub fn of(oid: u32) -> Self {
+        RoleKey(u64::from(oid))
+    }
+
+    /// Like no other: its connections serve one client.
+    pub fn unseen() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
+        RoleKey(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn oid(self) -> Option<u32> {
+        u32::try_from(self.0).ok()
+    }
+}
+
+/// A role with what is needed to log in as it.
+pub(crate) struct Role {
+    pub key: RoleKey,
+    version: AtomicU64,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    as_of: u64,
+    login: Arc<Login>,
+}
+
+/// The version of a role that is gone.
+const GONE: u64 = u64::MAX;
+
+impl Role {
+    pub fn new(key: RoleKey, word: &RoleWord, secret: Secret) -> Self {
+        let login = Arc::new(Login::new(&word.name, secret));
+        Role { key, version: AtomicU64::new(word.version), now: Mutex::new(Now { as_of: word.as_of, login }) }
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    pub fn name(&self) -> String {
+        self.now.lock().login.user.clone()
+    }
+
+    /// Takes home's word; with a secret if a client has just proved to have it.
+    pub fn learn(&self, word: &RoleWord, secret: Option<Secret>) {
+        let mut now = self.now.lock();
+        if word.as_of < now.as_of {
+            return;
+        }
+        let secret = secret.unwrap_or_else(|| now.login.secret.clone());
+        *now = Now { as_of: word.as_of, login: Arc::new(Login::new(&word.name, secret)) };
+        self.version.store(word.version, Ordering::Relaxed);
+    }
+
+    /// A connection to a node that is this role's own there, as home has it now.
+    pub async fn open(
+        &self,
+        target: &Arc<NodeTarget>,
+        judge: Option<&dyn Judge>,
+        startup: &[(&str, &str)],
+        timeout: Duration,
+    ) -> Result<Conn, PoolError> {
+        for _ in 0..TRIES {
+            let (version, login) = {
+                let now = self.now.lock();
+                (self.version(), now.login.clone())
+            };
+            let opened = Conn::connect_to(target.clone(), &login, startup, timeout).await;
+            if let Err(error) = &opened
+                && !matches!(error, PoolError::Auth { .. })
+            {
+                return opened;
+            }
+            // Behind the login: the name was the role's own from the last word to this one, the login in between.
+            if self.still(version, target, judge).await? {
+                let mut conn = opened?;
+                conn.role_version = version;
+                return Ok(conn);
+            }
+        }
+        let why = format!("role \"{}\" is being changed", self.name());
+        Err(refused(target, &ErrorFields::error("55006", why).hint("Try again.")))
+    }
+
+    /// Whether home still says what it said; what it says now is kept. While home is away nobody changes roles.
+    async fn still(&self, version: u64, target: &NodeTarget, judge: Option<&dyn Judge>) -> Result<bool, PoolError> {
+        let (Some(judge), Some(oid)) = (judge, self.key.oid()) else { return Ok(true) };
+        match judge.word(oid).await {
+            Ok(Some(word)) => {
+                self.learn(&word, None);
+                Ok(self.version() == version)
+            }
+            Ok(None) => {
+                self.version.store(GONE, Ordering::Relaxed);
+                Err(refused(target, &ErrorFields::error("42704", format!("role \"{}\" was dropped", self.name()))))
+            }
+            Err(error) if error.is_node_trouble() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn refused(target: &NodeTarget, error: &ErrorFields) -> PoolError {
+    PoolError::Auth { node: target.to_string(), error: Box::new(error.clone()) }
+}
+
+/// A client that has logged in: what pools lend connections to. Two are equal if they are the same role.
+#[derive(Clone)]
+pub struct ClientLogin {
+    user: Arc<str>,
+    pub(crate) role: Arc<Role>,
+}
+
+impl ClientLogin {
+    pub(crate) fn new(user: &str, role: Arc<Role>) -> Self {
+        ClientLogin { user: user.into(), role }
+    }
+
+    /// The role's name when the client logged in.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The role's object id on home, if home could be asked.
+    pub fn oid(&self) -> Option<u32> {
+        self.role.key.oid()
+    }
+}
+
+impl PartialEq for ClientLogin {
+    fn eq(&self, other: &Self) -> bool {
+        self.role.key == other.role.key
+    }
+}
+
+impl Eq for ClientLogin {}
+
+impl Hash for ClientLogin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.role.key.hash(state);
+    }
+}
+
+impl fmt::Debug for ClientLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientLogin").field("user", &self.user).field("role", &self.role.key).finish()
+    }
+}
