@@ -1,0 +1,175 @@
+"""A herd and a plain PostgreSQL in the same state: runs steps on both and says what differs, stored rows included.
+
+What is stored is read from each node itself, not through the router, so that a wrong read hides no wrong write.
+"""
+
+from dataclasses import dataclass, field
+
+from differential.talk import Hang
+from harness.server import Server
+
+from .compare import NOT_SUPPORTED, differences, multisets
+from .step import Step
+from .talk import Connection
+from .values import ident, quoted
+
+SCHEMA = "random_sql"
+# Sessions of a program.
+SESSIONS = 2
+
+
+@dataclass
+class Done:
+    """What came of a step. `refused`: the herd's words, where it answered 0A000 and PostgreSQL would not."""
+
+    different: list[str] = field(default_factory=list)
+    refused: str | None = None
+    sqlstate: str | None = None
+    rows: int = 0
+
+
+class Pair:
+    """Both servers, with the sessions of one program open on each."""
+
+    def __init__(self, herd: Server, nodes: list[Server], plain: Server):
+        self.herd, self.nodes, self.plain = herd, nodes, plain
+        self._sessions: dict[int, tuple[Connection, Connection]] = {}
+        self._readers: dict[str, Connection] = {}
+        self._sequence = 1000
+        self._is_stale = False
+
+    def close(self) -> None:
+        for pair in self._sessions.values():
+            for connection in pair:
+                connection.close()
+        for connection in self._readers.values():
+            connection.close()
+        self._sessions, self._readers = {}, {}
+
+    def fresh(self) -> None:
+        """Both sides empty, new sessions."""
+        self.close()
+        self._sequence, self._is_stale = 1000, False
+        for server in (self.herd, self.plain):
+            connection = Connection(server)
+            for sql in (f"drop schema if exists {SCHEMA} cascade", f"create schema {SCHEMA}"):
+                outcome = connection.send(Step(sql))
+                if outcome.sqlstate:
+                    connection.close()
+                    raise ConnectionError(f"{server.name}: {sql}: {outcome.sqlstate} {outcome.message}")
+            connection.close()
+
+    def _session(self, number: int) -> tuple[Connection, Connection]:
+        if number not in self._sessions:
+            made = (Connection(self.herd), Connection(self.plain))
+            for connection in made:
+                connection.send(Step(f"set search_path = {SCHEMA}, public"))
+            self._sessions[number] = made
+        return self._sessions[number]
+
+    def check(self, step: Step) -> Done:
+        """`run`, and after a write what is stored, as soon as nobody has a transaction open."""
+        done = self.run(step)
+        if done.sqlstate and step.writes and not any(d.startswith("connection") for d in done.different):
+            self._is_stale = True
+        if not done.different and step.writes and self.is_idle():
+            done.different = self.stored()
+        if self._is_stale:
+            self.next_values()
+            self._is_stale = not self.is_idle()
+        return done
+
+    def run(self, step: Step) -> Done:
+        try:
+            herd, plain = self._session(step.session)
+            got = herd.send(step)
+        except (ConnectionError, Hang) as error:
+            self.close()
+            return Done([f"connection: {type(error).__name__}: {error}".strip()])
+        if step.herd_only:
+            if got.sqlstate:
+                return Done(refused=got.message, sqlstate=got.sqlstate) if got.sqlstate == NOT_SUPPORTED else Done([f"herd only: {got.sqlstate} {got.message}"])
+            return Done()
+        in_transaction = plain.status != "IDLE"
+        if got.sqlstate == NOT_SUPPORTED:
+            # PostgreSQL may refuse the same. To ask costs nothing where nothing can change.
+            if not step.writes:
+                expected = plain.send(step)
+                if expected.sqlstate == NOT_SUPPORTED:
+                    return Done(sqlstate=NOT_SUPPORTED)
+            if in_transaction and plain.status == "INTRANS":
+                plain.send(Step("select 1/0"))
+            elif not in_transaction and plain.status != "IDLE":
+                plain.send(Step("rollback"))
+            return Done(refused=got.message, sqlstate=NOT_SUPPORTED)
+        expected = plain.send(step)
+        done = Done(differences(step, expected, got), sqlstate=expected.sqlstate, rows=sum(len(a.rows) for a in expected.answers))
+        return done
+
+    def is_idle(self) -> bool:
+        return all(plain.status == "IDLE" for _, plain in self._sessions.values())
+
+    def next_values(self) -> None:
+        """Values taken by statements that failed are not given back, and how many were taken is open: both go on from one number."""
+        for herd, plain in self._sessions.values():
+            if plain.status in ("IDLE", "INTRANS"):
+                for name in self.sequences():
+                    self._sequence += 1000
+                    for connection in (herd, plain):
+                        connection.send(Step(f"select setval({quoted(ident(name))}, {self._sequence})"))
+                return
+
+    def stored(self) -> list[str]:
+        """How what is stored differs: rows of all nodes together for distributed tables, each copy of reference tables."""
+        try:
+            tables = self._tables()
+            places = dict(self._ask("node0", self.nodes[0], f"select name, kind from herd.tables where schema = {quoted(SCHEMA)}"))
+            plain = self._rows("plain", self.plain, tables)
+            nodes = [self._rows(f"node{i}", node, [t for t in tables if i == 0 or t in places]) for i, node in enumerate(self.nodes)]
+        except ConnectionError as error:
+            return [f"contents: {error}"]
+        found = []
+        for table in tables:
+            if places.get(table) == "distributed":
+                got = [row for node in nodes for row in node[table]]
+                found += [f"contents of {table}: {text}" for text in multisets(plain[table], got)]
+            else:
+                copies = nodes if table in places else nodes[:1]
+                for number, copy in enumerate(copies, 1):
+                    found += [f"contents of {table} on node {number}: {text}" for text in multisets(plain[table], copy[table])]
+        return found
+
+    def _tables(self) -> list[str]:
+        return [name for name, in self._ask("plain", self.plain, f"select tablename from pg_tables where schemaname = {quoted(SCHEMA)} order by 1")]
+
+    def _ask(self, name: str, server: Server, sql: str) -> list[tuple[str, ...]]:
+        if name not in self._readers:
+            self._readers[name] = Connection(server)
+        outcome = self._readers[name].send(Step(sql))
+        if outcome.sqlstate:
+            raise ConnectionError(f"{server.name}: {outcome.sqlstate} {outcome.message}")
+        return [tuple(v.decode() for v in row) for row in outcome.answers[0].rows]
+
+    def _rows(self, name: str, server: Server, tables: list[str]) -> dict[str, list[tuple]]:
+        found: dict[str, list[tuple]] = {table: [] for table in tables}
+        if tables:
+            # A row of a table by its alias would be a column, if one has that name.
+            sql = " union all ".join(f"select {quoted(table)}, (t.*)::text from {SCHEMA}.{ident(table)} t" for table in tables)
+            for table, row in self._ask(name, server, sql):
+                found[table].append((row.encode(),))
+        return found
+
+    def sequences(self) -> list[str]:
+        return [name for name, in self._ask("plain", self.plain, f"select sequencename from pg_sequences where schemaname = {quoted(SCHEMA)}")]
+
+    def is_determined(self, step: Step) -> bool:
+        """Whether plain PostgreSQL gives one answer to a read however it plans it. What it leaves open can't be compared."""
+        _, plain = self._session(step.session)
+        answers = []
+        for off in ((), ("enable_hashjoin", "enable_hashagg"), ("enable_mergejoin", "enable_nestloop", "enable_sort"), ("enable_seqscan", "enable_material", "enable_memoize")):
+            for name in off:
+                plain.send(Step(f"set {name} = off"))
+            answers.append(plain.send(step))
+            for name in off:
+                plain.send(Step(f"reset {name}"))
+        return all(not differences(step, answers[0], other) for other in answers[1:])
