@@ -103,7 +103,7 @@ def reason(message: str) -> str:
 
 def kind(found: list[str]) -> str:
     """What sort of difference this is: two of one kind have, as far as can be told from outside, one cause."""
-    text = found[0]
+    text = re.sub(r"^together: .*: (?=SQLSTATE|tags|rows|columns|error's|internal)", "", found[0], flags=re.DOTALL)
     if text.startswith(("SQLSTATE", "internal", "error's")):
         return reason(re.sub(r"'[^']*'", "…", text))[:200]
     return re.sub(r"^(contents) of .*", r"\1", text.split(":")[0])

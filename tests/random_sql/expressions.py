@@ -50,7 +50,7 @@ class Context:
 
     def constant(self, text: str | None, of: Type) -> str:
         """A literal, or a parameter."""
-        if self.rng.random() < 0.35:
+        if self.rng.random() < 0.35 and not ("user types" in values.AVOID and of.kind.split()[0] in ("enum", "composite", "domain")):
             self.params.append(text)
             self.types.append(of.name)
             number = mark(len(self.params) - 1)

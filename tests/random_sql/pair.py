@@ -3,9 +3,10 @@
 What is stored is read from each node itself, not through the router, so that a wrong read hides no wrong write.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from differential.talk import Hang
+from differential.talk import Hang, Outcome
 from harness.server import Server
 
 from .compare import NOT_SUPPORTED, differences, multisets
@@ -14,8 +15,8 @@ from .talk import Connection
 from .values import ident, quoted
 
 SCHEMA = "random_sql"
-# Sessions of a program.
-SESSIONS = 2
+# Clients of the herd that send what goes together.
+_CROWD = 6
 
 
 @dataclass
@@ -35,6 +36,8 @@ class Pair:
         self.herd, self.nodes, self.plain = herd, nodes, plain
         self._sessions: dict[int, tuple[Connection, Connection]] = {}
         self._readers: dict[str, Connection] = {}
+        self._crowd: list[Connection] = []
+        self._together: list[Step] = []
         self._sequence = 1000
         self._is_stale = False
 
@@ -44,7 +47,9 @@ class Pair:
                 connection.close()
         for connection in self._readers.values():
             connection.close()
-        self._sessions, self._readers = {}, {}
+        for connection in self._crowd:
+            connection.close()
+        self._sessions, self._readers, self._crowd, self._together = {}, {}, [], []
 
     def fresh(self) -> None:
         """Both sides empty, new sessions."""
@@ -80,6 +85,39 @@ class Pair:
         return done
 
     def run(self, step: Step) -> Done:
+        if step.together:
+            self._together.append(step)
+            return Done()
+        if self._together and (different := self._run_together()):
+            return Done(different)
+        return self._run_alone(step)
+
+    def _run_together(self) -> list[str]:
+        """What was gathered, from several clients at once: statements that meet on a node travel together."""
+        steps, self._together = self._together, []
+        try:
+            while len(self._crowd) < _CROWD:
+                self._crowd.append(Connection(self.herd))
+                self._crowd[-1].send(Step(f"set search_path = {SCHEMA}, public"))
+            _, plain = self._session(0)
+
+            def one_client(number: int) -> list[Outcome]:
+                return [self._crowd[number].send(step) for step in steps[number::_CROWD]]
+
+            with ThreadPoolExecutor(_CROWD) as pool:
+                answers = list(pool.map(one_client, range(_CROWD)))
+        except (ConnectionError, Hang) as error:
+            self.close()
+            return [f"connection: together: {type(error).__name__}: {error}".strip()]
+        found = []
+        for i, step in enumerate(steps):
+            got = answers[i % _CROWD][i // _CROWD]
+            if got.sqlstate == NOT_SUPPORTED:
+                continue
+            found += [f"together: {step.text()[:300]}: {text}" for text in differences(step, plain.send(step), got)]
+        return found
+
+    def _run_alone(self, step: Step) -> Done:
         try:
             herd, plain = self._session(step.session)
             got = herd.send(step)

@@ -38,7 +38,7 @@ class Program:
         done = 0
         kinds = [
             (self._read, 42), (self._write, 26), (self._transaction, 8), (self._ddl, 4), (self._view, 3), (self._prepare, 3), (self._cursor, 3), (self._function, 2), (self._copy, 2),
-            (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1),
+            (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3),
         ]
         while done < statements:
             make = self.rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
@@ -99,6 +99,48 @@ class Program:
         source = f"select {ints[0].sql} from {table.sql}" if ints and rng.random() < 0.5 else "values (1)"
         yield Step(f"with recursive n (x) as ({source} {rng.choice(['union', 'union all'])} select x + 1 from n where x < 6) select x, count(*) from n group by x order by x", ordered_by=(0,))
         return 1
+
+    def _every_way(self) -> Generator[Step, Done, int]:
+        """One read by each protocol, with settings that must not show."""
+        rng = self.rng
+        step = queries.step(self.schema, rng)
+        for mode in ("simple", "extended", "binary", "prepared", "prepared"):
+            for name in _SETTINGS:
+                if rng.random() < 0.5:
+                    yield Step(f"set {name} = {rng.choice(['on', 'off'])}", session=1, herd_only=True)
+            yield replace(step, mode=mode, session=1)
+        return 5
+
+    def _crowd(self) -> Generator[Step, Done, int]:
+        """Statements of one row each, every one of another key, that several clients send at once."""
+        rng = self.rng
+        tables = [t for t in self.schema.tables if t.unique == [t.columns[0]] and not t.sequences]
+        if not tables:
+            return 0
+        table = rng.choice(tables)
+        key, others = table.columns[0], [c for c in table.writable() if c is not table.columns[0]]
+        numbers = list(range(30))
+        rng.shuffle(numbers)
+        for number in numbers[: rng.randrange(8, 25)]:
+            context = Context(rng, self.schema)
+            if key.type.kind.startswith("enum"):
+                continue
+            text = values.key_value(key.type, number)
+            this = values.quoted(text) if rng.random() < 0.3 else context.constant(text, key.type)
+            sql = rng.choice(["select", "insert", "insert", "update", "delete"])
+            if sql == "select":
+                sql = f"select * from {table.sql} where {key.sql} = {this}"
+            elif sql == "delete":
+                sql = f"delete from {table.sql} where {key.sql} = {this}{rng.choice(['', ' returning *'])}"
+            elif sql == "update" and others:
+                sql = f"update {table.sql} set {others[0].sql} = {context.constant(self.schema.row_value(table, others[0]), others[0].type)} where {key.sql} = {this}{rng.choice(['', '', ' returning *'])}"
+            else:
+                listed = [c for c in others if not c.has_default or rng.random() < 0.5]
+                made = ", ".join([this, *(context.constant(self.schema.row_value(table, c), c.type) for c in listed)])
+                sql = f"insert into {table.sql} ({', '.join(c.sql for c in [key, *listed])}) values ({made}){rng.choice(['', ' on conflict do nothing', ' returning *'])}"
+            yield Step(sql, mode=rng.choice(["simple", "extended", "prepared"]), params=tuple(context.params), types=tuple(context.types), writes=True, together=True)
+        yield Step(f"select count(*) from {table.sql}", writes=True)
+        return 20
 
     # -- transactions
 

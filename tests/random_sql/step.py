@@ -41,8 +41,10 @@ class Step:
     data: str | None = None
     # It may change what is stored.
     writes: bool = False
-    # The program can't go on without it.
+    # Part of the schema: kept as long as possible when a difference is made small.
     setup: bool = False
+    # Runs beside its neighbours of this sort, from several clients of the herd at once; one by one on plain PostgreSQL.
+    together: bool = False
 
     def text(self) -> str:
         """The statement as this mode sends it."""
@@ -93,7 +95,7 @@ def written(steps: list[Step], head: list[str]) -> str:
     for step in steps:
         more = {
             name: getattr(step, name)
-            for name in ("mode", "session", "params", "types", "herd_only", "ordered_by", "any_of_equals", "data", "writes", "setup")
+            for name in ("mode", "session", "params", "types", "herd_only", "ordered_by", "any_of_equals", "data", "writes", "setup", "together")
             if getattr(step, name) != getattr(_DEFAULTS, name)
         }
         lines.append(f"--! {json.dumps(more)}")
