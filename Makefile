@@ -51,6 +51,7 @@ test-end-to-end: venv ## the tests against real PostgreSQL and real clients
 # Seconds for each of those that run by the clock; a seed for all.
 PROMISES_SECONDS ?= 300
 SEED ?= 1
+RANDOM_STATEMENTS ?= 5000
 
 promises: build ## the promises of PROMISES.md, for long: about forty minutes; SEED=… PROMISES_SECONDS=…
 	@$(ENV) export HERD_BIN="$(HERD)"; cd tests; failed=; \
@@ -59,6 +60,7 @@ promises: build ## the promises of PROMISES.md, for long: about forty minutes; S
 	run snapshot --seconds $(PROMISES_SECONDS); \
 	run snapshot --seconds $(PROMISES_SECONDS) --kills 1; run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
 	run slow; run login; run leaks --sequences 10000; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
+	for nodes in 1 3; do "$(abspath $(VENV))/bin/python" -m random_sql.run --seed $(SEED) --statements $(RANDOM_STATEMENTS) --nodes $$nodes || failed="$$failed random_sql"; done; \
 	if [ -n "$$failed" ]; then echo "broken:$$failed"; exit 1; fi
 
 FUZZ_SECONDS ?= 600
