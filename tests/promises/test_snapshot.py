@@ -37,10 +37,20 @@ def session(cluster):
 
 @pytest.fixture
 def half(cluster, tmp_path):
-    """A transfer of 10 between the nodes that is decided and not yet done; `go` lets it go on and waits for its end."""
+    """A transfer of 10 between the nodes that is prepared and not yet decided; `go` lets it go on and waits for its end."""
+    yield from _stopped_at("two_phase.prepared", cluster, tmp_path)
+
+
+@pytest.fixture
+def decided(cluster, tmp_path):
+    """The same, decided and not yet done: one node shows it, the other does not."""
+    yield from _stopped_at("two_phase.decided", cluster, tmp_path)
+
+
+def _stopped_at(place, cluster, tmp_path):
     flag = tmp_path / "reached"
     tmp_path.chmod(0o777)
-    router = cluster.router(f"slow{time.monotonic_ns()}").start(HERD_FAILPOINT=f"two_phase.decided:wait:{flag}")
+    router = cluster.router(f"slow{time.monotonic_ns()}").start(HERD_FAILPOINT=f"{place}:wait:{flag}")
     writing = threading.Thread(target=_transfer, args=(router.server, cluster.keys, 10))
     writing.start()
     _until(flag.exists)
@@ -75,8 +85,7 @@ def _gates(cluster) -> int:
     for node in cluster.nodes:
         with node.server.connect() as connection:
             count += connection.execute(
-                "select count(*) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and pid in "
-                "(select pid from pg_stat_activity where query like '%herd.snapshot%' and pid <> pg_backend_pid())"
+                "select count(*) from pg_locks where relation = 'herd.gate'::regclass and mode = 'ExclusiveLock'"
             ).fetchone()[0]
     return count
 
@@ -90,10 +99,19 @@ def _open_transactions(cluster) -> int:
     return count
 
 
-def test_a_read_waits_for_a_commit_that_is_half_done(cluster, session, half):
+def test_what_is_decided_is_finished_first(cluster, session, decided):
+    """Its router stands still; whoever reads all nodes has it finished, and waits for nobody."""
     with cluster.plain.server.connect() as off:
         torn = off.execute(_SUM).fetchone()[0]
     assert torn != _TOTAL, "the test needs a transaction that is visible on one node alone"
+    started = time.monotonic()
+    assert session.execute(_SUM).fetchone() == (_TOTAL,)
+    assert time.monotonic() - started < 5
+    decided()
+    assert session.execute(_SUM).fetchone() == (_TOTAL,)
+
+
+def test_a_read_waits_for_a_commit_that_is_half_done(cluster, session, half):
     seen = []
     reading = threading.Thread(target=lambda: seen.append(session.execute(_SUM).fetchone()[0]))
     reading.start()

@@ -286,7 +286,7 @@ def test_strangers_look_like_users(place, roles):
     guess = hmac.new((herd_id * 32).encode()[:32], b"salt\0nobody_here", "sha256").digest()[:16]
     assert guess != salts[place.scram.port]
     with place.connect("kim", "kim") as kim, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        kim.execute("select * from herd.secret")
+        kim.execute("select * from herd.seal")
 
 
 def _salt(port: int, user: str) -> bytes:

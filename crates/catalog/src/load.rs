@@ -66,7 +66,8 @@ async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Sn
 /// Settings under which the server prints definitions that mean the same in any session: names qualified, as pg_dump
 /// does it, and dates and bounds without regard to the session's own settings.
 pub(crate) const SETTINGS: &[(&str, &str)] = &[
-    ("search_path", "pg_catalog"),
+    // Temporary objects last: whoever made some must not stand in for the catalog.
+    ("search_path", "pg_catalog, pg_temp"),
     ("timezone", "UTC"),
     ("datestyle", "ISO, MDY"),
     ("intervalstyle", "postgres"),
@@ -75,7 +76,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
 
 /// Applies [`SETTINGS`] to the current transaction.
 pub(crate) async fn settle<Q: Query>(q: &mut Q) -> Result<(), CatalogError<Q::Error>> {
-    let calls = SETTINGS.iter().map(|(name, value)| format!("set_config('{name}', '{value}', true)"));
+    let calls = SETTINGS.iter().map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)"));
     rows(q, &format!("SELECT {}", calls.collect::<Vec<_>>().join(", "))).await?;
     Ok(())
 }
@@ -83,7 +84,7 @@ pub(crate) async fn settle<Q: Query>(q: &mut Q) -> Result<(), CatalogError<Q::Er
 /// Applies [`SETTINGS`] to the session, which may or may not be inside a transaction, and returns what they were.
 pub(crate) async fn pin_settings<Q: Query>(q: &mut Q) -> Result<Vec<String>, CatalogError<Q::Error>> {
     // SET LOCAL has no effect outside of a transaction, so settings are put back by hand.
-    let current = SETTINGS.iter().map(|(name, _)| format!("current_setting('{name}')")).collect::<Vec<_>>();
+    let current = SETTINGS.iter().map(|(name, _)| format!("pg_catalog.current_setting('{name}')")).collect::<Vec<_>>();
     let before = rows(q, &format!("SELECT {}", current.join(", "))).await?.into_iter().next().unwrap_or_default();
     set(q, SETTINGS.iter().map(|(_, value)| *value)).await?;
     Ok(before.into_iter().flatten().collect())
@@ -96,7 +97,8 @@ pub(crate) async fn restore_settings<Q: Query>(q: &mut Q, before: Vec<String>) -
 
 async fn set<'a, Q: Query>(q: &mut Q, values: impl Iterator<Item = &'a str>) -> Result<(), CatalogError<Q::Error>> {
     let calls = SETTINGS.iter().zip(values);
-    let calls = calls.map(|((name, _), value)| format!("set_config('{name}', {}, false)", quote_literal(value)));
+    let calls =
+        calls.map(|((name, _), value)| format!("pg_catalog.set_config('{name}', {}, false)", quote_literal(value)));
     let sql = format!("SELECT {}", calls.collect::<Vec<_>>().join(", "));
     rows(q, &sql).await.map(drop)
 }

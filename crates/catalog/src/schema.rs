@@ -5,8 +5,16 @@
 
 use crate::{CatalogError, Query, quote_literal};
 
-const NODE: &str = include_str!("schema/node.sql");
+/// What every node gets; then, when everything is there, the grants.
+const NODE: &str = concat!(
+    include_str!("schema/node.sql"),
+    include_str!("schema/functions.sql"),
+    include_str!("schema/cluster.sql"),
+    include_str!("schema/admin.sql"),
+);
+const GRANTS: &str = include_str!("schema/grants.sql");
 const HOME: &str = include_str!("schema/home.sql");
+const HOME_GRANTS: &str = include_str!("schema/home_grants.sql");
 
 /// Key of the transaction-level advisory lock that every change of the catalog takes on home: "herd" in ASCII.
 pub const CATALOG_LOCK: i64 = 0x6865_7264;
@@ -23,18 +31,51 @@ pub struct NodeAddress {
     pub database: String,
 }
 
+/// What makes a herd this herd.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HerdKey {
+    /// 64 random bits in hexadecimal. Anybody may know it.
+    pub id: String,
+    /// 256 bits in hexadecimal that only routers know, and nodes check: see `herd.decide()`.
+    pub seal: String,
+}
+
+impl std::fmt::Debug for HerdKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HerdKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 fn begin() -> String {
     // NOTICE would tell about every "already exists, skipping".
-    format!("BEGIN;\nSET LOCAL client_min_messages = warning;\nSELECT pg_advisory_xact_lock({CATALOG_LOCK});\n")
+    format!(
+        "BEGIN;\nSET LOCAL search_path = pg_catalog, pg_temp;\nSET LOCAL client_min_messages = warning;\n\
+         SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK});\n"
+    )
+}
+
+/// What the script leaves as the comment of schema herd: tells whether a node has what this version makes.
+pub fn version() -> String {
+    let step = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+    let mark = NODE.bytes().chain(GRANTS.bytes()).fold(0xcbf2_9ce4_8422_2325, step);
+    format!("pgherd {} {mark:016x}: catalog of the herd", env!("CARGO_PKG_VERSION"))
+}
+
+/// `more` is what this node has besides.
+fn script(more: &str, more_grants: &str) -> String {
+    let version = quote_literal(&version());
+    format!("{}{NODE}{more}{GRANTS}{more_grants}COMMENT ON SCHEMA herd IS {version};\n", begin())
 }
 
 /// Makes a server the home of a herd, with itself as node 1 and a new random herd id. Changes nothing where that has
 /// been done before: the address of an existing home is left as it is, too (see [`set_node_address_sql`]).
 pub fn bootstrap_home_sql(home: &NodeAddress) -> String {
     // gen_random_uuid() has fixed bits in its middle; the first and the last 8 digits are random.
-    let mut script = begin() + NODE + HOME;
+    let mut script = script(HOME, HOME_GRANTS);
     script.push_str(
-        "INSERT INTO herd.herd (id) SELECT left(u, 8) || right(u, 8) FROM (SELECT gen_random_uuid()::text) r (u) ON CONFLICT DO NOTHING;\n",
+        "INSERT INTO herd.herd (id) SELECT left(u, 8) || right(u, 8) FROM (SELECT gen_random_uuid()::text) r (u) ON CONFLICT DO NOTHING;\n\
+         INSERT INTO herd.seal (value) SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) \
+         ON CONFLICT DO NOTHING;\n",
     );
     script.push_str(&format!(
         "INSERT INTO herd.node (id, name, host, port, database, is_home)\n    \
@@ -47,11 +88,14 @@ pub fn bootstrap_home_sql(home: &NodeAddress) -> String {
     script
 }
 
-/// Makes a server ready to be a node of the herd `herd_id`. Fails with SQLSTATE 55000 where it belongs to another herd.
-pub fn bootstrap_node_sql(herd_id: &str) -> String {
-    let id = quote_literal(herd_id);
-    let mut script = begin() + NODE;
-    script.push_str(&format!("INSERT INTO herd.herd (id) VALUES ({id}) ON CONFLICT DO NOTHING;\n"));
+/// Makes a server ready to be a node of a herd. Fails with SQLSTATE 55000 where it belongs to another one.
+pub fn bootstrap_node_sql(herd: &HerdKey) -> String {
+    let (id, seal) = (quote_literal(&herd.id), quote_literal(&herd.seal));
+    let mut script = script("", "");
+    script.push_str(&format!(
+        "INSERT INTO herd.herd (id) VALUES ({id}) ON CONFLICT DO NOTHING;\n\
+         INSERT INTO herd.seal (value) VALUES (pg_catalog.decode({seal}, 'hex')) ON CONFLICT (one) DO UPDATE SET value = excluded.value;\n"
+    ));
     script.push_str(&format!(
         "DO $herd$ BEGIN\n    IF (SELECT id FROM herd.herd) <> {id} THEN\n        \
          RAISE EXCEPTION 'this server belongs to another herd (%)', (SELECT id FROM herd.herd)\n            \
@@ -70,16 +114,23 @@ pub fn set_node_address_sql(id: crate::NodeId, host: &str, port: u16, database: 
     )
 }
 
-/// Runs [`bootstrap_home_sql`] on home and returns the herd's id.
-pub async fn bootstrap_home<Q: Query>(q: &mut Q, home: &NodeAddress) -> Result<String, CatalogError<Q::Error>> {
+/// Runs [`bootstrap_home_sql`] on home.
+pub async fn bootstrap_home<Q: Query>(q: &mut Q, home: &NodeAddress) -> Result<HerdKey, CatalogError<Q::Error>> {
     if let Err(error) = q.query(&bootstrap_home_sql(home)).await {
         // The script's BEGIN has left the session inside a failed transaction; the first error is the one that counts.
         let _ = q.query("ROLLBACK").await;
         return Err(CatalogError::Query(error));
     }
-    let rows = q.query("SELECT id FROM herd.herd").await.map_err(CatalogError::Query)?;
-    match rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()) {
-        Some(id) => Ok(id),
-        None => Err(CatalogError::Corrupt("herd.herd has no row".into())),
+    read_key(q).await
+}
+
+/// The herd's key, from home. Only the owner of schema herd may read it.
+pub async fn read_key<Q: Query>(q: &mut Q) -> Result<HerdKey, CatalogError<Q::Error>> {
+    let sql = "SELECT h.id, pg_catalog.encode(s.value, 'hex') FROM herd.herd h, herd.seal s";
+    let rows = q.query(sql).await.map_err(CatalogError::Query)?;
+    let mut cells = rows.into_iter().flatten().flatten();
+    match (cells.next(), cells.next()) {
+        (Some(id), Some(seal)) => Ok(HerdKey { id, seal }),
+        _ => Err(CatalogError::Corrupt("herd.herd or herd.seal has no row".into())),
     }
 }

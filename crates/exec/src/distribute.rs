@@ -178,7 +178,8 @@ impl<C: Client> Work<'_, C> {
         let mut conn = self.herd.own.connect(&target).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
-        conn.simple(&catalog::bootstrap_node_sql(&snapshot.herd_id)).await?;
+        let key = catalog::HerdKey { id: snapshot.herd_id.clone(), seal: self.herd.config.seal.hex() };
+        conn.simple(&catalog::bootstrap_node_sql(&key)).await?;
         let home = self.home();
         let mut p = self.lane(home).await?;
         let read = async {
@@ -202,7 +203,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Makes on a new node what every node has besides tables, as it is on home.
     async fn copy_objects(&mut self, node: NodeId, objects: &str) -> Result<()> {
-        const PATH: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog', true)";
+        const PATH: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
         let home = self.home();
         let mut p = self.lane(home).await?;
         let read = async {

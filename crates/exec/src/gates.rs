@@ -9,13 +9,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Snapshot};
 use parking_lot::Mutex;
 use pool::{Conn, PoolError};
 use tokio::sync::{mpsc, oneshot, watch};
-use txn::gate;
+use txn::{Gid, gate};
 use wire::{ErrorFields, put};
 
 use crate::error::Result;
@@ -30,6 +30,9 @@ const PAUSE_MAX_MS: u64 = 120;
 const ANSWER: Duration = Duration::from_secs(2);
 /// How often it is looked whether anybody still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long routers may take to finish what is decided, while all writers over several nodes wait; how often to look.
+const FINISH: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long nodes may take for snapshots, while all writers over several nodes wait.
 pub const SNAPSHOTS: Duration = Duration::from_secs(2);
 /// How long recovery may take before readers go on without it.
@@ -153,6 +156,10 @@ async fn hold(herd: &Herd, conns: &mut HashMap<NodeId, Conn>) -> Result<()> {
         match tokio::time::timeout(ATTEMPT * 2 + ANSWER, attempt(herd, &snapshot, conns)).await {
             Ok(Ok(Attempt::Held)) => return Ok(()),
             Ok(Ok(Attempt::Moved)) => herd.refresh(None).await?,
+            Ok(Ok(Attempt::Left)) => {
+                sweep(conns);
+                recover(herd).await;
+            }
             Ok(Ok(Attempt::Busy)) | Err(_) => {}
             // An idle connection may have been closed since it was used last; a new one fails for a reason.
             Ok(Err(e)) if failed => return Err(e),
@@ -168,7 +175,10 @@ async fn hold(herd: &Herd, conns: &mut HashMap<NodeId, Conn>) -> Result<()> {
 }
 
 enum Attempt {
+    /// All gates, and nothing stands prepared.
     Held,
+    /// Something stands prepared that its router does not finish.
+    Left,
     /// A writer is at work for longer than a reader may wait.
     Busy,
     /// There are other nodes than this router knew of.
@@ -182,7 +192,7 @@ async fn attempt(herd: &Herd, snapshot: &Snapshot, conns: &mut HashMap<NodeId, C
             place.insert(herd.admin(snapshot, node.id).await?);
         }
     }
-    let take = gate::take(&snapshot.herd_id, ATTEMPT.as_millis() as u64);
+    let take = gate::take(ATTEMPT.as_millis() as u64);
     let known: BTreeSet<NodeId> = conns.keys().copied().collect();
     if let Some(conn) = conns.get_mut(&snapshot.home) {
         // The list is of a statement of its own: its snapshot is taken when the gate is held.
@@ -206,7 +216,25 @@ async fn attempt(herd: &Herd, snapshot: &Snapshot, conns: &mut HashMap<NodeId, C
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(Attempt::Held)
+    Ok(if is_finished(&snapshot.herd_id, conns).await? { Attempt::Held } else { Attempt::Left })
+}
+
+/// With all gates held: waits until nothing stands prepared on any node. What stands there is decided, and no more comes.
+async fn is_finished(herd_id: &str, conns: &mut HashMap<NodeId, Conn>) -> Result<bool> {
+    let (started, list) = (Instant::now(), gate::list(herd_id));
+    loop {
+        for conn in conns.values_mut() {
+            send(conn, &list).await?;
+        }
+        let mut left = false;
+        for (node, conn) in conns.iter_mut() {
+            left |= values(conn).await?.iter().any(|gid| Gid::parse(gid, herd_id).is_some_and(|(_, on)| on == *node));
+        }
+        if !left || started.elapsed() > FINISH {
+            return Ok(!left);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 fn is_busy(e: &PoolError) -> bool {
@@ -249,10 +277,19 @@ async fn send(conn: &mut Conn, sql: &str) -> std::result::Result<(), PoolError> 
 }
 
 async fn answer(conn: &mut Conn) -> std::result::Result<(), PoolError> {
-    let mut error = None;
+    values(conn).await.map(drop)
+}
+
+/// Reads the answer: the first column of its rows.
+async fn values(conn: &mut Conn) -> std::result::Result<Vec<String>, PoolError> {
+    let (mut found, mut error) = (Vec::new(), None);
     loop {
         let frame = conn.frame().await?;
         match frame.tag() {
+            b'D' => {
+                let row = wire::backend::parse_data_row(frame.body())?;
+                found.extend(row.first().copied().flatten().map(|v| String::from_utf8_lossy(v).into_owned()));
+            }
             b'E' => {
                 error = Some(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)));
                 if conn.is_broken() {
@@ -263,7 +300,7 @@ async fn answer(conn: &mut Conn) -> std::result::Result<(), PoolError> {
             _ => {}
         }
     }
-    error.map_or(Ok(()), Err)
+    error.map_or(Ok(found), Err)
 }
 
 /// Finishes what readers found prepared, as the router does every few seconds; once for all who find it at the same time.

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
 use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, SharedLanes, TlsMode};
 use tokio::sync::Mutex;
-use txn::Identity;
+use txn::{Identity, Seal};
 
 use crate::barrier;
 use crate::compiled::Epoch;
@@ -26,6 +26,8 @@ const WRITERS: usize = 1;
 pub struct HerdConfig {
     pub home: NodeTarget,
     pub default_shards: i32,
+    /// What routers sign decisions with.
+    pub seal: Seal,
 }
 
 pub struct Herd {
@@ -76,7 +78,11 @@ impl Herd {
     }
 
     pub fn identity(&self) -> Identity {
-        Identity { herd: self.epoch.load().snapshot.herd_id.clone(), router: self.router }
+        Identity {
+            herd: self.epoch.load().snapshot.herd_id.clone(),
+            router: self.router,
+            seal: self.config.seal.clone(),
+        }
     }
 
     pub fn next_transaction(&self) -> u64 {

@@ -55,9 +55,9 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let home = NodeTarget { liveness: config.pool.tcp.liveness(Liveness::NODE), ..target(&config.home) };
     let admin = login(&config.home);
     let mut conn = connect_home(&home, &admin).await?;
-    let id = bootstrap::home(&mut conn, &config.home).await?;
+    let key = bootstrap::home(&mut conn, &config.home).await?;
     let snapshot = exec::load(&mut conn, None).await?;
-    let snapshot = bootstrap::nodes(&mut conn, &id, snapshot, &config).await?;
+    let snapshot = bootstrap::nodes(&mut conn, &key, snapshot, &config).await?;
     let parameters: Vec<(String, String)> = conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect();
     let pool_config = PoolConfig {
         size: config.pool.size as usize,
@@ -70,9 +70,10 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let roles = Arc::new(Roles::new(own.clone(), home.clone(), config.auth == config::Auth::Scram));
     let pools = Pools::new(pool_config, Some(roles.clone()));
     pools.spawn_reaper(own.clone());
-    let herd_config = HerdConfig { home, default_shards: config.shards as i32 };
+    let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
+    let herd_config = HerdConfig { home, default_shards: config.shards as i32, seal };
     let herd = Arc::new(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()));
-    let (renewed, of) = (herd.clone(), id.clone());
+    let (renewed, of) = (herd.clone(), key.clone());
     tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
     let mut listeners = Vec::new();
@@ -81,7 +82,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
     }
     let router = Arc::new(Router {
-        login: login_config(&config, mock_secret(&mut conn).await?, parameters.clone())?,
+        login: login_config(&config, &herd.config.seal, parameters.clone())?,
         herd: herd.clone(),
         address: listeners.first().and_then(|l| l.local_addr().ok()).map(|a| a.to_string()).unwrap_or_default(),
         cancels: Arc::new(CancelRegistry::default()),
@@ -210,18 +211,9 @@ fn login(node: &NodeConfig) -> Login {
     Login::new(&node.user, secret)
 }
 
-/// The same on all routers of a herd, so that an unknown user looks the same on all of them.
-async fn mock_secret(home: &mut Conn) -> Result<[u8; 32], RouterError> {
-    let rows = home.simple("SELECT pg_catalog.encode(value, 'hex') FROM herd.secret").await?;
-    let hex = rows.first().and_then(|r| r[0].as_deref()).unwrap_or_default();
-    let bytes: Vec<u8> =
-        (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
-    bytes.try_into().map_err(|_| exec::ExecError::internal("home has no herd.secret of 32 bytes").into())
-}
-
 fn login_config(
     config: &Config,
-    mock_secret: [u8; 32],
+    seal: &txn::Seal,
     parameters: Arc<ArcSwap<Vec<(String, String)>>>,
 ) -> Result<LoginConfig, RouterError> {
     let read = |path: &std::path::Path| {
@@ -233,6 +225,9 @@ fn login_config(
         }
         None => None,
     };
+    // The same on all routers of a herd, so that an unknown user looks the same on all of them; and known to nobody else, or
+    // he could tell unknown users from known ones.
+    let mock_secret = seal.token("the salts of unknown users");
     Ok(LoginConfig {
         auth: match config.auth {
             config::Auth::Trust => Auth::Trust,

@@ -19,7 +19,7 @@ use crate::target::{Login, NodeTarget};
 pub const OWN_STARTUP: [(&str, &str); 3] = [
     ("client_encoding", "UTF8"),
     ("application_name", "herd router"),
-    ("options", "-c search_path=pg_catalog -c DateStyle=ISO -c IntervalStyle=postgres"),
+    ("options", "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres"),
 ];
 
 /// Connections to one node: each does a statement or two at a time.

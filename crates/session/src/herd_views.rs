@@ -85,7 +85,7 @@ impl Session {
                 }
             };
             let decisions = match *view {
-                "transactions" => self.ask_every_node("SELECT pg_catalog.to_jsonb(gid) FROM herd.decision").await?,
+                "transactions" => self.ask_every_node("SELECT pg_catalog.to_jsonb(gid) FROM herd.decisions").await?,
                 _ => vec![],
             };
 

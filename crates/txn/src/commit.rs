@@ -1,14 +1,16 @@
 //! Commit. One node written: its own commit. Several: two phases, with the decision in the decider's own transaction.
 //!
-//! The decider is the first participant that wrote. Every other writer runs PREPARE TRANSACTION; then the decider
-//! commits a transaction that holds the row `herd.decision(gid)`: that commit, always flushed, is the decision. What
-//! happens when something dies in between is the work of `recover.rs`. From before the first PREPARE to after the last COMMIT PREPARED
-//! the decider's connection holds its node's gate (`gate.rs`); nobody waits for its release.
+//! The decider is the first participant that wrote. Its transaction calls `herd.decide()`, which writes the row
+//! `herd.decision(gid)`, takes the node's gate (`gate.rs`), and tells the transaction's number there, which is part of the
+//! gid. Every other writer runs PREPARE TRANSACTION; then the decider commits: that commit, always flushed, is the decision. What happens
+//! when something dies in between is the work of `recover.rs`.
+//!
+//! The decider's transaction runs as the client's role, which may not write decisions: the function does, for whoever
+//! brings the name's token (`seal.rs`). The token goes as a parameter, where no other session of that role can see it.
 
 use pool::PoolError;
 
 use crate::failpoint;
-use crate::gate::{self, Entered};
 use crate::gid::{Gid, Identity};
 use crate::transaction::Transaction;
 
@@ -93,24 +95,8 @@ impl Transaction {
             self.keep.or(self.home).and_then(|n| self.participants.iter().position(|p| p.wrote && p.lane.node == n));
         let decider = kept.or_else(|| self.participants.iter().position(|p| p.wrote)).unwrap_or(0);
         self.participants.swap(0, decider);
-        let gid = Gid {
-            herd: identity.herd.clone(),
-            decider: self.participants[0].lane.node,
-            router: identity.router,
-            number,
-        };
         failpoint::reached("two_phase.begin").await;
-        let entered = Entered::before(&mut self.participants[0].lane, &identity.herd);
-        let result = self.decide(&gid).await;
-        if let Some(lane) = self.leave_gate(entered, result.is_ok()).await {
-            tokio::spawn(lane);
-        }
-        result
-    }
-
-    /// The two phases of a decider that enters the gate with its announcement.
-    async fn decide(&mut self, gid: &Gid) -> Result<(), CommitError> {
-        self.announce(gid).await?;
+        let gid = &self.announce(identity, number).await?;
         failpoint::reached("two_phase.announced").await;
         if let Err(e) = self.prepare(gid).await {
             let _ = self.participants[0].lane.run("ROLLBACK").await;
@@ -145,50 +131,30 @@ impl Transaction {
         Ok(())
     }
 
-    /// Leaves the gate. Where nobody needs the decider's connection at once it is given to a future of its own, and goes
-    /// back to its pool when the node has answered: the client does not wait for that.
-    async fn leave_gate(&mut self, entered: Entered, committed: bool) -> Option<impl Future<Output = ()> + use<>> {
-        let node = self.participants[0].lane.node;
-        let lane = &mut self.participants[0].lane;
-        if lane.conn.is_broken() {
-            return None;
-        }
-        if !committed || self.keep == Some(node) {
-            // An announcement that failed has left a transaction behind.
-            if lane.conn.status() != b'I' && lane.run("ROLLBACK").await.is_err() {
-                lane.conn.mark_broken();
-                return None;
-            }
-            let notices = lane.notices.len();
-            entered.send_leave(lane).await;
-            entered.close(lane).await;
-            // That it was not held, maybe, is nobody's business.
-            lane.notices.truncate(notices);
-            return None;
-        }
-        entered.send_leave(lane).await;
-        let mut decider = self.participants.swap_remove(0).lane;
-        if self.home == Some(node) {
-            self.reports.extend_from_slice(&std::mem::take(&mut decider.notices));
-        }
-        Some(async move { entered.close(&mut decider).await })
-    }
-
-    /// The decider's transaction takes the lock and writes its decision, both seen only if and when it commits.
+    /// The decider's transaction writes its decision, seen only if and when it commits, and enters the gate.
     ///
-    /// The lock is there before anyone is prepared, or recovery could take a live transaction for a dead one. Deferred
-    /// constraints are checked now, so that the decider's own commit can hardly fail; what they run can't change any more
-    /// that the decision will be [`FLUSHED`]. The gate comes last: nothing else of this message waits while it is held.
-    async fn announce(&mut self, gid: &Gid) -> Result<(), CommitError> {
-        let sql = format!(
-            "SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_advisory_xact_lock({}), {FLUSHED}; \
-             INSERT INTO herd.decision (gid) VALUES ('{}'); {}",
-            gid.lock_key(),
-            gid.decision(),
-            gate::enter(&gid.herd)
+    /// Deferred constraints are checked now, so that the decider's own commit can hardly fail, in a message of their own,
+    /// so that no trigger sees what comes behind; what they run can't change any more that the decision will be [`FLUSHED`]. The gate comes last: nothing else waits while it is held.
+    async fn announce(&mut self, identity: &Identity, number: u64) -> Result<Gid, CommitError> {
+        let lane = &mut self.participants[0].lane;
+        let asked = Gid::asked(identity, lane.node, number);
+        let token = identity.seal.token(&asked);
+        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
+        lane.put_statement(
+            &format!("SELECT herd.decide($1::pg_catalog.text, $2::pg_catalog.bytea), {FLUSHED}"),
+            &[&asked, &format!("\\x{token}")],
         );
-        self.participants[0].lane.run(&sql).await.map_err(CommitError::RolledBack)?;
-        Ok(())
+        lane.conn.flush().await.map_err(CommitError::RolledBack)?;
+        let checked = lane.finish().await;
+        let xid = match lane.conn.outstanding() {
+            0 => Ok(None),
+            _ => lane.value().await,
+        };
+        // The first error is the reason of the second.
+        let xid = checked.and(xid).map_err(CommitError::RolledBack)?.and_then(|xid| xid.parse().ok());
+        let xid = xid.ok_or_else(|| CommitError::RolledBack(aborted()))?;
+        Ok(Gid { herd: identity.herd.clone(), decider: lane.node, router: identity.router, number, xid })
     }
 
     /// All but the decider prepare, at once; who has only read commits.

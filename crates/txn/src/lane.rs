@@ -95,12 +95,20 @@ impl Lane {
 
     /// Reads replies to the next ReadyForQuery, throwing rows away; the last command tag is returned.
     pub async fn finish(&mut self) -> Result<String, PoolError> {
+        self.replies(&mut None).await
+    }
+
+    async fn replies(&mut self, value: &mut Option<String>) -> Result<String, PoolError> {
         let mut tag = String::new();
         let mut error = None;
         loop {
             let frame = self.next().await?;
             match frame.tag() {
                 b'C' => tag = backend::parse_command_complete(frame.body())?.to_string(),
+                b'D' => {
+                    let row = backend::parse_data_row(frame.body())?;
+                    *value = row.first().copied().flatten().map(|v| String::from_utf8_lossy(v).into_owned());
+                }
                 b'E' => {
                     let fields = ErrorFields::parse(frame.body())?;
                     if fields.is_fatal() {
@@ -121,6 +129,24 @@ impl Lane {
             Some(fields) => Err(PoolError::Server(Box::new(fields))),
             None => Ok(tag),
         }
+    }
+
+    /// Sends a statement with parameters as text, without waiting. They are in no log of statements and not in
+    /// pg_stat_activity.
+    pub fn put_statement(&mut self, sql: &str, parameters: &[&str]) {
+        let out = self.conn.out();
+        put::parse(out, "", sql, &[]);
+        put::bind(out, "", "", &[], parameters.iter().map(|p| Some(p.as_bytes())), &[]);
+        put::execute(out, "", 0);
+        put::sync(out);
+        self.conn.sent_sync();
+    }
+
+    /// Reads replies to the next ReadyForQuery as [`finish`](Self::finish) does; the first value of the last row is
+    /// returned.
+    pub async fn value(&mut self) -> Result<Option<String>, PoolError> {
+        let mut value = None;
+        self.replies(&mut value).await.map(|_| value)
     }
 
     /// Runs SQL by the simple protocol and returns its last command tag.

@@ -9,10 +9,12 @@ mod gid;
 mod lane;
 mod manner;
 pub mod recover;
+mod seal;
 mod transaction;
 
 pub use commit::CommitError;
 pub use gid::{Gid, Identity};
 pub use lane::Lane;
 pub use manner::{Manner, SHOWN};
+pub use seal::Seal;
 pub use transaction::{Participant, Transaction};

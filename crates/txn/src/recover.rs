@@ -1,8 +1,9 @@
 //! Finishes prepared transactions whose router died. Any router can, at any time; nothing is remembered between runs.
 //!
-//! For each prepared gid of this herd: the advisory lock of the decider's transaction tells whether it still runs; if it
-//! does not, the decision row tells commit or abort. Foreign gids are never touched. A decision nobody can need any more
-//! is deleted. A node that fails is left for the next run; the others are not kept waiting.
+//! For each prepared gid of this herd: the decider's node says whether the transaction of that number is over there; if it
+//! is, the decision row tells commit or abort. Nobody can keep a transaction from being over, and nobody but the
+//! transaction of that number has written that row (`herd.decide()`). Foreign gids are never touched. A decision nobody can
+//! need any more is deleted. A node that fails is left for the next run; the others are not kept waiting.
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,20 +87,26 @@ async fn reaches_all(home: NodeId, nodes: &mut HashMap<NodeId, Conn>) -> bool {
 
 /// Whether the transaction is committed; nothing while its decider may still commit.
 async fn outcome(decider: &mut Conn, gid: &Gid) -> Result<Option<bool>, PoolError> {
-    // The lock is free only when the decider's transaction is over; then its row is there or never will be.
-    let lock = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_try_advisory_xact_lock({})::int",
-        gid.lock_key()
+    let row = format!("SELECT FROM herd.decision WHERE gid = '{}'", gid.decision());
+    // One snapshot answers both: what is over in it has its row in it, or never will.
+    let sql = format!(
+        "SELECT CASE WHEN pg_catalog.pg_visible_in_snapshot('{}', pg_catalog.pg_current_snapshot()) THEN EXISTS ({row}) END",
+        gid.xid
     );
-    let over = decider.simple(&lock).await?.first().and_then(|r| r[0].clone()) == Some("1".into());
-    let mut decided = None;
-    if over {
-        // A new statement: its snapshot is taken after the lock was.
-        let sql = format!("SELECT count(*) FROM herd.decision WHERE gid = '{}'", gid.decision());
-        decided = Some(decider.simple(&sql).await?.first().and_then(|r| r[0].clone()) == Some("1".into()));
+    match decider.simple(&sql).await?.first().and_then(|r| r[0].clone()) {
+        Some(decided) => Ok(Some(decided == "t")),
+        None => lost(decider, gid.xid).await,
     }
-    decider.simple("COMMIT").await?;
-    Ok(decided)
+}
+
+/// A crash or a failover may have taken back that the number was ever given out: then its transaction has not committed.
+async fn lost(decider: &mut Conn, xid: u64) -> Result<Option<bool>, PoolError> {
+    match decider.simple(&format!("SELECT pg_catalog.pg_xact_status('{xid}')")).await {
+        Ok(_) => Ok(None),
+        // "transaction ID … is in the future"
+        Err(PoolError::Server(e)) if e.code() == "22023" => Ok(Some(false)),
+        Err(e) => Err(e),
+    }
 }
 
 /// Deletes decisions whose participants have all followed them.

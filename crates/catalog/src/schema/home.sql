@@ -54,16 +54,6 @@ CREATE UNLOGGED TABLE IF NOT EXISTS herd.backend (
     seen_at timestamptz NOT NULL DEFAULT now()
 );
 
--- What all routers of the herd know and nobody else: salts of users that are not there are made of it.
-CREATE TABLE IF NOT EXISTS herd.secret (
-    only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
-    value    bytea NOT NULL CHECK (length(value) = 32)
-);
-REVOKE ALL ON herd.secret FROM PUBLIC;
--- 122 random bits each.
-INSERT INTO herd.secret (value)
-    SELECT sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')) ON CONFLICT DO NOTHING;
-
 -- The routers that run. Each reports here, every second and after every reload, which epoch of the catalog it uses.
 -- number is part of the process ids it gives to clients; address is where other routers send cancel requests on to.
 CREATE TABLE IF NOT EXISTS herd.router (
@@ -113,18 +103,50 @@ CREATE OR REPLACE VIEW herd.progress AS
      WHERE false;
 COMMENT ON VIEW herd.progress IS 'how far COPY and INSERT of many rows have come that run through this router';
 
-GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.nodes, herd.tables, herd.shards, herd.progress TO PUBLIC;
+CREATE OR REPLACE FUNCTION herd.kinds_changed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    UPDATE herd.epoch SET kinds = kinds + 1;
+    RETURN NULL;
+END $$;
 
 -- kinds is raised by whatever makes a table distributed, reference or local, or changes where reference tables are. A
 -- statement that relies on tables being local looks at it in its own transaction. Made once: its locks would stop others.
 DO $herd$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.epoch'::regclass AND attname = 'kinds') THEN
         ALTER TABLE herd.epoch ADD COLUMN kinds bigint NOT NULL DEFAULT 1;
-        CREATE FUNCTION herd.kinds_changed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS
-            'BEGIN UPDATE herd.epoch SET kinds = kinds + 1; RETURN NULL; END';
         CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.relation
             FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
         CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.node
             FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
     END IF;
 END $herd$;
+
+-- How the catalog follows DDL that clients run. Their roles may not write the herd's tables: these functions write what
+-- can be seen to be true, and nothing else.
+
+-- Takes tables out of the catalog that are not there any more, and groups that have lost their last table.
+CREATE OR REPLACE FUNCTION herd.forget_dropped() RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$
+DELETE FROM herd.relation r WHERE NOT EXISTS (
+    SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = r.schema AND c.relname = r.name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END);
+DELETE FROM herd.colocation g WHERE NOT EXISTS (SELECT FROM herd.relation r WHERE r.colocation = g.id);
+$$;
+COMMENT ON FUNCTION herd.forget_dropped() IS 'takes dropped tables out of the catalog of the herd';
+
+-- After a rename: only if the old name is gone and the new one is there. A distributed table is known by its partitions.
+CREATE OR REPLACE FUNCTION herd.follow_rename(old_schema text, old_name text, new_schema text, new_name text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$
+UPDATE herd.relation r SET schema = new_schema, name = new_name
+ WHERE r.schema = old_schema AND r.name = old_name
+   AND pg_catalog.to_regclass(pg_catalog.format('%I.%I', old_schema, old_name)) IS NULL
+   AND EXISTS (
+       SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = new_schema AND c.relname = new_name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END
+          AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhrelid JOIN pg_catalog.pg_namespace pn ON pn.oid = p.relnamespace
+                           WHERE i.inhparent = c.oid AND NOT (pn.nspname = 'herd_shards' AND pg_catalog.starts_with(p.relname, r.prefix || '_'))));
+$$;
+COMMENT ON FUNCTION herd.follow_rename(text, text, text, text) IS 'renames a table in the catalog of the herd';

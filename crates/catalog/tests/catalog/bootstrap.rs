@@ -9,14 +9,14 @@ use crate::server::{now, on_each_server};
 fn twice_and_at_once() {
     on_each_server(|server| {
         let database = server.database();
-        let ids: Vec<String> = std::thread::scope(|scope| {
+        let ids: Vec<HerdKey> = std::thread::scope(|scope| {
             let routers = (0..4).map(|i| {
                 let mut session = server.connect(&database);
                 scope.spawn(move || now(bootstrap_home(&mut session, &address(&format!("router {i}")))).unwrap())
             });
             routers.collect::<Vec<_>>().into_iter().map(|r| r.join().unwrap()).collect()
         });
-        assert!(ids.iter().all(|id| *id == ids[0] && id.len() == 16), "{ids:?}");
+        assert!(ids.iter().all(|k| *k == ids[0] && k.id.len() == 16 && k.seal.len() == 64), "{ids:?}");
         let mut home = server.connect(&database);
         assert_eq!(home.lines("SELECT id, is_home FROM herd.nodes"), ["1|t"]);
         // A home is a node like any other, and stays home.
@@ -29,9 +29,13 @@ fn twice_and_at_once() {
 fn a_node_of_another_herd_is_refused() {
     on_each_server(|server| {
         let mut herd = Herd::new(server, 2);
-        assert_eq!(herd.nodes[1].sqlstate(&bootstrap_node_sql("0123456789abcdef")), "55000");
+        assert_eq!(
+            herd.nodes[1]
+                .sqlstate(&bootstrap_node_sql(&HerdKey { id: "0123456789abcdef".into(), seal: "00".repeat(32) })),
+            "55000"
+        );
         herd.nodes[1].sql("ROLLBACK");
-        let same = herd.home().one("SELECT id FROM herd.herd");
+        let same = herd.key();
         herd.nodes[1].sql(&bootstrap_node_sql(&same));
         // A failed bootstrap leaves the session usable.
         let mut session = server.connect(&server.database());
@@ -42,7 +46,7 @@ fn a_node_of_another_herd_is_refused() {
 }
 
 #[test]
-fn any_role_reads_the_state_and_decides() {
+fn any_role_reads_the_state_and_decides_nothing() {
     on_each_server(|server| {
         let mut herd = Herd::new(server, 1);
         let home = herd.home();
@@ -51,8 +55,13 @@ fn any_role_reads_the_state_and_decides() {
         for view in ["nodes", "tables", "shards", "epoch", "herd"] {
             home.sql(&format!("SELECT * FROM herd.{view}"));
         }
-        home.sql("INSERT INTO herd.decision (gid) VALUES ('g')");
-        assert_eq!(home.sqlstate("DELETE FROM herd.decision"), "42501");
+        for sql in [
+            "INSERT INTO herd.decision (gid) VALUES ('g')",
+            "DELETE FROM herd.decision",
+            "SELECT herd.decide('g', 'x')",
+        ] {
+            assert_eq!(home.sqlstate(sql), "42501");
+        }
         assert_eq!(home.sqlstate("UPDATE herd.epoch SET epoch = 0"), "42501");
         assert_eq!(home.one("SELECT herd.bump_epoch()"), "2");
         assert_eq!(home.one("SELECT herd.bump_epoch(7)"), "7");

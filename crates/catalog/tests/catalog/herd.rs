@@ -33,6 +33,10 @@ impl Herd {
         &mut self.nodes[0]
     }
 
+    pub fn key(&mut self) -> HerdKey {
+        now(schema::read_key(self.home())).unwrap()
+    }
+
     pub fn snapshot(&mut self) -> Snapshot {
         now(load(self.home())).unwrap()
     }
@@ -51,7 +55,8 @@ impl Herd {
         let snapshot = self.snapshot();
         let database = server.database();
         let mut session = server.connect(&database);
-        session.sql(&bootstrap_node_sql(&snapshot.herd_id));
+        let key = self.key();
+        session.sql(&bootstrap_node_sql(&key));
         let version = snapshot.server_version;
         let (node, plan) = plan_add_node(&snapshot, definitions, &address(&database), version)?;
         assert_eq!(node.id as usize, self.nodes.len() + 1);

@@ -67,8 +67,8 @@ fn a_node_joins_and_leaves() {
             [] as [&str; 0]
         );
         // The server can join again.
-        let id = herd.snapshot().herd_id;
-        herd.nodes[2].sql(&bootstrap_node_sql(&id));
+        let key = herd.key();
+        herd.nodes[2].sql(&bootstrap_node_sql(&key));
     });
 }
 

@@ -28,8 +28,6 @@ pub struct Facts {
 #[derive(Debug, Default)]
 pub struct Answers {
     pub epoch: i64,
-    /// The functions of [`super::run::FUNCTIONS`] are missing.
-    pub needs_functions: bool,
     pub current_schema: String,
     pub indexes: HashMap<String, (String, String)>,
     pub index_name: Option<String>,
@@ -45,7 +43,6 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
         sql += &format!("SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK}); ");
     }
     sql += "SELECT 'epoch', epoch::pg_catalog.text, NULL, NULL FROM herd.epoch \
-            UNION ALL SELECT 'functions', CASE WHEN pg_catalog.to_regprocedure('herd.forget_dropped()') IS NULL THEN 'missing' ELSE '' END, NULL, NULL \
             UNION ALL SELECT 'schema', pg_catalog.current_schema()::pg_catalog.text, NULL, NULL";
     for name in index_names(statement, snapshot, facts) {
         let literal = quote_literal(&name);
@@ -79,7 +76,6 @@ pub fn answers(rows: Vec<Row>) -> Answers {
         );
         match what.as_str() {
             "epoch" => answers.epoch = value.parse().unwrap_or(0),
-            "functions" => answers.needs_functions = !value.is_empty(),
             "schema" => answers.current_schema = value,
             "index" => {
                 answers.indexes.insert(value, (schema, name));

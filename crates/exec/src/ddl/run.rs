@@ -21,9 +21,6 @@ use crate::request::Request;
 use crate::route::{Forwarded, forward};
 use crate::work::Work;
 
-/// What the catalog needs on home to follow DDL.
-pub const FUNCTIONS: &str = include_str!("functions.sql");
-
 impl<C: Client> Work<'_, C> {
     /// Runs a utility statement; None if it is not one of this kind. In a transaction afterwards, it is the caller's to
     /// commit. `search_path` and `temporary` are the session's.
@@ -61,10 +58,6 @@ impl<C: Client> Work<'_, C> {
         if newer.is_some() {
             // What was asked went by the old snapshot's names.
             answers = work.ask(mode, statement, &facts).await?;
-        }
-        if answers.needs_functions {
-            let mut admin = work.herd.admin(&work.epoch.snapshot, work.home()).await?;
-            admin.simple(FUNCTIONS).await?;
         }
         facts.indexes = std::mem::take(&mut answers.indexes);
         facts.index_name = answers.index_name.take();

@@ -41,7 +41,9 @@ struct Session {
 impl Session {
     async fn new(server: &Server, user: &str) -> Session {
         let admin = Login::new("postgres", Secret::None);
-        let config = HerdConfig { home: server.target("n1"), default_shards: 4 };
+        let key = catalog::schema::read_key(&mut server.connect("n1").await).await.unwrap();
+        let seal = txn::Seal::from_hex(&key.seal).unwrap();
+        let config = HerdConfig { home: server.target("n1"), default_shards: 4, seal };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let own = OwnConns::new(&PoolConfig::default(), admin);
         let roles = Arc::new(Roles::new(own.clone(), config.home.clone(), false));

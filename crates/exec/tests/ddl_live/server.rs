@@ -108,10 +108,10 @@ impl Server {
             first.simple(&format!("CREATE DATABASE {name}")).await.unwrap();
             nodes.push(self.connect(name).await);
         }
-        bootstrap_home(&mut nodes[0], &self.address("n1")).await.unwrap();
+        let key = bootstrap_home(&mut nodes[0], &self.address("n1")).await.unwrap();
         for name in ["n2", "n3"] {
             let snapshot = load(&mut nodes[0]).await.unwrap();
-            self.connect(name).await.simple(&bootstrap_node_sql(&snapshot.herd_id)).await.unwrap();
+            self.connect(name).await.simple(&bootstrap_node_sql(&key)).await.unwrap();
             let (_, plan) = plan_add_node(&snapshot, &[], &self.address(name), snapshot.server_version).unwrap();
             change(&mut nodes, plan).await;
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use catalog::Snapshot;
 use catalog::schema::NodeAddress;
+use catalog::{HerdKey, Snapshot};
 use pool::Conn;
 
 use super::{RouterError, login, target};
@@ -13,17 +13,17 @@ fn address(name: &str, node: &NodeConfig) -> NodeAddress {
     NodeAddress { name: name.to_string(), host: node.host.clone(), port: node.port, database: node.dbname.clone() }
 }
 
-/// The catalog on home; the herd's id is returned.
-pub async fn home(conn: &mut Conn, home: &NodeConfig) -> Result<String, RouterError> {
-    let id = catalog::bootstrap_home(conn, &address("home", home)).await.map_err(catalog_error)?;
+/// The catalog on home.
+pub async fn home(conn: &mut Conn, home: &NodeConfig) -> Result<HerdKey, RouterError> {
+    let key = catalog::bootstrap_home(conn, &address("home", home)).await.map_err(catalog_error)?;
     warn_without_prepared_transactions(conn, "home").await?;
-    Ok(id)
+    Ok(key)
 }
 
 /// Registers nodes of the configuration that the catalog does not know; only a herd without tables gets them this way.
 pub async fn nodes(
     home: &mut Conn,
-    id: &str,
+    key: &HerdKey,
     mut snapshot: Snapshot,
     config: &Config,
 ) -> Result<Snapshot, RouterError> {
@@ -41,7 +41,7 @@ pub async fn nodes(
             continue;
         }
         let mut conn = Conn::connect(&target(node), &login(node), &pool::OWN_STARTUP, Duration::from_secs(10)).await?;
-        conn.simple(&catalog::bootstrap_node_sql(id)).await?;
+        conn.simple(&catalog::bootstrap_node_sql(key)).await?;
         let name = format!("node{}", snapshot.nodes.len() + 1);
         warn_without_prepared_transactions(&mut conn, &name).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await?;
@@ -66,17 +66,16 @@ pub async fn nodes(
 
 /// Brings nodes that an older version has prepared up to this one. A node that is away gets what it lacks from the next
 /// router that starts.
-pub async fn renew(herd: &exec::Herd, id: &str) {
-    // The newest of what nodes have.
-    const LACKS: &str =
-        "SELECT pg_catalog.to_regprocedure('herd.cluster_partition(pg_catalog.regclass,pg_catalog.text)') IS NULL";
+pub async fn renew(herd: &exec::Herd, key: &HerdKey) {
+    const VERSION: &str =
+        "SELECT pg_catalog.obj_description(pg_catalog.to_regnamespace('herd')::pg_catalog.oid, 'pg_namespace')";
     let snapshot = herd.epoch.load().snapshot.clone();
     for node in snapshot.nodes.iter().filter(|n| n.id != snapshot.home) {
         let renewed = async {
             let mut conn = herd.admin(&snapshot, node.id).await?;
-            let rows = conn.simple(LACKS).await?;
-            if rows.first().and_then(|r| r[0].as_deref()) == Some("t") {
-                conn.simple(&catalog::bootstrap_node_sql(id)).await?;
+            let rows = conn.simple(VERSION).await?;
+            if rows.first().and_then(|r| r[0].as_deref()) != Some(&catalog::schema::version()) {
+                conn.simple(&catalog::bootstrap_node_sql(key)).await?;
                 tracing::info!(node = node.name, "the node is brought up to this version");
             }
             Ok::<(), exec::ExecError>(())

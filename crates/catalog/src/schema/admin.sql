@@ -1,0 +1,37 @@
+-- Admin functions under the names Citus users know. A router answers calls by itself and never sends them here; these
+-- are what \df shows, and an error with meaning for a client that is connected to a node.
+CREATE OR REPLACE FUNCTION herd.refuse_admin_call(name text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    RAISE EXCEPTION '%() can only be called through a router', name
+        USING ERRCODE = 'feature_not_supported',
+              HINT = 'Connect to a pgherd router; this connection goes straight to one node of the herd.';
+END $$;
+
+CREATE OR REPLACE FUNCTION public.create_distributed_table(
+    table_name regclass, distribution_column text, distribution_type text DEFAULT 'hash',
+    colocate_with text DEFAULT 'default', shard_count integer DEFAULT NULL,
+    strategy text DEFAULT NULL, bounds text[] DEFAULT NULL) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('create_distributed_table') $$;
+COMMENT ON FUNCTION public.create_distributed_table(regclass, text, text, text, integer, text, text[])
+    IS 'splits a table over the nodes of the herd by its key (through a router)';
+
+CREATE OR REPLACE FUNCTION public.create_reference_table(table_name regclass) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('create_reference_table') $$;
+COMMENT ON FUNCTION public.create_reference_table(regclass) IS 'keeps a full copy of a table on every node of the herd (through a router)';
+
+CREATE OR REPLACE FUNCTION public.undistribute_table(table_name regclass) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('undistribute_table') $$;
+COMMENT ON FUNCTION public.undistribute_table(regclass) IS 'makes a distributed or reference table local again (through a router)';
+
+CREATE OR REPLACE FUNCTION public.citus_add_node(nodename text, nodeport integer) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('citus_add_node'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION public.citus_add_node(text, integer) IS 'adds a server to the herd (through a router)';
+
+CREATE OR REPLACE FUNCTION public.citus_remove_node(nodename text, nodeport integer) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('citus_remove_node') $$;
+COMMENT ON FUNCTION public.citus_remove_node(text, integer) IS 'removes a server from the herd (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.cluster(table_name regclass, index_name text) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.cluster'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.cluster(regclass, text) IS 'rewrites the shards of a table in the order of an index, readers going on (through a router)';

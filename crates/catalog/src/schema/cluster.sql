@@ -1,0 +1,113 @@
+-- Rewrites one partition in the order of an index of its parent, all in one transaction: a copy in that order takes its
+-- place. Readers go on until the moment of the exchange. Writers of the partition, and those that go through the parent, wait: had
+-- they only the parent's lock when the exchange needs it, each would wait for the other. The exchange takes its lock in
+-- short tries, so that nobody queues behind it for long.
+CREATE OR REPLACE FUNCTION herd.cluster_partition(part regclass, index_name text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    parent regclass := (SELECT inhparent FROM pg_inherits WHERE inhrelid = part);
+    old pg_class := (SELECT c FROM pg_class c WHERE c.oid = part);
+    parent_index oid := (SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+                          WHERE i.indrelid = parent AND c.relname = index_name);
+    index_of_part oid := (SELECT h.inhrelid FROM pg_inherits h JOIN pg_index i ON i.indexrelid = h.inhrelid
+                           WHERE h.inhparent = parent_index AND i.indrelid = part);
+    bound text := (SELECT pg_get_expr(c.relpartbound, c.oid) FROM pg_class c WHERE c.oid = part);
+    bound_check text := pg_get_partition_constraintdef(part);
+    fresh text := format('herd_shards.%I', 'herd_clustering_' || part::oid);
+    columns text := (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+                      WHERE attrelid = part AND attnum > 0 AND NOT attisdropped AND attgenerated = '');
+    sort text;
+    options text;
+    about text := obj_description(part, 'pg_class');
+    names jsonb;
+    item record;
+BEGIN
+    IF index_of_part IS NULL THEN
+        RAISE EXCEPTION 'index "%" for table "%" does not exist', index_name, parent USING ERRCODE = 'undefined_object';
+    END IF;
+    IF NOT (SELECT a.amname = 'btree' AND i.indpred IS NULL FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+              JOIN pg_am a ON a.oid = c.relam WHERE i.indexrelid = index_of_part) THEN
+        RAISE EXCEPTION 'cannot cluster on index "%", which is partial or not a btree', index_name
+            USING ERRCODE = 'feature_not_supported', HINT = 'Make a plain btree index of the same columns.';
+    END IF;
+    -- PostgreSQL does not let go of a partition whose rows others refer to.
+    IF EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND confrelid IN (part, parent) AND conrelid <> part) THEN
+        RAISE EXCEPTION 'clustering table "%", to which foreign keys refer, is not supported', parent
+            USING ERRCODE = 'feature_not_supported', HINT = 'Drop the foreign keys and add them again afterwards.';
+    END IF;
+    IF old.relrowsecurity OR EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = part) THEN
+        RAISE EXCEPTION 'clustering partition "%", which has policies or is published by itself, is not supported', part
+            USING ERRCODE = 'feature_not_supported', HINT = 'Publish the table, not its partitions.';
+    END IF;
+
+    -- With an older snapshot than the lock, rows could be passed over that were committed in between.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'herd.cluster() needs isolation level read committed'
+            USING ERRCODE = 'invalid_transaction_state', HINT = 'SET default_transaction_isolation = ''read committed''.';
+    END IF;
+
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', parent);
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', part);
+    -- What LIKE does not take along: storage parameters, the access method, the tablespace, the comment.
+    options := (SELECT string_agg(o, ', ') FROM (SELECT unnest(old.reloptions) UNION ALL
+                  SELECT 'toast.' || unnest(t.reloptions) FROM pg_class t WHERE t.oid = old.reltoastrelid) AS all_options (o));
+    EXECUTE format('CREATE %s TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY) USING %I%s%s',
+                   CASE old.relpersistence WHEN 'u' THEN 'UNLOGGED' ELSE '' END, fresh, part,
+                   (SELECT amname FROM pg_am WHERE oid = old.relam), ' WITH (' || options || ')',
+                   (SELECT format(' TABLESPACE %I', spcname) FROM pg_tablespace WHERE oid = old.reltablespace));
+    IF about IS NOT NULL THEN
+        EXECUTE format('COMMENT ON TABLE %s IS %L', fresh, about);
+    END IF;
+    sort := (SELECT string_agg(pg_get_indexdef(index_of_part, k + 1, true)
+                               || CASE WHEN indoption[k] & 1 = 1 THEN ' DESC' ELSE ' ASC' END
+                               || CASE WHEN indoption[k] & 2 = 2 THEN ' NULLS FIRST' ELSE ' NULLS LAST' END, ', ' ORDER BY k)
+               FROM pg_index, generate_series(0, indnkeyatts - 1) AS k WHERE indexrelid = index_of_part);
+    EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s ORDER BY %s',
+                   fresh, columns, columns, part, sort);
+    -- What ATTACH finds there it need not look for in every row.
+    EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound_check);
+    FOR item IN
+        SELECT c.conname, pg_get_constraintdef(c.oid) AS definition FROM pg_constraint c
+         WHERE c.conrelid = part AND c.contype = 'f'
+           AND (c.conparentid = 0 OR (SELECT p.conrelid FROM pg_constraint p WHERE p.oid = c.conparentid) = parent)
+    LOOP
+        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition);
+    END LOOP;
+    EXECUTE format('ANALYZE %s', fresh);
+    names := (SELECT jsonb_object_agg(h.inhparent::text, c.relname) FROM pg_index i
+                JOIN pg_inherits h ON h.inhrelid = i.indexrelid JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = part);
+
+    FOR try IN 1..20 LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '100ms', true);
+            EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', parent);
+            EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', part);
+            -- A transaction that keeps its snapshot between statements (repeatable read) would find the new table empty.
+            PERFORM pg_stat_clear_snapshot();
+            IF EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+                          AND backend_xmin IS NOT NULL AND state LIKE 'idle in transaction%') THEN
+                RAISE EXCEPTION USING ERRCODE = 'lock_not_available';
+            END IF;
+            EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', parent, part);
+            EXECUTE format('DROP TABLE %s', part);
+            EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s %s', parent, fresh, bound);
+            EXECUTE format('ALTER TABLE %s DROP CONSTRAINT herd_bound', fresh);
+            FOR item IN
+                SELECT i.indexrelid::regclass AS name, names ->> h.inhparent::text AS wanted FROM pg_index i
+                  JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = fresh::regclass
+            LOOP
+                EXECUTE format('ALTER INDEX %s RENAME TO %I', item.name, item.wanted);
+            END LOOP;
+            EXECUTE format('ALTER TABLE %s RENAME TO %I', fresh, old.relname);
+            PERFORM herd.mirror_partitions(parent);
+            RETURN;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            PERFORM pg_sleep(0.5 + random());
+        END;
+    END LOOP;
+    RAISE EXCEPTION 'partition "%" is in use', part
+        USING ERRCODE = 'lock_not_available', HINT = 'Transactions that stay open on the table must end first.';
+END
+$body$;
+COMMENT ON FUNCTION herd.cluster_partition(regclass, text) IS 'rewrites a shard in the order of an index; herd.cluster() calls it for each';

@@ -1,0 +1,15 @@
+-- Who may do what with what is in schema herd. Everything is taken away first, so that what is not named here is nobody's
+-- but the owner's; the owner is the router's own role.
+
+REVOKE ALL ON ALL TABLES IN SCHEMA herd FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA herd FROM PUBLIC;
+
+-- Routers read these in the name of any client.
+GRANT SELECT ON herd.herd, herd.epoch, herd.decisions, herd.transactions, herd.locks, herd.sessions TO PUBLIC;
+
+-- Routers call these in the name of any client. Each checks for itself what it is asked for.
+GRANT EXECUTE ON FUNCTION herd.bump_epoch(bigint), herd.decide(text, bytea) TO PUBLIC;
+
+-- These do what their caller may do, and nothing in anybody else's name.
+GRANT EXECUTE ON FUNCTION herd.mirror_partitions(regclass), herd.revoke_all(regclass), herd.cluster_partition(regclass, text),
+    herd.refuse_admin_call(text), herd.cluster(regclass, text) TO PUBLIC;

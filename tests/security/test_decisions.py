@@ -1,0 +1,130 @@
+"""Nobody but a router decides about transactions over nodes, and nobody stops others from committing."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def accounts(place):
+    """`accounts` (id, v = 100): a role that may write it, and keys of all nodes."""
+    place.server.run(
+        "create table accounts (id int primary key, v int)", "select create_distributed_table('accounts', 'id')",
+        "insert into accounts select g, 100 from generate_series(1, 40) g", "grant select, insert, update on accounts to victim",
+    )
+
+
+def _commits_over_nodes(place) -> float:
+    started = time.monotonic()
+    with place.as_role("victim") as connection:
+        connection.execute("set statement_timeout = '10s'")
+        assert connection.execute("update accounts set v = v + 1").rowcount == 40
+    return time.monotonic() - started
+
+
+def _refused(connection, sql, *parameters, code="42501"):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(sql, parameters)
+    assert caught.value.sqlstate == code, caught.value
+
+
+def test_decisions_can_not_be_written(place, accounts):
+    """A forged row, and a crash at the right moment, would commit one half of somebody's transaction."""
+    for node in range(3):
+        with place.on_node(node, "mallory") as mallory:
+            herd = mallory.execute("select id from herd.herd").fetchone()[0]
+            name = f"herd_{herd}_1_00000000deadbeef_1"
+            _refused(mallory, "insert into herd.decision (gid) values (%s)", name + "_1000")
+            _refused(mallory, "select herd.decide(%s::text, %s::bytea)", name, b"x" * 32)
+            _refused(mallory, "select herd.decide(%s::text, null)", name)
+            _refused(mallory, "select value from herd.seal")
+            _refused(mallory, "select * from herd.decision")
+    assert _commits_over_nodes(place) < 5
+
+
+def test_a_decision_is_of_its_own_transaction(place, accounts):
+    """Even who knows the seal can't write the row of another transaction: the name ends in the number of his own."""
+    with place.on_node(0) as root:
+        root.execute("begin")
+        decide = (
+            "select herd.decide('x', sha256(value || sha256(value || 'x'::bytea)))::text, pg_current_xact_id()::text from herd.seal"
+        )
+        decided, own = root.execute(decide).fetchone()
+        assert decided == own
+        assert root.execute("select gid from herd.decision where gid = 'x_' || %s", (own,)).fetchone()
+        root.execute("rollback")
+
+
+def test_the_gate_can_not_be_held(place, accounts):
+    """Neither the table, nor any of the advisory locks there are: every one that is held while others commit is taken, too."""
+    stop = threading.Event()
+
+    def grab(node):
+        with place.on_node(node, "mallory") as mallory:
+            mallory.execute("set lock_timeout = '200ms'")
+            while not stop.is_set():
+                for high, low, kind in mallory.execute("select classid::bigint, objid::bigint, objsubid from pg_locks where locktype = 'advisory'").fetchall():
+                    key = (high << 32) | low
+                    call = f"pg_advisory_lock({key - (1 << 64) if key >= 1 << 63 else key})"
+                    try:
+                        mallory.execute("select " + (call if kind == 1 else f"pg_advisory_lock({high - (1 << 32) if high >= 1 << 31 else high}, {low - (1 << 32) if low >= 1 << 31 else low})"))
+                    except psycopg.Error:
+                        pass
+
+    grabbing = [threading.Thread(target=grab, args=(node,)) for node in range(3)]
+    for thread in grabbing:
+        thread.start()
+    try:
+        with place.on_node(0, "mallory") as mallory:
+            for table in ("gate", "decision", "epoch", "node", "relation", "seal"):
+                for mode in ("ROW SHARE", "ROW EXCLUSIVE", "EXCLUSIVE"):
+                    mallory.execute("begin")
+                    _refused(mallory, f"lock table herd.{table} in {mode} mode")
+                    mallory.execute("rollback")
+        for _ in range(10):
+            assert _commits_over_nodes(place) < 5
+    finally:
+        stop.set()
+        for thread in grabbing:
+            thread.join(10)
+    with place.as_role("victim") as reader:
+        reader.execute("set herd.snapshot = on")
+        assert reader.execute("select count(*) from accounts").fetchone() == (40,)
+
+
+def test_in_doubt_is_not_prolonged(place, accounts):
+    """What stands prepared is finished although somebody holds the locks its name leads to."""
+    with place.on_node(0, "mallory") as mallory:
+        herd = mallory.execute("select id from herd.herd").fetchone()[0]
+        xid = mallory.execute("select pg_current_xact_id()").fetchone()[0]
+        gid = f"herd_{herd}_1_00000000deadbeef_9_{xid}"
+        h = 0xCBF29CE484222325
+        for byte in gid.encode():
+            h = ((h ^ byte) * 0x100000001B3) % 2**64
+        mallory.execute("select pg_advisory_lock(%s)", (h - 2**64 if h >= 2**63 else h,))
+        with place.on_node(1) as other:
+            other.execute("begin")
+            other.execute("create table never_there (x int)")
+            other.execute(f"prepare transaction '{gid}_2'")
+        deadline = time.monotonic() + 10
+        with place.on_node(1) as other:
+            while other.execute("select count(*) from pg_prepared_xacts").fetchone() != (0,):
+                assert time.monotonic() < deadline, "still in doubt"
+                time.sleep(0.2)
+
+
+def test_the_epoch_has_no_end(place):
+    """DDL went on failing for ever once somebody had raised it to the last number there is."""
+    for node in range(3):
+        with place.on_node(node, "mallory") as mallory:
+            for _ in range(3):
+                mallory.execute("select herd.bump_epoch(9223372036854775807)")
+            assert mallory.execute("select epoch < 10000000 from herd.epoch").fetchone() == (True,)
+            _refused(mallory, "update herd.epoch set epoch = 1")
+    with place.as_role("mallory") as mallory:
+        mallory.execute("select herd.bump_epoch(9223372036854775807)")
+    place.server.run("create table after_it (x int)", "drop table after_it")

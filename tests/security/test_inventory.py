@@ -1,0 +1,70 @@
+"""What stands in schema herd, on home and on every other node, read from the catalogs: nothing there can be misused.
+
+A function that is made tomorrow is judged like those of today: the lists here say what is meant for everybody, and all
+else must be nobody's.
+"""
+
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+# Run as the herd's owner for any role, and check what they are asked for.
+DEFINERS = {"bump_epoch", "decide", "forget_dropped", "follow_rename"}
+# Run with their caller's rights, so they give nobody anything.
+INVOKERS = {"mirror_partitions", "revoke_all", "cluster_partition", "refuse_admin_call", "cluster"}
+READABLE = {
+    "herd", "epoch", "decisions", "transactions", "locks", "sessions", "node", "colocation", "shard", "relation", "nodes", "tables",
+    "shards", "progress",
+}
+
+_FUNCTIONS = """
+select p.proname, p.prosecdef, p.proconfig, r.rolname, r.rolsuper,
+       exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a where a.grantee = 0) as public
+  from pg_proc p join pg_roles r on r.oid = p.proowner where p.pronamespace = 'herd'::regnamespace
+"""
+_RELATIONS = """
+select c.relname, c.relkind, array(select a.privilege_type from aclexplode(c.relacl) a where a.grantee <> c.relowner order by 1), r.rolsuper
+  from pg_class c join pg_roles r on r.oid = c.relowner where c.relnamespace = 'herd'::regnamespace and c.relkind not in ('i', 'c')
+"""
+
+
+@pytest.fixture(params=[0, 1, 2], ids=["home", "node 2", "node 3"])
+def node(place, request):
+    with place.on_node(request.param) as connection:
+        yield connection
+
+
+def test_functions(node):
+    found = node.execute(_FUNCTIONS).fetchall()
+    assert {row[0] for row in found} >= {"bump_epoch", "decide"}
+    for name, definer, config, owner, is_super, public in found:
+        # Temporary objects come last: where pg_temp is not named it is searched first.
+        assert "search_path=pg_catalog, pg_temp" in (config or []), f"{name}: {config}"
+        assert is_super, f"{name} belongs to {owner}"
+        assert public == (name in DEFINERS | INVOKERS), f"{name}: EXECUTE for PUBLIC"
+        if public:
+            assert definer == (name in DEFINERS), f"{name}: SECURITY DEFINER is {definer}"
+
+
+def test_relations(node):
+    for name, kind, privileges, owned_by_superuser in node.execute(_RELATIONS).fetchall():
+        assert owned_by_superuser, name
+        # Who may write a table, or lock it in any mode that keeps others from writing, may stop the herd.
+        assert privileges == (["SELECT"] if name in READABLE else []), f"{name} ({kind}): {privileges}"
+
+
+def test_schemas(node):
+    rows = node.execute(
+        "select n.nspname, array(select a.privilege_type from aclexplode(n.nspacl) a where a.grantee <> n.nspowner), r.rolsuper "
+        "from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname in ('herd', 'herd_shards') order by 1"
+    ).fetchall()
+    assert rows == [("herd", ["USAGE"], True), ("herd_shards", ["USAGE"], True)]
+
+
+def test_no_operators_types_or_triggers_of_others(node):
+    """Nothing in the herd's schema but what was looked at above."""
+    count = "select count(*) from {} where {} = 'herd'::regnamespace"
+    assert node.execute(count.format("pg_operator", "oprnamespace")).fetchone() == (0,)
+    assert node.execute(count.format("pg_opclass", "opcnamespace")).fetchone() == (0,)
+    sql = "select count(*) from pg_trigger t join pg_class c on c.oid = t.tgrelid where c.relnamespace = 'herd'::regnamespace and not tgisinternal and tgname <> 'kinds_changed'"
+    assert node.execute(sql).fetchone() == (0,)
