@@ -11,6 +11,7 @@
 
 mod bound_text;
 mod cells;
+pub mod code;
 pub mod definition;
 pub mod distribute;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod load;
 pub mod schema;
 pub mod snapshot;
 
+pub use code::Code;
 pub use definition::{Definition, read_definition};
 pub use distribute::*;
 pub use error::{CatalogError, Refusal, RefusalKind};

@@ -6,9 +6,10 @@
 //! 1. the server and the herd itself ([`facts`])
 //! 2. nodes; colocation groups with their shards and bounds ([`bounds`])
 //! 3. relations, their columns and unique indexes ([`relations`])
-//! 4. functions, and which of them read distributed tables ([`functions`]); types
+//! 4. functions ([`functions`]); code and what hangs on tables ([`code`]); types
 
 mod bounds;
+mod code;
 mod facts;
 mod functions;
 mod relations;
@@ -59,6 +60,7 @@ async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Sn
     bounds::load(q, &mut snapshot).await?;
     relations::load(q, &mut snapshot).await?;
     functions::load_user(q, &mut snapshot).await?;
+    snapshot.code = code::load(q).await?;
     facts::load_types(q, &mut snapshot).await?;
     Ok(snapshot)
 }

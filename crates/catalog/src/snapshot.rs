@@ -49,6 +49,8 @@ pub struct Snapshot {
     pub builtin_functions: Arc<HashMap<String, Vec<Function>>>,
     /// Functions outside pg_catalog by name (schema-less): every overload whose facts differ.
     pub functions: HashMap<String, Vec<Function>>,
+    /// What runs by itself or when it is called.
+    pub code: crate::Code,
     /// User types (domains, enums, composites) by oid on home.
     pub types: HashMap<Oid, UserType>,
 }
@@ -172,8 +174,12 @@ pub struct Function {
     pub returns_set: bool,
     /// False for pg_catalog's and extensions' functions.
     pub user_defined: bool,
-    /// The body names a distributed or reference table: its answer depends on the node it runs on.
+    /// It uses a distributed table or writes a reference table: on one node it would see or change a part only.
     pub reads_herd_tables: bool,
+    /// It uses a local table or a sequence, which only home has.
+    pub needs_home: bool,
+    /// It runs text that it puts together: what that names is not known.
+    pub dynamic: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -31,6 +31,8 @@ type TextKey = (u64, String, Vec<u32>);
 
 pub struct Epoch {
     pub snapshot: Arc<Snapshot>,
+    /// What the snapshot's routines name.
+    pub bodies: plan::code::Bodies,
     /// Bounds of each colocation group's shards, side by side as `key::locate` wants them.
     bounds: FastMap<i32, Arc<[Bound]>>,
     templates: Mutex<FastMap<u64, Arc<Compiled>>>,
@@ -38,10 +40,12 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    pub fn new(snapshot: Snapshot) -> Self {
+    pub fn new(mut snapshot: Snapshot) -> Self {
+        let bodies = crate::code::bodies(&snapshot);
+        plan::code::settle(&mut snapshot, &bodies);
         let bounds =
             snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
-        Epoch { snapshot: Arc::new(snapshot), bounds, templates: Mutex::default(), texts: Mutex::default() }
+        Epoch { snapshot: Arc::new(snapshot), bodies, bounds, templates: Mutex::default(), texts: Mutex::default() }
     }
 
     pub fn bounds(&self, group: i32) -> Arc<[Bound]> {

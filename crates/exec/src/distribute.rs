@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
 use key::{Bound, Located};
+use plan::code::{Graph, Kind};
 use pool::{PoolError, Progress};
 use sql::NodeEnum;
 use txn::Participant;
@@ -60,7 +61,10 @@ impl<C: Client> Work<'_, C> {
                     .id;
                 (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
             }
-            _ => (self.plan_table(&call, &snapshot, search_path, shards).await?, None),
+            _ => {
+                refuse_kind(&call, &snapshot, search_path)?;
+                (self.plan_table(&call, &snapshot, search_path, shards).await?, None)
+            }
         };
         let joining = value.filter(|_| call.function == AdminFunction::AddNode);
         if let Some(node) = joining {
@@ -345,6 +349,23 @@ impl<C: Client> Work<'_, C> {
             self.put_back(p).await;
         }
         failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Code that works with the table as it is must be right with it as it will be.
+fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, search_path: &[String]) -> Result<()> {
+    let kind = match call.function {
+        AdminFunction::CreateReferenceTable => Kind::Reference,
+        AdminFunction::UndistributeTable => Kind::Local,
+        _ => Kind::Distributed,
+    };
+    let (schema, name) = split_name(&call.table()?)?;
+    let Some(table) = snapshot.resolve(schema.as_deref(), &name, search_path) else { return Ok(()) };
+    let bodies = crate::code::bodies(snapshot);
+    let before = Graph::new(snapshot, &bodies);
+    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&before) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ mod bulk;
 mod capture;
 mod client;
 mod cluster;
+pub mod code;
 mod combine;
 mod compiled;
 mod copy;

@@ -87,6 +87,8 @@ fn snapshot() -> Snapshot {
                 returns_set: false,
                 user_defined,
                 reads_herd_tables,
+                needs_home: false,
+                dynamic: false,
             }],
         )
     };

@@ -334,7 +334,7 @@ impl<'a> Analysis<'a> {
         if overloads.iter().any(|f| f.reads_herd_tables) {
             return Err(Refusal::new(
                 format!(
-                    "function {name} reads distributed or reference tables, which a function inside a statement can't do"
+                    "function {name} uses distributed tables or writes reference tables, which a function inside a statement can't do"
                 ),
                 "Run the function's statements through the router, one by one.",
             ));
@@ -343,7 +343,10 @@ impl<'a> Analysis<'a> {
         if call.over.is_none() && (aggregate || call.agg_star || call.agg_within_group) {
             self.levels[level].aggregates = true;
         }
-        if matches!(name, "nextval" | "currval" | "lastval" | "setval" | "pg_notify") || is_home_function(name) {
+        if overloads.iter().any(|f| f.needs_home)
+            || matches!(name, "nextval" | "currval" | "lastval" | "setval" | "pg_notify")
+            || is_home_function(name)
+        {
             self.needs_home.get_or_insert_with(|| format!("{name}()"));
         }
         let volatile = overloads.iter().all(|f| f.volatility == catalog::Volatility::Volatile) && !overloads.is_empty();

@@ -6,6 +6,7 @@
 
 pub mod aggregate;
 pub mod classes;
+pub mod code;
 pub mod compose;
 pub mod explain;
 pub mod insert;
@@ -18,6 +19,7 @@ pub mod pull;
 pub mod reads;
 pub mod refuse;
 pub mod rewrite;
+pub mod same;
 pub mod scope;
 pub mod select;
 pub mod share;

@@ -1,10 +1,7 @@
 //! Statements that leave something behind in a session: which functions and statements do, and what follows from it.
 
-use std::collections::HashSet;
-
 use catalog::{Snapshot, Volatility};
 use sql::ast::{self, Node};
-use sql::lexer::{Lexer, TokenKind};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
@@ -19,6 +16,8 @@ pub struct Special {
     pub sets_unknown: bool,
     /// It calls a function of a user's own, which may have set anything.
     pub taints: bool,
+    /// It calls a function that may use any table, by text it puts together.
+    pub watched: bool,
 }
 
 impl Special {
@@ -56,6 +55,7 @@ impl<'a> Visit<'a> for Find<'_> {
         self.special.pins |= session_lock;
         self.special.taints |=
             self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
+        self.special.watched |= self.snapshot.functions(name).any(|f| f.dynamic);
         true
     }
 }
@@ -83,40 +83,4 @@ pub fn names_prepared_statements(statement: &NodeEnum) -> bool {
     let mut find = Find(false);
     walk::below(statement, &mut find);
     find.0
-}
-
-/// A body of code that runs on one node (DO, a procedure) names a distributed or reference table.
-pub fn names_herd_table(code: &str, snapshot: &Snapshot) -> Option<String> {
-    let tables: HashSet<&str> = snapshot
-        .relations
-        .values()
-        .filter(|r| r.distribution().is_some() || r.is_reference())
-        .map(|r| r.name.as_str())
-        .collect();
-    if tables.is_empty() {
-        return None;
-    }
-    for token in Lexer::new(code, true).flatten() {
-        let word = &code[token.start..token.end];
-        let word = match token.kind {
-            TokenKind::Ident => word.to_ascii_lowercase(),
-            TokenKind::QuotedIdent => word.trim_matches('"').to_string(),
-            // Dynamic SQL in a string.
-            TokenKind::String | TokenKind::EString | TokenKind::DollarString => match word.len() > 2 {
-                true => {
-                    let inner = word.trim_start_matches(['E', 'e']).trim_matches(|c| c == '\'' || c == '$');
-                    match names_herd_table(inner, snapshot) {
-                        Some(found) => return Some(found),
-                        None => continue,
-                    }
-                }
-                false => continue,
-            },
-            _ => continue,
-        };
-        if tables.contains(word.as_str()) {
-            return Some(word);
-        }
-    }
-    None
 }

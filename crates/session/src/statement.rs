@@ -203,7 +203,7 @@ impl Session {
             // Who never listened has nothing to unlisten: any connection does.
             NodeEnum::UnlistenStmt(_) => self.on_home(sql).await,
             NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) | NodeEnum::LoadStmt(_) => self.on_home(sql).await,
-            NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(sql, bound).await,
+            NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(statement, sql, bound).await,
             NodeEnum::SelectStmt(_)
             | NodeEnum::InsertStmt(_)
             | NodeEnum::UpdateStmt(_)
@@ -220,19 +220,37 @@ impl Session {
         }
     }
 
-    /// DO and CALL run whole on home: code that names tables of the herd would see a part of them only.
-    async fn code(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        if let Some(table) = special::names_herd_table(sql, &self.epoch.snapshot) {
-            return Err(ExecError::sql(
-                "0A000",
-                format!("code that runs on one node can't use the distributed or reference table \"{table}\""),
-            )
-            .hint("Send its statements through the router one by one."));
+    /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
+    async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let watched = exec::code::judge_at_home(statement, sql, &self.epoch)?;
+        if watched {
+            self.watch().await?;
         }
         self.taint = true;
         let result = self.on_home_bound(sql, bound).await;
         self.taint = false;
-        result
+        let forwarded = result?;
+        if watched {
+            self.watched().await?;
+        }
+        Ok(forwarded)
+    }
+
+    /// Code is about to run on home that may use anything: in a transaction, so that it can be looked at, and undone.
+    async fn watch(&mut self) -> Result<()> {
+        let mut work = self.work();
+        work.need_transaction();
+        match work.touched_on_home().await? {
+            Some(table) => Err(exec::code::touched_before(&table)),
+            None => Ok(()),
+        }
+    }
+
+    async fn watched(&mut self) -> Result<()> {
+        match self.work().touched_on_home().await? {
+            Some(table) => Err(exec::code::touched(&table)),
+            None => Ok(()),
+        }
     }
 
     async fn special_statement(
@@ -271,9 +289,15 @@ impl Session {
             let names: Vec<&str> = special.set_config.iter().map(String::as_str).collect();
             return self.set_and_read(sql, &names, false).await;
         }
+        if special.watched {
+            self.watch().await?;
+        }
         self.taint = special.taints || !special.set_config.is_empty();
         let result = self.run(&compiled, sql, bound, None).await;
         self.taint = false;
+        if special.watched && result.is_ok() {
+            self.watched().await?;
+        }
         result
     }
 
@@ -331,7 +355,12 @@ impl Session {
     /// After DDL: the transaction's own view of the catalog, or at once everybody's.
     async fn schema_changed(&mut self) -> Result<()> {
         if self.transaction.active {
-            return self.load_own_schema().await;
+            let before = self.epoch.clone();
+            self.load_own_schema().await?;
+            return match exec::code::refuse_change(&before, &self.epoch) {
+                Some(refusal) => Err(refusal.into()),
+                None => Ok(()),
+            };
         }
         exec::catalog_changed(&self.router.herd, vec![]).await;
         self.take_epoch();

@@ -2,6 +2,7 @@
 //!
 //! This crate does not know the catalog: it can tell which names a statement uses, never what they are.
 
+pub mod body;
 pub mod build;
 pub mod lexer;
 pub mod names;

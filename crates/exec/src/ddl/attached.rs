@@ -14,15 +14,6 @@ pub fn trigger(cx: &Cx, s: &ast::CreateTrigStmt) -> Decided {
     cx.not_ours(name)?;
     match cx.find(name) {
         Some(r) if is_herd(r) => {
-            let function = names::last(&s.funcname);
-            if cx.snapshot.functions(function).any(|f| f.reads_herd_tables) {
-                return Err(Refusal::new(
-                    format!(
-                        "trigger function \"{function}\" uses distributed or reference tables: on a node it would see only some of their rows"
-                    ),
-                    "Do that work in the application's transaction, or have the trigger use only the row it is given.",
-                ));
-            }
             let tree =
                 NodeEnum::CreateTrigStmt(Box::new(ast::CreateTrigStmt { relation: Some(whole(rv)), ..s.clone() }));
             let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };

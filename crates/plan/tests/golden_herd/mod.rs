@@ -158,6 +158,8 @@ fn user_function() -> Function {
         returns_set: false,
         user_defined: true,
         reads_herd_tables: false,
+        needs_home: false,
+        dynamic: false,
     }
 }
 

@@ -1,0 +1,62 @@
+//! Code of users' own as the catalog has it: routines, what hangs on tables, who uses what. Raw: nothing is read into it here.
+
+use std::collections::HashMap;
+
+use crate::{Oid, Volatility};
+
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    pub routines: Vec<Routine>,
+    pub attached: Vec<Attached>,
+    /// What PostgreSQL knows an object to use (`pg_depend`), and types what they are made of.
+    pub uses: HashMap<Object, Vec<Object>>,
+    /// Domains: schema, name.
+    pub types: Vec<(String, String, Oid)>,
+    pub operators: Vec<(String, Oid)>,
+}
+
+/// A function or procedure outside of pg_catalog.
+#[derive(Clone, Debug)]
+pub struct Routine {
+    pub oid: Oid,
+    pub schema: String,
+    pub name: String,
+    pub language: String,
+    /// `pg_get_functiondef` of SQL and PL/pgSQL, the source of other languages, nothing of C.
+    pub definition: String,
+    pub volatility: Volatility,
+}
+
+/// What PostgreSQL runs by itself when a table (or view) is used.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    pub oid: Oid,
+    pub table: Oid,
+    /// Of a default, the column's.
+    pub name: String,
+    /// Of a rule.
+    pub definition: Option<String>,
+    /// `trigger`, `default`, `constraint`, `policy`, `rule`, `index`; `view` is the query of one.
+    pub what: String,
+}
+
+/// `class`: 'r' relation, 'f' routine, 't' type, 'o' operator, 'd' default, 'c' constraint, 'g' trigger, 'u' rule, 'p' policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Object {
+    pub class: u8,
+    pub oid: Oid,
+}
+
+impl Attached {
+    pub fn object(&self) -> Object {
+        let class = match self.what.as_str() {
+            "trigger" => b'g',
+            "default" => b'd',
+            "constraint" => b'c',
+            "policy" => b'p',
+            "index" => b'r',
+            _ => b'u',
+        };
+        Object { class, oid: self.oid }
+    }
+}

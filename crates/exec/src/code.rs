@@ -1,0 +1,98 @@
+//! Code of users' own, read once: bodies are parsed when they are first seen, and kept by their text for later snapshots.
+//!
+//! Also what a statement in front of the client needs of it: whether home's part alone was touched by text nobody knew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use catalog::Snapshot;
+use parking_lot::Mutex;
+use plan::Refusal;
+use plan::code::{Bodies, Graph};
+use sql::body::Body;
+
+use crate::client::Client;
+use crate::compiled::Epoch;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+/// Bodies kept; beyond that all are forgotten and read again.
+const BODIES_MAX: usize = 10_000;
+
+static READ: LazyLock<Mutex<HashMap<String, Arc<Body>>>> = LazyLock::new(Mutex::default);
+
+/// The bodies of a snapshot's routines.
+pub fn bodies(snapshot: &Snapshot) -> Bodies {
+    let mut read = READ.lock();
+    if read.len() > BODIES_MAX {
+        read.clear();
+    }
+    let routines = snapshot.code.routines.iter().filter(|r| !r.definition.is_empty());
+    routines
+        .map(|r| {
+            if let Some(body) = read.get(&r.definition) {
+                return (r.oid, body.clone());
+            }
+            let body = Arc::new(match r.language.as_str() {
+                "sql" | "plpgsql" => Body::of_definition(&r.definition),
+                _ => Body::of_text(&r.definition),
+            });
+            read.insert(r.definition.clone(), body.clone());
+            (r.oid, body)
+        })
+        .collect()
+}
+
+/// What a change from one catalog to the next breaks, if anything.
+pub fn refuse_change(before: &Epoch, after: &Epoch) -> Option<Refusal> {
+    let before = Graph::new(&before.snapshot, &before.bodies);
+    Graph::new(&after.snapshot, &after.bodies).new_refusal(&before)
+}
+
+/// What DO or CALL must not do, if it can be known; otherwise whether it must be watched.
+pub fn judge_at_home(statement: &sql::NodeEnum, text: &str, epoch: &Epoch) -> std::result::Result<bool, Refusal> {
+    let (what, body) = match statement {
+        sql::NodeEnum::DoStmt(_) => ("a DO block", Body::of_definition(text)),
+        _ => ("a procedure", Body::of_statement(statement)),
+    };
+    let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
+    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body) {
+        Some(refusal) => Err(refusal),
+        None => Ok(graph.is_dynamic(&body)),
+    }
+}
+
+/// Locks a transaction keeps to its end: of shards, whatever it did there, and of reference tables that it wrote.
+const TOUCHED: &str = "SELECT c.relname FROM pg_catalog.pg_locks l \
+    JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    LEFT JOIN herd.relation r ON r.schema = n.nspname AND r.name = c.relname \
+    WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid() \
+      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) \
+      AND (n.nspname = 'herd_shards' OR r.kind = 'd' OR r.kind = 'r' AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')) \
+    ORDER BY r.name IS NULL LIMIT 1";
+
+impl<C: Client> Work<'_, C> {
+    /// Before and after text that nobody knew runs on home: a table of the herd that this transaction has touched there.
+    pub async fn touched_on_home(&mut self) -> Result<Option<String>> {
+        let rows = self.ask_home(TOUCHED).await?;
+        Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten())
+    }
+}
+
+/// Code has run that may have used a part of a table.
+pub fn touched(table: &str) -> ExecError {
+    ExecError::sql(
+        "0A000",
+        format!("code that runs on home has used \"{table}\", a table of the herd, by a statement it put together"),
+    )
+    .hint("It would have seen and changed home's part alone: send such statements through the router one by one.")
+}
+
+/// The same can't be told of a transaction that has used them already.
+pub fn touched_before(table: &str) -> ExecError {
+    ExecError::sql(
+        "0A000",
+        format!("code that puts statements together can't run in a transaction that has used \"{table}\", a table of the herd"),
+    )
+    .hint("Run it in a transaction of its own.")
+}

@@ -1,0 +1,265 @@
+//! What code reads and writes must be where it runs. One rule, judged over all code of the herd whenever any of it, or the
+//! kind of any table, has changed:
+//!
+//! - what hangs on a **local** table (triggers, rules, defaults, CHECKs, policies, expressions of indexes, its columns'
+//!   domains; the query of a materialized view) runs on home: it may use local tables and read reference tables;
+//! - what hangs on a **distributed** or **reference** table runs on the nodes: it may read reference tables;
+//! - on a reference table it must, besides, do the same on each node: no clocks, no chance, nobody's numbers;
+//! - a function that is called runs where its statement does: the planner is told what it needs ([`Graph::facts`]).
+//!
+//! Text that code puts together and runs (dynamic SQL) may name anything: it is refused on tables that nodes share. On home
+//! the session looks at the locks it took. What C functions and functions of extensions do is not known here: they are
+//! taken not to use tables. Pure: the graph comes from the snapshot, bodies from `sql`.
+
+mod reach;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::code::{Attached, Object};
+use catalog::{Oid, Placement, Relation, RelationKind, Snapshot};
+use sql::body::Body;
+
+use crate::refuse::Refusal;
+pub use reach::Reach;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Local,
+    Reference,
+    Distributed,
+}
+
+impl Kind {
+    pub fn of(relation: &Relation) -> Kind {
+        match relation.placement {
+            Placement::Local => Kind::Local,
+            Placement::Reference => Kind::Reference,
+            Placement::Distributed(_) => Kind::Distributed,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Local => "local",
+            Kind::Reference => "reference",
+            Kind::Distributed => "distributed",
+        }
+    }
+}
+
+/// The bodies of routines by their object id.
+pub type Bodies = HashMap<Oid, Arc<Body>>;
+
+/// Who uses what. Built of a snapshot; asked, then thrown away.
+pub struct Graph<'s> {
+    snapshot: &'s Snapshot,
+    bodies: &'s Bodies,
+    relations: HashMap<Oid, &'s Arc<Relation>>,
+    by_name: HashMap<&'s str, Vec<&'s Arc<Relation>>>,
+    routines: HashMap<&'s str, Vec<(&'s str, Oid)>>,
+    domains: HashMap<&'s str, Vec<(&'s str, Oid)>>,
+    operators: HashMap<&'s str, Vec<Oid>>,
+    views: HashMap<Oid, Oid>,
+    /// A table that is about to be of another kind.
+    changed: Option<(Oid, Kind)>,
+}
+
+impl<'s> Graph<'s> {
+    pub fn new(snapshot: &'s Snapshot, bodies: &'s Bodies) -> Self {
+        let code = &snapshot.code;
+        let mut graph = Graph {
+            snapshot,
+            bodies,
+            relations: snapshot.relations.values().map(|r| (r.oid, r)).collect(),
+            by_name: HashMap::new(),
+            routines: HashMap::new(),
+            domains: HashMap::new(),
+            operators: HashMap::new(),
+            views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
+            changed: None,
+        };
+        snapshot.relations.values().for_each(|r| graph.by_name.entry(&r.name).or_default().push(r));
+        code.routines.iter().for_each(|r| graph.routines.entry(&r.name).or_default().push((&r.schema, r.oid)));
+        code.types.iter().for_each(|(s, n, oid)| graph.domains.entry(n).or_default().push((s, *oid)));
+        code.operators.iter().for_each(|(n, oid)| graph.operators.entry(n).or_default().push(*oid));
+        graph
+    }
+
+    /// As it will be when a table is of another kind.
+    pub fn with(mut self, table: Oid, kind: Kind) -> Self {
+        self.changed = Some((table, kind));
+        self
+    }
+
+    fn kind(&self, relation: &Relation) -> Kind {
+        match self.changed {
+            Some((oid, kind)) if oid == relation.oid => kind,
+            _ => Kind::of(relation),
+        }
+    }
+
+    /// There is nothing but local tables: all code is where everything is.
+    fn all_local(&self) -> bool {
+        self.relations.values().all(|r| self.kind(r) == Kind::Local)
+    }
+
+    /// What breaks the rule, by the words of its refusal.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        if self.all_local() {
+            return vec![];
+        }
+        let mut refusals: Vec<Refusal> = self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)).collect();
+        refusals.extend(self.relations.values().filter_map(|r| self.columns_types(r)));
+        refusals.sort_by(|a, b| a.message.cmp(&b.message));
+        refusals
+    }
+
+    /// Those that a change has brought.
+    pub fn new_refusal(&self, before: &Graph) -> Option<Refusal> {
+        let after = self.refusals();
+        if after.is_empty() {
+            return None;
+        }
+        let known: HashSet<String> = before.refusals().into_iter().map(|r| r.message).collect();
+        after.into_iter().find(|r| !known.contains(&r.message))
+    }
+
+    fn attached(&self, a: &Attached) -> Option<Refusal> {
+        let table = *self.relations.get(&a.table)?;
+        let materialized = table.kind == RelationKind::MaterializedView;
+        if a.what == "view" && !materialized {
+            return None;
+        }
+        let reach = self.reach_of(a.object(), Some(table.oid), a.definition.as_deref());
+        let subject = match a.what.as_str() {
+            "view" => format!("materialized view \"{}\"", table.name),
+            what => format!("{what} \"{}\" on {} table \"{}\"", a.name, self.kind(table).word(), table.name),
+        };
+        let refusal =
+            self.judge(&subject, self.kind(table), &reach).or_else(|| self.differs(&subject, a, table, &reach))?;
+        let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
+        Some(if materialized { Refusal { hint: Some(hint.into()), ..refusal } } else { refusal })
+    }
+
+    /// A domain's conditions are checked when a row is written.
+    fn columns_types(&self, table: &Relation) -> Option<Refusal> {
+        let uses = self.snapshot.code.uses.get(&Object { class: b'r', oid: table.oid })?;
+        let mut reach = Reach::default();
+        for used in uses.iter().filter(|u| u.class == b't') {
+            reach.add(self.reach_of(*used, Some(table.oid), None));
+        }
+        let subject = format!("a column's domain on {} table \"{}\"", self.kind(table).word(), table.name);
+        self.judge(&subject, self.kind(table), &reach)
+    }
+
+    /// `at`: the kind of the table it hangs on.
+    fn judge(&self, subject: &str, at: Kind, reach: &Reach) -> Option<Refusal> {
+        let named = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
+            oids.iter().find_map(|oid| self.relations.get(oid).filter(|r| test(self.kind(r))).copied())
+        };
+        let refuse = |verb: &str, r: &Relation, why: &str, hint: &str| {
+            let kind = if r.kind == RelationKind::Sequence { "sequence" } else { "table" };
+            Refusal::new(format!("{subject} {verb} {} {kind} \"{}\": {why}", self.kind(r).word(), r.name), hint)
+        };
+        const APART: &str =
+            "Do that work in the application's transaction: statements sent through the router reach all nodes.";
+        const SHARED: &str = "Make it a reference table with create_reference_table() if it is only read; or do that work in the application's transaction.";
+        if let Some(r) = named(&reach.writes, &|k| k == Kind::Reference) {
+            return Some(refuse("writes", r, "one copy would differ from the others", APART));
+        }
+        if let Some(r) = named(&reach.writes, &|k| k == Kind::Distributed) {
+            return Some(refuse("writes", r, "it would reach only the rows that are on its node", APART));
+        }
+        if let Some(r) = named(&reach.reads, &|k| k == Kind::Distributed) {
+            return Some(refuse("reads", r, "it would see only the rows that are on its node", APART));
+        }
+        if at == Kind::Local {
+            return None;
+        }
+        if let Some(r) = named(&reach.writes, &|k| k == Kind::Local) {
+            return Some(refuse("writes", r, "only home has it", APART));
+        }
+        if let Some(r) = named(&reach.reads, &|k| k == Kind::Local) {
+            return Some(refuse("reads", r, "only home has it", SHARED));
+        }
+        if reach.sequence {
+            let message = format!("{subject} takes values from a sequence: only home has them");
+            return Some(Refusal::new(message, "Let a column's DEFAULT take them: the router asks home for those."));
+        }
+        reach.dynamic.then(|| {
+            let message = format!(
+                "{subject} runs statements that it puts together: what they name can't be known to be on its node"
+            );
+            Refusal::new(message, "Write the statements out in place of EXECUTE.")
+        })
+    }
+
+    /// Triggers of a reference table run on each node: what they make of a row must be the same.
+    fn differs(&self, subject: &str, a: &Attached, table: &Relation, reach: &Reach) -> Option<Refusal> {
+        if a.what != "trigger" || self.kind(table) != Kind::Reference {
+            return None;
+        }
+        let varies = reach.varies.as_ref()?;
+        Some(Refusal::new(
+            format!("{subject} uses {varies}, which could differ from node to node"),
+            "Set the value in the statement, or by the column's DEFAULT, which is evaluated once.",
+        ))
+    }
+
+    /// Code that runs on home by itself (DO, CALL) may not use what is elsewhere, too.
+    pub fn refuse_at_home(&self, subject: &str, body: &Body) -> Option<Refusal> {
+        if self.all_local() {
+            return None;
+        }
+        let mut refusal = self.judge(subject, Kind::Local, &self.reach_of_body(body))?;
+        refusal.hint = Some("Send its statements through the router one by one.".into());
+        Some(refusal)
+    }
+
+    /// Whether code runs text that is not known beforehand.
+    pub fn is_dynamic(&self, body: &Body) -> bool {
+        !self.all_local() && self.reach_of_body(body).dynamic
+    }
+
+    /// What the planner must know of each routine: by schema and name.
+    pub fn facts(&self) -> HashMap<(String, String), Facts> {
+        let mut facts: HashMap<(String, String), Facts> = HashMap::new();
+        let all_local = self.all_local();
+        for r in self.snapshot.code.routines.iter().filter(|_| !all_local) {
+            let reach = self.reach_of(Object { class: b'f', oid: r.oid }, None, None);
+            let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
+                oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
+            };
+            let f = facts.entry((r.schema.clone(), r.name.clone())).or_default();
+            f.herd |= of(&reach.reads, &|k| k == Kind::Distributed) || of(&reach.writes, &|k| k != Kind::Local);
+            f.home |=
+                reach.sequence || of(&reach.reads, &|k| k == Kind::Local) || of(&reach.writes, &|k| k == Kind::Local);
+            f.dynamic |= reach.dynamic;
+        }
+        facts
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Uses distributed tables, or writes reference tables.
+    pub herd: bool,
+    /// Uses what only home has.
+    pub home: bool,
+    pub dynamic: bool,
+}
+
+/// Tells the planner what functions need.
+pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
+    let facts = Graph::new(snapshot, bodies).facts();
+    for (name, overloads) in &mut snapshot.functions {
+        for f in overloads.iter_mut() {
+            if let Some(found) = facts.get(&(f.schema.clone(), name.clone())) {
+                f.reads_herd_tables = found.herd;
+                f.needs_home = found.home;
+                f.dynamic = found.dynamic;
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Everything code can come to use: from an object along what it names and what PostgreSQL knows it to use.
+//!
+//! Names are taken widely: an unqualified one is every table, function, operator, domain of that name, since the search path
+//! is that of whoever runs the code. It does not judge.
+
+use std::collections::{BTreeSet, HashSet};
+
+use catalog::code::Object;
+use catalog::{Oid, RelationKind};
+use sql::body::{Body, Name};
+
+use super::Graph;
+use crate::same;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    pub reads: BTreeSet<Oid>,
+    pub writes: BTreeSet<Oid>,
+    /// Takes or sets a sequence's value.
+    pub sequence: bool,
+    pub dynamic: bool,
+    pub varies: Option<String>,
+}
+
+impl Reach {
+    pub fn add(&mut self, other: Reach) {
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        self.sequence |= other.sequence;
+        self.dynamic |= other.dynamic;
+        self.varies = self.varies.take().or(other.varies);
+    }
+}
+
+/// Functions that run the text they are given, or read the table they are told (func.sgml).
+const RUN_TEXT: [&str; 13] = [
+    "query_to_xml",
+    "query_to_xmlschema",
+    "query_to_xml_and_xmlschema",
+    "table_to_xml",
+    "table_to_xml_and_xmlschema",
+    "schema_to_xml",
+    "schema_to_xml_and_xmlschema",
+    "database_to_xml",
+    "database_to_xml_and_xmlschema",
+    "ts_stat",
+    "ts_rewrite",
+    "dblink",
+    "dblink_exec",
+];
+
+struct Walk<'g, 's> {
+    graph: &'g Graph<'s>,
+    seen: HashSet<Object>,
+    todo: Vec<Object>,
+    reach: Reach,
+}
+
+impl Graph<'_> {
+    /// `definition`: of a rule.
+    pub(super) fn reach_of(&self, start: Object, own: Option<Oid>, definition: Option<&str>) -> Reach {
+        let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
+        match definition {
+            Some(text) => walk.body(&Body::of_sql(text)),
+            None => walk.start(start, own),
+        }
+        walk.finish()
+    }
+
+    pub(super) fn reach_of_body(&self, body: &Body) -> Reach {
+        let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
+        walk.body(body);
+        walk.finish()
+    }
+}
+
+impl Walk<'_, '_> {
+    fn finish(mut self) -> Reach {
+        while let Some(object) = self.todo.pop() {
+            if self.seen.insert(object) {
+                self.object(object);
+            }
+        }
+        self.reach
+    }
+
+    /// What hangs on a table names it for its own row's values.
+    fn start(&mut self, start: Object, own: Option<Oid>) {
+        match start.class {
+            b'f' | b't' | b'o' => self.todo.push(start),
+            _ => {
+                // A column's own sequence is asked by the router, on home.
+                let is_sequence =
+                    |oid| self.graph.relations.get(&oid).is_some_and(|r| r.kind == RelationKind::Sequence);
+                let uses = self.uses(start).filter(|u| u.class != b'r' || own != Some(u.oid));
+                let uses = uses.filter(|u| !(start.class == b'd' && u.class == b'r' && is_sequence(u.oid)));
+                let uses: Vec<Object> = uses.collect();
+                self.todo.extend(uses);
+            }
+        }
+    }
+
+    fn uses(&self, object: Object) -> impl Iterator<Item = Object> + use<'_> {
+        self.graph.snapshot.code.uses.get(&object).into_iter().flatten().copied()
+    }
+
+    fn object(&mut self, object: Object) {
+        match object.class {
+            b'r' => self.relation(object.oid),
+            b'f' => {
+                if let Some(body) = self.graph.bodies.get(&object.oid) {
+                    let body = body.clone();
+                    self.body(&body);
+                }
+                // What it does with relations its body says.
+                let uses: Vec<Object> = self.uses(object).filter(|u| u.class != b'r').collect();
+                self.todo.extend(uses);
+            }
+            _ => {
+                let uses: Vec<Object> = self.uses(object).collect();
+                self.todo.extend(uses);
+            }
+        }
+    }
+
+    fn relation(&mut self, oid: Oid) {
+        let Some(relation) = self.graph.relations.get(&oid) else {
+            // A composite type: what its columns are.
+            let uses: Vec<Object> = self.uses(Object { class: b'r', oid }).filter(|u| u.class == b't').collect();
+            return self.todo.extend(uses);
+        };
+        match (relation.kind, self.graph.views.get(&oid)) {
+            (RelationKind::View, Some(rule)) => {
+                let uses: Vec<Object> =
+                    self.uses(Object { class: b'u', oid: *rule }).filter(|u| u.oid != oid).collect();
+                self.todo.extend(uses);
+            }
+            _ => {
+                self.reach.reads.insert(oid);
+            }
+        }
+    }
+
+    fn body(&mut self, body: &Body) {
+        for name in &body.reads {
+            self.read(name);
+        }
+        for name in &body.writes {
+            self.written(name);
+        }
+        for name in &body.calls {
+            self.called(name);
+        }
+        for operator in &body.operators {
+            let found = self.graph.operators.get(operator.as_str()).into_iter().flatten();
+            self.todo.extend(found.map(|oid| Object { class: b'o', oid: *oid }));
+        }
+        for (schema, name) in &body.types {
+            let found = self.graph.domains.get(name.as_str()).into_iter().flatten();
+            let found = found.filter(|(s, _)| schema.as_ref().is_none_or(|schema| schema == s));
+            self.todo.extend(found.map(|(_, oid)| Object { class: b't', oid: *oid }));
+        }
+        self.reach.dynamic |= body.unknown;
+        self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());
+        if let Some(words) = &body.words {
+            let relations: Vec<Oid> =
+                self.graph.relations.values().filter(|r| words.mentions(&r.name)).map(|r| r.oid).collect();
+            for oid in relations {
+                self.written_relation(oid);
+            }
+            let called = self.graph.routines.iter().filter(|(name, _)| words.mentions(name));
+            self.todo.extend(called.flat_map(|(_, all)| all).map(|(_, oid)| Object { class: b'f', oid: *oid }));
+            self.reach.sequence |= ["nextval", "setval"].iter().any(|f| words.mentions(f));
+            self.reach.varies = self.reach.varies.take().or_else(|| Some("code that can't be read".into()));
+        }
+    }
+
+    fn found(&self, (schema, name): &Name) -> Vec<Oid> {
+        let found = self.graph.by_name.get(name.as_str()).into_iter().flatten();
+        found.filter(|r| schema.as_ref().is_none_or(|s| *s == r.schema)).map(|r| r.oid).collect()
+    }
+
+    fn read(&mut self, name: &Name) {
+        let found = self.found(name);
+        self.todo.extend(found.into_iter().map(|oid| Object { class: b'r', oid }));
+    }
+
+    fn written(&mut self, name: &Name) {
+        for oid in self.found(name) {
+            self.written_relation(oid);
+        }
+    }
+
+    /// A write through a view may reach any table under it.
+    fn written_relation(&mut self, oid: Oid) {
+        self.todo.push(Object { class: b'r', oid });
+        let view = self.graph.relations.get(&oid).filter(|r| r.kind == RelationKind::View);
+        match view.and_then(|_| self.graph.views.get(&oid)) {
+            Some(rule) => {
+                let rule = Object { class: b'u', oid: *rule };
+                let below: Vec<Oid> =
+                    self.uses(rule).filter(|u| u.class == b'r' && u.oid != oid).map(|u| u.oid).collect();
+                for oid in below {
+                    // Views under views come to an end: none can be made that reads itself.
+                    self.written_relation(oid);
+                }
+            }
+            None => {
+                self.reach.writes.insert(oid);
+            }
+        }
+    }
+
+    fn called(&mut self, (schema, name): &Name) {
+        let found = self.graph.routines.get(name.as_str()).into_iter().flatten();
+        let found = found.filter(|(s, _)| schema.as_ref().is_none_or(|schema| schema == s));
+        let before = self.todo.len();
+        self.todo.extend(found.map(|(_, oid)| Object { class: b'f', oid: *oid }));
+        let own = self.todo.len() > before;
+        self.reach.sequence |= matches!(name.as_str(), "nextval" | "setval");
+        self.reach.dynamic |= RUN_TEXT.contains(&name.as_str());
+        if !own && !same::is_same_everywhere(self.graph.snapshot, name) {
+            self.reach.varies.get_or_insert_with(|| format!("{name}()"));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What has the same value on every node, so that a statement may be run on each in place of once.
+//!
+//! Proven by the catalog (immutable functions) or by a list of stable ones that read nothing but their arguments and
+//! settings the router gives to each connection. Everything else may differ: it is evaluated once, or refused.
+
+use catalog::{FunctionKind, Snapshot, Volatility};
+use sql::body::Body;
+
+/// Stable built-in functions that depend on nothing but arguments and session settings (DateStyle, TimeZone, role, search
+/// path…), which are the same on all connections of a session.
+const SAME: [&str; 41] = [
+    "array_to_json",
+    "array_to_string",
+    "concat",
+    "concat_ws",
+    "current_schema",
+    "current_user",
+    "date",
+    "date_part",
+    "date_trunc",
+    "extract",
+    "format",
+    "generate_series",
+    "isfinite",
+    "json_build_array",
+    "json_build_object",
+    "json_populate_record",
+    "json_populate_recordset",
+    "json_to_record",
+    "json_to_recordset",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "jsonb_populate_record",
+    "jsonb_populate_recordset",
+    "jsonb_to_record",
+    "jsonb_to_recordset",
+    "make_timestamptz",
+    "overlaps",
+    "quote_literal",
+    "quote_nullable",
+    "row_to_json",
+    "session_user",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "timezone",
+    "to_char",
+    "to_date",
+    "to_json",
+    "to_jsonb",
+    "to_number",
+    "to_timestamp",
+];
+
+/// Aggregates whose result does not depend on the order of rows, which may differ from copy to copy.
+const UNORDERED: [&str; 11] =
+    ["avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "every", "max", "min", "sum"];
+
+/// A built-in function of this name gives the same on each node.
+pub fn is_same_everywhere(snapshot: &Snapshot, name: &str) -> bool {
+    SAME.contains(&name)
+        || snapshot.builtin_functions.get(name).is_some_and(|all| {
+            all.iter().all(|f| {
+                f.volatility == Volatility::Immutable
+                    && (f.kind != FunctionKind::Aggregate || UNORDERED.contains(&name))
+            })
+        })
+}
+
+/// What in a statement may have another value on another node, in the user's words. The statement's time is not among it:
+/// the router has put in one.
+pub fn differs(snapshot: &Snapshot, body: &Body) -> Option<String> {
+    if let Some(varies) = &body.varies {
+        return Some(varies.clone());
+    }
+    body.calls.iter().map(|(_, name)| name).find_map(|name| {
+        // Of functions of users' own, their word counts: they are immutable, or read reference tables and nothing else.
+        let mut own = snapshot.functions.get(name).into_iter().flatten().peekable();
+        let same = match own.peek() {
+            Some(_) => own.all(|f| f.volatility == Volatility::Immutable && !f.needs_home && !f.dynamic),
+            None => is_same_everywhere(snapshot, name),
+        };
+        (!same).then(|| format!("{name}()"))
+    })
+}
