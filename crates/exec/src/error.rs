@@ -80,7 +80,10 @@ impl From<WireError> for ExecError {
 
 impl From<sql::SyntaxError> for ExecError {
     fn from(e: sql::SyntaxError) -> Self {
-        ExecError::sql("42601", e.message)
+        match e.too_deep {
+            true => ExecError::sql("54001", e.message).hint(sql::SyntaxError::TOO_DEEP_HINT),
+            false => ExecError::sql("42601", e.message),
+        }
     }
 }
 

@@ -29,7 +29,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Sessions hold statements' trees, which may be deep: each thread of the runtime has the stack for it, the one that drives it
+/// included.
 fn run_router(config: Config) -> ExitCode {
+    match sql::stack::thread(move || serve(config)).map(|driver| driver.join()) {
+        Ok(Ok(code)) => code,
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(error) => fail(&error),
+    }
+}
+
+fn serve(config: Config) -> ExitCode {
     let mut builder = match config.threads() {
         // One thread needs no locks and no stealing.
         1 => tokio::runtime::Builder::new_current_thread(),
@@ -39,7 +49,12 @@ fn run_router(config: Config) -> ExitCode {
             builder
         }
     };
-    let runtime = match builder.enable_all().build() {
+    let runtime = match builder
+        .thread_stack_size(sql::stack::THREAD_BYTES)
+        .on_thread_start(sql::stack::is_deep)
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };

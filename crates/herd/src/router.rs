@@ -172,6 +172,10 @@ fn log_to_stderr(config: &Config) {
         LogFormat::Text => logs.with_ansi(false).try_init(),
         LogFormat::Json => logs.json().try_init(),
     };
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = std::backtrace::Backtrace::capture();
+        tracing::error!(%panic, %backtrace, "a fault of the router ends a session or a task; please report it");
+    }));
 }
 
 async fn connect_home(home: &NodeTarget, admin: &Login) -> Result<Conn, RouterError> {

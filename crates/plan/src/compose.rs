@@ -5,7 +5,7 @@
 
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
-use sql::{NodeEnum, build, names};
+use sql::{NodeEnum, build, names, relations};
 
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
@@ -146,28 +146,18 @@ impl<'p, 'a> Composer<'p, 'a> {
 
     /// A part may use CTEs of the levels above it: it takes them along.
     fn attach_ctes(&self, part: &mut ast::SelectStmt) {
-        struct Names(Vec<String>);
-        impl<'v> Visit<'v> for Names {
-            fn range_var(&mut self, rv: &'v ast::RangeVar) {
-                if rv.schemaname.is_empty() {
-                    self.0.push(rv.relname.clone());
-                }
-            }
-        }
-        let mut used = Names(vec![]);
-        walk::select_stmt(part, &mut used);
-        let defined = |w: &ast::WithClause, n: &String| {
-            w.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == *n))
-        };
         for with in self.withs.iter().rev() {
-            if used.0.iter().any(|n| defined(with, n)) {
-                let mut all = (*with).clone();
-                if let Some(own) = part.with_clause.take() {
-                    all.recursive |= own.recursive;
-                    all.ctes.extend(own.ctes);
-                }
-                part.with_clause = Some(all);
+            let defined = |rv: &&ast::RangeVar| rv.schemaname.is_empty() && names_query(with, &rv.relname);
+            if !relations::of_select(part).iter().any(defined) {
+                continue;
             }
+            if part.with_clause.is_some() {
+                // What its own WITH queries see must not change: they stay where they are, one level down.
+                let inner = std::mem::replace(part, build::select());
+                part.target_list = vec![build::target(build::star(), None)];
+                part.from_clause = vec![build::subselect(inner, Some(build::alias("w")), false)];
+            }
+            part.with_clause = Some((*with).clone());
         }
     }
 
@@ -304,6 +294,10 @@ impl<'p, 'a> Composer<'p, 'a> {
     fn level_of(&self, body: &ast::SelectStmt, refusal: &Refusal) -> Result<usize> {
         self.a.by_node.get(&(body as *const _)).copied().ok_or_else(|| refusal.clone())
     }
+}
+
+fn names_query(with: &ast::WithClause, name: &str) -> bool {
+    with.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == name))
 }
 
 /// Column `i` of a part, as the finish names it.

@@ -118,8 +118,10 @@ struct Pending<'a> {
     upper: bool,
 }
 
-/// Beyond this nesting a statement is refused rather than risking the stack.
-const DEPTH_MAX: usize = 64;
+/// Levels within levels: WITH queries that name each other are deeper than the statement's tree.
+const DEPTH_MAX: usize = 5000;
+/// Levels in all: a WITH query is analysed wherever it is named, so two that name the last one twice are eight.
+const LEVELS_MAX: usize = 50_000;
 
 impl<'a> Analysis<'a> {
     pub fn new(cx: &'a Context<'a>) -> Self {
@@ -206,12 +208,14 @@ impl<'a> Analysis<'a> {
         certain: bool,
     ) -> Result<usize> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(Refusal { sqlstate: "54001", message: "statement is nested too deeply".into(), hint: None });
+        if self.depth > DEPTH_MAX || self.levels.len() > LEVELS_MAX {
+            let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());
+            return Err(Refusal { sqlstate: "54001", message: "stack depth limit exceeded".into(), hint });
         }
         let level = self.new_level(classes);
         self.by_node.insert(s as *const _, level);
-        let mut scope = Scope { parent, ..Default::default() };
+        let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
+        let mut scope = Scope { parent, ctes, ..Default::default() };
         if let Some(with) = &s.with_clause {
             self.with(with, level, &mut scope)?;
         }

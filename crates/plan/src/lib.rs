@@ -35,7 +35,7 @@ pub use text::{Piece, Text};
 pub use types::*;
 
 use catalog::Snapshot;
-use sql::{NodeEnum, ast, names, walk};
+use sql::{NodeEnum, names, relations, walk};
 
 /// What planning may look at besides the statement.
 pub struct Context<'a> {
@@ -85,13 +85,13 @@ fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
             }
             !self.1
         }
-        fn range_var(&mut self, rv: &'a ast::RangeVar) {
-            let (schema, name) = names::table(rv);
-            let temporary = schema.is_none() && self.0.temporary.iter().any(|t| t == name);
-            self.1 |= !temporary && self.0.snapshot.resolve(schema, name, self.0.search_path).is_some();
-        }
     }
-    let mut find = Find(cx, false);
+    let named = relations::of(statement).into_iter().any(|rv| {
+        let (schema, name) = names::table(rv);
+        let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
+        !temporary && cx.snapshot.resolve(schema, name, cx.search_path).is_some()
+    });
+    let mut find = Find(cx, named);
     walk::below(statement, &mut find);
     find.1
 }

@@ -84,7 +84,8 @@ impl<'a> Analysis<'a> {
         parent: Option<Rc<Scope<'a>>>,
     ) -> Result<Target> {
         let level = self.new_statement_level();
-        let mut scope = Scope { parent, ..Default::default() };
+        let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
+        let mut scope = Scope { parent, ctes, ..Default::default() };
         if let Some(with) = with {
             self.statement_with(with, level, &mut scope)?;
         }

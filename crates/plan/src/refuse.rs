@@ -31,6 +31,13 @@ impl Refusal {
 
 impl From<sql::SyntaxError> for Refusal {
     fn from(e: sql::SyntaxError) -> Self {
+        if e.too_deep {
+            return Refusal {
+                sqlstate: "54001",
+                message: e.message,
+                hint: Some(sql::SyntaxError::TOO_DEEP_HINT.into()),
+            };
+        }
         Refusal { sqlstate: "XX000", message: format!("could not rewrite the statement: {}", e.message), hint: None }
     }
 }

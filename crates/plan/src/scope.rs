@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use sql::ast;
+use sql::{NodeEnum, ast};
 
 use crate::classes::Var;
 
@@ -25,14 +25,72 @@ pub struct Scope<'a> {
     pub items: Vec<Item>,
     /// Columns merged by USING or NATURAL: an unqualified name means this one.
     pub merged: HashMap<String, Option<Var>>,
-    pub ctes: HashMap<String, Cte<'a>>,
+    /// Every WITH query that can be seen from here, those of levels above included.
+    pub ctes: Ctes<'a>,
     pub parent: Option<Rc<Scope<'a>>>,
 }
 
-#[derive(Clone, Debug)]
-pub struct Cte<'a> {
-    pub query: &'a ast::CommonTableExpr,
-    pub recursive: bool,
+/// The WITH clauses around a place, the innermost first.
+#[derive(Clone, Debug, Default)]
+pub struct Ctes<'a>(Option<Rc<With<'a>>>);
+
+#[derive(Debug)]
+struct With<'a> {
+    clause: &'a ast::WithClause,
+    /// How many of its queries can be seen: inside of one, those before it, unless they are RECURSIVE.
+    seen: usize,
+    /// The recursive queries this place is in.
+    within: Vec<usize>,
+    outer: Ctes<'a>,
+}
+
+/// A WITH query that a name means.
+pub enum Cte<'a> {
+    /// The query, and what its body sees.
+    Query(&'a ast::CommonTableExpr, Ctes<'a>),
+    /// A recursive query, named inside itself.
+    Itself,
+}
+
+impl<'a> Ctes<'a> {
+    /// These and the first `seen` queries of a clause.
+    pub fn and(&self, clause: &'a ast::WithClause, seen: usize) -> Self {
+        let seen = if clause.recursive { clause.ctes.len() } else { seen };
+        Ctes(Some(Rc::new(With { clause, seen, within: vec![], outer: self.clone() })))
+    }
+
+    /// Inside of this query, which is recursive.
+    pub fn is_within(&self, query: &ast::CommonTableExpr) -> bool {
+        let is = |w: &With, i: &usize| matches!(&w.clause.ctes[*i].node, Some(NodeEnum::CommonTableExpr(c)) if std::ptr::eq(c.as_ref(), query));
+        self.0.as_deref().is_some_and(|w| w.within.iter().any(|i| is(w, i)))
+    }
+
+    pub fn find(&self, name: &str) -> Option<Cte<'a>> {
+        let mut with = self.0.as_deref();
+        while let Some(w) = with {
+            let queries = w.clause.ctes[..w.seen].iter().enumerate();
+            let mut named = queries.filter_map(|(i, c)| match &c.node {
+                Some(NodeEnum::CommonTableExpr(c)) if c.ctename == name => Some((i, c.as_ref())),
+                _ => None,
+            });
+            if let Some((i, query)) = named.next() {
+                return Some(if w.within.contains(&i) { Cte::Itself } else { Cte::Query(query, w.inside(i)) });
+            }
+            with = w.outer.0.as_deref();
+        }
+        None
+    }
+}
+
+impl<'a> With<'a> {
+    fn inside(&self, query: usize) -> Ctes<'a> {
+        let (mut within, mut seen) = (self.within.clone(), self.seen);
+        match self.clause.recursive {
+            true => within.push(query),
+            false => seen = query,
+        }
+        Ctes(Some(Rc::new(With { clause: self.clause, seen, within, outer: self.outer.clone() })))
+    }
 }
 
 impl<'a> Scope<'a> {
@@ -79,13 +137,6 @@ impl<'a> Scope<'a> {
             }
         }
         Found::Nothing
-    }
-
-    pub fn cte(&self, name: &str) -> Option<Cte<'a>> {
-        match self.ctes.get(name) {
-            Some(cte) => Some(cte.clone()),
-            None => self.parent.as_deref()?.cte(name),
-        }
     }
 }
 

@@ -1,138 +1,112 @@
 //! Views over distributed and reference tables are replaced by their queries, so that planning sees the tables.
 //!
-//! Views over local tables and system views are left as they are.
+//! Views over local tables and system views are left as they are. A view's names are those its maker meant: the catalog has them
+//! qualified, so nothing of the statement around it, its WITH queries and search path least of all, changes what they mean.
 
-use sql::NodeEnum;
 use sql::ast;
-use sql::walk::{self, Visit, VisitMut};
-use sql::{build, names};
+use sql::{NodeEnum, build, names, relations};
 
-use catalog::{Placement, RelationKind};
+use catalog::{Placement, Relation, RelationKind};
 
 use crate::refuse::Refusal;
 use crate::{Context, Result};
 
-const DEPTH_MAX: usize = 32;
+/// Views within views.
+const DEPTH_MAX: usize = 64;
+/// Views put into one statement: each use of a view that names another twice doubles them.
+const EXPANSIONS_MAX: usize = 1000;
 
 /// Replaces them; true if there was one.
 pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
-    let mut any = false;
-    for _ in 0..DEPTH_MAX {
-        let mut v = Expand { cx, ctes: cte_names(statement), found: false, error: None };
-        // The target of a write is never replaced: writing through views is refused by the planners.
-        walk::below_mut(statement, &mut v);
-        if let Some(e) = v.error {
-            return Err(e);
-        }
-        if !v.found {
-            return Ok(any);
-        }
-        any = true;
-    }
-    Err(Refusal::bare("views are nested too deeply"))
-}
-
-fn cte_names(statement: &NodeEnum) -> Vec<String> {
-    struct Names(Vec<String>);
-    impl<'a> Visit<'a> for Names {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            if let NodeEnum::CommonTableExpr(c) = n {
-                self.0.push(c.ctename.clone());
-            }
-            true
-        }
-    }
-    let mut v = Names(vec![]);
-    walk::below(statement, &mut v);
-    v.0
+    let mut v = Expand { cx, expansions: 0 };
+    // The target of a write is never replaced: writing through views is refused by the planners.
+    v.replace(statement, 0)
 }
 
 struct Expand<'a> {
     cx: &'a Context<'a>,
-    ctes: Vec<String>,
-    found: bool,
-    error: Option<Refusal>,
+    expansions: usize,
 }
 
 impl Expand<'_> {
-    fn expansion(&mut self, rv: &ast::RangeVar) -> Option<NodeEnum> {
-        let (schema, name) = names::table(rv);
-        let temporary = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
-        if temporary || (schema.is_none() && self.ctes.iter().any(|c| c == name)) {
-            return None;
-        }
-        let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path)?;
-        if relation.kind != RelationKind::View || !reads_herd(relation.view.as_deref()?, self.cx, 0) {
-            return None;
-        }
-        let text = relation.view.as_deref()?;
-        let query = match sql::parse(text, true) {
-            Ok(mut statements) if statements.len() == 1 => statements.remove(0),
-            _ => {
-                self.error = Some(Refusal::bare(format!("the definition of view {name} could not be read")));
-                return None;
+    fn replace(&mut self, statement: &mut NodeEnum, depth: usize) -> Result<bool> {
+        let mut outcome = Ok(false);
+        relations::replace(statement, &mut |node| {
+            let Some(NodeEnum::RangeVar(rv)) = &node.node else { return };
+            if outcome.is_err() {
+                return;
             }
-        };
-        let NodeEnum::SelectStmt(select) = query else { return None };
-        let alias = rv.alias.clone().unwrap_or_else(|| build::alias(name));
-        build::subselect(*select, Some(alias), false).node
-    }
-}
-
-impl VisitMut for Expand<'_> {
-    fn node(&mut self, n: &mut NodeEnum) -> bool {
-        // Range variables inside FROM lists and joins arrive through their parents' lists.
-        match n {
-            NodeEnum::JoinExpr(j) => {
-                for side in [&mut j.larg, &mut j.rarg].into_iter().flatten() {
-                    self.replace(side);
+            match self.expansion(rv, depth) {
+                Ok(None) => {}
+                Ok(Some(new)) => {
+                    *node = new;
+                    outcome = Ok(true);
                 }
+                Err(e) => outcome = Err(e),
             }
-            NodeEnum::UpdateStmt(u) => u.from_clause.iter_mut().for_each(|f| self.replace(f)),
-            NodeEnum::DeleteStmt(d) => d.using_clause.iter_mut().for_each(|f| self.replace(f)),
-            _ => {}
-        }
-        true
+        });
+        outcome
     }
 
-    fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
-        s.from_clause.iter_mut().for_each(|f| self.replace(f));
-        true
+    fn expansion(&mut self, rv: &ast::RangeVar, depth: usize) -> Result<Option<ast::Node>> {
+        let Some(relation) = named(rv, self.cx, depth) else { return Ok(None) };
+        let Some(text) = relation.view.as_deref().filter(|_| relation.kind == RelationKind::View) else {
+            return Ok(None);
+        };
+        if !reads_herd(text, self.cx) {
+            return Ok(None);
+        }
+        self.expansions += 1;
+        if depth >= DEPTH_MAX || self.expansions > EXPANSIONS_MAX {
+            return Err(Refusal {
+                sqlstate: "54001",
+                message: "stack depth limit exceeded".into(),
+                hint: Some("Views are nested too deeply to be read over several nodes.".into()),
+            });
+        }
+        let unreadable = || Refusal::bare(format!("the definition of view {} could not be read", relation.name));
+        let mut query = sql::parse(text, true)?.pop().ok_or_else(unreadable)?;
+        self.replace(&mut query, depth + 1)?;
+        qualify(&mut query);
+        let NodeEnum::SelectStmt(select) = query else { return Err(unreadable()) };
+        let alias = rv.alias.clone().unwrap_or_else(|| build::alias(&relation.name));
+        Ok(Some(build::subselect(*select, Some(alias), false)))
     }
 }
 
-impl Expand<'_> {
-    fn replace(&mut self, node: &mut ast::Node) {
-        if let Some(NodeEnum::RangeVar(rv)) = &node.node
-            && let Some(new) = self.expansion(&rv.clone())
+/// What a name means: in the statement itself (`depth` 0) by its search path, in a view, whose names are qualified, by itself.
+fn named<'a>(rv: &ast::RangeVar, cx: &'a Context, depth: usize) -> Option<&'a Relation> {
+    let (schema, name) = names::table(rv);
+    let temporary = depth == 0 && schema.is_none() && cx.temporary.iter().any(|t| t == name);
+    let path = if depth == 0 { cx.search_path } else { &[] };
+    if temporary { None } else { cx.snapshot.resolve(schema, name, path).map(|r| r.as_ref()) }
+}
+
+/// What a view's text leaves unqualified is PostgreSQL's own.
+fn qualify(query: &mut NodeEnum) {
+    relations::replace(query, &mut |node| {
+        if let Some(NodeEnum::RangeVar(rv)) = &mut node.node
+            && rv.schemaname.is_empty()
         {
-            node.node = Some(new);
-            self.found = true;
+            rv.schemaname = "pg_catalog".into();
         }
-    }
+    });
 }
 
 /// The view's query names a distributed or reference table, itself or through other views.
-pub fn reads_herd(view: &str, cx: &Context, depth: usize) -> bool {
-    struct Tables(Vec<(Option<String>, String)>);
-    impl<'a> Visit<'a> for Tables {
-        fn range_var(&mut self, rv: &'a ast::RangeVar) {
-            let (schema, name) = names::table(rv);
-            self.0.push((schema.map(str::to_string), name.to_string()));
+pub fn reads_herd(view: &str, cx: &Context) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut texts = vec![view];
+    while let Some(text) = texts.pop() {
+        let Ok(statements) = sql::parse(text, true) else { return true };
+        for rv in statements.iter().flat_map(relations::of) {
+            let Some(relation) = named(rv, cx, 1).filter(|r| seen.insert(r.oid)) else { continue };
+            match (&relation.placement, &relation.view) {
+                (Placement::Local, Some(view)) => texts.push(view),
+                (Placement::Local, None) => {}
+                _ => return true,
+            }
         }
     }
-    if depth > DEPTH_MAX {
-        return true;
-    }
-    let Ok(statements) = sql::parse(view, true) else { return false };
-    let mut v = Tables(vec![]);
-    statements.iter().for_each(|s| walk::below(s, &mut v));
-    v.0.iter().any(|(schema, name)| match cx.snapshot.resolve(schema.as_deref(), name, cx.search_path) {
-        Some(r) => match (&r.placement, &r.view) {
-            (Placement::Local, Some(view)) => reads_herd(view, cx, depth + 1),
-            (Placement::Local, None) => false,
-            _ => true,
-        },
-        None => false,
-    })
+    false
 }

@@ -75,7 +75,7 @@ impl Session {
         let parsed = match self.parse(sql, &declared) {
             Ok(p) => p,
             Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => {
-                return Err(Box::pin(self.syntax_error(sql)).await);
+                return Err(Box::pin(self.nodes_error(sql)).await);
             }
             Err(e) => return Err(e),
         };

@@ -48,6 +48,8 @@ pub struct Metrics {
     errors: Mutex<HashMap<String, u64>>,
     pub connections: AtomicI64,
     pub connections_total: AtomicU64,
+    /// Sessions that ended by a fault of the router.
+    pub panics: AtomicU64,
     pub rows_sent: AtomicU64,
     pub bytes_sent: AtomicU64,
     pub bytes_received: AtomicU64,
@@ -104,6 +106,12 @@ impl Metrics {
                 "counter",
                 "Clients that have connected.",
                 self.connections_total.load(Ordering::Relaxed),
+            ),
+            (
+                "herd_session_panics_total",
+                "counter",
+                "Sessions that ended by a fault of the router; its log says where.",
+                self.panics.load(Ordering::Relaxed),
             ),
             ("herd_rows_total", "counter", "Rows counted by command tags.", self.rows_sent.load(Ordering::Relaxed)),
             (

@@ -38,10 +38,9 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
                 Ok(place) => place,
                 Err(fields) => return login::refuse(&mut client.stream, &fields).await,
             };
-            router.metrics.connections.fetch_add(1, Ordering::Relaxed);
-            router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
+            let counted = Counted::new(&router);
             let result = session(*client, router.clone()).await;
-            router.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+            drop(counted);
             if let Err(e) = result {
                 tracing::debug!(error = %e, "session ended");
             }
@@ -53,6 +52,26 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
         }
         // Refused logins are logged where they are refused.
         Ok(Opening::Closed) | Err(_) => {}
+    }
+}
+
+/// A session while it lasts. One that panics ends alone: its task is unwound, what it held is closed, and it is counted here.
+struct Counted<'a>(&'a Router);
+
+impl<'a> Counted<'a> {
+    fn new(router: &'a Router) -> Self {
+        router.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
+        Counted(router)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        if std::thread::panicking() {
+            self.0.metrics.panics.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -25,8 +25,10 @@ impl Session {
                 self.batch = ranges.len() > 1;
                 let mut result = Ok(());
                 // Nothing of a string runs if any of it can't be read.
-                if self.batch && sql::parse(sql, scs).is_err() {
-                    result = Err(Box::pin(self.syntax_error(sql)).await);
+                if self.batch
+                    && let Err(e) = sql::parse(sql, scs)
+                {
+                    result = Err(Box::pin(self.syntax_error(sql, e)).await);
                 }
                 for (i, range) in ranges.iter().enumerate() {
                     if result.is_err() {
@@ -38,7 +40,7 @@ impl Session {
                 result
             }
             // PostgreSQL itself says what is wrong with it, and where.
-            Err(_) => Err(Box::pin(self.syntax_error(sql)).await),
+            Err(_) => Err(Box::pin(self.nodes_error(sql)).await),
         };
         if let Err(e) = result {
             Box::pin(self.failed(e)).await?;
@@ -95,7 +97,7 @@ impl Session {
         }
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(mut s) => s.pop(),
-            Err(_) => return Err(Box::pin(self.syntax_error(sql)).await),
+            Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
@@ -166,8 +168,13 @@ impl Session {
         Ok(templated)
     }
 
-    /// The error PostgreSQL itself gives for a text that could not be parsed here.
-    pub async fn syntax_error(&mut self, sql: &str) -> ExecError {
+    /// Why a text could not be parsed here: PostgreSQL's own error, unless it is too deep.
+    pub async fn syntax_error(&mut self, sql: &str, error: sql::SyntaxError) -> ExecError {
+        if error.too_deep { error.into() } else { self.nodes_error(sql).await }
+    }
+
+    /// The error PostgreSQL itself gives for a text that could not be read here.
+    pub async fn nodes_error(&mut self, sql: &str) -> ExecError {
         match self.work().describe_text(sql, &[]).await {
             Err(e) => e,
             Ok(_) => ExecError::sql("0A000", "this statement's syntax is newer than the router's parser")

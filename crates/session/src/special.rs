@@ -74,13 +74,5 @@ fn is_true(node: &Node) -> bool {
 
 /// The view of PostgreSQL's that would show a connection's prepared statements in place of the session's.
 pub fn names_prepared_statements(statement: &NodeEnum) -> bool {
-    struct Find(bool);
-    impl<'a> Visit<'a> for Find {
-        fn range_var(&mut self, rv: &'a ast::RangeVar) {
-            self.0 |= rv.relname == "pg_prepared_statements";
-        }
-    }
-    let mut find = Find(false);
-    walk::below(statement, &mut find);
-    find.0
+    sql::relations::of(statement).iter().any(|rv| rv.relname == "pg_prepared_statements")
 }

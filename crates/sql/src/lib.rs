@@ -4,11 +4,14 @@
 
 pub mod body;
 pub mod build;
+pub mod depth;
 pub mod lexer;
 pub mod names;
 pub mod one_row;
 pub mod parse;
+pub mod relations;
 pub mod split;
+pub mod stack;
 pub mod template;
 pub mod walk;
 
@@ -16,3 +19,6 @@ pub use parse::{SyntaxError, deparse, deparse_expr, parse};
 pub use pg_query::NodeEnum;
 /// libpg_query's syntax tree.
 pub use pg_query::protobuf as ast;
+
+// Named for its feature alone: libpg_query bounds how deep a tree is, so its decoder need not.
+extern crate prost;

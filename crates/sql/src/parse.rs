@@ -3,32 +3,62 @@
 use pg_query::protobuf::{self, Node};
 use pg_query::{NodeEnum, ParserOptions};
 
+use crate::{depth, stack};
+
 /// libpg_query could not read the statement. PostgreSQL itself, asked to parse it, gives the exact error and position.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
     pub message: String,
+    /// It is nested deeper than can be read: SQLSTATE 54001, in PostgreSQL's words.
+    pub too_deep: bool,
+}
+
+impl SyntaxError {
+    /// What to do about a statement that is nested too deeply.
+    pub const TOO_DEEP_HINT: &str =
+        "Use IN (…), an array, VALUES or a temporary table in place of long chains of operators, subqueries or UNION.";
+
+    fn too_deep() -> Self {
+        SyntaxError { message: "stack depth limit exceeded".to_string(), too_deep: true }
+    }
 }
 
 impl From<pg_query::Error> for SyntaxError {
     fn from(e: pg_query::Error) -> Self {
         let text = e.to_string();
-        SyntaxError { message: text.strip_prefix("Invalid statement: ").unwrap_or(&text).to_string() }
+        // What libpg_query says on the way to a tree's bytes and back.
+        let deep = ["stack depth limit exceeded", "nested too deeply", "could not parse protobuf"];
+        if deep.iter().any(|m| text.contains(m)) {
+            return SyntaxError::too_deep();
+        }
+        let message = text.strip_prefix("Invalid statement: ").unwrap_or(&text).to_string();
+        SyntaxError { message, too_deep: false }
     }
 }
 
-/// The statements of `sql`, in order.
+/// The statements of `sql`, in order. On a thread that has no room for deep trees (see [`stack`]) they are refused.
 pub fn parse(sql: &str, standard_conforming_strings: bool) -> Result<Vec<NodeEnum>, SyntaxError> {
     let mut options = ParserOptions::DISABLE_ESCAPE_STRING_WARNING;
     if !standard_conforming_strings {
         options |= ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS;
     }
-    let parsed = pg_query::parse(sql, options)?;
-    Ok(parsed.protobuf.stmts.into_iter().filter_map(|raw| raw.stmt?.node).collect())
+    let read = || {
+        let parsed = pg_query::parse(sql, options)?;
+        Ok(parsed.protobuf.stmts.into_iter().filter_map(|raw| raw.stmt?.node).collect())
+    };
+    stack::with_room(read, |statements: &Vec<NodeEnum>| statements.iter().all(depth::is_shallow))
+        .unwrap_or_else(|| Err(SyntaxError::too_deep()))
 }
+
+/// What is deeper is not printed: the encoder measures each message once for every message around it (half a second here).
+const PRINTED_DEPTH_MAX: usize = 3000;
 
 /// The text of a statement.
 pub fn deparse(statement: &NodeEnum) -> Result<String, SyntaxError> {
+    if depth::of(statement) > PRINTED_DEPTH_MAX {
+        return Err(SyntaxError::too_deep());
+    }
     Ok(statement.deparse(Default::default())?)
 }
 

@@ -16,6 +16,9 @@ pub trait Visit<'a> {
     fn select(&mut self, _: &'a protobuf::SelectStmt) -> bool {
         true
     }
+    /// What is below a node has been seen.
+    fn leave(&mut self, _: &'a NodeEnum) {}
+    fn leave_select(&mut self, _: &'a protobuf::SelectStmt) {}
 }
 
 /// Changes nodes on the way down; `false` keeps the walk from going below it.
@@ -27,6 +30,11 @@ pub trait VisitMut {
     fn select(&mut self, _: &mut protobuf::SelectStmt) -> bool {
         true
     }
+    /// What is below a node has been seen.
+    fn leave(&mut self, _: &mut NodeEnum) {}
+    fn leave_select(&mut self, _: &mut protobuf::SelectStmt) {}
+    /// A relation named in FROM, or in another list. What is put in its place is not walked.
+    fn listed(&mut self, _: &mut Node) {}
 }
 
 pub fn walk<'a>(n: &'a Node, v: &mut dyn Visit<'a>) {
@@ -38,7 +46,8 @@ pub fn walk<'a>(n: &'a Node, v: &mut dyn Visit<'a>) {
             if !v.node(node) {
                 return;
             }
-            below(node, v)
+            below(node, v);
+            v.leave(node)
         }
     }
 }
@@ -753,6 +762,7 @@ pub fn select_stmt<'a>(x: &'a protobuf::SelectStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.with_clause.as_ref() { with_clause(y, v) }
     if let Some(y) = x.larg.as_deref() { select_stmt(y, v) }
     if let Some(y) = x.rarg.as_deref() { select_stmt(y, v) }
+    v.leave_select(x)
 }
 
 pub fn set_operation_stmt<'a>(x: &'a protobuf::SetOperationStmt, v: &mut dyn Visit<'a>) {
@@ -1297,6 +1307,10 @@ pub fn alter_subscription_stmt<'a>(x: &'a protobuf::AlterSubscriptionStmt, v: &m
 }
 
 pub fn walk_mut(n: &mut Node, v: &mut dyn VisitMut) {
+    if matches!(n.node, Some(NodeEnum::RangeVar(_))) {
+        v.listed(n);
+        return if let Some(NodeEnum::RangeVar(x)) = n.node.as_mut() { range_var_mut(x, v) };
+    }
     let Some(node) = n.node.as_mut() else { return };
     match node {
         NodeEnum::RangeVar(x) => range_var_mut(x, v),
@@ -1305,7 +1319,8 @@ pub fn walk_mut(n: &mut Node, v: &mut dyn VisitMut) {
             if !v.node(node) {
                 return;
             }
-            below_mut(node, v)
+            below_mut(node, v);
+            v.leave(node)
         }
     }
 }
@@ -2020,6 +2035,7 @@ pub fn select_stmt_mut(x: &mut protobuf::SelectStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.with_clause.as_mut() { with_clause_mut(y, v) }
     if let Some(y) = x.larg.as_deref_mut() { select_stmt_mut(y, v) }
     if let Some(y) = x.rarg.as_deref_mut() { select_stmt_mut(y, v) }
+    v.leave_select(x)
 }
 
 pub fn set_operation_stmt_mut(x: &mut protobuf::SetOperationStmt, v: &mut dyn VisitMut) {

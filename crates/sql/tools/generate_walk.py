@@ -77,6 +77,9 @@ pub trait Visit<'a> {
     fn select(&mut self, _: &'a protobuf::SelectStmt) -> bool {
         true
     }
+    /// What is below a node has been seen.
+    fn leave(&mut self, _: &'a NodeEnum) {}
+    fn leave_select(&mut self, _: &'a protobuf::SelectStmt) {}
 }
 
 /// Changes nodes on the way down; `false` keeps the walk from going below it.
@@ -88,6 +91,11 @@ pub trait VisitMut {
     fn select(&mut self, _: &mut protobuf::SelectStmt) -> bool {
         true
     }
+    /// What is below a node has been seen.
+    fn leave(&mut self, _: &mut NodeEnum) {}
+    fn leave_select(&mut self, _: &mut protobuf::SelectStmt) {}
+    /// A relation named in FROM, or in another list. What is put in its place is not walked.
+    fn listed(&mut self, _: &mut Node) {}
 }
 """)
 for mutable in (False, True):
@@ -98,6 +106,9 @@ for mutable in (False, True):
     opt_ref = "as_mut" if mutable else "as_ref"
     r = "&mut " if mutable else "&'a "
     print(f"pub fn walk{suffix}{life}(n: {r}Node, v: &mut dyn {trait}) {{")
+    if mutable:
+        print("    if matches!(n.node, Some(NodeEnum::RangeVar(_))) {\n        v.listed(n);")
+        print("        return if let Some(NodeEnum::RangeVar(x)) = n.node.as_mut() { range_var_mut(x, v) };\n    }")
     print(f"    let Some(node) = n.node.{opt_ref}() else {{ return }};")
     print("    match node {")
     for variant, ty in variants:
@@ -105,7 +116,8 @@ for mutable in (False, True):
             print(f"        NodeEnum::{variant}(x) => {snake(ty)}{suffix}(x, v),")
     print("        node => {")
     print("            if !v.node(node) {\n                return;\n            }")
-    print(f"            below{suffix}(node, v)")
+    print(f"            below{suffix}(node, v);")
+    print("            v.leave(node)")
     print("        }\n    }\n}\n")
     print(f"/// Visits what is below `node`, not `node` itself.\npub fn below{suffix}{life}(node: {r}NodeEnum, v: &mut dyn {trait}) {{")
     print("    match node {")
@@ -132,4 +144,6 @@ for mutable in (False, True):
                 print(f"    if let Some(y) = x.{field}.{as_ref}() {{ {call}(y, v) }}")
             else:
                 print(f"    if let Some(y) = x.{field}.{opt_ref}() {{ {call}(y, v) }}")
+        if name == "SelectStmt":
+            print("    v.leave_select(x)")
         print("}\n")

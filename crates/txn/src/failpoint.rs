@@ -1,4 +1,4 @@
-//! Places where a test can make the router die or wait: `HERD_FAILPOINT=name:abort` or `name:wait:FILE`.
+//! Places where a test can make the router die or wait: `HERD_FAILPOINT=name:abort`, `name:panic` or `name:wait:FILE`.
 //!
 //! `wait` makes FILE, then waits until somebody removes it; each place does what it was told once. Without the variable a
 //! place costs one load. It does not know what is done at the places.
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 enum Action {
     Abort,
+    /// As a fault of the router's own.
+    Panic,
     Wait(PathBuf),
 }
 
@@ -30,6 +32,7 @@ pub async fn reached(name: &str) {
     match &point.action {
         // As SIGKILL: nothing is flushed, nothing is closed in order.
         Action::Abort => std::process::abort(),
+        Action::Panic => panic!("failpoint {name}"),
         Action::Wait(file) => {
             if let Err(e) = std::fs::write(file, name) {
                 tracing::error!(file = %file.display(), error = %e, "a failpoint could not make its file");
@@ -46,6 +49,7 @@ fn parse(text: &str) -> Option<Failpoint> {
     let (name, action) = text.split_once(':')?;
     let action = match action.split_once(':') {
         None if action == "abort" => Action::Abort,
+        None if action == "panic" => Action::Panic,
         Some(("wait", file)) => Action::Wait(file.into()),
         _ => return None,
     };

@@ -1,13 +1,11 @@
 //! CREATE TABLE, VIEW, MATERIALIZED VIEW, TABLE AS and SELECT INTO. A new table is local; where a view is depends on what it
 //! reads.
 
-use std::collections::HashSet;
-
 use catalog::{Placement, RelationKind};
 use plan::Refusal;
 use sql::ast::{self, Node, ObjectType, RangeVar};
 use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, relations};
 
 use super::place::{Cx, Name, deparse, is_view, range_vars, text};
 use super::steps::Step;
@@ -140,6 +138,7 @@ pub struct Reads {
 
 pub fn reads_of_tree(cx: &Cx, query: &Node, depth: usize) -> Reads {
     let mut tables = Tables::default();
+    tables.names.extend(relations::of_node(query).into_iter().map(names::table));
     walk::walk(query, &mut tables);
     tables.resolve(cx, depth)
 }
@@ -149,6 +148,7 @@ pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
     let mut tables = Tables::default();
     statements.iter().for_each(|s| {
         if let NodeEnum::SelectStmt(select) = s {
+            tables.names.extend(relations::of_select(select).into_iter().map(names::table));
             walk::select_stmt(select, &mut tables);
         }
     });
@@ -158,24 +158,15 @@ pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
 #[derive(Default)]
 struct Tables<'n> {
     names: Vec<Name<'n>>,
-    ctes: HashSet<&'n str>,
     functions: Vec<&'n str>,
 }
 
 impl<'n> Visit<'n> for Tables<'n> {
     fn node(&mut self, n: &'n NodeEnum) -> bool {
-        match n {
-            NodeEnum::CommonTableExpr(c) => {
-                self.ctes.insert(&c.ctename);
-            }
-            NodeEnum::FuncCall(f) => self.functions.push(names::last(&f.funcname)),
-            _ => {}
+        if let NodeEnum::FuncCall(f) = n {
+            self.functions.push(names::last(&f.funcname));
         }
         true
-    }
-
-    fn range_var(&mut self, rv: &'n RangeVar) {
-        self.names.push(names::table(rv));
     }
 }
 
@@ -185,7 +176,7 @@ impl Tables<'_> {
         if depth > DEPTH_MAX {
             return Reads { distributed: true, local: true, temporary: false };
         }
-        for name in self.names.iter().filter(|(schema, name)| schema.is_some() || !self.ctes.contains(name)) {
+        for name in &self.names {
             if name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1) {
                 reads.temporary = true;
                 continue;

@@ -2,19 +2,19 @@
 //!
 //! Part of `levels.rs`: it collects facts and draws no conclusions.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use catalog::{Placement, RelationKind};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, relations};
 
 use super::*;
-use crate::scope::{Cte, Item, Scope};
+use crate::scope::{Cte, Ctes, Item, Scope};
 
 impl<'a> Analysis<'a> {
     pub(super) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
-        for cte in &with.ctes {
+        let outer = scope.ctes.clone();
+        for (i, cte) in with.ctes.iter().enumerate() {
             let Some(NodeEnum::CommonTableExpr(cte)) = &cte.node else { continue };
             match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
                 Some(NodeEnum::SelectStmt(_)) => {}
@@ -25,16 +25,15 @@ impl<'a> Analysis<'a> {
                         "Run them as statements of their own in one transaction, or filter every table to one key value.",
                     ));
                     // What it touches must still be known, so that it can be routed.
-                    self.modifying_cte(cte, scope)?;
+                    self.modifying_cte(cte, outer.and(with, i))?;
                 }
             }
-            scope.ctes.insert(cte.ctename.clone(), Cte { query: cte, recursive: with.recursive });
         }
+        scope.ctes = outer.and(with, with.ctes.len());
         Ok(())
     }
 
-    fn modifying_cte(&mut self, cte: &'a ast::CommonTableExpr, scope: &Scope<'a>) -> Result<()> {
-        let ctes = scope.ctes.clone();
+    fn modifying_cte(&mut self, cte: &'a ast::CommonTableExpr, ctes: Ctes<'a>) -> Result<()> {
         let scope = Rc::new(Scope { ctes, ..Default::default() });
         match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
             Some(node) => crate::modify::analyse(self, node, Some(scope)).map(|_| ()),
@@ -127,9 +126,9 @@ impl<'a> Analysis<'a> {
         let alias = rv.alias.as_ref();
         let shown = alias.map(|a| a.aliasname.as_str()).unwrap_or(name).to_string();
         if schema.is_none()
-            && let Some(cte) = scope.cte(name)
+            && let Some(cte) = scope.ctes.find(name)
         {
-            return self.cte_reference(&cte, shown, alias, level, scope, certain);
+            return self.cte_reference(cte, shown, alias, level, scope, certain);
         }
         let (from, item) = self.relation(rv, level, &shown)?;
         scope.items.push(item);
@@ -186,26 +185,28 @@ impl<'a> Analysis<'a> {
 
     fn cte_reference(
         &mut self,
-        cte: &Cte<'a>,
+        cte: Cte<'a>,
         shown: String,
         alias: Option<&ast::Alias>,
         level: usize,
         scope: &mut Scope<'a>,
         certain: bool,
     ) -> Result<From> {
-        let Some(NodeEnum::SelectStmt(select)) = cte.query.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
-            // Its tables were counted where WITH was read.
-            scope.items.push(Item { alias: shown, schema: None, columns: vec![], opaque: true });
+        let opaque = |alias| Item { alias, schema: None, columns: vec![], opaque: true };
+        // A recursive query is something opaque to itself.
+        let Cte::Query(query, ctes) = cte else {
+            scope.items.push(opaque(shown));
             return Ok(From::Anywhere);
         };
-        // The body sees the CTEs above; a recursive one also itself, as something opaque.
-        let mut seen = Scope { ctes: visible_ctes(scope), ..Default::default() };
-        seen.ctes.remove(&cte.query.ctename);
-        let recursive = cte.recursive && mentions(select, &cte.query.ctename);
+        let Some(NodeEnum::SelectStmt(select)) = query.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+            // Its tables were counted where WITH was read.
+            scope.items.push(opaque(shown));
+            return Ok(From::Anywhere);
+        };
+        let recursive = ctes.is_within(query) && mentions(select, &query.ctename);
+        let seen = Scope { ctes, ..Default::default() };
         let inner = if recursive {
-            // Analysed with its own name opaque; never pushed down in parts.
-            let own = Cte { query: self_reference(), recursive: false };
-            seen.ctes.insert(cte.query.ctename.clone(), own);
+            // Never pushed down in parts.
             let inner = self.select(select, Some(Rc::new(seen)), self.levels[level].classes, false)?;
             self.levels[inner].refusal = Some(Refusal::new(
                 "recursive queries over distributed tables are not supported over several nodes",
@@ -217,7 +218,7 @@ impl<'a> Analysis<'a> {
         };
         self.levels[level].ctes.push(inner);
         let mut item = self.sub_item(inner, &shown, None);
-        let names = names::strings(&cte.query.aliascolnames);
+        let names = names::strings(&query.aliascolnames);
         for (column, name) in item.columns.iter_mut().zip(names) {
             column.0 = name.to_string();
         }
@@ -288,27 +289,8 @@ fn view_is_builtin(relation: &Relation) -> bool {
     matches!(relation.schema.as_str(), "pg_catalog" | "information_schema")
 }
 
-fn visible_ctes<'a>(scope: &Scope<'a>) -> HashMap<String, Cte<'a>> {
-    let mut all = scope.parent.as_deref().map(visible_ctes).unwrap_or_default();
-    all.extend(scope.ctes.iter().map(|(n, c)| (n.clone(), c.clone())));
-    all
-}
-
-fn self_reference() -> &'static ast::CommonTableExpr {
-    static EMPTY: std::sync::OnceLock<ast::CommonTableExpr> = std::sync::OnceLock::new();
-    EMPTY.get_or_init(ast::CommonTableExpr::default)
-}
-
 fn mentions(select: &ast::SelectStmt, name: &str) -> bool {
-    struct Find<'n>(&'n str, bool);
-    impl Visit<'_> for Find<'_> {
-        fn range_var(&mut self, rv: &ast::RangeVar) {
-            self.1 |= rv.schemaname.is_empty() && rv.relname == self.0;
-        }
-    }
-    let mut find = Find(name, false);
-    walk::select_stmt(select, &mut find);
-    find.1
+    relations::of_select(select).iter().any(|rv| rv.schemaname.is_empty() && rv.relname == name)
 }
 
 fn rename(columns: &mut [(String, Option<Var>)], alias: &ast::Alias) {

@@ -1,0 +1,200 @@
+//! Which relations a statement names: the one walk that knows that a WITH query hides tables and views of its name, and
+//! where it does. It does not look names up.
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{self as ast, Node, RangeVar};
+
+use crate::walk::{self, Visit, VisitMut};
+
+/// Every relation `statement` names outside of its WITH queries' reach, in the order of the walk. Targets of writes
+/// included, which WITH queries never hide; not the names after FOR UPDATE OF, which are those of FROM.
+pub fn of(statement: &NodeEnum) -> Vec<&RangeVar> {
+    let mut v = Named::default();
+    v.enter(statement);
+    walk::below(statement, &mut v);
+    v.found
+}
+
+pub fn of_select(select: &ast::SelectStmt) -> Vec<&RangeVar> {
+    let mut v = Named::default();
+    walk::select_stmt(select, &mut v);
+    v.found
+}
+
+/// Every relation an expression's subqueries name.
+pub fn of_node(node: &Node) -> Vec<&RangeVar> {
+    let mut v = Named::default();
+    walk::walk(node, &mut v);
+    v.found
+}
+
+/// Calls `f` with each node that names a relation in FROM; what `f` puts in its place is not looked at.
+pub fn replace(statement: &mut NodeEnum, f: &mut dyn FnMut(&mut Node)) {
+    let mut v = Replace { hidden: Hidden::default(), f };
+    v.hidden.enter(with_of(statement));
+    walk::below_mut(statement, &mut v);
+}
+
+/// The WITH clauses around a place in a statement, and how many of their queries can be seen there.
+#[derive(Default)]
+struct Hidden {
+    frames: Vec<Frame>,
+}
+
+struct Frame {
+    names: Vec<String>,
+    recursive: bool,
+    /// Outside of the WITH clause all of its names are seen; inside, those before; with RECURSIVE always all.
+    seen: usize,
+    /// The query entered next.
+    next: usize,
+}
+
+impl Hidden {
+    fn hides(&self, rv: &RangeVar) -> bool {
+        rv.schemaname.is_empty() && self.frames.iter().any(|f| f.names[..f.seen].contains(&rv.relname))
+    }
+
+    fn enter(&mut self, with: Option<&ast::WithClause>) {
+        let Some(with) = with else { return };
+        let names = with.ctes.iter().filter_map(|c| match &c.node {
+            Some(NodeEnum::CommonTableExpr(c)) => Some(c.ctename.clone()),
+            _ => None,
+        });
+        let names: Vec<String> = names.collect();
+        self.frames.push(Frame { seen: names.len(), names, recursive: with.recursive, next: 0 });
+    }
+
+    fn leave(&mut self, with: Option<&ast::WithClause>) {
+        if with.is_some() {
+            self.frames.pop();
+        }
+    }
+
+    fn enter_query(&mut self) {
+        if let Some(f) = self.frames.last_mut() {
+            f.seen = if f.recursive { f.names.len() } else { f.next };
+            f.next += 1;
+        }
+    }
+
+    fn leave_query(&mut self) {
+        if let Some(f) = self.frames.last_mut() {
+            f.seen = f.names.len();
+        }
+    }
+}
+
+/// The WITH clause of a statement that is not a SELECT.
+fn with_of(statement: &NodeEnum) -> Option<&ast::WithClause> {
+    match statement {
+        NodeEnum::InsertStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::UpdateStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::DeleteStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::MergeStmt(s) => s.with_clause.as_ref(),
+        _ => None,
+    }
+}
+
+/// What a statement writes to, which is named by a field of its own.
+fn target_of(statement: &NodeEnum) -> Option<&RangeVar> {
+    match statement {
+        NodeEnum::InsertStmt(s) => s.relation.as_ref(),
+        NodeEnum::UpdateStmt(s) => s.relation.as_ref(),
+        NodeEnum::DeleteStmt(s) => s.relation.as_ref(),
+        NodeEnum::MergeStmt(s) => s.relation.as_ref(),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+struct Named<'a> {
+    hidden: Hidden,
+    /// Targets of the statements around this place.
+    targets: Vec<*const RangeVar>,
+    found: Vec<&'a RangeVar>,
+}
+
+impl<'a> Named<'a> {
+    fn enter(&mut self, n: &'a NodeEnum) {
+        self.hidden.enter(with_of(n));
+        self.targets.extend(target_of(n).map(std::ptr::from_ref));
+    }
+}
+
+impl<'a> Visit<'a> for Named<'a> {
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        match n {
+            NodeEnum::LockingClause(_) => return false,
+            NodeEnum::CommonTableExpr(_) => self.hidden.enter_query(),
+            _ => self.enter(n),
+        }
+        true
+    }
+
+    fn leave(&mut self, n: &'a NodeEnum) {
+        match n {
+            NodeEnum::CommonTableExpr(_) => self.hidden.leave_query(),
+            _ => {
+                self.hidden.leave(with_of(n));
+                if target_of(n).is_some() {
+                    self.targets.pop();
+                }
+            }
+        }
+    }
+
+    fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
+        self.hidden.enter(s.with_clause.as_ref());
+        true
+    }
+
+    fn leave_select(&mut self, s: &'a ast::SelectStmt) {
+        self.hidden.leave(s.with_clause.as_ref());
+    }
+
+    fn range_var(&mut self, rv: &'a RangeVar) {
+        let target = self.targets.last().is_some_and(|t| std::ptr::eq(*t, rv));
+        if target || !self.hidden.hides(rv) {
+            self.found.push(rv);
+        }
+    }
+}
+
+struct Replace<'f> {
+    hidden: Hidden,
+    f: &'f mut dyn FnMut(&mut Node),
+}
+
+impl VisitMut for Replace<'_> {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        match n {
+            NodeEnum::LockingClause(_) => return false,
+            NodeEnum::CommonTableExpr(_) => self.hidden.enter_query(),
+            n => self.hidden.enter(with_of(n)),
+        }
+        true
+    }
+
+    fn leave(&mut self, n: &mut NodeEnum) {
+        match n {
+            NodeEnum::CommonTableExpr(_) => self.hidden.leave_query(),
+            n => self.hidden.leave(with_of(n)),
+        }
+    }
+
+    fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
+        self.hidden.enter(s.with_clause.as_ref());
+        true
+    }
+
+    fn leave_select(&mut self, s: &mut ast::SelectStmt) {
+        self.hidden.leave(s.with_clause.as_ref());
+    }
+
+    fn listed(&mut self, node: &mut Node) {
+        if matches!(&node.node, Some(NodeEnum::RangeVar(rv)) if !self.hidden.hides(rv)) {
+            (self.f)(node);
+        }
+    }
+}
