@@ -2,7 +2,7 @@
 //!
 //! Anything that is not plainly an integer is finished by PostgreSQL instead.
 
-use plan::{Combine, MultiSelect, Text};
+use plan::{AddUp, Combine};
 use wire::backend;
 
 use crate::client::Client;
@@ -21,14 +21,11 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
-        m: &MultiSelect,
-        functions: &[Combine],
-        otherwise: &Text,
+        AddUp { rows: part, functions, otherwise }: &AddUp,
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
-        let part = &m.parts[0];
-        let columns = self.part_columns(compiled, &m.parts, &bound).await?;
+        let columns = self.part_columns(compiled, &[part], &bound).await?;
         let nodes = self.part_nodes(compiled, request, part).await?;
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
         let mut lanes = self.ask_part(&nodes, &statement, &[], compiled.keep(request)).await?;

@@ -112,14 +112,15 @@ impl Compiled {
         let mut template_text = Vec::new();
         if let Some(t) = template {
             template_text = t.text().to_vec();
-            for key in plan.tables.iter().flat_map(|t| &t.columns).flatten() {
+            for key in plan.whole().tables.iter().flat_map(|t| &t.columns).flatten() {
                 if let KeyExpr::Literal { location, .. } = key
                     && let Some(found) = t.literal_at(text, *location)
                 {
                     literals.insert(*location, found);
                 }
             }
-            let positions = plan.splices.iter().flatten().map(|s| t.position(s.start).map(|p| (p, s.end - s.start)));
+            let positions =
+                plan.whole().splices.iter().flatten().map(|s| t.position(s.start).map(|p| (p, s.end - s.start)));
             splices = positions.collect::<Option<Vec<_>>>().unwrap_or_default();
         }
         let shared_literals = template.and_then(|t| Self::shared_literals(&plan, text, t));
@@ -158,14 +159,14 @@ impl Compiled {
 
     /// Every key literal and splice can be found again in another statement of the template.
     pub fn fits_template(&self) -> bool {
-        let wanted = self.plan.tables.iter().flat_map(|t| &t.columns).flatten();
+        let wanted = self.plan.whole().tables.iter().flat_map(|t| &t.columns).flatten();
         wanted
             .filter_map(|k| match k {
                 KeyExpr::Literal { location, .. } => Some(location),
                 _ => None,
             })
             .all(|l| self.literals.contains_key(l))
-            && self.splices.len() == self.plan.splices.as_ref().map_or(0, Vec::len)
+            && self.splices.len() == self.plan.whole().splices.as_ref().map_or(0, Vec::len)
     }
 
     /// Every literal of its rows can be found again in another statement of the template.
@@ -175,7 +176,7 @@ impl Compiled {
 
     /// The statement with partitions of one shard named, `sql` being this text or another of the template.
     pub fn spliced(&self, sql: &str, template: Option<&Template>, shard: i32) -> Option<String> {
-        let splices = self.plan.splices.as_ref()?;
+        let splices = self.plan.whole().splices.as_ref()?;
         let mut out = String::with_capacity(sql.len() + 32 * splices.len());
         let mut at = 0;
         for (i, splice) in splices.iter().enumerate() {
@@ -194,7 +195,7 @@ impl Compiled {
 
     /// What stands in place of a table's name.
     pub(crate) fn splice_text(&self, splice: &plan::Splice, shard: i32) -> Option<String> {
-        let partition = self.plan.tables[splice.table].relation.distribution()?.partition(shard);
+        let partition = self.plan.whole().tables[splice.table].relation.distribution()?.partition(shard);
         Some(match &splice.alias {
             Some(alias) => format!("{partition} AS {}", catalog::quote_ident(alias)),
             None => partition,
@@ -210,14 +211,14 @@ impl Compiled {
             };
             Some((start, start + (s.end - s.start), self.splice_text(s, shard)?.len()))
         };
-        self.plan.splices.iter().flatten().enumerate().filter_map(|(i, s)| length(s, i)).collect()
+        self.plan.whole().splices.iter().flatten().enumerate().filter_map(|(i, s)| length(s, i)).collect()
     }
 
     /// A result may have columns of types whose oids differ from node to node.
     pub fn may_have_user_types(&self) -> bool {
         const FIRST_USER_OID: u32 = 16384;
-        self.plan.splices.is_none()
-            || self.plan.tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
+        self.plan.whole().splices.is_none()
+            || self.plan.whole().tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
     }
 
     /// The key of the prepared statement for a shard (−1: through the parent).

@@ -40,7 +40,7 @@ impl<C: Client> Work<'_, C> {
             ));
         }
         if copy.is_program || !copy.filename.is_empty() {
-            if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.tables.is_empty()) {
+            if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.whole().tables.is_empty()) {
                 return Err(ExecError::sql(
                     "0A000",
                     "COPY to or from a server's file or program is not supported for distributed and reference tables",
@@ -329,7 +329,7 @@ impl<C: Client> Work<'_, C> {
         match self.place(&query, &request).await? {
             crate::Placed::One(node, _) => {
                 let local = self.guard(&query, node).is_some();
-                self.copy_on(node, sql, query.plan.writes, local).await
+                self.copy_on(node, sql, query.plan.whole().writes, local).await
             }
             crate::Placed::Several(_) => {
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;

@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn part_columns(
         &mut self,
         compiled: &Compiled,
-        parts: &[plan::Part],
+        parts: &[&plan::Part],
         bound: &Bound,
     ) -> Result<Arc<Vec<PartColumns>>> {
         if let Some(p) = compiled.parts.get() {

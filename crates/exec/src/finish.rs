@@ -1,6 +1,6 @@
 //! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there.
 
-use plan::{MultiSelect, Text};
+use plan::{Part, Text};
 use txn::Lane;
 
 use crate::client::Client;
@@ -22,33 +22,34 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
-        m: &MultiSelect,
+        parts: &[&Part],
         text: &Text,
+        reads_home: bool,
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
         let keep = compiled.keep(request);
-        let columns = self.part_columns(compiled, &m.parts, &bound).await?;
-        let mut nodes = Vec::with_capacity(m.parts.len());
-        for part in &m.parts {
+        let columns = self.part_columns(compiled, parts, &bound).await?;
+        let mut nodes = Vec::with_capacity(parts.len());
+        for part in parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);
         }
         let fill = Fill::new(&bound, &self.now);
-        let statements: Vec<_> = m.parts.iter().map(|part| fill.statement([&part.text])).collect();
+        let statements: Vec<_> = parts.iter().map(|part| fill.statement([&part.text])).collect();
         let mut opened = vec![];
         if self.opens_together() {
             let each = statements.iter().zip(&nodes);
             let wanted: Vec<_> = each.map(|(statement, nodes)| Wanted { nodes, statement, formats: &[] }).collect();
             opened = self.open_together(&wanted).await?;
         }
-        let mut spill = Spill::new(self, m);
+        let mut spill = Spill::new(self, reads_home);
         let result = async {
-            let mut parts = Vec::with_capacity(m.parts.len());
+            let mut answers = Vec::with_capacity(parts.len());
             for (n, ((statement, nodes), c)) in statements.iter().zip(&nodes).zip(columns.iter()).enumerate() {
                 let lanes = self.ask_opened(nodes, statement, &[], keep, &mut opened).await?;
-                parts.push(self.collect(lanes, n, &c.types, &mut spill).await?);
+                answers.push(self.collect(lanes, n, &c.types, &mut spill).await?);
             }
-            self.finish_over(compiled, request, text, described, parts, spill.lane.as_mut()).await
+            self.finish_over(compiled, request, text, described, answers, spill.lane.as_mut()).await
         }
         .await;
         spill.end().await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::NodeId;
-use plan::Part;
+use plan::{Part, Target};
 use txn::{Lane, Participant};
 use wire::backend;
 
@@ -90,8 +90,9 @@ impl<C: Client> Work<'_, C> {
         part: &Part,
     ) -> Result<BTreeSet<NodeId>> {
         let mut nodes = BTreeSet::new();
-        for t in &part.tables {
-            let table = &compiled.plan.tables[*t];
+        let Target::Shards(uses) = &part.target;
+        for t in uses {
+            let table = &compiled.plan.whole().tables[*t];
             let Some(d) = table.relation.distribution() else { continue };
             match self.shards_of(compiled, request, table).await? {
                 Some(shards) => nodes.extend(shards.iter().map(|s| d.group.shards[*s].node)),

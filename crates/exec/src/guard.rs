@@ -57,7 +57,7 @@ impl Guard {
 impl<C: crate::Client> Work<'_, C> {
     /// The guard a statement on `node` needs.
     pub fn guard(&self, compiled: &Compiled, node: i32) -> Option<Guard> {
-        let plan = &compiled.plan;
+        let plan = compiled.plan.whole();
         (plan.local && plan.tables.is_empty() && node == self.home())
             .then(|| Guard::of(self.epoch.snapshot.kinds, plan.writes))
     }

@@ -33,7 +33,7 @@ impl<C: Client> Work<'_, C> {
             false => self.described(compiled, &types).await?,
         };
         let bound = parameters(request, &described);
-        let evaluated = self.evaluate(&compiled.plan.evaluate, &bound).await?;
+        let evaluated = self.evaluate(&insert.evaluate, &bound).await?;
         let d =
             insert.relation.distribution().cloned().ok_or_else(|| ExecError::internal("not a distributed table"))?;
         let mut nodes: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use plan::{InsertSelect, Multi};
+use catalog::Relation;
+use plan::{InsertSelect, Part, Plan};
 
 use crate::bulk::Bulk;
 use crate::capture::{Capture, Consumer};
@@ -21,35 +22,47 @@ use crate::statement::Placed;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    pub async fn insert_select(
+    /// Rows stay where they are: the statement on every node concerned.
+    pub async fn insert_in_place(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
-        i: &InsertSelect,
+        relation: &Relation,
+        part: &Part,
         nodes: &BTreeSet<i32>,
     ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         let bound = parameters(request, &described);
-        let reads_target = i.source.tables.iter().any(|t| t.relation.oid == i.relation.oid);
-        let why_not = match reads_target && i.colocated.is_none() {
+        let commits = self.commits_batches(relation, None, triggers(relation));
+        if nodes.len() > 1 {
+            self.whole_read_at_once().await?;
+        }
+        self.describe_to_client(request, &described);
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let count = match commits {
+            true => self.everywhere_apart(nodes, &statement, request).await?,
+            false => self.everywhere(nodes, &statement, request).await?,
+        };
+        Ok(format!("INSERT 0 {count}"))
+    }
+
+    pub async fn insert_select(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        i: &InsertSelect,
+    ) -> Result<String> {
+        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let described = self.described(compiled, &types).await?;
+        let bound = parameters(request, &described);
+        let reads_target = i.source.whole().tables.iter().any(|t| t.relation.oid == i.relation.oid);
+        let why_not = match reads_target {
             // Rows that are already committed could be read, and inserted, again.
             true => Some("that reads the table it writes to"),
-            false => (i.relation.triggers || i.relation.statement_triggers).then_some("into a table with triggers"),
+            false => triggers(&i.relation),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        if let Some(text) = &i.colocated {
-            if nodes.len() > 1 {
-                self.whole_read_at_once().await?;
-            }
-            self.describe_to_client(request, &described);
-            let statement = Fill::new(&bound, &self.now).statement([text]);
-            let count = match commits {
-                true => self.everywhere_apart(nodes, &statement, request).await?,
-                false => self.everywhere(nodes, &statement, request).await?,
-            };
-            return Ok(format!("INSERT 0 {count}"));
-        }
         if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
             // The source is read outside the transaction's own connections, so it would miss what they did.
             return Err(ExecError::sql(
@@ -107,7 +120,7 @@ impl<C: Client> Work<'_, C> {
 
     /// The source compiled, with casts to the target's types where PostgreSQL would coerce on assignment.
     async fn source(&mut self, i: &InsertSelect, types: &[u32]) -> Result<Compiled> {
-        let compiled = Compiled::new((*i.source).clone(), &i.source_sql, 0, None);
+        let compiled = Compiled::new(i.source.clone(), &i.source_sql, 0, None);
         let fields = self.described(&compiled, types).await?.fields.clone().unwrap_or_default();
         if fields.len() > i.columns.len() {
             return Err(ExecError::sql("42601", "INSERT has more expressions than target columns"));
@@ -208,11 +221,16 @@ impl<C: Client> Work<'_, C> {
                 done if done.moved => Err(ExecError::Moved),
                 done => Ok(done.tag),
             },
-            Placed::Several(_) => match &compiled.plan.multi {
-                Multi::Select(m) => self.multi_select(compiled, request, m).await,
-                Multi::Refuse(refusal) => Err(refusal.clone().into()),
-                _ => Err(ExecError::internal("not a read")),
+            Placed::Several(_) => match &compiled.plan {
+                Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
+                Plan::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
+                Plan::Forward(_) | Plan::Insert { .. } | Plan::Modify { .. } => Err(ExecError::internal("not a read")),
             },
         }
     }
+}
+
+/// Why rows of a table can't be committed in batches.
+fn triggers(relation: &Relation) -> Option<&'static str> {
+    (relation.triggers || relation.statement_triggers).then_some("into a table with triggers")
 }

@@ -40,6 +40,7 @@ mod now;
 mod pin;
 mod portal;
 mod progress;
+mod query;
 mod reference;
 mod render;
 mod request;
@@ -54,7 +55,6 @@ mod share;
 mod sink;
 mod spill;
 mod statement;
-mod stream;
 mod work;
 
 pub use admin::{AdminCall, AdminDone, recognise};

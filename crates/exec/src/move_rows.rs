@@ -34,7 +34,7 @@ impl<C: Client> Work<'_, C> {
         // Rows between nodes are text, whatever the client wants of RETURNING.
         bound.result_formats.clear();
         self.need_transaction();
-        let delete = Fill::new(&bound, &self.now).statement([&m.delete]);
+        let delete = Fill::new(&bound, &self.now).statement([&m.delete.text]);
         let texts: Vec<_> = nodes.iter().map(|n| (*n, delete.clone())).collect();
         let mut lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
         let mut rows = Vec::new();

@@ -21,7 +21,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         let Some(bound) = request.bound else { return Err(crate::ExecError::internal("a portal without Bind")) };
         let mut p = self.lane(node).await?;
-        p.wrote |= compiled.plan.writes;
+        p.wrote |= compiled.plan.whole().writes;
         let foreign = node != self.home();
         let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
         let out = p.lane.conn.out();

@@ -22,8 +22,7 @@ impl<C: Client> Work<'_, C> {
         compiled: &Compiled,
         request: &Request<'_>,
         w: &ReferenceWrite,
-        verb: &str,
-    ) -> Result<String> {
+    ) -> Result<u64> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         let bound = parameters(request, &described);
@@ -31,7 +30,7 @@ impl<C: Client> Work<'_, C> {
         let others: BTreeSet<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         // A node that has just come is not among them: seen before the commit.
         self.need_transaction();
-        let tag = match (&w.everywhere, &w.by_rows) {
+        let count = match (&w.everywhere, &w.by_rows) {
             (Ok(text), _) => {
                 let statement = Fill::new(&bound, &self.now).statement([text]);
                 let texts: Vec<_> = std::iter::once(home).chain(others).map(|n| (n, statement.clone())).collect();
@@ -52,14 +51,14 @@ impl<C: Client> Work<'_, C> {
                 self.abandon(lanes).await;
                 match failure {
                     Some(e) => Err(e),
-                    None => Ok(tag(verb, count)),
+                    None => Ok(count),
                 }
             }
             (Err(_), Some(by_rows)) => self.by_rows(request, w, by_rows, &bound, &described, others).await,
             (Err(refusal), None) => Err(refusal.clone().into()),
         }?;
         self.same_kinds().await?;
-        Ok(tag)
+        Ok(count)
     }
 
     /// Values that could differ from node to node are computed once, on home; the others get the finished rows.
@@ -71,7 +70,7 @@ impl<C: Client> Work<'_, C> {
         bound: &Bound,
         described: &crate::Described,
         others: BTreeSet<NodeId>,
-    ) -> Result<String> {
+    ) -> Result<u64> {
         if !others.is_empty() {
             self.need_transaction();
         }
@@ -112,7 +111,7 @@ impl<C: Client> Work<'_, C> {
             }
             self.abandon(lanes).await;
         }
-        Ok(tag(verb_insert(), count))
+        Ok(count)
     }
 }
 
@@ -128,12 +127,4 @@ fn copies(relation: &Relation, values: &[Option<Bytes>]) -> NodeStatement {
         render::unnest(1, &types)
     );
     NodeStatement::over_arrays(sql, stored.map(|(_, v)| v.clone()).collect())
-}
-
-fn verb_insert() -> &'static str {
-    "INSERT"
-}
-
-fn tag(verb: &str, count: u64) -> String {
-    if verb == "INSERT" { format!("INSERT 0 {count}") } else { format!("{verb} {count}") }
 }

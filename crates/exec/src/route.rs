@@ -26,6 +26,8 @@ pub struct Forwarded {
     pub suspended: bool,
     /// The look behind a read has found that kinds of tables have changed.
     pub moved: bool,
+    /// More than one node worked on it.
+    pub several: bool,
 }
 
 impl<C: Client> Work<'_, C> {
@@ -37,14 +39,15 @@ impl<C: Client> Work<'_, C> {
         node: i32,
         shard: Option<i32>,
     ) -> Result<Forwarded> {
-        let shard = shard.filter(|_| compiled.plan.splices.is_some() && !compiled.plan.tables.is_empty());
+        let shard =
+            shard.filter(|_| compiled.plan.whole().splices.is_some() && !compiled.plan.whole().tables.is_empty());
         let _alone = match self.try_share(compiled, request, node, shard).await? {
             Way::Done(forwarded) => return Ok(forwarded),
             Way::Alone(alone) => Some(alone),
             Way::Apart => None,
         };
         let mut p = self.lane(node).await?;
-        p.wrote |= compiled.plan.writes;
+        p.wrote |= compiled.plan.whole().writes;
         let template = match request.literals {
             Literals::Template(t) => Some(t),
             Literals::Own => None,
@@ -346,7 +349,7 @@ fn restore_position(
 
 /// Object ids of a node in terms of home: a partition's columns are its table's; what is not known is left out.
 fn localize(fields: &mut [backend::Field], compiled: &Compiled) {
-    let one = match &compiled.plan.tables[..] {
+    let one = match &compiled.plan.whole().tables[..] {
         [t] => Some(&t.relation),
         _ => None,
     };

@@ -33,7 +33,7 @@ pub enum RowWay {
 impl<C: Client> Work<'_, C> {
     /// Tries to send the statement's rows together with those of others.
     pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>, two_phase: bool) -> Result<RowWay> {
-        let Some(share) = &compiled.plan.share_rows else { return Ok(RowWay::Apart) };
+        let Some(share) = compiled.plan.share_rows() else { return Ok(RowWay::Apart) };
         let free = !self.transaction.active && self.pin.is_free() && !self.own_schema && !self.taint;
         // An upsert replaces rows: COPY can't.
         if !free || !two_phase || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
@@ -83,7 +83,7 @@ fn unknown(e: pool::PoolError) -> ExecError {
 impl Compiled {
     /// For each literal among the cells, in order, which one of the template it is and whether a minus is before it.
     pub fn row_literals(plan: &plan::Plan, text: &str, t: &Template) -> Option<Vec<(usize, bool)>> {
-        let cells = plan.share_rows.as_ref()?.rows.iter().flatten();
+        let cells = plan.share_rows()?.rows.iter().flatten();
         let locations = cells.filter_map(|c| match c {
             Cell::Literal { location, .. } => Some(*location),
             _ => None,

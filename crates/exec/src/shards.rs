@@ -41,7 +41,7 @@ impl<C: Client> Work<'_, C> {
         let mut nodes = BTreeSet::new();
         let mut shard = None;
         let mut one = true;
-        for (i, table) in compiled.plan.tables.iter().enumerate() {
+        for (i, table) in compiled.plan.whole().tables.iter().enumerate() {
             let shards = self.shards_of(compiled, request, table).await?;
             let Some(d) = table.relation.distribution() else { continue };
             match shards {
@@ -60,7 +60,7 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
-        if compiled.plan.needs_home {
+        if compiled.plan.whole().needs_home {
             nodes.insert(self.home());
         }
         Ok(Targets { shard: if one { shard } else { None }, nodes })
@@ -68,7 +68,9 @@ impl<C: Client> Work<'_, C> {
 
     /// The commonest case at once: one table, one key column, one value that can be read here.
     pub fn one_shard(&self, compiled: &Compiled, request: &Request<'_>) -> Result<Option<(NodeId, i32)>> {
-        let ([table], false) = (&compiled.plan.tables[..], compiled.plan.needs_home) else { return Ok(None) };
+        let ([table], false) = (&compiled.plan.whole().tables[..], compiled.plan.whole().needs_home) else {
+            return Ok(None);
+        };
         let (Some(d), [alternatives]) = (table.relation.distribution(), &table.columns[..]) else { return Ok(None) };
         let ([e], [ty]) = (&alternatives[..], &d.group.key_types[..]) else { return Ok(None) };
         let value = match e {
@@ -113,7 +115,7 @@ impl<C: Client> Work<'_, C> {
                             values.push(asked.map_err(|error| at_literal(error, compiled, request, e))?);
                         }
                         // A value to be written is coerced by PostgreSQL, as on assignment.
-                        Value::Unknown if compiled.plan.kind == plan::StatementKind::Insert => {
+                        Value::Unknown if matches!(compiled.plan, plan::Plan::Insert { .. }) => {
                             match literal_text(compiled, request, e) {
                                 Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
                                 None => return Ok(None),

@@ -49,7 +49,7 @@ impl<C: Client> Work<'_, C> {
         node: NodeId,
         shard: Option<i32>,
     ) -> Result<Way> {
-        let Some(share) = &compiled.plan.share else { return Ok(Way::Apart) };
+        let Some(share) = &compiled.plan.whole().share else { return Ok(Way::Apart) };
         let free = !self.transaction.active && self.pin.is_free() && !self.own_schema && !self.taint;
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
         // Object ids of users' own types differ from node to node.
@@ -131,7 +131,7 @@ pub struct SharedLiteral {
 impl Compiled {
     /// What of a template's literals travels how.
     pub fn shared_literals(plan: &plan::Plan, text: &str, t: &sql::template::Template) -> Option<SharedLiterals> {
-        let share = plan.share.as_ref()?;
+        let share = plan.whole().share.as_ref()?;
         let mut parameters = Vec::with_capacity(share.literals.len());
         for l in &share.literals {
             // A sign before a number stays in the text: `-$1`.
@@ -191,7 +191,7 @@ impl Compiled {
         types: &[u32],
         key: &dyn Fn(&str) -> StatementKey,
     ) -> Option<Arc<Many>> {
-        let table = self.plan.share.as_ref()?.one_row.as_deref()?;
+        let table = self.plan.whole().share.as_ref()?.one_row.as_deref()?;
         let make = || {
             let text = match request.bound {
                 Some(_) => request.sql.to_string(),
@@ -199,7 +199,7 @@ impl Compiled {
             };
             let row = OneRow::of(&text)?;
             // A local table has a guard already.
-            let guard = match self.plan.tables.first().map(|t| &t.relation.placement) {
+            let guard = match self.plan.whole().tables.first().map(|t| &t.relation.placement) {
                 Some(Placement::Distributed(d)) => {
                     let shard = d.group.shards.iter().find(|s| s.node == node)?;
                     Some(Guard::of_rows(table, &d.partition(shard.number)).sql)
@@ -216,8 +216,8 @@ impl Compiled {
     fn with_parameters(&self, parameters: &[SharedLiteral], shard: Option<i32>) -> Option<String> {
         let mut changes: Vec<(usize, usize, String)> =
             parameters.iter().enumerate().map(|(i, p)| (p.start, p.end, format!("${}", i + 1))).collect();
-        if let Some(shard) = shard.filter(|_| !self.plan.tables.is_empty()) {
-            for splice in self.plan.splices.iter().flatten() {
+        if let Some(shard) = shard.filter(|_| !self.plan.whole().tables.is_empty()) {
+            for splice in self.plan.whole().splices.iter().flatten() {
                 changes.push((splice.start, splice.end, self.splice_text(splice, shard)?));
             }
         }

@@ -5,7 +5,6 @@
 //! temporary tables; it knows the session's settings, but not what the transaction alone has made or set.
 
 use catalog::NodeId;
-use plan::MultiSelect;
 use txn::Lane;
 
 use crate::client::Client;
@@ -29,8 +28,9 @@ pub struct Spill {
 }
 
 impl Spill {
-    pub fn new<C: Client>(work: &Work<'_, C>, m: &MultiSelect) -> Self {
-        let allowed = !m.on_home && !work.own_schema && work.transaction.settings_mark() == 0;
+    /// `reads_home`: the finish needs what only the transaction's own connection sees.
+    pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
+        let allowed = !reads_home && !work.own_schema && work.transaction.settings_mark() == 0;
         Spill { allowed, tables: 0, lane: None, home: work.home() }
     }
 

@@ -17,7 +17,7 @@ use crate::pull;
 use crate::rewrite;
 use crate::scope::Scope;
 use crate::text;
-use crate::types::Combine;
+use crate::tree::Combine;
 
 /// The finish of an aggregate query, or `None` if it does not split.
 pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<Option<ast::SelectStmt>> {

@@ -10,7 +10,7 @@ use sql::{NodeEnum, build, names, relations};
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
-use crate::types::{Combine, Part};
+use crate::tree::{Combine, Part, Target};
 use crate::{Result, aggregate, pull, rewrite, select};
 
 pub struct Composer<'p, 'a> {
@@ -140,7 +140,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
-        self.parts.push(Part { text: Text::of(&statement)?, tables });
+        self.parts.push(Part { text: Text::of(&statement)?, target: Target::Shards(tables) });
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 

@@ -1,25 +1,49 @@
 //! What EXPLAIN says of a plan. It does not run anything and does not know nodes' own plans.
 
+use crate::tree::*;
 use crate::types::*;
 
 /// The lines that describe a plan over several nodes, without the nodes' statements.
 pub fn describe(plan: &Plan) -> Vec<String> {
-    let finish = |f: &Finish| match f {
-        Finish::Stream(s) if s.sort.is_empty() => "append".to_string(),
-        Finish::Stream(s) => {
-            format!("merge by {} sort {}", s.sort.len(), if s.sort.len() == 1 { "column" } else { "columns" })
+    match plan {
+        Plan::Forward(_) | Plan::Query { tree: Err(_), .. } => vec![],
+        Plan::Query { tree: Ok(finish), .. } => vec![format!("Finish: {}", how(finish))],
+        Plan::Insert { rows, .. } => match rows {
+            Insert::Row => vec![],
+            Insert::Rows(i) => vec![format!("Rows: {} split by key", i.keys.len())],
+            Insert::Each { .. } => vec!["Rows stay on their nodes".into()],
+            Insert::Select(i) => vec![format!("Rows pass through the router: {}", i.source_sql)],
+            Insert::Copies(_) => vec!["On every node".into()],
+        },
+        Plan::Modify { change, .. } => match change {
+            Change::Refused(_) => vec![],
+            Change::Each(_) => vec!["Finish: add up".into()],
+            Change::Move(_) => vec!["Rows move to the nodes of their new keys".into()],
+            Change::Copies(_) => vec!["On every node".into()],
+        },
+    }
+}
+
+fn how(finish: &Finish) -> String {
+    match finish {
+        Finish::PassOn { .. } => "append".into(),
+        Finish::Merge(m) => {
+            let columns = if m.sort.len() == 1 { "column" } else { "columns" };
+            format!("merge by {} sort {columns}", m.sort.len())
         }
-        Finish::Combine { .. } => "combine one row a node".to_string(),
-        Finish::Sql(text) => format!("sql: {text}"),
-    };
-    match &plan.multi {
-        Multi::Select(m) => vec![format!("Finish: {}", finish(&m.finish))],
-        Multi::Modify { .. } => vec!["Finish: add up".into()],
-        Multi::Insert(i) => vec![format!("Rows: {} split by key", i.keys.len())],
-        Multi::InsertSelect(i) if i.colocated.is_some() => vec!["Rows stay on their nodes".into()],
-        Multi::InsertSelect(i) => vec![format!("Rows pass through the router: {}", i.source_sql)],
-        Multi::Move(_) => vec!["Rows move to the nodes of their new keys".into()],
-        Multi::Reference(_) => vec!["On every node".into()],
-        Multi::None | Multi::Refuse(_) => vec![],
+        Finish::AddUp(_) => "combine one row a node".into(),
+        Finish::Statement(s) => format!("sql: {}", s.text),
+    }
+}
+
+/// The Parts of a plan over several nodes: texts, and the uses of tables whose nodes get them.
+pub fn parts(plan: &Plan) -> Vec<&Part> {
+    match plan {
+        Plan::Query { tree: Ok(finish), .. } => finish.parts(),
+        Plan::Insert { rows: Insert::Each { part, .. }, .. } | Plan::Modify { change: Change::Each(part), .. } => {
+            vec![part]
+        }
+        Plan::Modify { change: Change::Move(m), .. } => vec![&m.delete],
+        Plan::Forward(_) | Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => vec![],
     }
 }

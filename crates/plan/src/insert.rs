@@ -15,6 +15,7 @@ use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
 use crate::text::{self, Text};
+use crate::tree::{Part, Target, To};
 use crate::types::*;
 use crate::{Context, Result, select};
 
@@ -68,7 +69,7 @@ fn local(
     cx: &Context,
 ) -> Result<Plan> {
     if a.uses.is_empty() {
-        return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
+        return Ok(Plan::home(true));
     }
     let (schema, _) = insert.relation.as_ref().map(names::table).unwrap_or((None, ""));
     let relation = cx.snapshot.resolve(schema, name, cx.search_path).cloned();
@@ -79,7 +80,7 @@ fn local(
         ));
     };
     let columns = target_columns(insert, &relation)?;
-    through_router(insert, a, source, relation, columns, cx)
+    through_router(insert, source, relation, columns, cx)
 }
 
 /// Positions of the columns the source gives values for, in its order.
@@ -139,7 +140,7 @@ fn rows(
     // INSERT INTO t VALUES (1): the columns without values come last and get their defaults.
     let width = lists.iter().map(Vec::len).max().unwrap_or(0);
     if width > columns.len() || lists.iter().any(|l| l.len() != width) {
-        return Ok(Plan { kind: StatementKind::Insert, ..Plan::home() });
+        return Ok(Plan::home(true));
     }
     columns.truncate(width);
     let mut r = Rows {
@@ -190,7 +191,7 @@ fn rows(
         rewrite::replace_now(&mut statement);
         rewritten = Some(sql::deparse(&statement)?);
     }
-    let evaluate = r.evaluate;
+    let evaluate = std::mem::take(&mut r.evaluate);
     let tables = vec![TableKeys {
         relation: relation.clone(),
         columns: if single { row_keys[0].iter().map(|k| vec![k.clone()]).collect() } else { vec![] },
@@ -199,25 +200,13 @@ fn rows(
         insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
     let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let splices = if single && !named_constraint { splice::splices(&statement, text, a, true) } else { None };
-    let multi = match single {
-        true => Multi::None,
-        false => Multi::Insert(Box::new(split(insert, text, rewritten.as_deref(), relation, row_keys)?)),
+    let rows = match single {
+        true => Insert::Row,
+        false => Insert::Rows(split(insert, text, rewritten.as_deref(), relation, row_keys, evaluate)?),
     };
-    Ok(Plan {
-        tables,
-        needs_home: false,
-        reads_reference: a.reads_reference,
-        writes: true,
-        splices,
-        template: single,
-        multi,
-        evaluate,
-        kind: StatementKind::Insert,
-        rewritten: None,
-        share: None,
-        share_rows: None,
-        local: false,
-    })
+    let (reads_reference, needs_home) = (a.reads_reference, false);
+    let whole = Whole { tables, needs_home, reads_reference, splices, template: single, ..Whole::on_home(true) };
+    Ok(Plan::Insert { whole, rows, share: None })
 }
 
 /// The statement in pieces: what is around its rows, and each of them.
@@ -227,6 +216,7 @@ fn split(
     rewritten: Option<&str>,
     relation: Arc<Relation>,
     keys: Vec<Vec<KeyExpr>>,
+    evaluate: Vec<Evaluation>,
 ) -> Result<SplitInsert> {
     let text = rewritten.unwrap_or(text);
     let ranges = value_ranges(text)?;
@@ -240,6 +230,7 @@ fn split(
         tail: cut(&text[last.1..])?,
         rows: ranges.iter().map(|(start, end)| cut(&text[*start..*end])).collect::<Result<_>>()?,
         keys,
+        evaluate,
         returning: insert.returning_clause.is_some(),
     })
 }
@@ -377,7 +368,7 @@ fn reference(
                 "Use INSERT … SELECT.",
             ));
         };
-        return through_router(insert, a, source, relation.clone(), columns.to_vec(), cx);
+        return through_router(insert, source, relation.clone(), columns.to_vec(), cx);
     }
     let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
     let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
@@ -404,14 +395,8 @@ fn reference(
         _ => None,
     };
     let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;
-    let write = ReferenceWrite {
-        relation: relation.clone(),
-        everywhere,
-        by_rows,
-        returning: insert.returning_clause.is_some(),
-        returned,
-    };
-    Ok(Plan { multi: Multi::Reference(Box::new(write)), needs_home: true, kind: StatementKind::Insert, ..Plan::home() })
+    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returned };
+    Ok(Plan::Insert { whole: Whole::on_home(true), rows: Insert::Copies(write), share: None })
 }
 
 /// The INSERT with all columns of its rows returned, in their order.
@@ -458,7 +443,6 @@ fn from_select(
         relation.columns.iter().enumerate().all(|(i, c)| c.sequence.is_none() || columns.contains(&i));
     // Every row stays on its node when the source's key is what goes into the target's.
     let mut colocated = None;
-    let mut same = false;
     if let (Some(d), true) = (&d, sequences_given) {
         let top = a.by_node_of(insert);
         if let Some(top) = top {
@@ -475,7 +459,7 @@ fn from_select(
                 let target = a.uses[0].key.clone();
                 let classes = a.levels[top].classes;
                 let anchor = a.pushable(top, false);
-                same = anchor.as_ref().is_ok_and(|u| {
+                let same = anchor.as_ref().is_ok_and(|u| {
                     let other = &a.uses[*u];
                     other.relation.distribution().is_some_and(|o| o.group.id == d.group.id)
                         && pairs.iter().all(|(i, v)| a.classes[classes].same(other.key[*i], *v))
@@ -492,24 +476,24 @@ fn from_select(
             }
         }
     }
-    if !same {
-        return through_router(insert, &a, source, relation, columns, cx);
-    }
-    let mut plan = through_router(insert, &a, source, relation, columns, cx)?;
-    if let Multi::InsertSelect(i) = &mut plan.multi {
-        i.colocated = colocated;
-    }
-    plan.tables = a.table_keys();
+    let Some(colocated) = colocated else {
+        return through_router(insert, source, relation, columns, cx);
+    };
     let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    plan.splices = splice::splices(&statement, text, &a, true);
-    plan.needs_home = a.needs_home.is_some();
-    Ok(plan)
+    let whole = Whole {
+        tables: a.table_keys(),
+        needs_home: a.needs_home.is_some(),
+        splices: splice::splices(&statement, text, &a, true),
+        template: false,
+        ..Whole::on_home(true)
+    };
+    let part = Part { text: colocated, target: Target::Shards((0..a.uses.len()).collect()) };
+    Ok(Plan::Insert { whole, rows: Insert::Each { relation, part }, share: None })
 }
 
 /// The source is a query of its own; its rows go where they belong.
 pub(crate) fn through_router(
     insert: &ast::InsertStmt,
-    a: &Analysis,
     source: &ast::SelectStmt,
     relation: Arc<Relation>,
     mut columns: Vec<usize>,
@@ -539,31 +523,11 @@ pub(crate) fn through_router(
     shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0))))));
     let mut statement = NodeEnum::InsertStmt(Box::new(shell));
     rewrite::replace_now(&mut statement);
-    let _ = a;
-    Ok(Plan {
-        tables: vec![],
-        needs_home: true,
-        reads_reference: false,
-        writes: true,
-        splices: None,
-        template: false,
-        multi: Multi::InsertSelect(Box::new(InsertSelect {
-            relation,
-            colocated: None,
-            source: Box::new(inner),
-            source_sql,
-            columns,
-            insert: InsertRows::of(&statement)?,
-            returning,
-            upsert: false,
-        })),
-        evaluate: vec![],
-        kind: StatementKind::Insert,
-        rewritten: None,
-        share: None,
-        share_rows: None,
-        local: false,
-    })
+    let to = To::of(&relation.placement);
+    let insert = InsertRows::of(&statement)?;
+    let select = InsertSelect { relation, source: inner, source_sql, to, columns, insert, returning, upsert: false };
+    let whole = Whole { template: false, ..Whole::on_home(true) };
+    Ok(Plan::Insert { whole, rows: Insert::Select(Box::new(select)), share: None })
 }
 
 pub(crate) fn output_width(source: &ast::SelectStmt, cx: &Context) -> Option<usize> {

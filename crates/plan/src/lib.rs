@@ -26,12 +26,14 @@ pub mod share;
 pub mod share_rows;
 pub mod splice;
 pub mod text;
+pub mod tree;
 pub mod types;
 pub mod upsert;
 pub mod views;
 
 pub use refuse::Refusal;
 pub use text::{Piece, Text};
+pub use tree::*;
 pub use types::*;
 
 use catalog::Snapshot;
@@ -56,8 +58,8 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         let text = sql::deparse(&expanded)?;
         let tree = sql::parse(&text, true)?.pop().unwrap_or(expanded);
         let mut plan = self::plan(&tree, &text, cx)?;
-        plan.template = false;
-        plan.rewritten = Some(text);
+        let whole = plan.whole_mut();
+        (whole.template, whole.rewritten) = (false, Some(text));
         return Ok(plan);
     }
     let views = views::expand(&mut expanded, cx)?;
@@ -67,11 +69,14 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
             modify::plan(&expanded, text, cx, views)
         }
-        _ => Ok(Plan::home()),
+        _ => Ok(Plan::home(true)),
     }?;
-    plan.local = plan.needs_home && names_local(&expanded, cx);
-    plan.share = share::of(statement, &plan, cx);
-    plan.share_rows = share_rows::of(statement, &plan, cx).map(Box::new);
+    plan.whole_mut().local = plan.whole().needs_home && names_local(&expanded, cx);
+    plan.whole_mut().share = share::of(statement, &plan, cx);
+    let together = share_rows::of(statement, &plan, cx);
+    if let Plan::Insert { share, .. } = &mut plan {
+        *share = together.map(Box::new);
+    }
     Ok(plan)
 }
 

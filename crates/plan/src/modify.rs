@@ -15,6 +15,7 @@ use crate::rewrite;
 use crate::scope::Scope;
 use crate::splice;
 use crate::text::Text;
+use crate::tree::{self, Part};
 use crate::types::*;
 use crate::{Context, Result};
 
@@ -110,69 +111,50 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
     let mut a = Analysis::new(cx);
     let target = analyse(&mut a, statement, None)?;
     a.finish_pending()?;
-    let (kind, returning) = match statement {
-        NodeEnum::UpdateStmt(u) => (StatementKind::Update, u.returning_clause.is_some()),
-        NodeEnum::DeleteStmt(d) => (StatementKind::Delete, d.returning_clause.is_some()),
-        NodeEnum::MergeStmt(m) => (StatementKind::Merge, m.returning_clause.is_some()),
+    let verb = match statement {
+        NodeEnum::UpdateStmt(_) => Verb::Update,
+        NodeEnum::DeleteStmt(_) => Verb::Delete,
+        NodeEnum::MergeStmt(_) => Verb::Merge,
         _ => return Err(Refusal::bare("not an UPDATE, DELETE or MERGE")),
     };
-    let multi = match &target.relation {
-        Some(r) if r.is_reference() => {
-            Multi::Reference(Box::new(reference(&a, statement, r, target.level, returning)?))
-        }
+    let mut whole = Whole {
+        tables: a.table_keys(),
+        needs_home: a.needs_home.is_some(),
+        reads_reference: a.reads_reference,
+        ..Whole::on_home(true)
+    };
+    if !views {
+        whole.splices = splice::splices(statement, text, &a, true);
+    }
+    let change = match &target.relation {
+        Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
-            if let NodeEnum::UpdateStmt(u) = statement
-                && let Some(key) = move_rows::changed_key(u, r)
-            {
-                distributed(&a, statement, target.level, returning, kind)?;
-                let multi = Multi::Move(Box::new(move_rows::plan(u, r, key)?));
-                return Ok(Plan {
-                    tables: a.table_keys(),
-                    needs_home: a.needs_home.is_some(),
-                    reads_reference: a.reads_reference,
-                    writes: true,
-                    template: false,
-                    multi,
-                    kind,
-                    ..Plan::home()
-                });
-            }
-            match distributed(&a, statement, target.level, returning, kind) {
-                Ok(m) => m,
-                Err(refusal) => Multi::Refuse(refusal),
+            let each = each(&a, statement, target.level, verb);
+            let moved = match statement {
+                NodeEnum::UpdateStmt(u) => move_rows::changed_key(u, r).map(|key| (u, key)),
+                _ => None,
+            };
+            match moved {
+                Some((u, key)) => {
+                    let found = each?.target;
+                    (whole.template, whole.splices) = (false, None);
+                    Change::Move(Box::new(move_rows::plan(u, r, key, found)?))
+                }
+                None => each.map_or_else(Change::Refused, Change::Each),
             }
         }
-        _ if a.uses.is_empty() => Multi::None,
-        _ => Multi::Refuse(Refusal::new(
+        _ if a.uses.is_empty() => return Ok(Plan::Forward(whole)),
+        _ => Change::Refused(Refusal::new(
             "changing a local table from distributed tables is not supported",
             "Copy the rows into a temporary or local table first, with INSERT … SELECT.",
         )),
     };
-    Ok(Plan {
-        tables: a.table_keys(),
-        needs_home: a.needs_home.is_some(),
-        reads_reference: a.reads_reference,
-        writes: true,
-        splices: if views { None } else { splice::splices(statement, text, &a, true) },
-        template: true,
-        multi,
-        evaluate: vec![],
-        kind,
-        rewritten: None,
-        share: None,
-        share_rows: None,
-        local: false,
-    })
+    Ok(Plan::Modify { whole, verb, change })
 }
 
-fn distributed(
-    a: &Analysis,
-    statement: &NodeEnum,
-    level: usize,
-    returning: bool,
-    kind: StatementKind,
-) -> Result<Multi> {
-    if kind == StatementKind::Merge {
+/// The same statement on every node concerned.
+fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<Part> {
+    if verb == Verb::Merge {
         return Err(Refusal::new(
             "MERGE over several nodes is not supported yet",
             "Add a condition on one key value, or use INSERT … ON CONFLICT and DELETE.",
@@ -190,7 +172,7 @@ fn distributed(
     a.colocated(level)?;
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    Ok(Multi::Modify { text: Text::of(&statement)?, returning })
+    Ok(Part { text: Text::of(&statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
 }
 
 fn uses_cursor(statement: &NodeEnum) -> bool {
@@ -212,7 +194,6 @@ fn reference(
     statement: &NodeEnum,
     relation: &std::sync::Arc<Relation>,
     level: usize,
-    returning: bool,
 ) -> Result<ReferenceWrite> {
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
@@ -239,7 +220,7 @@ fn reference(
     } else {
         Text::of(&statement)
     };
-    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returning, returned: None })
+    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returned: None })
 }
 
 /// True if the table is stored whole on home.

@@ -14,6 +14,7 @@ use sql::{NodeEnum, build, names};
 use crate::insert::column_target;
 use crate::rewrite;
 use crate::text::{self, Text};
+use crate::tree::{Part, Target};
 use crate::types::{InsertRows, MoveRows};
 use crate::{Refusal, Result};
 
@@ -38,7 +39,8 @@ pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation) -> Option<&'
 }
 
 /// How the rows move.
-pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str) -> Result<MoveRows> {
+/// `found`: the uses of tables that say where the rows are.
+pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Target) -> Result<MoveRows> {
     let refuse = |why: &str| Refusal::new(format!("changing the distribution key \"{key}\" {why}"), HINT);
     if relation.triggers || relation.statement_triggers {
         return Err(refuse("of a table with triggers is not supported"));
@@ -104,7 +106,7 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str) -> Result<
         ..Default::default()
     };
     Ok(MoveRows {
-        delete: Text::of(&NodeEnum::DeleteStmt(Box::new(delete)))?,
+        delete: Part { text: Text::of(&NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
         insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
         relation: relation.clone(),

@@ -27,6 +27,11 @@ impl Refusal {
             "Join on the distribution keys of colocated tables, filter every table to one key value, or make the smaller table a reference table with create_reference_table().",
         )
     }
+
+    /// An Exchange of a kind that nothing executes yet.
+    pub fn not_moved() -> Self {
+        Refusal::bare("this statement would have to move rows between nodes, which is not supported yet")
+    }
 }
 
 impl From<sql::SyntaxError> for Refusal {

@@ -7,7 +7,7 @@ use sql::{build, names};
 
 use crate::reads::parse_expression;
 use crate::text;
-use crate::types::Count;
+use crate::tree::Count;
 use crate::{Refusal, Result};
 
 /// What an item of ORDER BY or GROUP BY stands for when it is a position or an output name.

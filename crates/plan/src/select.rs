@@ -12,6 +12,7 @@ use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
 use crate::text::Text;
+use crate::tree::*;
 use crate::types::*;
 use crate::{Context, Result};
 
@@ -20,15 +21,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
     let level = a.query(select)?;
     let statement = NodeEnum::SelectStmt(Box::new(select.clone()));
     let writes = a.writes || has_locking(&a);
-    let multi = if a.uses.is_empty() {
-        Multi::None
-    } else {
-        match multi(&a, select, level) {
-            Ok(m) => Multi::Select(Box::new(m)),
-            Err(refusal) => Multi::Refuse(refusal),
-        }
-    };
-    Ok(Plan {
+    let whole = Whole {
         tables: a.table_keys(),
         needs_home: a.needs_home.is_some() || (a.uses.is_empty() && !a.reads_reference),
         reads_reference: a.reads_reference,
@@ -36,13 +29,13 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
         // The offsets of an expanded view are not those of the text.
         splices: if views { None } else { splice::splices(&statement, text, &a, false) },
         template: true,
-        multi,
-        evaluate: vec![],
-        kind: StatementKind::Select,
         rewritten: None,
         share: None,
-        share_rows: None,
         local: false,
+    };
+    Ok(match a.uses.is_empty() {
+        true => Plan::Forward(whole),
+        false => Plan::Query { whole, tree: tree(&a, select, level) },
     })
 }
 
@@ -50,8 +43,8 @@ fn has_locking(a: &Analysis) -> bool {
     a.levels.iter().any(|l| l.locking)
 }
 
-/// The plan for more than one node.
-pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<MultiSelect> {
+/// What several nodes do.
+fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> {
     if let Some(refusal) = &a.levels[level].refusal {
         return Err(refusal.clone());
     }
@@ -63,9 +56,9 @@ pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Mul
     }
     let pushable = a.pushable(level, true);
     if let Ok(anchor) = pushable
-        && let Some(m) = stream(a, select, level, anchor)?
+        && let Some(finish) = stream(a, select, level, anchor)?
     {
-        return Ok(m);
+        return Ok(finish);
     }
     if a.levels[level].locking {
         return Err(Refusal::new(
@@ -75,19 +68,22 @@ pub fn multi(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Mul
     }
     let mut composer = Composer::new(a);
     let mut finish = composer.query(select, level)?;
-    let on_home = composer.uses_home;
+    let (reads_home, combine) = (composer.uses_home, composer.combine.take());
     let mut statement = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut finish)));
     rewrite::replace_now(&mut statement);
     let text = Text::of(&statement)?;
-    let finish = match composer.combine.take() {
-        Some(functions) if composer.parts.len() == 1 => Finish::Combine { functions, otherwise: text },
-        _ => Finish::Sql(text),
-    };
-    Ok(MultiSelect { parts: composer.parts, finish, on_home })
+    let mut parts = composer.parts;
+    if let (Some(functions), [_]) = (combine, &parts[..])
+        && let Some(rows) = parts.pop()
+    {
+        return Ok(Finish::AddUp(AddUp { rows, functions, otherwise: text }));
+    }
+    let children = parts.into_iter().map(|part| Exchange { rows: Rows::Part(part), to: To::Gather }).collect();
+    Ok(Finish::Statement(Statement { text, children, reads_home }))
 }
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.
-fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -> Result<Option<MultiSelect>> {
+fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -> Result<Option<Finish>> {
     let (Ok(limit), Ok(offset)) =
         (rewrite::count(select.limit_count.as_deref()), rewrite::count(select.limit_offset.as_deref()))
     else {
@@ -143,8 +139,12 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
-    let finish = Finish::Stream(Stream { sort, limit, offset, otherwise, bytewise: bytewise(a, select) });
-    Ok(Some(MultiSelect { parts: vec![Part { text: Text::of(&statement)?, tables }], finish, on_home: false }))
+    let rows = Part { text: Text::of(&statement)?, target: Target::Shards(tables) };
+    let cut = Cut { limit, offset };
+    Ok(Some(match sort.is_empty() {
+        true => Finish::PassOn { rows, cut },
+        false => Finish::Merge(Merge { rows, sort, cut, bytewise: bytewise(a, select), otherwise }),
+    }))
 }
 
 /// Strings in this statement compare by bytes: the database's collation does, and nothing says otherwise.

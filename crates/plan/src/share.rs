@@ -14,14 +14,15 @@ use sql::{NodeEnum, names};
 
 use crate::Context;
 use crate::keys;
-use crate::types::{KeyExpr, LiteralKind, Multi, Plan, Share, ShareLiteral};
+use crate::types::{Change, Insert, KeyExpr, LiteralKind, Plan, Share, ShareLiteral};
 
 pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
-    let alone = matches!(plan.multi, Multi::Move(_))
-        || !plan.evaluate.is_empty()
-        || plan.rewritten.is_some()
-        || (plan.needs_home && !plan.tables.is_empty());
-    if alone || plan.tables.len() > 1 || !is_harmless(statement, cx) {
+    let whole = plan.whole();
+    let alone = matches!(plan, Plan::Modify { change: Change::Move(_), .. })
+        || matches!(plan, Plan::Insert { rows, .. } if !matches!(rows, Insert::Row))
+        || whole.rewritten.is_some()
+        || (whole.needs_home && !whole.tables.is_empty());
+    if alone || whole.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }
     let (mut literals, mut one_row) = (Vec::new(), None);
@@ -42,7 +43,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
                 NodeEnum::SelectStmt(s) if s.values_lists.len() == 1 => s.values_lists.first()?,
                 _ => return None,
             };
-            if i.with_clause.is_some() || !matches!(plan.multi, Multi::None) {
+            if i.with_clause.is_some() {
                 return None;
             }
             let Some(NodeEnum::List(values)) = &values.node else { return None };
@@ -82,7 +83,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
         _ => return None,
     }
     literals.sort_by_key(|l| l.location);
-    Some(Share { writes: plan.writes, one_row, literals })
+    Some(Share { writes: whole.writes, one_row, literals })
 }
 
 /// A table whose rows are all there is to it.

@@ -11,7 +11,7 @@ use sql::{NodeEnum, names};
 use crate::Context;
 use crate::keys;
 use crate::share;
-use crate::types::{Cell, KeyExpr, Multi, Plan, ShareRows};
+use crate::types::{Cell, KeyExpr, Plan, ShareRows};
 
 /// Rows of a statement; longer ones are batches already.
 const ROWS_MAX: usize = 500;
@@ -22,10 +22,10 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<ShareRows> 
         && insert.on_conflict_clause.is_none()
         && insert.returning_clause.is_none()
         && insert.r#override == ast::OverridingKind::OverridingNotSet as i32
-        && plan.rewritten.is_none();
+        && plan.whole().rewritten.is_none();
     // One row of one shard has a way of its own, without a transaction over nodes.
-    let routed = plan.share.is_some() && matches!(plan.multi, Multi::None);
-    if !plain || routed || matches!(plan.multi, Multi::Refuse(_)) {
+    let routed = plan.whole().share.is_some() && plan.is_whole();
+    if !plain || routed {
         return None;
     }
     // A local table is on one node: nothing is to be gained, and its kind might change meanwhile.

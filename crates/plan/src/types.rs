@@ -1,11 +1,13 @@
 //! What a plan is. Plans hold texts and key expressions, never values: one plan serves every execution of a template.
+//! What several nodes do for a query is in `tree.rs`.
 
 use std::sync::Arc;
 
-use catalog::{NodeId, Relation};
+use catalog::Relation;
 
 use crate::refuse::Refusal;
 use crate::text::Text;
+use crate::tree::{Finish, Part, To};
 
 /// Where a key value comes from at execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,14 +48,38 @@ pub struct Splice {
     /// Byte range of the table's name in the statement.
     pub start: usize,
     pub end: usize,
-    /// Index into [`Plan::tables`].
+    /// Index into [`Whole::tables`].
     pub table: usize,
     /// The alias to add so that the rest of the statement still finds the table by its name.
     pub alias: Option<String>,
 }
 
+/// What is done with a statement. Where it goes may depend on its values: if one node has all of it, that node gets it
+/// whole; the rest of a plan is for when none has.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub enum Plan {
+    /// One node has all of it, whatever its values: home, or any one where only reference tables are read.
+    Forward(Whole),
+    /// A SELECT of distributed tables; the tree says what several nodes do.
+    Query {
+        whole: Whole,
+        tree: Result<Finish, Refusal>,
+    },
+    Insert {
+        whole: Whole,
+        rows: Insert,
+        share: Option<Box<ShareRows>>,
+    },
+    Modify {
+        whole: Whole,
+        verb: Verb,
+        change: Change,
+    },
+}
+
+/// The statement as it is: the Part of a node that has all of it.
+#[derive(Clone, Debug)]
+pub struct Whole {
     /// Every use of a distributed table, with what is known of its key.
     pub tables: Vec<TableKeys>,
     /// Something in it is only on home: local tables, system catalogs, sequences.
@@ -68,18 +94,10 @@ pub struct Plan {
     pub splices: Option<Vec<Splice>>,
     /// The plan does not depend on the values of literals other than those in `tables`.
     pub template: bool,
-    /// What to do when more than one node is concerned.
-    pub multi: Multi,
-    /// Set-off work before: expressions that PostgreSQL must evaluate once (volatile functions, sequences).
-    pub evaluate: Vec<Evaluation>,
-    /// Columns of the target, in order, for statements that write rows (see [`Multi::Insert`]).
-    pub kind: StatementKind,
     /// The statement to run in place of the client's text, where a node would read that differently.
     pub rewritten: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
     pub share: Option<Share>,
-    /// Its rows may travel with those of other clients (see `share_rows.rs`).
-    pub share_rows: Option<Box<ShareRows>>,
 }
 
 /// The rows of an INSERT whose values the router knows.
@@ -128,107 +146,64 @@ pub struct ShareLiteral {
     pub kind: LiteralKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatementKind {
-    Select,
-    Insert,
-    Update,
-    Delete,
-    Merge,
-}
-
 /// An expression evaluated once on home before the statement (see [`crate::Piece::Evaluated`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     pub expression: Text,
 }
 
+/// What an INSERT writes, and how it gets there.
 #[derive(Clone, Debug)]
-pub enum Multi {
-    /// Never needed: no distributed table is used.
-    None,
-    Refuse(Refusal),
-    Select(Box<MultiSelect>),
-    /// The same UPDATE or DELETE on every node; counts are added up, RETURNING rows concatenated.
-    Modify {
-        text: Text,
-        returning: bool,
-    },
-    Insert(Box<SplitInsert>),
-    InsertSelect(Box<InsertSelect>),
+pub enum Insert {
+    /// One row whose key is in the statement: it goes as it is.
+    Row,
+    /// `VALUES` whose rows go to their shards.
+    Rows(SplitInsert),
+    /// `SELECT` whose rows stay where they are: the statement on every node concerned.
+    Each { relation: Arc<Relation>, part: Part },
+    /// `SELECT` whose rows pass through the router.
+    Select(Box<InsertSelect>),
+    /// Into every copy of a reference table.
+    Copies(ReferenceWrite),
+}
+
+/// What an UPDATE, DELETE or MERGE does when more than one node is concerned.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Refused(Refusal),
+    /// The same statement on every node concerned; counts are added up, RETURNING rows concatenated.
+    Each(Part),
     /// An UPDATE that may change keys: rows are deleted where they are and inserted where they belong.
     Move(Box<MoveRows>),
-    /// A write to a reference table: on every node.
-    Reference(Box<ReferenceWrite>),
+    /// Every copy of a reference table.
+    Copies(ReferenceWrite),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Update,
+    Delete,
+    Merge,
+}
+
+/// How a plan is called where it is counted and explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    Route,
+    Scatter,
+    Reference,
+    Refused,
 }
 
 /// See `move_rows.rs`.
 #[derive(Clone, Debug)]
 pub struct MoveRows {
     /// `DELETE … RETURNING` the new rows' `columns`.
-    pub delete: Text,
+    pub delete: Part,
     /// Rows with their new keys.
     pub insert: InsertRows,
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
-}
-
-/// A query each node answers in part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub text: Text,
-    /// Uses (indexes into [`Plan::tables`]) whose shards say which nodes are asked.
-    pub tables: Vec<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MultiSelect {
-    pub parts: Vec<Part>,
-    pub finish: Finish,
-    /// The finish must run on home (it uses local tables).
-    pub on_home: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finish {
-    /// Rows of the one part, node after node or merged by hidden sort columns behind the visible ones.
-    Stream(Stream),
-    /// One row a node of counts, sums, minima and maxima, combined by the router where all are integers.
-    Combine { functions: Vec<Combine>, otherwise: Text },
-    /// PostgreSQL finishes: a statement over the parts' rows.
-    Sql(Text),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combine {
-    Sum,
-    Min,
-    Max,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stream {
-    /// Sort keys: the hidden columns behind the visible ones, in order.
-    pub sort: Vec<SortKey>,
-    /// LIMIT and OFFSET as expressions to evaluate: constants, or `$n`.
-    pub limit: Option<Count>,
-    pub offset: Option<Count>,
-    /// The same by SQL, where the router can't compare the sort columns' type.
-    pub otherwise: Option<Text>,
-    /// Strings may be compared by bytes.
-    pub bytewise: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SortKey {
-    pub descending: bool,
-    pub nulls_first: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    Constant(u64),
-    Param(usize),
 }
 
 /// `INSERT … VALUES` whose rows go to their shards.
@@ -242,6 +217,8 @@ pub struct SplitInsert {
     pub rows: Vec<Text>,
     /// The key of each row.
     pub keys: Vec<Vec<KeyExpr>>,
+    /// What PostgreSQL must evaluate once, before (volatile functions, sequences).
+    pub evaluate: Vec<Evaluation>,
     pub returning: bool,
 }
 
@@ -249,10 +226,10 @@ pub struct SplitInsert {
 #[derive(Clone, Debug)]
 pub struct InsertSelect {
     pub relation: Arc<Relation>,
-    /// Same shards on both sides: the statement as it is on every node.
-    pub colocated: Option<Text>,
-    pub source: Box<Plan>,
+    pub source: Plan,
     pub source_sql: String,
+    /// Where its rows go.
+    pub to: To,
     /// Target columns (index into the relation's columns), in the order the source gives them.
     pub columns: Vec<usize>,
     pub insert: InsertRows,
@@ -284,48 +261,103 @@ pub struct ReferenceWrite {
     pub everywhere: Result<Text, Refusal>,
     /// INSERT only: run on home, which returns all columns; those rows are copied to the others.
     pub by_rows: Option<Text>,
-    pub returning: bool,
     /// What of those rows is returned: a query over child 0.
     pub returned: Option<Text>,
 }
 
 impl Plan {
+    /// Forwarded to home, whatever it is.
+    pub fn home(writes: bool) -> Self {
+        Plan::Forward(Whole::on_home(writes))
+    }
+
+    pub fn whole(&self) -> &Whole {
+        let (Plan::Forward(whole)
+        | Plan::Query { whole, .. }
+        | Plan::Insert { whole, .. }
+        | Plan::Modify { whole, .. }) = self;
+        whole
+    }
+
+    pub(crate) fn whole_mut(&mut self) -> &mut Whole {
+        let (Plan::Forward(whole)
+        | Plan::Query { whole, .. }
+        | Plan::Insert { whole, .. }
+        | Plan::Modify { whole, .. }) = self;
+        whole
+    }
+
+    /// It goes as it is, whatever its values.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. })
+    }
+
+    /// How its rows may travel with those of other clients (see `share_rows.rs`).
+    pub fn share_rows(&self) -> Option<&ShareRows> {
+        match self {
+            Plan::Insert { share, .. } => share.as_deref(),
+            Plan::Forward(_) | Plan::Query { .. } | Plan::Modify { .. } => None,
+        }
+    }
+
+    /// Why several nodes can't do it.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Plan::Query { tree: Err(refusal), .. } | Plan::Modify { change: Change::Refused(refusal), .. } => {
+                Some(refusal)
+            }
+            Plan::Forward(_) | Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => None,
+        }
+    }
+
+    /// What is done where one node does not have all of it.
+    pub fn strategy(&self) -> Strategy {
+        match self {
+            Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. } => Strategy::Route,
+            Plan::Query { tree: Err(_), .. } | Plan::Modify { change: Change::Refused(_), .. } => Strategy::Refused,
+            Plan::Insert { rows: Insert::Copies(_), .. } | Plan::Modify { change: Change::Copies(_), .. } => {
+                Strategy::Reference
+            }
+            Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => Strategy::Scatter,
+        }
+    }
+}
+
+impl Whole {
     /// All of it on home.
-    pub fn home() -> Self {
-        Plan {
+    pub fn on_home(writes: bool) -> Self {
+        Whole {
             tables: Vec::new(),
             needs_home: true,
             local: false,
             reads_reference: false,
-            writes: true,
+            writes,
             splices: None,
             template: true,
-            multi: Multi::None,
-            evaluate: Vec::new(),
-            kind: StatementKind::Select,
             rewritten: None,
             share: None,
-            share_rows: None,
         }
     }
+}
 
-    /// The strategy's name where the statement needs several nodes.
-    pub fn multi_strategy(&self) -> &'static str {
-        match &self.multi {
-            Multi::None => "route",
-            Multi::Refuse(_) => "refused",
-            Multi::Reference(_) => "reference",
-            _ => "scatter",
+impl Verb {
+    /// As command tags have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Update => "UPDATE",
+            Verb::Delete => "DELETE",
+            Verb::Merge => "MERGE",
         }
     }
+}
 
-    /// The home node alone is concerned, whatever the values.
-    pub fn only_home(&self) -> bool {
-        self.tables.is_empty() && matches!(self.multi, Multi::None)
-    }
-
-    pub fn node_of(&self, table: usize, shard: i32) -> Option<NodeId> {
-        let d = self.tables[table].relation.distribution()?;
-        d.group.shards.iter().find(|s| s.number == shard).map(|s| s.node)
+impl Strategy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::Route => "route",
+            Strategy::Scatter => "scatter",
+            Strategy::Reference => "reference",
+            Strategy::Refused => "refused",
+        }
     }
 }

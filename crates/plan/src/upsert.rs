@@ -14,9 +14,8 @@ use sql::{NodeEnum, names};
 
 use crate::insert::{column_target, list_items, output_width, target_columns, through_router};
 use crate::keys;
-use crate::levels::Analysis;
 use crate::refuse::Refusal;
-use crate::types::{InsertSelect, KeyExpr, LiteralKind, Multi, Plan};
+use crate::types::{Insert, KeyExpr, LiteralKind, Plan};
 use crate::{Context, Result};
 
 /// The plan of an INSERT whose rows replace others; `None`: it is an INSERT like any other.
@@ -54,7 +53,7 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
     if alone {
         let plan = as_written(new.clone(), cx)?;
         // Copies of a reference table get finished rows, where PostgreSQL would compute some for each copy.
-        let computed = matches!(&plan.multi, Multi::Reference(w) if w.everywhere.is_err());
+        let computed = matches!(&plan, Plan::Insert { rows: Insert::Copies(w), .. } if w.everywhere.is_err());
         if !computed || lists.is_none() {
             return Ok(Some(plan));
         }
@@ -80,7 +79,7 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
     new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
     // What is wrong with the statement itself is found here.
     let plain = as_written(new.clone(), cx)?;
-    if plain.only_home() {
+    if matches!(plain, Plan::Forward(_)) {
         return on_home(new, &columns, &relation, cx).map(Some);
     }
     if lists.is_none_or(|l| l.len() > 1) {
@@ -95,21 +94,19 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
             "Give the value",
         ));
     }
-    let mut plan = match plain.multi {
-        Multi::InsertSelect(_) => plain,
+    let mut plan = match plain {
+        Plan::Insert { rows: Insert::Select(_), .. } => plain,
         _ => {
             let Some(NodeEnum::SelectStmt(s)) = new.select_stmt.as_deref().and_then(|s| s.node.clone()) else {
                 return Err(Refusal::bare("internal: an INSERT without a source"));
             };
-            through_router(&new, &Analysis::new(cx), &s, relation.clone(), columns, cx)?
+            through_router(&new, &s, relation.clone(), columns, cx)?
         }
     };
-    if let Multi::InsertSelect(i) = &mut plan.multi {
-        let InsertSelect { colocated, upsert, .. } = i.as_mut();
-        (*colocated, *upsert) = (None, true);
+    if let Plan::Insert { rows: Insert::Select(select), .. } = &mut plan {
+        select.upsert = true;
     }
-    plan.tables.clear();
-    (plan.splices, plan.rewritten) = (None, None);
+    plan.whole_mut().rewritten = None;
     Ok(Some(plan))
 }
 
@@ -186,8 +183,8 @@ fn as_written(insert: ast::InsertStmt, cx: &Context) -> Result<Plan> {
     let text = sql::deparse(&NodeEnum::InsertStmt(Box::new(insert)))?;
     let tree = sql::parse(&text, true)?.pop().ok_or_else(|| Refusal::bare("internal: an empty statement"))?;
     let mut plan = crate::plan(&tree, &text, cx)?;
-    (plan.template, plan.share) = (false, None);
-    plan.rewritten = Some(text);
+    let whole = plan.whole_mut();
+    (whole.template, whole.share, whole.rewritten) = (false, None, Some(text));
     Ok(plan)
 }
 

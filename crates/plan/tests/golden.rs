@@ -10,8 +10,8 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    Cell, Combine, Context, Count, Finish, InsertSelect, KeyExpr, Multi, MultiSelect, Plan, ReferenceWrite, Refusal,
-    SplitInsert, Stream, TableKeys,
+    AddUp, Cell, Change, Combine, Context, Count, Cut, Finish, Insert, InsertSelect, KeyExpr, Merge, Plan,
+    ReferenceWrite, Refusal, SplitInsert, Statement, TableKeys, Target,
 };
 
 #[test]
@@ -42,37 +42,40 @@ fn show_refusal(r: &Refusal) -> String {
 /// First what is known of every use of a table, then how one shard is named, then what several nodes would do.
 fn show_plan(plan: &Plan, sql: &str) -> String {
     let mut out = String::new();
-    for table in &plan.tables {
+    let whole = plan.whole();
+    for table in &whole.tables {
         writeln!(out, "{}", show_keys(table)).unwrap();
     }
     let flags = [
-        (plan.needs_home, "needs home"),
-        (plan.reads_reference, "reads reference tables"),
-        (plan.writes, "writes"),
-        (!plan.template, "for these literals only"),
+        (whole.needs_home, "needs home"),
+        (whole.reads_reference, "reads reference tables"),
+        (whole.writes, "writes"),
+        (!whole.template, "for these literals only"),
     ];
     let flags: Vec<_> = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
     if !flags.is_empty() {
         writeln!(out, "{}", flags.join(", ")).unwrap();
     }
-    if let Some(text) = &plan.rewritten {
+    if let Some(text) = &whole.rewritten {
         writeln!(out, "read as: {text}").unwrap();
     }
-    for (n, evaluation) in plan.evaluate.iter().enumerate() {
-        writeln!(out, "value {n}: {}", evaluation.expression).unwrap();
+    if let Plan::Insert { rows: Insert::Rows(insert), .. } = plan {
+        for (n, evaluation) in insert.evaluate.iter().enumerate() {
+            writeln!(out, "value {n}: {}", evaluation.expression).unwrap();
+        }
     }
-    let text = plan.rewritten.as_deref().unwrap_or(sql);
-    match &plan.splices {
-        _ if plan.tables.is_empty() => {}
+    let text = whole.rewritten.as_deref().unwrap_or(sql);
+    match &whole.splices {
+        _ if whole.tables.is_empty() => {}
         Some(splices) => writeln!(out, "one shard: {}", spliced(splices, text)).unwrap(),
         None => writeln!(out, "one shard: through the parent").unwrap(),
     }
-    if let Some(share) = &plan.share {
+    if let Some(share) = &whole.share {
         let literals: Vec<_> = share.literals.iter().map(|l| format!("{}::{}", l.location, l.type_oid)).collect();
         let kind = if share.writes { "writes" } else { "reads" };
         writeln!(out, "shares a lane of {kind}; parameters at [{}]", literals.join(", ")).unwrap();
     }
-    if let Some(s) = &plan.share_rows {
+    if let Some(s) = plan.share_rows() {
         let columns: Vec<_> = s.columns.iter().map(|c| s.relation.columns[*c].name.as_str()).collect();
         let cell = |c: &Cell| match c {
             Cell::Literal { text, .. } => text.clone(),
@@ -85,7 +88,7 @@ fn show_plan(plan: &Plan, sql: &str) -> String {
             s.rows.iter().map(|r| format!("({})", r.iter().map(cell).collect::<Vec<_>>().join(", "))).collect();
         writeln!(out, "shares rows of ({}): {}", columns.join(", "), rows.join(" ")).unwrap();
     }
-    out + &show_multi(plan)
+    out + &show_several(plan)
 }
 
 fn spliced(splices: &[plan::Splice], text: &str) -> String {
@@ -120,32 +123,43 @@ fn show_key(key: &KeyExpr) -> String {
     }
 }
 
-fn show_multi(plan: &Plan) -> String {
-    let body = match &plan.multi {
-        Multi::None => String::new(),
-        Multi::Refuse(refusal) => return format!("several: {}", show_refusal(refusal)),
-        Multi::Select(select) => show_select(select),
-        Multi::Modify { text, returning } => format!("\n  each: {text}{}", returned(*returning)),
-        Multi::Move(m) => format!("\n  delete: {}\n  insert: {}…{}", m.delete, m.insert.head, m.insert.tail),
-        Multi::Insert(insert) => show_insert(insert),
-        Multi::InsertSelect(insert) => show_insert_select(insert),
-        Multi::Reference(write) => show_reference(write),
+fn show_several(plan: &Plan) -> String {
+    let body = match plan {
+        Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. } => String::new(),
+        Plan::Query { tree: Err(refusal), .. } | Plan::Modify { change: Change::Refused(refusal), .. } => {
+            return format!("several: {}", show_refusal(refusal));
+        }
+        Plan::Query { tree: Ok(finish), .. } => show_finish(finish),
+        Plan::Insert { rows, .. } => match rows {
+            Insert::Row => String::new(),
+            Insert::Rows(insert) => show_insert(insert),
+            Insert::Each { part, .. } => format!("\n  rows stay on their nodes: {}", part.text),
+            Insert::Select(insert) => show_insert_select(insert),
+            Insert::Copies(write) => show_reference(write),
+        },
+        Plan::Modify { change: Change::Each(part), .. } => format!("\n  each: {}", part.text),
+        Plan::Modify { change: Change::Move(m), .. } => {
+            format!("\n  delete: {}\n  insert: {}…{}", m.delete.text, m.insert.head, m.insert.tail)
+        }
+        Plan::Modify { change: Change::Copies(write), .. } => show_reference(write),
     };
-    format!("several: {}{body}", plan.multi_strategy())
+    format!("several: {}{body}", plan.strategy().as_str())
 }
 
 fn returned(returning: bool) -> &'static str {
     if returning { "\n  returns rows" } else { "" }
 }
 
-fn show_select(select: &MultiSelect) -> String {
+fn show_finish(finish: &Finish) -> String {
     let mut out = String::new();
-    for (n, part) in select.parts.iter().enumerate() {
-        write!(out, "\n  part {n} of uses {:?}: {}", part.tables, part.text).unwrap();
+    for (n, part) in finish.parts().into_iter().enumerate() {
+        let Target::Shards(uses) = &part.target;
+        write!(out, "\n  part {n} of uses {uses:?}: {}", part.text).unwrap();
     }
-    match &select.finish {
-        Finish::Stream(stream) => out += &show_stream(stream),
-        Finish::Combine { functions, otherwise } => {
+    match finish {
+        Finish::PassOn { cut, .. } => write!(out, "\n  append{}", show_cut(cut)).unwrap(),
+        Finish::Merge(merge) => out += &show_merge(merge),
+        Finish::AddUp(AddUp { functions, otherwise, .. }) => {
             let names = functions.iter().map(|f| match f {
                 Combine::Sum => "sum",
                 Combine::Min => "min",
@@ -153,39 +167,32 @@ fn show_select(select: &MultiSelect) -> String {
             });
             write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
-        Finish::Sql(text) => write!(out, "\n  finish: {text}").unwrap(),
-    }
-    if select.on_home {
-        out += "\n  on home";
+        Finish::Statement(Statement { text, reads_home, .. }) => {
+            write!(out, "\n  finish: {text}{}", if *reads_home { "\n  on home" } else { "" }).unwrap();
+        }
     }
     out
 }
 
-fn show_stream(stream: &Stream) -> String {
-    let keys = stream.sort.iter().map(|key| match (key.descending, key.nulls_first) {
+fn show_merge(merge: &Merge) -> String {
+    let keys = merge.sort.iter().map(|key| match (key.descending, key.nulls_first) {
         (false, false) => "ascending",
         (false, true) => "ascending nulls first",
         (true, true) => "descending",
         (true, false) => "descending nulls last",
     });
-    let keys: Vec<_> = keys.collect();
-    let mut out = if keys.is_empty() {
-        "\n  append".to_owned()
-    } else {
-        let how = if stream.bytewise { "" } else { ", collations differ" };
-        format!("\n  merge {}{how}", keys.join(", "))
-    };
-    for (name, count) in [("offset", stream.offset), ("limit", stream.limit)] {
-        match count {
-            Some(Count::Constant(n)) => write!(out, ", {name} {n}").unwrap(),
-            Some(Count::Param(n)) => write!(out, ", {name} ${n}").unwrap(),
-            None => {}
-        }
-    }
-    if let Some(text) = &stream.otherwise {
-        write!(out, "\n  or: {text}").unwrap();
-    }
-    out
+    let how = if merge.bytewise { "" } else { ", collations differ" };
+    let or = merge.otherwise.as_ref().map_or(String::new(), |text| format!("\n  or: {text}"));
+    format!("\n  merge {}{how}{}{or}", keys.collect::<Vec<_>>().join(", "), show_cut(&merge.cut))
+}
+
+fn show_cut(cut: &Cut) -> String {
+    let each = [("offset", cut.offset), ("limit", cut.limit)].map(|(name, count)| match count {
+        Some(Count::Constant(n)) => format!(", {name} {n}"),
+        Some(Count::Param(n)) => format!(", {name} ${n}"),
+        None => String::new(),
+    });
+    each.concat()
 }
 
 fn show_insert(insert: &SplitInsert) -> String {
@@ -199,9 +206,6 @@ fn show_insert(insert: &SplitInsert) -> String {
 }
 
 fn show_insert_select(insert: &InsertSelect) -> String {
-    if let Some(text) = &insert.colocated {
-        return format!("\n  rows stay on their nodes: {text}");
-    }
     let columns: Vec<_> = insert.columns.iter().map(|c| insert.relation.columns[*c].name.as_str()).collect();
     let source = show_plan(&insert.source, &insert.source_sql).replace('\n', "\n    ");
     format!(
@@ -224,5 +228,5 @@ fn show_reference(write: &ReferenceWrite) -> String {
     if let Some(text) = &write.returned {
         write!(out, "\n  then: {text}").unwrap();
     }
-    out + returned(write.returning)
+    out
 }

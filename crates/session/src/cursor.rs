@@ -57,7 +57,7 @@ impl Session {
         }
         let done = match node {
             Some(node) => {
-                let whole = Compiled::new(plan::Plan::home(), sql, self.context, None);
+                let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
                 match bound {
                     Some(b) if !b.values.is_empty() => {
                         let request = Request { sql, bound: Some(b), literals: exec::Literals::Own };
@@ -65,7 +65,7 @@ impl Session {
                     }
                     _ => self.on_node(node, sql, false).await?,
                 };
-                if compiled.plan.local && self.transaction.active {
+                if compiled.plan.whole().local && self.transaction.active {
                     self.work().same_kinds().await?;
                 }
                 Forwarded::default()
@@ -153,7 +153,7 @@ impl Session {
         }
         let node = self.cursor_node(&f.portalname);
         let Some(bound) = bound else { return self.on_node(node, sql, true).await };
-        let whole = Compiled::new(plan::Plan { writes: false, ..plan::Plan::home() }, sql, self.context, None);
+        let whole = Compiled::new(plan::Plan::home(false), sql, self.context, None);
         let request = Request { sql, bound: Some(bound), literals: exec::Literals::Own };
         self.work().route_once(&whole, &request, node).await
     }
@@ -166,7 +166,7 @@ impl Session {
                 let (node, renamed) = (*node, ast::FetchStmt { portalname: name.clone(), ..f.clone() });
                 let sql = sql::deparse(&NodeEnum::FetchStmt(renamed))?;
                 let Some(bound) = bound else { return self.on_node(node, &sql, true).await.map(Some) };
-                let whole = Compiled::new(plan::Plan { writes: false, ..plan::Plan::home() }, &sql, self.context, None);
+                let whole = Compiled::new(plan::Plan::home(false), &sql, self.context, None);
                 let request = Request { sql: &sql, bound: Some(bound), literals: exec::Literals::Own };
                 self.work().route_once(&whole, &request, node).await.map(Some)
             }

@@ -35,14 +35,14 @@ impl Session {
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
         let compiled = self.compile(&tree, &text, None)?;
-        let text = compiled.plan.rewritten.clone().unwrap_or(text);
-        if compiled.plan.only_home() && compiled.plan.rewritten.is_some() {
+        let text = compiled.plan.whole().rewritten.clone().unwrap_or(text);
+        if matches!(compiled.plan, plan::Plan::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
             let mut rewritten = e.clone();
             rewritten.query = sql::parse(&text, true)?.pop().map(|t| Box::new(build::node(t)));
             let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(rewritten)))?;
             return self.on_home_described(&text, described).await;
         }
-        if compiled.plan.only_home() {
+        if matches!(compiled.plan, plan::Plan::Forward(_)) {
             return self.on_home_described(sql, described).await;
         }
         let format = option(e, "format").unwrap_or_else(|| "text".into()).to_ascii_lowercase();
@@ -83,7 +83,6 @@ impl Session {
         let request = Request::simple(text);
         let mut lines = Vec::new();
         let placed = self.work().place(compiled, &request).await?;
-        let targets = self.work().targets(compiled, &request).await?;
         let started = Instant::now();
         match placed {
             exec::Placed::One(node, shard) => {
@@ -97,13 +96,13 @@ impl Session {
                 self.explain_node(&mut lines, e, node, &statement).await?;
             }
             exec::Placed::Several(_) => {
-                lines.push(format!("Herd {}", compiled.plan.multi_strategy()));
-                if let plan::Multi::Refuse(refusal) = &compiled.plan.multi {
+                lines.push(format!("Herd {}", compiled.plan.strategy().as_str()));
+                if let Some(refusal) = compiled.plan.refusal() {
                     return Err(refusal.clone().into());
                 }
                 lines.extend(plan::explain::describe(&compiled.plan).into_iter().map(|l| format!("  {l}")));
                 lines.extend(self.pruned(compiled, &request).await?);
-                for (node, statement) in self.node_statements(compiled, &request, &targets).await? {
+                for (node, statement) in self.node_statements(compiled, &request).await? {
                     self.explain_node(&mut lines, &without_analyze(e), node, &statement).await?;
                 }
                 if analyze {
@@ -126,7 +125,7 @@ impl Session {
     /// How many shards of each table are looked at.
     async fn pruned(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Vec<String>> {
         let mut lines = Vec::new();
-        for t in &compiled.plan.tables {
+        for t in &compiled.plan.whole().tables {
             let Some(d) = t.relation.distribution() else { continue };
             let all = d.group.shards.len();
             let some = self.work().shards_of(compiled, request, t).await?.map_or(all, |s| s.len());
@@ -136,36 +135,12 @@ impl Session {
     }
 
     /// The statement each node gets.
-    async fn node_statements(
-        &mut self,
-        compiled: &Compiled,
-        request: &Request<'_>,
-        targets: &exec::Targets,
-    ) -> Result<Vec<(i32, String)>> {
+    async fn node_statements(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Vec<(i32, String)>> {
         let mut all = Vec::new();
-        match &compiled.plan.multi {
-            plan::Multi::Select(m) => {
-                for part in &m.parts {
-                    let sql = self.work().statement_text(&part.text, request);
-                    let nodes = self.work().part_nodes(compiled, request, part).await?;
-                    all.extend(nodes.into_iter().map(|n| (n, sql.clone())));
-                }
-            }
-            plan::Multi::Modify { text, .. } => {
-                let sql = self.work().statement_text(text, request);
-                all.extend(targets.nodes.iter().map(|n| (*n, sql.clone())));
-            }
-            plan::Multi::Move(m) => {
-                let sql = self.work().statement_text(&m.delete, request);
-                all.extend(targets.nodes.iter().map(|n| (*n, sql.clone())));
-            }
-            plan::Multi::InsertSelect(i) => {
-                if let Some(text) = &i.colocated {
-                    let sql = self.work().statement_text(text, request);
-                    all.extend(targets.nodes.iter().map(|n| (*n, sql.clone())));
-                }
-            }
-            _ => {}
+        for part in plan::explain::parts(&compiled.plan) {
+            let sql = self.work().statement_text(&part.text, request);
+            let nodes = self.work().part_nodes(compiled, request, part).await?;
+            all.extend(nodes.into_iter().map(|n| (n, sql.clone())));
         }
         Ok(all)
     }

@@ -384,7 +384,7 @@ impl Session {
         sql: &str,
         rows_max: i32,
     ) -> Result<Forwarded> {
-        let sql = compiled.plan.rewritten.as_deref().unwrap_or(sql);
+        let sql = compiled.plan.whole().rewritten.as_deref().unwrap_or(sql);
         let request = exec::Request { sql, bound: Some(&portal.bound), literals: exec::Literals::Own };
         let placed = self.work().place(compiled, &request).await?;
         if let exec::Placed::One(node, _) = placed {
@@ -393,7 +393,7 @@ impl Session {
             if done.suspended {
                 portal.state = PortalState::OnNode { node, name };
             }
-            if compiled.plan.local {
+            if compiled.plan.whole().local {
                 self.work().same_kinds().await?;
             }
             return Ok(done);

@@ -120,7 +120,7 @@ impl Session {
         };
         match bound {
             Some(_) => {
-                let compiled = Arc::new(Compiled::new(plan::Plan::home(), &text, self.context, None));
+                let compiled = Arc::new(Compiled::new(plan::Plan::home(true), &text, self.context, None));
                 self.run(&compiled, &text, bound, None).await
             }
             None => self.on_home(&text).await,

@@ -106,7 +106,7 @@ impl Session {
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
             Parsed::Planned(compiled) => {
                 let compiled = match template {
-                    Some(t) if compiled.plan.template || compiled.plan.share_rows.is_some() => {
+                    Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
                         self.keep_template(compiled, &statement, sql, t)?
                     }
                     _ => compiled,
@@ -118,9 +118,9 @@ impl Session {
 
     /// A statement of a known template; `None` if its values lead to several nodes, which is planned by its own text.
     async fn by_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Option<Forwarded>> {
-        if !matches!(compiled.plan.multi, plan::Multi::None) {
+        if !compiled.plan.is_whole() {
             let request = exec::Request { sql, bound: None, literals: exec::Literals::Template(t) };
-            if compiled.plan.share_rows.is_some() {
+            if compiled.plan.share_rows().is_some() {
                 match self.share_rows(compiled, &request).await? {
                     exec::RowWay::Done(forwarded) => return Ok(Some(forwarded)),
                     // Its own plan is made from its own text.
@@ -144,21 +144,22 @@ impl Session {
         sql: &str,
         t: &Template,
     ) -> Result<Arc<Compiled>> {
-        if compiled.plan.share_rows.is_some() && !matches!(compiled.plan.multi, plan::Multi::None) {
+        if compiled.plan.share_rows().is_some() && !compiled.plan.is_whole() {
             let templated = Arc::new(self.compile(statement, sql, Some(t))?);
             if templated.rows_fit_template() {
                 self.epoch.keep_template(&templated, t.hash());
             }
             return Ok(compiled);
         }
-        let keyed = compiled.plan.only_home()
-            || (!compiled.plan.tables.is_empty()
+        let keyed = matches!(compiled.plan, plan::Plan::Forward(_))
+            || (!compiled.plan.whole().tables.is_empty()
                 && compiled
                     .plan
+                    .whole()
                     .tables
                     .iter()
                     .all(|t| t.columns.iter().all(|c| !c.is_empty()) && !t.columns.is_empty()));
-        if !keyed || !compiled.plan.evaluate.is_empty() {
+        if !keyed {
             return Ok(compiled);
         }
         let templated = Arc::new(self.compile(statement, sql, Some(t))?);

@@ -118,10 +118,12 @@ impl Session {
             Ok(f) if f.moved => Box::pin(self.still_right(sql)).await.map(|()| f),
             other => other,
         };
-        let strategy = match compiled.plan.multi_strategy() {
-            "reference" => Strategy::Reference,
-            "scatter" if compiled.plan.tables.iter().all(|t| t.columns.is_empty()) => Strategy::Scatter,
-            _ => Strategy::Route,
+        let strategy = match (&result, compiled.plan.strategy()) {
+            (_, plan::Strategy::Reference) => Strategy::Reference,
+            // What it was this time; the plan has the other ways, too.
+            (Ok(f), _) if !f.several => Strategy::Route,
+            (_, plan::Strategy::Scatter | plan::Strategy::Refused) => Strategy::Scatter,
+            (_, plan::Strategy::Route) => Strategy::Route,
         };
         self.router.metrics.statement(strategy, started.elapsed());
         match result {
@@ -135,7 +137,7 @@ impl Session {
         if let Some(way) = self.row_way.take() {
             return Ok(way);
         }
-        if compiled.plan.share_rows.is_none() {
+        if compiled.plan.share_rows().is_none() {
             return Ok(RowWay::Apart);
         }
         let two_phase = self.own.is_on("herd.two_phase");
@@ -148,7 +150,7 @@ impl Session {
         self.take_epoch();
         let Some(statement) = sql::parse(sql, self.standard_conforming_strings())?.pop() else { return Ok(()) };
         match self.compile(&statement, sql, None) {
-            Ok(again) if again.plan.local && again.plan.tables.is_empty() => Ok(()),
+            Ok(again) if again.plan.whole().local && again.plan.whole().tables.is_empty() => Ok(()),
             _ => Err(ExecError::Moved),
         }
     }
@@ -279,7 +281,10 @@ impl Session {
             self.pin_home(Pins::LOCK);
         }
         let compiled = Arc::new(self.compile(statement, sql, None)?);
-        if !special.set_config.is_empty() && bound.is_none_or(|b| b.values.is_empty()) && compiled.plan.only_home() {
+        if !special.set_config.is_empty()
+            && bound.is_none_or(|b| b.values.is_empty())
+            && matches!(compiled.plan, plan::Plan::Forward(_))
+        {
             if bound.is_none() {
                 let described = self.work().describe_text(sql, &[]).await?;
                 if let Some(fields) = &described.fields {
@@ -450,7 +455,7 @@ impl Session {
     async fn on_home_bound(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         match bound {
             Some(b) if !b.values.is_empty() => {
-                let compiled = Arc::new(Compiled::new(plan::Plan::home(), sql, self.context, None));
+                let compiled = Arc::new(Compiled::new(plan::Plan::home(true), sql, self.context, None));
                 self.run(&compiled, sql, bound, None).await
             }
             Some(_) => self.on_home_described(sql, false).await,

@@ -1,6 +1,7 @@
-//! Streams the rows of one part to the client: node after node, or merged in order. The router holds one row a node.
+//! Runs a query's tree over several nodes. Rows pass on to the client node after node, or merged in order, with one row a
+//! node held; what PostgreSQL finishes is in `finish.rs`.
 
-use plan::{Count, Finish, MultiSelect, Stream};
+use plan::{Count, Cut, Exchange, Finish, Merge, Part, Rows, To};
 use txn::Participant;
 
 use crate::client::Client;
@@ -8,78 +9,92 @@ use crate::compiled::Compiled;
 use crate::describe::Described;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
-use crate::merge::{Merge, comparable};
+use crate::merge::{Merge as Merging, comparable};
 use crate::render::Fill;
 use crate::request::{Bound, Request};
 use crate::rows::{self, Reply};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    /// A read over several nodes, by whichever finish its plan has.
-    pub async fn multi_select(
-        &mut self,
-        compiled: &Compiled,
-        request: &Request<'_>,
-        m: &MultiSelect,
-    ) -> Result<String> {
+    /// A read over several nodes, as its tree says.
+    pub async fn query(&mut self, compiled: &Compiled, request: &Request<'_>, finish: &Finish) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         self.whole_read().await?;
         let described = self.described(compiled, &types).await?;
-        match &m.finish {
-            Finish::Stream(s) => self.stream(compiled, request, m, s, &described).await,
-            Finish::Combine { functions, otherwise } => {
-                self.combine(compiled, request, m, functions, otherwise, &described).await
+        match finish {
+            Finish::PassOn { rows, cut } => self.pass_on(compiled, request, rows, *cut, &described).await,
+            Finish::Merge(merge) => self.merge(compiled, request, merge, &described).await,
+            Finish::AddUp(add) => self.combine(compiled, request, add, &described).await,
+            Finish::Statement(s) => {
+                let parts = s.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
+                self.finish(compiled, request, &parts, &s.text, s.reads_home, &described).await
             }
-            Finish::Sql(text) => self.finish(compiled, request, m, text, &described).await,
         }
         .inspect(|_| compiled.has_run())
     }
 
-    async fn stream(
+    /// Rows as they come, node after node.
+    async fn pass_on(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
-        m: &MultiSelect,
-        s: &Stream,
+        part: &Part,
+        cut: Cut,
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
         let visible = described.fields.as_ref().map_or(0, Vec::len);
-        let part = &m.parts[0];
         let nodes = self.part_nodes(compiled, request, part).await?;
-        if !s.sort.is_empty() {
-            let columns = self.part_columns(compiled, &m.parts, &bound).await?;
-            if !comparable(&columns[0].fields[visible..], s.bytewise) {
-                let text = s.otherwise.as_ref().ok_or_else(|| {
-                    ExecError::sql("0A000", "this ORDER BY is not supported over several nodes")
-                        .hint("Name the columns instead of using *.")
-                })?;
-                // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
-                return self.finish(compiled, request, m, text, described).await;
-            }
-        }
-        let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
-        formats.extend(s.sort.iter().map(|_| 1));
-        let limit = count(s.limit, &bound)?;
-        let offset = count(s.offset, &bound)?.unwrap_or(0);
+        let formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
+        let (limit, offset) = counts(cut, &bound)?;
         let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request);
-        if !arrays.is_empty() && !s.sort.is_empty() {
-            let text = s.otherwise.as_ref().ok_or_else(|| {
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
+        self.describe_to_client(request, described);
+        let sent = self.append(&mut lanes, limit, offset, &arrays).await;
+        self.abandon(lanes).await;
+        Ok(format!("SELECT {}", sent?))
+    }
+
+    /// Sorted rows of all nodes, merged by their hidden columns; by PostgreSQL where the router can't compare them.
+    async fn merge(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        m: &Merge,
+        described: &Described,
+    ) -> Result<String> {
+        let bound = parameters(request, described);
+        let visible = described.fields.as_ref().map_or(0, Vec::len);
+        let parts = [&m.rows];
+        let nodes = self.part_nodes(compiled, request, &m.rows).await?;
+        let columns = self.part_columns(compiled, &parts, &bound).await?;
+        if !comparable(&columns[0].fields[visible..], m.bytewise) {
+            let text = m.otherwise.as_ref().ok_or_else(|| {
+                ExecError::sql("0A000", "this ORDER BY is not supported over several nodes")
+                    .hint("Name the columns instead of using *.")
+            })?;
+            // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
+            return self.finish(compiled, request, &parts, text, false, described).await;
+        }
+        if !crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request).is_empty() {
+            let text = m.otherwise.as_ref().ok_or_else(|| {
                 ExecError::sql(
                     "0A000",
                     "this ORDER BY is not supported over several nodes with arrays of own types in binary format",
                 )
             })?;
-            return self.finish(compiled, request, m, text, described).await;
+            return self.finish(compiled, request, &parts, text, false, described).await;
         }
-        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
+        formats.extend(m.sort.iter().map(|_| 1));
+        let cut = counts(m.cut, &bound)?;
+        let statement = Fill::new(&bound, &self.now).statement([&m.rows.text]);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
-        let sent = if s.sort.is_empty() {
-            self.append(&mut lanes, limit, offset, &arrays).await
-        } else {
-            self.merge(&mut lanes, s, described, compiled, limit, offset).await
-        };
+        let types = columns[0].fields[visible..].iter().map(|f| f.type_oid).collect();
+        let merging = Merging::new(m.sort.clone(), types, visible, lanes.len());
+        let sent = self.merge_lanes(&mut lanes, merging, cut).await;
         self.abandon(lanes).await;
         Ok(format!("SELECT {}", sent?))
     }
@@ -115,22 +130,12 @@ impl<C: Client> Work<'_, C> {
         Ok(sent)
     }
 
-    async fn merge(
+    async fn merge_lanes(
         &mut self,
         lanes: &mut [Participant],
-        s: &Stream,
-        described: &Described,
-        compiled: &Compiled,
-        limit: Option<u64>,
-        mut offset: u64,
+        mut merge: Merging,
+        (limit, mut offset): (Option<u64>, u64),
     ) -> Result<u64> {
-        let visible = described.fields.as_ref().map_or(0, Vec::len);
-        let types = compiled
-            .parts
-            .get()
-            .map(|p| p[0].fields[visible..].iter().map(|f| f.type_oid).collect())
-            .unwrap_or_default();
-        let mut merge = Merge::new(s.sort.clone(), types, visible, lanes.len());
         for (i, p) in lanes.iter_mut().enumerate() {
             merge.put(i, next_row(p).await?)?;
         }
@@ -160,6 +165,19 @@ async fn next_row(p: &mut Participant) -> Result<Option<wire::Frame>> {
             _ => {}
         }
     }
+}
+
+/// The Part whose rows come home. Other movements are not executed yet.
+fn gathered(exchange: &Exchange) -> Result<&Part> {
+    match exchange {
+        Exchange { rows: Rows::Part(part), to: To::Gather } => Ok(part),
+        Exchange { rows: Rows::Part(_) | Rows::Finish(_), .. } => Err(plan::Refusal::not_moved().into()),
+    }
+}
+
+/// LIMIT and OFFSET of this execution.
+fn counts(cut: Cut, bound: &Bound) -> Result<(Option<u64>, u64)> {
+    Ok((count(cut.limit, bound)?, count(cut.offset, bound)?.unwrap_or(0)))
 }
 
 /// LIMIT or OFFSET of this execution; negative ones are PostgreSQL's to refuse, which the nodes already did.

@@ -1,0 +1,149 @@
+//! What several nodes do for a query: Parts that nodes answer by themselves, Exchanges that move their rows, and a Finish
+//! that makes one answer of them. EXPLAIN, Describe and the executor read the same tree. It does not know how rows travel.
+
+use catalog::Placement;
+
+use crate::text::Text;
+
+/// A text for nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub text: Text,
+    pub target: Target,
+}
+
+/// Who gets a Part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The nodes with shards that these uses of tables can mean: indexes into [`crate::Whole::tables`].
+    Shards(Vec<usize>),
+}
+
+/// Rows of a child move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    pub rows: Rows,
+    pub to: To,
+}
+
+/// Whose rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rows {
+    Part(Part),
+    Finish(Box<Finish>),
+}
+
+/// Where rows move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// To home.
+    Gather,
+    /// To all nodes.
+    Broadcast,
+    /// Each to the node of its shard in this colocation group.
+    Shuffle { group: i32 },
+}
+
+impl To {
+    /// Where the rows of a table are.
+    pub fn of(placement: &Placement) -> To {
+        match placement {
+            Placement::Local => To::Gather,
+            Placement::Reference => To::Broadcast,
+            Placement::Distributed(d) => To::Shuffle { group: d.group.id },
+        }
+    }
+}
+
+/// What is done with rows that come together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// They pass on as they come, node after node.
+    PassOn {
+        rows: Part,
+        cut: Cut,
+    },
+    Merge(Merge),
+    AddUp(AddUp),
+    Statement(Statement),
+}
+
+impl Finish {
+    /// Every Part below.
+    pub fn parts(&self) -> Vec<&Part> {
+        match self {
+            Finish::PassOn { rows, .. } | Finish::Merge(Merge { rows, .. }) | Finish::AddUp(AddUp { rows, .. }) => {
+                vec![rows]
+            }
+            Finish::Statement(s) => s.children.iter().flat_map(Exchange::parts).collect(),
+        }
+    }
+}
+
+impl Exchange {
+    /// Every Part below.
+    pub fn parts(&self) -> Vec<&Part> {
+        match &self.rows {
+            Rows::Part(part) => vec![part],
+            Rows::Finish(finish) => finish.parts(),
+        }
+    }
+}
+
+/// LIMIT and OFFSET: constants, or `$n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub limit: Option<Count>,
+    pub offset: Option<Count>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    Constant(u64),
+    Param(usize),
+}
+
+/// Sorted rows are merged by hidden columns behind the visible ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    pub rows: Part,
+    /// The hidden columns, in order.
+    pub sort: Vec<SortKey>,
+    pub cut: Cut,
+    /// Strings may be compared by bytes.
+    pub bytewise: bool,
+    /// The same by PostgreSQL, over the same rows gathered: where the router can't compare a sort column's type.
+    pub otherwise: Option<Text>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// One row a node of counts, sums, minima and maxima, added up by the router where all are integers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddUp {
+    pub rows: Part,
+    pub functions: Vec<Combine>,
+    /// The same by PostgreSQL, over the same rows gathered.
+    pub otherwise: Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    Sum,
+    Min,
+    Max,
+}
+
+/// PostgreSQL finishes: a statement over its children's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    pub text: Text,
+    /// [`crate::Piece::Rows`] counts them.
+    pub children: Vec<Exchange>,
+    /// It reads local tables itself.
+    pub reads_home: bool,
+}
