@@ -52,7 +52,7 @@ impl<'p, 'a> Composer<'p, 'a> {
                 Some(finish) => Ok(finish),
                 None => pull::pull(self, s, level),
             },
-            Err(refusal) => self.mixed(s, level, refusal),
+            Err(apart) => self.mixed(s, level, apart.into()),
         }
     }
 

@@ -5,6 +5,7 @@
 //! This crate does not know connections, sessions or wire formats; it never looks at rows.
 
 pub mod aggregate;
+pub mod apart;
 pub mod classes;
 pub mod code;
 pub mod compose;
@@ -31,6 +32,7 @@ pub mod types;
 pub mod upsert;
 pub mod views;
 
+pub use apart::Apart;
 pub use refuse::Refusal;
 pub use text::{Piece, Text};
 pub use tree::*;

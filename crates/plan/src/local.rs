@@ -4,9 +4,11 @@
 
 use sql::ast;
 
-use crate::Result;
+use crate::apart::{Apart, Differs, Gathering, Side};
 use crate::levels::{Analysis, Distinct, From, Level};
-use crate::refuse::Refusal;
+
+/// A conclusion, or what stands against it.
+type Local<T> = Result<T, Apart>;
 
 impl Analysis<'_> {
     /// Every use of a distributed table in a level and below it.
@@ -71,19 +73,18 @@ impl Analysis<'_> {
     }
 
     /// FROM and WHERE of a level can be evaluated node by node. The use whose key all others equal is returned.
-    pub fn colocated(&self, level: usize) -> Result<usize> {
+    pub fn colocated(&self, level: usize) -> Local<usize> {
         let l = &self.levels[level];
         if let Some(refusal) = &l.refusal {
-            return Err(refusal.clone());
+            return Err(Apart::Refused(refusal.clone()));
         }
         let mut direct = Vec::new();
         l.from.iter().for_each(|f| self.collect_from(f, &mut direct));
         let Some(anchor) = direct.first().copied() else {
-            return Err(Refusal::not_colocated("a subquery"));
+            return Err(Apart::Subquery { outer: None, inner: None });
         };
         if let Some(u) = direct.iter().find(|u| !self.same_key(anchor, **u, self.uses[**u].classes)) {
-            let what = format!("a join of {} and {}", self.uses[anchor].relation.name, self.uses[*u].relation.name);
-            return Err(Refusal::not_colocated(&what));
+            return Err(self.not_joined(anchor, *u));
         }
         for from in &l.from {
             self.local_from(from, anchor)?;
@@ -92,47 +93,56 @@ impl Analysis<'_> {
             self.local_sublink(*sub, anchor)?;
         }
         if let Some(home) = self.deep_home(level) {
-            return Err(Refusal::new(
-                format!("local table {home} can't be joined with distributed tables"),
-                "Make it a reference table with create_reference_table(), or distribute it.",
-            ));
+            return Err(Apart::Local { table: home.to_string() });
         }
         Ok(anchor)
     }
 
-    fn local_sublink(&self, sub: usize, anchor: usize) -> Result<()> {
+    fn side(&self, u: usize) -> Option<Side> {
+        Side::of(&self.uses[u].relation)
+    }
+
+    fn not_joined(&self, left: usize, right: usize) -> Apart {
+        match (self.side(left), self.side(right)) {
+            (Some(left), Some(right)) => Apart::Join { why: left.mismatch(&right), left, right },
+            (outer, inner) => Apart::Subquery { outer, inner },
+        }
+    }
+
+    fn spread(&self, what: Gathering, anchor: usize) -> Apart {
+        match self.side(anchor) {
+            Some(table) => Apart::Spread { what, table },
+            None => Apart::Subquery { outer: None, inner: None },
+        }
+    }
+
+    fn local_sublink(&self, sub: usize, anchor: usize) -> Local<()> {
         let uses = self.deep_uses(sub);
         if uses.is_empty() {
             return self.same_everywhere(sub);
         }
         match uses.iter().find(|u| !self.same_key(anchor, **u, self.uses[**u].classes)) {
             None => Ok(()),
-            Some(_) => Err(Refusal::not_colocated("a subquery")),
+            Some(u) => Err(Apart::Subquery { outer: self.side(anchor), inner: self.side(*u) }),
         }
     }
 
     /// A subquery without distributed tables must give the same rows on every node.
-    fn same_everywhere(&self, level: usize) -> Result<()> {
+    fn same_everywhere(&self, level: usize) -> Local<()> {
         let l = &self.levels[level];
         if (l.limit || matches!(l.distinct, Distinct::On(_))) && !l.from.is_empty() {
-            return Err(Refusal::new(
-                "LIMIT or DISTINCT ON in a subquery over reference tables is not supported beside distributed tables",
-                "Different nodes could pick different rows. Use a condition or an aggregate instead.",
-            ));
+            return Err(Apart::Differs(Differs::Choice));
         }
         if l.volatile {
-            return Err(Refusal::bare("a volatile function in a subquery is not supported beside distributed tables"));
+            return Err(Apart::Differs(Differs::Volatile));
         }
         Ok(())
     }
 
-    fn local_from(&self, from: &From, anchor: usize) -> Result<()> {
+    fn local_from(&self, from: &From, anchor: usize) -> Local<()> {
         match from {
             From::Use(_) | From::Reference | From::Anywhere => Ok(()),
-            From::Home(name) => Err(Refusal::new(
-                format!("local table {name} can't be joined with distributed tables"),
-                "Make it a reference table with create_reference_table(), or distribute it.",
-            )),
+            From::Home(name) => Err(Apart::Local { table: name.clone() }),
             From::Sub { level, lateral } => {
                 let uses = self.deep_uses(*level);
                 if uses.is_empty() {
@@ -160,10 +170,7 @@ impl Analysis<'_> {
                     _ => false,
                 };
                 if repeated {
-                    return Err(Refusal::new(
-                        "an outer join that keeps all rows of a reference table and joins a distributed table to them is not supported yet",
-                        "Turn the join around, or use an inner join.",
-                    ));
+                    return Err(Apart::Repeated);
                 }
                 self.local_from(left, anchor)?;
                 self.local_from(right, anchor)
@@ -173,10 +180,10 @@ impl Analysis<'_> {
 
     /// Each node can answer this level for its own rows, and the answers laid end to end are the whole.
     /// `top`: the outermost level, whose LIMIT and ORDER BY are applied again by the finish.
-    pub fn pushable(&self, level: usize, top: bool) -> Result<usize> {
+    pub fn pushable(&self, level: usize, top: bool) -> Local<usize> {
         let l = &self.levels[level];
         if let Some(refusal) = &l.refusal {
-            return Err(refusal.clone());
+            return Err(Apart::Refused(refusal.clone()));
         }
         if let Some((op, all, left, right)) = l.arms {
             if op == ast::SetOperation::SetopUnion && all && (top || !l.limit) {
@@ -187,15 +194,15 @@ impl Analysis<'_> {
                     return Ok(anchor);
                 }
             }
-            return Err(Refusal::not_colocated("a set operation"));
+            return Err(Apart::SetOperation);
         }
         let anchor = self.colocated(level)?;
         let by_key = |columns: &[Option<usize>]| self.covers_key(l, anchor, columns);
         if (l.aggregates || l.grouped) && (l.grouping_sets || !by_key(&l.group)) {
-            return Err(Refusal::not_colocated("an aggregate in a subquery"));
+            return Err(self.spread(Gathering::Aggregate, anchor));
         }
         if !l.windows.iter().all(|w| by_key(w)) {
-            return Err(Refusal::not_colocated("a window function in a subquery"));
+            return Err(self.spread(Gathering::Window, anchor));
         }
         let distinct = match &l.distinct {
             Distinct::None => true,
@@ -203,10 +210,10 @@ impl Analysis<'_> {
             Distinct::On(on) => by_key(on),
         };
         if !distinct {
-            return Err(Refusal::not_colocated("DISTINCT in a subquery"));
+            return Err(self.spread(Gathering::Distinct, anchor));
         }
         if l.limit && !top {
-            return Err(Refusal::not_colocated("LIMIT in a subquery"));
+            return Err(self.spread(Gathering::Limit, anchor));
         }
         Ok(anchor)
     }

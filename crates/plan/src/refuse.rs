@@ -1,5 +1,7 @@
 //! Why a statement can't be run over several nodes, in words for the user.
 
+use crate::apart::{Apart, Differs, Gathering};
+
 /// A refusal: SQLSTATE 0A000 (`feature_not_supported`) unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -18,7 +20,7 @@ impl Refusal {
         Refusal { sqlstate: "0A000", message: message.into(), hint: None }
     }
 
-    /// A join or subquery whose sides are split differently: shuffle or gather would be needed.
+    /// Whose sides are split differently: rows would have to move.
     pub fn not_colocated(what: &str) -> Self {
         Refusal::new(
             format!(
@@ -31,6 +33,40 @@ impl Refusal {
     /// An Exchange of a kind that nothing executes yet.
     pub fn not_moved() -> Self {
         Refusal::bare("this statement would have to move rows between nodes, which is not supported yet")
+    }
+}
+
+impl From<Apart> for Refusal {
+    fn from(apart: Apart) -> Self {
+        match apart {
+            Apart::Join { left, right, .. } => {
+                Refusal::not_colocated(&format!("a join of {} and {}", left.table, right.table))
+            }
+            Apart::Subquery { .. } => Refusal::not_colocated("a subquery"),
+            Apart::SetOperation => Refusal::not_colocated("a set operation"),
+            Apart::Spread { what, .. } => Refusal::not_colocated(match what {
+                Gathering::Aggregate => "an aggregate in a subquery",
+                Gathering::Window => "a window function in a subquery",
+                Gathering::Distinct => "DISTINCT in a subquery",
+                Gathering::Limit => "LIMIT in a subquery",
+            }),
+            Apart::Local { table } => Refusal::new(
+                format!("local table {table} can't be joined with distributed tables"),
+                "Make it a reference table with create_reference_table(), or distribute it.",
+            ),
+            Apart::Differs(Differs::Choice) => Refusal::new(
+                "LIMIT or DISTINCT ON in a subquery over reference tables is not supported beside distributed tables",
+                "Different nodes could pick different rows. Use a condition or an aggregate instead.",
+            ),
+            Apart::Differs(Differs::Volatile) => {
+                Refusal::bare("a volatile function in a subquery is not supported beside distributed tables")
+            }
+            Apart::Repeated => Refusal::new(
+                "an outer join that keeps all rows of a reference table and joins a distributed table to them is not supported yet",
+                "Turn the join around, or use an inner join.",
+            ),
+            Apart::Refused(refusal) => refusal,
+        }
     }
 }
 
