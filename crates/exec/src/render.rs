@@ -171,7 +171,8 @@ pub struct BatchStatement(NodeStatement);
 impl BatchStatement {
     /// `rows`: what stands between head and tail, a query's list, FROM and so on.
     pub fn new(fill: &Fill<'_>, head: &Text, rows: String, width: usize, tail: &Text) -> Self {
-        BatchStatement(fill.statement_behind(width, [head, &Text::from(rows), tail]))
+        // A tail need not begin with a space.
+        BatchStatement(fill.statement_behind(width, [head, &Text::from(rows + " "), tail]))
     }
 
     pub fn with(&self, arrays: Vec<Option<Bytes>>) -> NodeStatement {
