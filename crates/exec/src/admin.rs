@@ -206,7 +206,13 @@ impl AdminCall {
         self.text(&first, "a table's name")
     }
 
-    pub fn distribute_request(&self, schema: &str, name: &str) -> Result<(DistributeRequest, Option<Vec<String>>)> {
+    /// `has`: whether the table has a column of exactly this name.
+    pub fn distribute_request(
+        &self,
+        schema: &str,
+        name: &str,
+        has: impl Fn(&str) -> bool,
+    ) -> Result<(DistributeRequest, Option<Vec<String>>)> {
         let v = self.named(&[
             "table_name|table|relation",
             "distribution_column|column",
@@ -216,7 +222,9 @@ impl AdminCall {
             "bounds",
         ])?;
         let columns = self.text(&v[1], "a distribution column")?;
-        let columns = columns.split(',').map(|c| unquote(c.trim())).collect();
+        // A name is taken as it is given; only where there is none such, as SQL would read it.
+        let column = |c: &str| if has(c) { c.to_string() } else { unquote(c.trim()) };
+        let columns = if has(&columns) { vec![columns] } else { columns.split(',').map(column).collect() };
         let strategy = match &v[2] {
             None => None,
             Some(_) => Some(match self.text(&v[2], "a strategy")?.to_ascii_lowercase().as_str() {

@@ -62,6 +62,24 @@ pub fn judge_at_home(statement: &sql::NodeEnum, text: &str, epoch: &Epoch) -> st
     }
 }
 
+/// A temporary table's or view's query runs on home.
+pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch) -> std::result::Result<(), Refusal> {
+    use sql::NodeEnum::{CreateTableAsStmt, SelectStmt, ViewStmt};
+    let what = match statement {
+        ViewStmt(_) => "a temporary view",
+        CreateTableAsStmt(_) | SelectStmt(_) => "a temporary table's query",
+        _ => return Ok(()),
+    };
+    let body = Body::of_statement(statement);
+    match Graph::new(&epoch.snapshot, &epoch.bodies).refuse_at_home(&format!("{what}, which runs on home,"), &body) {
+        Some(refusal) => Err(Refusal {
+            hint: Some("Create the temporary table first, then use INSERT … SELECT; for a view, make one that is not temporary.".into()),
+            ..refusal
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Locks a transaction keeps to its end: of shards, whatever it did there, and of reference tables that it wrote.
 const TOUCHED: &str = "SELECT c.relname FROM pg_catalog.pg_locks l \
     JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \

@@ -332,6 +332,13 @@ impl<C: Client> Work<'_, C> {
                 self.copy_on(node, sql, query.plan.whole().writes, local).await
             }
             crate::Placed::Several(_) => {
+                if !matches!(query.plan.multi, plan::Multi::Select(_) | plan::Multi::Refuse(_) | plan::Multi::None) {
+                    return Err(ExecError::sql(
+                        "0A000",
+                        "COPY of what a write over several nodes returns is not supported",
+                    )
+                    .hint("Run the write by itself: it returns its rows."));
+                }
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
                 self.whole_read().await?;
                 let described = self.described(&query, &[]).await?;

@@ -144,7 +144,9 @@ impl<C: Client> Work<'_, C> {
                     catalog::plan_undistribute(snapshot, &definition).map_err(|r| refused(&r))
                 }
                 _ => {
-                    let (mut request, bounds) = call.distribute_request(&schema, &name)?;
+                    let (mut request, bounds) = call.distribute_request(&schema, &name, |column| {
+                        found.is_some_and(|r| r.column(column).is_some())
+                    })?;
                     if let Some(texts) = bounds {
                         let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
                         request.bounds = Some(

@@ -233,8 +233,10 @@ impl<'s> Graph<'s> {
             };
             let f = facts.entry((r.schema.clone(), r.name.clone())).or_default();
             f.herd |= of(&reach.reads, &|k| k == Kind::Distributed) || of(&reach.writes, &|k| k != Kind::Local);
-            f.home |=
-                reach.sequence || of(&reach.reads, &|k| k == Kind::Local) || of(&reach.writes, &|k| k == Kind::Local);
+            f.home |= reach.row_types
+                || reach.sequence
+                || of(&reach.reads, &|k| k == Kind::Local)
+                || of(&reach.writes, &|k| k == Kind::Local);
             f.dynamic |= reach.dynamic;
         }
         facts

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use catalog::{Column, Relation};
 use sql::ast::{self, Node};
+use sql::body::Body;
 use sql::{NodeEnum, build, names};
 
 use crate::keys;
 use crate::levels::Analysis;
-use crate::reads::{calls_sequence, names_clock, parse_expression, reads_clock, reads_now};
+use crate::reads::{calls_sequence, holds_moments, names_clock, parse_expression, reads_clock, reads_now};
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
@@ -18,6 +19,7 @@ use crate::text::{self, Text};
 use crate::tree::{Part, Target, To};
 use crate::types::*;
 use crate::{Context, Result, select};
+use crate::{modify, same};
 
 pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> {
     let Some(rv) = &insert.relation else { return Err(Refusal::bare("INSERT without a table")) };
@@ -372,17 +374,15 @@ fn reference(
     }
     let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
     let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
-    let computed = relation
-        .columns
-        .iter()
-        .enumerate()
-        .any(|(i, c)| (c.sequence.is_some() || c.default.is_some()) && !given.contains(&i));
+    let computed =
+        relation.columns.iter().enumerate().any(|(i, c)| !given.contains(&i) && same::default_differs(cx.snapshot, c));
     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let marks_default = marks_default(source) || names_clock(&statement);
+    let marks_default = marks_default(source) || names_clock(&statement) && relation.columns.iter().any(holds_moments);
     rewrite::replace_now(&mut statement);
     let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
+    let differs = same::differs(cx.snapshot, &Body::of_statement(&modify::without_returning(&statement)));
     let ordered_cut = a.levels.iter().any(|l| l.limit);
-    let everywhere = if computed || volatile || marks_default || ordered_cut {
+    let everywhere = if computed || volatile || marks_default || ordered_cut || differs.is_some() {
         Err(Refusal::new(
             "this INSERT into a reference table computes values that could differ from node to node",
             "Give the values, or leave out ON CONFLICT.",

@@ -4,14 +4,17 @@
 
 use std::rc::Rc;
 
-use catalog::{Placement, Relation};
+use catalog::{Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
+use sql::body::Body;
 use sql::{NodeEnum, names};
 
 use crate::levels::{Analysis, From};
 use crate::move_rows;
+use crate::reads;
 use crate::refuse::Refusal;
 use crate::rewrite;
+use crate::same;
 use crate::scope::Scope;
 use crate::splice;
 use crate::text::Text;
@@ -65,6 +68,7 @@ pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option
         _ => return Err(Refusal::bare("this statement is not supported in WITH")),
     };
     let Some(rv) = relation else { return Err(Refusal::bare("a write without a table")) };
+    refuse_view(rv, statement, a.cx)?;
     a.writes = true;
     a.statement(rv, with.as_ref(), from, condition, &uppers, parent)
 }
@@ -212,6 +216,30 @@ fn reference(
             "volatile functions in a change of a reference table are not supported",
             "Compute the value first and pass it as a parameter.",
         ))
+    } else if let Some(what) = same::differs(a.cx.snapshot, &Body::of_statement(&without_returning(&statement))) {
+        Err(Refusal::new(
+            format!("{what} in a change of a reference table is not supported: it could differ from node to node"),
+            "Select the value first and pass it as a parameter.",
+        ))
+    } else if reads::names_clock(&statement) && relation.columns.iter().any(reads::holds_moments) {
+        Err(Refusal::new(
+            "a string that may stand for a moment ('now', 'today' …) in a change of a reference table is not supported",
+            "Write now() or CURRENT_DATE, or the moment itself.",
+        ))
+    } else if let Some(c) = defaults_set(&statement)
+        .find(|c| relation.columns.iter().any(|r| r.name == *c && same::default_differs(a.cx.snapshot, r)))
+    {
+        Err(Refusal::new(
+            format!(
+                "setting \"{c}\" of a reference table to its default, which could differ from node to node, is not supported"
+            ),
+            "Select the value first and pass it as a parameter.",
+        ))
+    } else if a.needs_home.is_some() {
+        Err(Refusal::new(
+            "changing a reference table from what only home has is not supported",
+            "Select the values first and pass them as parameters.",
+        ))
     } else if a.levels.iter().any(|l| l.limit) {
         Err(Refusal::new(
             "LIMIT in a change of a reference table is not supported",
@@ -221,6 +249,58 @@ fn reference(
         Text::of(&statement)
     };
     Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returned: None })
+}
+
+/// What a statement returns is not written: home's word of it is the client's.
+pub(crate) fn without_returning(statement: &NodeEnum) -> NodeEnum {
+    let mut statement = statement.clone();
+    match &mut statement {
+        NodeEnum::InsertStmt(s) => s.returning_clause = None,
+        NodeEnum::UpdateStmt(s) => s.returning_clause = None,
+        NodeEnum::DeleteStmt(s) => s.returning_clause = None,
+        NodeEnum::MergeStmt(s) => s.returning_clause = None,
+        _ => {}
+    }
+    statement
+}
+
+/// The columns an UPDATE, or an arm of MERGE, sets to DEFAULT.
+fn defaults_set(statement: &NodeEnum) -> impl Iterator<Item = String> {
+    struct Find(Vec<String>);
+    impl<'a> sql::walk::Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            if let NodeEnum::ResTarget(t) = n
+                && let Some(NodeEnum::SetToDefault(_)) = t.val.as_deref().and_then(|v| v.node.as_ref())
+            {
+                self.0.push(t.name.clone());
+            }
+            true
+        }
+    }
+    let mut find = Find(vec![]);
+    sql::walk::below(statement, &mut find);
+    find.0.into_iter()
+}
+
+/// Writing to a view over the herd's tables would, on home, reach home's part of them. One whose trigger takes the rows of
+/// an INSERT is home's own affair: what the trigger does has been judged.
+fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result<()> {
+    let (schema, name) = names::table(rv);
+    if schema.is_none() && cx.temporary.iter().any(|t| t == name) {
+        return Ok(());
+    }
+    let Some(view) = cx.snapshot.resolve(schema, name, cx.search_path).filter(|r| r.kind == RelationKind::View) else {
+        return Ok(());
+    };
+    let reads_herd = view.view.as_deref().is_some_and(|query| crate::views::reads_herd(query, cx));
+    let by_trigger = matches!(statement, NodeEnum::InsertStmt(_)) && view.triggers;
+    if !reads_herd || by_trigger {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        format!("writing through view \"{name}\" over distributed or reference tables is not supported"),
+        "Write to the table itself.",
+    ))
 }
 
 /// True if the table is stored whole on home.

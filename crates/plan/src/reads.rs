@@ -35,10 +35,22 @@ pub fn names_clock(statement: &NodeEnum) -> bool {
     let mut find = Find::new(|n| {
         let NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) = n else { return false };
         let text = s.sval.to_ascii_lowercase();
-        ["now", "today", "tomorrow", "yesterday"].iter().any(|word| text.contains(word))
+        let is_moment = |word: &str| matches!(word, "now" | "today" | "tomorrow" | "yesterday");
+        let named = text.split(|c: char| !c.is_ascii_alphabetic()).any(is_moment);
+        // Beside it a moment has a time, AM or PM, a zone: a sentence is none. Of arrays, ranges and rows nothing is known.
+        let words =
+            text.split_ascii_whitespace().filter(|w| !is_moment(w) && !w.contains(|c: char| c.is_ascii_digit()));
+        named && (text.contains(['{', '[', '(']) || words.count() <= 2)
     });
     walk::below(statement, &mut find);
     find.found
+}
+
+/// Columns in which such a string is a moment; of types that may hold others, nothing is known.
+pub fn holds_moments(column: &Column) -> bool {
+    // bool, bytea, int8, int2, int4, text, json, float4, float8, char(n), varchar, numeric, uuid, jsonb (pg_type.dat)
+    const NEVER: [u32; 14] = [16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1700, 2950, 3802];
+    !NEVER.contains(&column.type_oid)
 }
 
 /// Whether any node passes a test.

@@ -3,12 +3,12 @@
 //! Proven by the catalog (immutable functions) or by a list of stable ones that read nothing but their arguments and
 //! settings the router gives to each connection. Everything else may differ: it is evaluated once, or refused.
 
-use catalog::{FunctionKind, Snapshot, Volatility};
+use catalog::{Column, FunctionKind, Snapshot, Volatility};
 use sql::body::Body;
 
 /// Stable built-in functions that depend on nothing but arguments and session settings (DateStyle, TimeZone, role, search
 /// path…), which are the same on all connections of a session.
-const SAME: [&str; 41] = [
+const SAME: [&str; 42] = [
     "array_to_json",
     "array_to_string",
     "concat",
@@ -34,6 +34,7 @@ const SAME: [&str; 41] = [
     "jsonb_populate_recordset",
     "jsonb_to_record",
     "jsonb_to_recordset",
+    "length",
     "make_timestamptz",
     "overlaps",
     "quote_literal",
@@ -67,11 +68,20 @@ pub fn is_same_everywhere(snapshot: &Snapshot, name: &str) -> bool {
         })
 }
 
+/// As [`differs`], of a column's default.
+pub fn default_differs(snapshot: &Snapshot, column: &Column) -> bool {
+    let Some(default) = &column.default else { return column.sequence.is_some() };
+    column.sequence.is_some() || differs(snapshot, &Body::of_sql(&format!("SELECT {default}"))).is_some()
+}
+
 /// What in a statement may have another value on another node, in the user's words. The statement's time is not among it:
 /// the router has put in one.
 pub fn differs(snapshot: &Snapshot, body: &Body) -> Option<String> {
     if let Some(varies) = &body.varies {
         return Some(varies.clone());
+    }
+    if let Some((name, _)) = snapshot.code.operators.iter().find(|(name, _)| body.operators.contains(name)) {
+        return Some(format!("operator {name}"));
     }
     body.calls.iter().map(|(_, name)| name).find_map(|name| {
         // Of functions of users' own, their word counts: they are immutable, or read reference tables and nothing else.

@@ -332,6 +332,7 @@ impl Session {
         let started = Instant::now();
         let temporary = temporary_table(statement);
         if temporary.is_some() {
+            exec::code::judge_temporary(statement, &self.epoch)?;
             self.pin_home(Pins::TEMPORARY);
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());

@@ -7,7 +7,7 @@ use sql::ast::{self, Node, ObjectType, RangeVar};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names, relations};
 
-use super::place::{Cx, Name, deparse, is_view, range_vars, text};
+use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, range_vars, text};
 use super::steps::Step;
 use super::{Ddl, Decided, alter, constraint};
 
@@ -51,7 +51,14 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let name = names::table(rv);
     cx.not_ours(name)?;
     let reads = reads_of_tree(cx, query, 0);
-    if rv.relpersistence == "t" || reads.temporary {
+    let temporary = rv.relpersistence == "t" || reads.temporary;
+    if temporary && reads.distributed {
+        return Err(Refusal::new(
+            "a temporary view over distributed tables is not supported",
+            "Make it a view that is not temporary, or write its query out.",
+        ));
+    }
+    if temporary {
         return Ok(Ddl::Home);
     }
     if reads.local && reads.distributed {
@@ -82,6 +89,7 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let Some(rv) = &into.rel else { return Ok(Ddl::Home) };
     cx.not_ours(names::table(rv))?;
     if !reads_of_tree(cx, query, 0).distributed {
+        refuse_writes(cx, query)?;
         return Ok(Ddl::Home);
     }
     if super::place::object_type(s.objtype) == ObjectType::ObjectMatview {
@@ -102,6 +110,20 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let Some(query) = &query.node else { return Ok(Ddl::Home) };
     let insert = format!("INSERT INTO {} {}", text(names::table(rv)), sql::deparse(query)?);
     Ok(Ddl::CreateTableAs { create, insert })
+}
+
+/// WITH may change tables, and on home it would change home's copy alone.
+fn refuse_writes(cx: &Cx, query: &Node) -> Result<(), Refusal> {
+    let Some(statement) = &query.node else { return Ok(()) };
+    let writes = sql::body::Body::of_statement(statement).writes;
+    let herd = writes.iter().find_map(|(schema, name)| cx.herd((schema.as_deref(), name)));
+    match herd {
+        None => Ok(()),
+        Some(r) => Err(Refusal::new(
+            format!("changing \"{}\", which several nodes hold, in WITH is not supported here", r.name),
+            "Run it as a statement of its own in one transaction with the other.",
+        )),
+    }
 }
 
 /// The table a CREATE of this name would run into: without a schema, that of the first schema that exists.
@@ -159,12 +181,17 @@ pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
 struct Tables<'n> {
     names: Vec<Name<'n>>,
     functions: Vec<&'n str>,
+    types: Vec<Name<'n>>,
 }
 
 impl<'n> Visit<'n> for Tables<'n> {
     fn node(&mut self, n: &'n NodeEnum) -> bool {
-        if let NodeEnum::FuncCall(f) = n {
-            self.functions.push(names::last(&f.funcname));
+        match n {
+            NodeEnum::FuncCall(f) => self.functions.push(names::last(&f.funcname)),
+            NodeEnum::TypeCast(t) => {
+                self.types.extend(t.type_name.as_ref().and_then(|t| name_of(&names::strings(&t.names))));
+            }
+            _ => {}
         }
         true
     }
@@ -193,6 +220,11 @@ impl Tables<'_> {
             }
         }
         // A function that uses the herd's tables would, in a view, run on one node.
+        let mut functions = self.functions.iter().flat_map(|f| cx.snapshot.functions(f));
+        // What needs home, and the row types of local tables, may be on home alone.
+        let of_home = functions.any(|f| f.needs_home)
+            || self.types.iter().any(|t| cx.find(*t).is_some_and(|r| !is_herd(r) && r.kind == RelationKind::Table));
+        reads.local |= of_home && !reads.distributed;
         reads.distributed |= self.functions.iter().any(|f| cx.snapshot.functions(f).any(|f| f.reads_herd_tables));
         reads
     }

@@ -9,7 +9,7 @@ use catalog::code::Object;
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
-use super::Graph;
+use super::{Graph, Kind};
 use crate::same;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Reach {
     pub sequence: bool,
     pub dynamic: bool,
     pub varies: Option<String>,
+    /// Names the row type of a local table, which only home has.
+    pub row_types: bool,
 }
 
 impl Reach {
@@ -29,6 +31,7 @@ impl Reach {
         self.sequence |= other.sequence;
         self.dynamic |= other.dynamic;
         self.varies = self.varies.take().or(other.varies);
+        self.row_types |= other.row_types;
     }
 }
 
@@ -159,6 +162,10 @@ impl Walk<'_, '_> {
             let found = self.graph.domains.get(name.as_str()).into_iter().flatten();
             let found = found.filter(|(s, _)| schema.as_ref().is_none_or(|schema| schema == s));
             self.todo.extend(found.map(|(_, oid)| Object { class: b't', oid: *oid }));
+            let tables = self.graph.by_name.get(name.as_str()).into_iter().flatten();
+            let mut tables = tables.filter(|r| schema.as_ref().is_none_or(|schema| *schema == r.schema));
+            self.reach.row_types |=
+                tables.any(|r| self.graph.kind(r) == Kind::Local && r.kind != RelationKind::Sequence);
         }
         self.reach.dynamic |= body.unknown;
         self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());

@@ -1,0 +1,143 @@
+"""Every statement says what it reads and writes, wherever that stands: views, WITH, values that differ from node to node."""
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+
+def test_writes_through_views(db):
+    db.run(
+        "CREATE VIEW vd AS SELECT id, v FROM d WHERE v < 100 WITH CHECK OPTION",
+        "CREATE VIEW vr AS SELECT id, v FROM r",
+        "CREATE VIEW vv AS SELECT id FROM vd",
+        "CREATE VIEW vl AS SELECT id, v FROM l WHERE v < 100 WITH CHECK OPTION",
+    )
+    for view in ("vd", "vr"):
+        for sql in (
+            "UPDATE {} SET v = 1",
+            "UPDATE {} SET v = 1 WHERE id = 7",
+            "DELETE FROM {}",
+            "INSERT INTO {} VALUES (100, 1)",
+            "INSERT INTO {} SELECT id + 100, v FROM l",
+            "MERGE INTO {} t USING l ON t.id = l.id WHEN MATCHED THEN DELETE",
+            "WITH x AS (DELETE FROM {} RETURNING id) SELECT count(*) FROM x",
+            "EXPLAIN ANALYZE DELETE FROM {}",
+            "PREPARE p AS DELETE FROM {}",
+        ):
+            db.refused(sql.format(view))
+    db.refused("DELETE FROM vv")
+    db.run("UPDATE vl SET v = 5 WHERE id = 1", "INSERT INTO vl VALUES (50, 50)")
+    with pytest.raises(psycopg.errors.WithCheckOptionViolation):
+        db.run("INSERT INTO vl VALUES (51, 500)")
+    assert db.one("SELECT count(*) FROM d WHERE v = id") == 40
+    assert len(db.same_copies("r")) == 30
+
+
+def test_with_that_writes_a_reference_table(db):
+    for sql in (
+        "WITH x AS (UPDATE r SET v = 0 RETURNING id) SELECT count(*) FROM x",
+        "WITH x AS (DELETE FROM r RETURNING id) INSERT INTO l SELECT 100 + id FROM x",
+        "WITH x AS (INSERT INTO r VALUES (100) RETURNING id) UPDATE d SET v = 0",
+        "WITH x AS (DELETE FROM r) DELETE FROM r",
+        "EXPLAIN ANALYZE WITH x AS (DELETE FROM r RETURNING id) SELECT count(*) FROM x",
+        "COPY (WITH x AS (DELETE FROM r RETURNING id) SELECT * FROM x) TO STDOUT",
+        "CREATE TABLE made AS WITH x AS (DELETE FROM r RETURNING id) SELECT * FROM x",
+        "CREATE TEMP TABLE made AS WITH x AS (DELETE FROM r RETURNING id) SELECT * FROM x",
+        "PREPARE p AS WITH x AS (DELETE FROM r RETURNING id) SELECT * FROM x",
+        "WITH x AS (DELETE FROM l RETURNING id) UPDATE r SET v = 0 FROM x WHERE r.id = x.id",
+    ):
+        db.refused(sql)
+    assert db.same_copies("r") == [(i, i, "r") for i in range(1, 31)]
+    assert db.one("SELECT count(*) FROM l") == 20
+
+
+def test_temporary_objects_over_distributed_tables(db):
+    db.refused("CREATE TEMP VIEW tv AS SELECT * FROM d")
+    db.run("CREATE TEMP TABLE tt (id int)")
+    db.refused("CREATE VIEW tw AS SELECT d.* FROM d JOIN tt USING (id)")
+    try:
+        db.run("CREATE TEMP TABLE made AS SELECT * FROM d")
+    except psycopg.errors.FeatureNotSupported:
+        return
+    assert db.one("SELECT count(*) FROM made") == 40
+
+
+DIFFERENT = [
+    "xmin::text::bigint % 1000",
+    "tableoid::bigint % 1000000",
+    "pg_backend_pid()",
+    "'r'::regclass::oid::bigint % 1000000",
+    "txid_current() % 1000000",
+    "current_setting('port')::int",
+    "inet_server_port()",
+    "(random() * 1000)::int",
+    "extract(epoch FROM clock_timestamp())::bigint % 1000000",
+    "(ctid::text::point)[1]::int",
+    "pg_relation_size('r')::int",
+    "length(array_agg_of())",
+]
+
+
+@pytest.mark.parametrize("value", DIFFERENT)
+def test_values_that_differ_from_node_to_node(db, value):
+    db.run("CREATE FUNCTION array_agg_of() RETURNS text LANGUAGE sql STABLE AS 'SELECT string_agg(ctid::text, '','') FROM code.r'")
+    # Another number of transactions on each node.
+    for i, node in enumerate(db.herd.node_servers):
+        with node.connect() as connection:
+            for _ in range(i * 3):
+                connection.execute("SELECT txid_current()")
+    db.refused(f"UPDATE r SET v = {value}")
+    db.refused(f"DELETE FROM r WHERE v = {value}")
+    if "xmin" in value or "tableoid" in value or "ctid" in value:
+        db.run(f"INSERT INTO r SELECT id + 100, {value} FROM r WHERE id < 5")
+    else:
+        db.run(f"INSERT INTO r VALUES (101, {value})", f"INSERT INTO r SELECT id + 200, {value} FROM r WHERE id < 5")
+    db.same_copies("r")
+
+
+def test_values_that_are_the_same_everywhere(db):
+    db.run(
+        "ALTER TABLE r ADD COLUMN at timestamptz DEFAULT now(), ADD COLUMN c int DEFAULT 7",
+        "UPDATE r SET at = now(), w = to_char(now(), 'YYYY') || current_user || upper(w)",
+        "UPDATE r SET v = coalesce(v, 0) + length(concat_ws(',', w, id)), w = 'I know the yesterday'",
+        "UPDATE r SET v = (SELECT count(*) FROM r r2 WHERE r2.id < r.id), c = DEFAULT",
+        "INSERT INTO r (id, v, w, at) VALUES (1, 2, 'x', now()) ON CONFLICT (id) DO UPDATE SET v = excluded.v + 1",
+        "INSERT INTO r (id) VALUES (300), (301)",
+        "DELETE FROM r WHERE at > now() + interval '1 day'",
+    )
+    assert len(db.same_copies("r")) == 32
+    db.refused("UPDATE r SET at = 'today'")
+    db.refused("UPDATE r SET at = DEFAULT")
+
+
+def test_execute_of_an_upsert_into_a_reference_table(db):
+    db.run("PREPARE up (int, text) AS INSERT INTO r (id, v, w) VALUES ($1, 1, $2) ON CONFLICT (id) DO UPDATE SET w = excluded.w", "EXECUTE up (1, 'new')", "EXECUTE up (99, 'now')")
+    rows = dict((i, w) for i, _, w in db.same_copies("r"))
+    assert rows[1] == "new" and rows[99] == "now"
+
+
+def test_key_columns_are_taken_as_they_are_given(db):
+    db.run('CREATE TABLE k1 ("Ke y" int PRIMARY KEY)', "SELECT create_distributed_table('k1', 'Ke y')")
+    db.run('CREATE TABLE k2 ("Ke y" int PRIMARY KEY)', "SELECT create_distributed_table('k2', '\"Ke y\"')")
+    db.run("CREATE TABLE k3 (key int PRIMARY KEY)", "SELECT create_distributed_table('k3', 'KEY')")
+    assert db.rows("SELECT name, key FROM herd.tables WHERE name LIKE 'k_' ORDER BY 1") == [("k1", "Ke y"), ("k2", "Ke y"), ("k3", "key")]
+
+
+
+def test_functions_of_row_types_of_local_tables(db):
+    db.run("CREATE FUNCTION shown(x l) RETURNS text LANGUAGE sql AS 'SELECT x.id || x.w'")
+    db.run("CREATE VIEW with_shown AS SELECT shown(l) AS s FROM l", "CREATE VIEW only_function AS SELECT shown(NULL::l) AS s")
+    assert db.one("SELECT s FROM with_shown ORDER BY length(s), s LIMIT 1") == "1l"
+    db.run("CREATE FUNCTION caller() RETURNS text LANGUAGE sql BEGIN ATOMIC SELECT shown(l) FROM l WHERE id = 2; END")
+    db.run("CREATE VIEW called AS SELECT caller() AS c")
+    assert db.rows("SELECT c FROM called") == [("2l",)]
+    db.run("CREATE FUNCTION all_of() RETURNS SETOF l LANGUAGE sql AS 'SELECT * FROM l'", "CREATE VIEW all_v AS SELECT * FROM all_of()")
+    assert db.one("SELECT count(*) FROM all_v") == 20
+
+
+def test_copy_of_what_a_write_returns_is_refused(db):
+    for table in ("d", "r"):
+        db.refused(f"COPY (UPDATE {table} SET v = 0 WHERE id < 4 RETURNING id, v) TO STDOUT")
+    assert db.one("SELECT count(*) FROM d WHERE v = id") == 40
+    assert db.same_copies("r") == [(i, i, "r") for i in range(1, 31)]
