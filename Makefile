@@ -55,11 +55,12 @@ RANDOM_STATEMENTS ?= 5000
 
 promises: build ## the promises of PROMISES.md, for long: about forty minutes; SEED=… PROMISES_SECONDS=…
 	@$(ENV) export HERD_BIN="$(HERD)"; cd tests; failed=; \
+	roles() { "$(abspath $(VENV))/bin/python" -m security.roles --seed $(SEED) --sequences 10000 || failed="$$failed roles"; }; \
 	run() { "$(abspath $(VENV))/bin/python" -m promises.$$1 --seed $(SEED) "$${@:2}" || failed="$$failed $$1"; }; \
 	run bank --seconds $(PROMISES_SECONDS); run bank --seconds $(PROMISES_SECONDS) --synchronous-commit off; \
 	run snapshot --seconds $(PROMISES_SECONDS); \
 	run snapshot --seconds $(PROMISES_SECONDS) --kills 1; run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
-	run slow; run login; run leaks --sequences 10000; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
+	run slow; run login; run leaks --sequences 10000; roles; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
 	for nodes in 1 3; do "$(abspath $(VENV))/bin/python" -m random_sql.run --seed $(SEED) --statements $(RANDOM_STATEMENTS) --nodes $$nodes || failed="$$failed random_sql"; done; \
 	if [ -n "$$failed" ]; then echo "broken:$$failed"; exit 1; fi
 

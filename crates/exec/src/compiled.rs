@@ -2,6 +2,7 @@
 //! snapshot starts with an empty cache, so nothing stale is ever used.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,11 +15,15 @@ use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 
 use crate::describe::{Described, PartColumns};
+use crate::plan_cache::PlanCache;
 use crate::request::{Keep, Request};
 use crate::share::SharedLiterals;
 
-/// Statements kept; the cache is emptied when it is full.
-const CACHE_MAX: usize = 8192;
+/// What a plan takes: so many times its text (the tables' texts of its parts and its own), and this besides.
+const TIMES: usize = 6;
+const LEAST: usize = 2 << 10;
+/// A client may change its settings without end: what is learnt of a plan for each is forgotten then.
+pub(crate) const LEARNT_MAX: usize = 4096;
 
 /// Looked into for every statement; the hash is quick and seeded at random, so that nobody can construct collisions.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -35,17 +40,25 @@ pub struct Epoch {
     pub bodies: plan::code::Bodies,
     /// Bounds of each colocation group's shards, side by side as `key::locate` wants them.
     bounds: FastMap<i32, Arc<[Bound]>>,
-    templates: Mutex<FastMap<u64, Arc<Compiled>>>,
-    texts: Mutex<HashMap<TextKey, Arc<Compiled>>>,
+    templates: Mutex<PlanCache<u64, foldhash::fast::RandomState>>,
+    texts: Mutex<PlanCache<TextKey, RandomState>>,
 }
 
 impl Epoch {
-    pub fn new(mut snapshot: Snapshot) -> Self {
+    /// `plan_bytes`: what kept plans may take.
+    pub fn new(mut snapshot: Snapshot, plan_bytes: usize) -> Self {
         let bodies = crate::code::bodies(&snapshot);
         plan::code::settle(&mut snapshot, &bodies);
         let bounds =
             snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
-        Epoch { snapshot: Arc::new(snapshot), bodies, bounds, templates: Mutex::default(), texts: Mutex::default() }
+        let (templates, texts) =
+            (Mutex::new(PlanCache::new(plan_bytes / 2)), Mutex::new(PlanCache::new(plan_bytes / 2)));
+        Epoch { snapshot: Arc::new(snapshot), bodies, bounds, templates, texts }
+    }
+
+    /// Bytes that kept plans take.
+    pub fn plan_bytes(&self) -> usize {
+        self.templates.lock().bytes() + self.texts.lock().bytes()
     }
 
     pub fn bounds(&self, group: i32) -> Arc<[Bound]> {
@@ -59,11 +72,7 @@ impl Epoch {
     }
 
     pub fn keep_template(&self, compiled: &Arc<Compiled>, hash: u64) {
-        let mut templates = self.templates.lock();
-        if templates.len() >= CACHE_MAX {
-            templates.clear();
-        }
-        templates.insert(hash ^ compiled.context, compiled.clone());
+        self.templates.lock().keep(hash ^ compiled.context, compiled);
     }
 
     pub fn by_text(&self, context: u64, text: &str, types: &[u32]) -> Option<Arc<Compiled>> {
@@ -72,11 +81,7 @@ impl Epoch {
     }
 
     pub fn keep_text(&self, compiled: &Arc<Compiled>, types: &[u32]) {
-        let mut texts = self.texts.lock();
-        if texts.len() >= CACHE_MAX {
-            texts.clear();
-        }
-        texts.insert((compiled.context, compiled.text.clone(), types.to_vec()), compiled.clone());
+        self.texts.lock().keep((compiled.context, compiled.text.clone(), types.to_vec()), compiled);
     }
 }
 
@@ -141,6 +146,11 @@ impl Compiled {
             parts: OnceCell::new(),
             keys: Mutex::default(),
         }
+    }
+
+    /// Bytes it takes while it is kept.
+    pub fn weight(&self) -> usize {
+        LEAST + TIMES * self.text.len() + self.template_text.len()
     }
 
     /// A statement with parameters comes again, with others; one without if it came before.
@@ -224,6 +234,10 @@ impl Compiled {
     /// The key of the prepared statement for a shard (−1: through the parent).
     /// `settings`: fingerprint of the settings PostgreSQL reads literals under.
     pub fn statement_key(&self, shard: i32, settings: u64, make: impl FnOnce() -> StatementKey) -> StatementKey {
-        *self.keys.lock().entry((shard, settings)).or_insert_with(make)
+        let mut keys = self.keys.lock();
+        if keys.len() >= LEARNT_MAX {
+            keys.clear();
+        }
+        *keys.entry((shard, settings)).or_insert_with(make)
     }
 }

@@ -28,6 +28,8 @@ pub struct HerdConfig {
     pub default_shards: i32,
     /// What routers sign decisions with.
     pub seal: Seal,
+    /// Bytes that kept plans take at most.
+    pub plan_bytes: usize,
 }
 
 pub struct Herd {
@@ -66,8 +68,8 @@ impl Herd {
             pools,
             own,
             roles,
+            epoch: ArcSwap::from_pointee(Epoch::new(snapshot, config.plan_bytes)),
             config,
-            epoch: ArcSwap::from_pointee(Epoch::new(snapshot)),
             lease: Lease::default(),
             router,
             gates: Gates::default(),
@@ -119,7 +121,7 @@ impl Herd {
         }
         let mut conn = self.own.connect(&self.config.home).await?;
         let snapshot = load(&mut conn, Some(&current)).await?;
-        self.epoch.store(Arc::new(Epoch::new(snapshot)));
+        self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
         Ok(())
     }
 }
@@ -166,5 +168,5 @@ pub async fn load_own<C: crate::client::Client>(work: &mut crate::work::Work<'_,
     let mut p = work.lane(home).await?;
     let loaded = catalog::load_in_transaction(&mut p.lane, Some(&previous)).await.map_err(catalog_error);
     work.put_back(p).await;
-    Ok(Arc::new(Epoch::new(loaded?)))
+    Ok(Arc::new(Epoch::new(loaded?, work.herd.config.plan_bytes)))
 }

@@ -38,6 +38,7 @@ mod move_rows;
 mod names;
 mod now;
 mod pin;
+mod plan_cache;
 mod portal;
 mod progress;
 mod query;

@@ -12,7 +12,7 @@ use sql::one_row::OneRow;
 use wire::backend;
 
 use crate::client::Client;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, LEARNT_MAX};
 use crate::error::Result;
 use crate::guard::Guard;
 use crate::request::{Literals, Request};
@@ -178,7 +178,11 @@ impl Compiled {
         let many = self.many(request, node, settings, &types, &key).filter(|many| may_be_one(many.table()));
         let statement = SharedStatement::new(key(&text), text, types.clone()).guarded(guard).one_of(many);
         let statement = Arc::new(statement);
-        self.shared.lock().insert(place, statement.clone());
+        let mut shared = self.shared.lock();
+        if shared.len() >= LEARNT_MAX {
+            shared.clear();
+        }
+        shared.insert(place, statement.clone());
         Some(statement)
     }
 
@@ -209,7 +213,11 @@ impl Compiled {
             let (key, params) = (key(&text), row.params());
             Some(Arc::new(Many::new(key, params, types.to_vec(), move |n| row.times(n))?.into(table, guard)))
         };
-        self.many.lock().entry((node, settings, request.is_simple())).or_insert_with(make).clone()
+        let mut many = self.many.lock();
+        if many.len() >= LEARNT_MAX {
+            many.clear();
+        }
+        many.entry((node, settings, request.is_simple())).or_insert_with(make).clone()
     }
 
     /// This statement's own text with `$n` for its literals, and partitions of one shard named.

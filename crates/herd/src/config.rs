@@ -173,6 +173,12 @@ pub struct Limits {
     pub login_timeout_s: u64,
     /// Bytes of one protocol message.
     pub message_bytes_max: u32,
+    /// Bytes that one session's prepared statements take, about four times their texts.
+    pub prepared_bytes_per_session: u64,
+    /// The same of all sessions.
+    pub prepared_bytes: u64,
+    /// Bytes that kept plans take.
+    pub plan_bytes: u64,
     /// How soon a client whose machine is gone is noticed.
     pub tcp: Tcp,
 }
@@ -185,6 +191,9 @@ impl Default for Limits {
             logins: 8_000,
             login_timeout_s: 15,
             message_bytes_max: 1 << 30,
+            prepared_bytes_per_session: 256 << 20,
+            prepared_bytes: 1 << 30,
+            plan_bytes: 128 << 20,
             tcp: Tcp::default(),
         }
     }
@@ -264,6 +273,8 @@ impl Config {
                 return Err((setting, bounds.to_owned()));
             }
         }
+        at_least_one("limits.prepared_bytes_per_session", self.limits.prepared_bytes_per_session)?;
+        at_least_one("limits.prepared_bytes", self.limits.prepared_bytes)?;
         at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;
         if !(1..=SHARDS_MAX).contains(&self.shards) {
             return Err(("shards", format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards)));

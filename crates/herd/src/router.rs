@@ -71,7 +71,8 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let pools = Pools::new(pool_config, Some(roles.clone()));
     pools.spawn_reaper(own.clone());
     let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
-    let herd_config = HerdConfig { home, default_shards: config.shards as i32, seal };
+    let herd_config =
+        HerdConfig { home, default_shards: config.shards as i32, plan_bytes: config.limits.plan_bytes as usize, seal };
     let herd = Arc::new(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()));
     let (renewed, of) = (herd.clone(), key.clone());
     tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
@@ -90,6 +91,11 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
             config.limits.logins as usize,
             config.limits.connections_per_user as usize,
         )),
+        budget: Arc::new(session::Budget::new(
+            config.limits.prepared_bytes_per_session as usize,
+            config.limits.prepared_bytes as usize,
+        )),
+        apart: Default::default(),
         limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
         defaults: RouterDefaults { shards: config.shards as i32 },
         metrics: Default::default(),

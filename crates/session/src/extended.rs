@@ -11,6 +11,7 @@ use exec::{Bound, Client, ExecError, Forwarded};
 use wire::backend::{self, Field};
 use wire::{Frame, frontend};
 
+use crate::apart::LARGE;
 use crate::held::Held;
 use crate::prepared::{Parsed, Portal, PortalState, Prepared};
 use crate::session::{Result, Session};
@@ -72,6 +73,8 @@ impl Session {
 
     /// Plans and describes a statement.
     pub async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
+        let taken = self.share.take(sql.len())?;
+        self.large_statements |= sql.len() >= LARGE;
         let parsed = match self.parse(sql, &declared) {
             Ok(p) => p,
             Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => {
@@ -119,6 +122,7 @@ impl Session {
         }
         Ok(Prepared {
             sql: sql.to_string(),
+            taken,
             declared,
             params,
             fields,

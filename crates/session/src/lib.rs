@@ -5,6 +5,8 @@
 //! client in one place: `Session::report`.
 
 pub mod activity;
+mod apart;
+mod budget;
 pub mod cancel;
 mod cancel_forward;
 mod client_io;
@@ -32,6 +34,8 @@ mod statement;
 mod transaction;
 mod values;
 
+pub use apart::Apart;
+pub use budget::Budget;
 pub use doors::Doors;
 pub use router::{Limits, Router, RouterDefaults};
 pub use serve::{serve, turn_away};

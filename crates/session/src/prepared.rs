@@ -7,6 +7,8 @@ use exec::{Bound, Compiled};
 use sql::NodeEnum;
 use wire::backend::Field;
 
+use crate::budget::Taken;
+
 /// What a text turned out to be.
 #[derive(Clone)]
 pub enum Parsed {
@@ -20,6 +22,9 @@ pub enum Parsed {
 /// A prepared statement of the extended protocol.
 pub struct Prepared {
     pub sql: String,
+    /// What it takes of the router's memory.
+    #[expect(dead_code, reason = "gives it back when dropped")]
+    pub taken: Taken,
     /// As the client gave them; 0 where PostgreSQL infers.
     pub declared: Vec<u32>,
     pub params: Vec<u32>,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use exec::Herd;
 
+use crate::apart::Apart;
+use crate::budget::Budget;
 use crate::cancel::CancelRegistry;
 use crate::doors::Doors;
 use crate::login::LoginConfig;
@@ -28,6 +30,10 @@ pub struct Router {
     pub cancels: Arc<CancelRegistry>,
     pub login: LoginConfig,
     pub limits: Limits,
+    /// Of prepared statements.
+    pub budget: Arc<Budget>,
+    /// Where large statements are worked on.
+    pub apart: Apart,
     pub doors: Arc<Doors>,
     pub defaults: RouterDefaults,
     pub metrics: Metrics,

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 use wire::{ErrorFields, Frame};
 
 use crate::activity::Activity;
+use crate::apart;
+use crate::budget::Share;
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
@@ -129,6 +131,8 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         shown,
         temporary: vec![],
         statements: Default::default(),
+        share: Share::of(&router.budget),
+        large_statements: false,
         portals: Default::default(),
         prepared: Default::default(),
         cursors: Default::default(),
@@ -149,14 +153,33 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     session.refresh_sharing();
     session.refresh_context();
     session.transaction.home = Some(session.epoch.snapshot.home);
-    let result = async {
-        Box::pin(session.greet(client.role.as_ref(), registration.pid, &registration.secret)).await?;
-        session.messages().await
-    }
-    .await;
+    let greeted = Box::pin(session.greet(client.role.as_ref(), registration.pid, &registration.secret)).await;
+    let (mut session, result) = match greeted {
+        Ok(()) => match converse(session).await {
+            Some(ended) => ended,
+            None => return Err(ExecError::internal("a session ended in a panic")),
+        },
+        Err(e) => (session, Err(e)),
+    };
     Box::pin(session.end(&result)).await;
     drop(registration);
     result
+}
+
+/// All messages of a client. `None`: one ended in a panic.
+async fn converse(mut session: Session) -> Option<(Session, Result<()>)> {
+    loop {
+        let frame = match session.messages().await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Some((session, Ok(()))),
+            Err(e) => return Some((session, Err(e))),
+        };
+        let (back, done) = Box::pin(apart::message(session, frame)).await?;
+        session = back;
+        if let Err(e) = done.and_then(|()| session.still_stands()) {
+            return Some((session, Err(e)));
+        }
+    }
 }
 
 impl Session {
@@ -231,7 +254,8 @@ impl Session {
         }
     }
 
-    async fn messages(&mut self) -> Result<()> {
+    /// Works on messages, up to one that is to be worked on apart. `None`: the client has ended its session.
+    async fn messages(&mut self) -> Result<Option<Frame>> {
         loop {
             let frame = match self.io.buffered()? {
                 Some(frame) => frame,
@@ -243,15 +267,18 @@ impl Session {
                             self.io.patience = self.router.quiet.patience(self.id);
                             frame
                         }
-                        None => return self.io.ended().map_or(Ok(()), |said| Err(ExecError::Ended(said))),
+                        None => return self.io.ended().map_or(Ok(None), |said| Err(ExecError::Ended(said))),
                     }
                 }
             };
             if frame.tag() == b'X' {
-                return Ok(());
+                return Ok(None);
             }
             if self.turn == Turn::Skipping && frame.tag() != b'S' {
                 continue;
+            }
+            if self.is_large(&frame) {
+                return Ok(Some(frame));
             }
             self.message(&frame).await?;
             self.still_stands()?;
@@ -283,7 +310,7 @@ impl Session {
         }
     }
 
-    async fn message(&mut self, frame: &Frame) -> Result<()> {
+    pub(crate) async fn message(&mut self, frame: &Frame) -> Result<()> {
         match frame.tag() {
             b'Q' => {
                 self.io.begin();

@@ -12,6 +12,7 @@ use txn::Transaction;
 use wire::ErrorFields;
 
 use crate::activity::{Pins, Shown, State};
+use crate::budget::Share;
 use crate::client_io::ClientIo;
 use crate::cursor::Cursor;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
@@ -58,6 +59,10 @@ pub struct Session {
     pub shown: Shown,
     pub temporary: Vec<String>,
     pub statements: FastMap<String, Arc<Prepared>>,
+    /// What its prepared statements may take.
+    pub share: Share,
+    /// It has prepared a large one, or one that took long to plan.
+    pub large_statements: bool,
     pub portals: FastMap<String, Portal>,
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,

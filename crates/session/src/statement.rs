@@ -3,7 +3,7 @@
 //! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 use sql::NodeEnum;
@@ -17,6 +17,8 @@ use crate::prepared::Parsed;
 use crate::session::{Result, Session};
 use crate::special;
 
+/// Planning that takes longer is others' time.
+const LONG: Duration = Duration::from_millis(20);
 /// How often a statement begins again after deadlocks.
 const DEADLOCKS_MAX: usize = 10;
 
@@ -57,7 +59,15 @@ impl Session {
         Ok(Parsed::Planned(compiled))
     }
 
-    pub fn compile(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+    /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
+    pub fn compile(&mut self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+        let started = Instant::now();
+        let compiled = self.plan(statement, sql, template);
+        self.large_statements |= started.elapsed() > LONG;
+        compiled
+    }
+
+    fn plan(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
         let cx = plan::Context {
             snapshot: &self.epoch.snapshot,
             search_path: &self.search_path,

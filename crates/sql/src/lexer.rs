@@ -101,6 +101,8 @@ pub struct Lexer<'a> {
     bytes: &'a [u8],
     pos: usize,
     standard_conforming_strings: bool,
+    /// Up to here, from `pos` on, there is nothing but plus and minus.
+    signs_until: usize,
 }
 
 impl<'a> Lexer<'a> {
@@ -111,7 +113,7 @@ impl<'a> Lexer<'a> {
     /// Starts in the middle of a text. `start` must lie between tokens; offsets still count from the text's
     /// beginning.
     pub fn starting_at(sql: &'a str, start: usize, standard_conforming_strings: bool) -> Self {
-        Self { bytes: sql.as_bytes(), pos: start, standard_conforming_strings }
+        Self { bytes: sql.as_bytes(), pos: start, standard_conforming_strings, signs_until: 0 }
     }
 
     /// The byte at `at`, or 0 (which is part of no token) past the end.
@@ -172,7 +174,7 @@ impl<'a> Lexer<'a> {
 
     /// One token, whose first byte is at `start`.
     #[inline]
-    fn token(&self, start: usize) -> Result<(TokenKind, usize), LexError> {
+    fn token(&mut self, start: usize) -> Result<(TokenKind, usize), LexError> {
         let first = self.byte(start);
         match class_of(first) {
             Class::Ident => Ok((TokenKind::Ident, self.ident_end(start + 1))),
@@ -229,7 +231,10 @@ impl<'a> Lexer<'a> {
     /// trailing `+` and `-` unless it has a character that no operator of the SQL standard has (so `=-1` is `=` and
     /// `-1`).
     #[inline]
-    fn operator_end(&self, start: usize) -> usize {
+    fn operator_end(&mut self, start: usize) -> usize {
+        if start < self.signs_until {
+            return start + 1;
+        }
         let mut end = start + 1;
         let mut previous = self.bytes[start];
         let mut beyond_standard = is_beyond_standard(previous);
@@ -244,6 +249,8 @@ impl<'a> Lexer<'a> {
             end += 1;
         }
         if !beyond_standard {
+            // What is cut off are signs, each a token by itself: known, so that a long row of them is not read again for each.
+            self.signs_until = end;
             while end - start > 1 && matches!(self.bytes[end - 1], b'+' | b'-') {
                 end -= 1;
             }

@@ -4,6 +4,7 @@
 
 pub mod body;
 pub mod build;
+mod comments;
 pub mod depth;
 pub mod lexer;
 pub mod names;

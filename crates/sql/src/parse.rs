@@ -3,7 +3,7 @@
 use pg_query::protobuf::{self, Node};
 use pg_query::{NodeEnum, ParserOptions};
 
-use crate::{depth, stack};
+use crate::{comments, depth, stack};
 
 /// libpg_query could not read the statement. PostgreSQL itself, asked to parse it, gives the exact error and position.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -43,8 +43,10 @@ pub fn parse(sql: &str, standard_conforming_strings: bool) -> Result<Vec<NodeEnu
     if !standard_conforming_strings {
         options |= ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS;
     }
+    let sql = comments::flat(sql, standard_conforming_strings)
+        .map_err(|error| SyntaxError { message: error.to_string(), too_deep: false })?;
     let read = || {
-        let parsed = pg_query::parse(sql, options)?;
+        let parsed = pg_query::parse(&sql, options)?;
         Ok(parsed.protobuf.stmts.into_iter().filter_map(|raw| raw.stmt?.node).collect())
     };
     stack::with_room(read, |statements: &Vec<NodeEnum>| statements.iter().all(depth::is_shallow))

@@ -43,7 +43,7 @@ impl Session {
         let admin = Login::new("postgres", Secret::None);
         let key = catalog::schema::read_key(&mut server.connect("n1").await).await.unwrap();
         let seal = txn::Seal::from_hex(&key.seal).unwrap();
-        let config = HerdConfig { home: server.target("n1"), default_shards: 4, seal };
+        let config = HerdConfig { home: server.target("n1"), default_shards: 4, plan_bytes: 1 << 20, seal };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let own = OwnConns::new(&PoolConfig::default(), admin);
         let roles = Arc::new(Roles::new(own.clone(), config.home.clone(), false));

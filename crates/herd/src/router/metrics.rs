@@ -58,6 +58,12 @@ fn page(router: &Router) -> String {
             ));
         }
     }
+    for (name, help, bytes) in [
+        ("herd_plan_bytes", "What kept plans take, in bytes.", router.herd.epoch.load().plan_bytes()),
+        ("herd_prepared_bytes", "What clients' prepared statements take, in bytes.", router.budget.used()),
+    ] {
+        out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {bytes}\n"));
+    }
     let (shared, rows) = (router.herd.shared.stats(), router.herd.rows.stats());
     for (name, help, n) in [
         ("batches", "Batches of different clients' statements sent to nodes.", shared.batches + rows.batches),

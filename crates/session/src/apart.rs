@@ -1,0 +1,52 @@
+//! A large statement's own thread: reading and planning it takes long without waiting for anything, and meanwhile the thread
+//! that serves others would serve nobody. All of a session's message is worked on there, so nothing of it is forgotten.
+//!
+//! It does not know what in a message takes long: its length tells.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use wire::Frame;
+
+use crate::session::{Result, Session};
+
+/// Texts from this length on, in bytes: 16 KB take a few milliseconds to parse and to plan.
+pub const LARGE: usize = 16 << 10;
+/// Threads of large statements; who comes when all are taken is served with the others.
+const THREADS: usize = 64;
+
+/// Places for large statements.
+pub struct Apart(Arc<Semaphore>);
+
+impl Default for Apart {
+    fn default() -> Self {
+        Apart(Arc::new(Semaphore::new(THREADS)))
+    }
+}
+
+/// Works on a message apart from other sessions. `None`: it ended in a panic, and the session with it.
+pub async fn message(mut session: Session, frame: Frame) -> Option<(Session, Result<()>)> {
+    let Ok(place) = session.router.apart.0.clone().try_acquire_owned() else {
+        let done = session.message(&frame).await;
+        return Some((session, done));
+    };
+    let runtime = tokio::runtime::Handle::current();
+    let worked = tokio::task::spawn_blocking(move || {
+        let done = runtime.block_on(session.message(&frame));
+        drop(place);
+        (session, done)
+    });
+    worked.await.inspect_err(|error| tracing::error!(%error, "a session ended in a panic")).ok()
+}
+
+impl Session {
+    /// Whether a message is to be worked on apart.
+    pub fn is_large(&self, frame: &Frame) -> bool {
+        match frame.tag() {
+            b'Q' | b'P' => frame.body().len() >= LARGE || self.large_statements,
+            // They may lead to a statement that is planned again.
+            b'B' | b'D' | b'E' => self.large_statements,
+            _ => false,
+        }
+    }
+}
