@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub server_version: i32,
     /// The database's collation orders by bytes (`C`, `POSIX`, or `C.UTF-8` of the builtin provider).
     pub collation_is_bytes: bool,
+    /// Somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384, FirstNormalObjectId).
+    pub own_equality: bool,
     pub home: NodeId,
     pub nodes: Vec<Node>,
     /// All user tables, views and foreign tables outside `pg_catalog`, `information_schema`, `herd`, `herd_shards`.

@@ -1,68 +1,108 @@
-//! Equivalence classes of columns, and the constants they are equal to. It does not know tables or SQL.
+//! What is known of columns where: which are equal, and which constants they are equal to. It does not know tables or SQL.
+//!
+//! Knowledge belongs to *places*. The conditions of a level hold for all of its rows; what an outer join's condition says holds
+//! only for the rows of the side it may leave out, and what a subquery says only inside. So a place has what it was told and
+//! what the places around it were, never the other way round.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::types::KeyExpr;
 
 /// One column of one use of a table (or of an output that is not a plain column).
 pub type Var = usize;
 
-#[derive(Clone, Debug, Default)]
+/// A place in the statement.
+pub type Place = usize;
+
+#[derive(Debug)]
 pub struct Classes {
-    parent: Vec<Var>,
-    /// For each root: sets of alternatives, each of which restricts the class (`IN` lists have many, `=` one).
-    constants: Vec<Vec<Vec<KeyExpr>>>,
+    places: Vec<Told>,
+    /// What follows from what a place and those around it were told.
+    drawn: RefCell<HashMap<Place, Rc<Drawn>>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    around: Option<Place>,
+    equal: Vec<(Var, Var)>,
+    /// Sets of alternatives, each of which restricts the variable (`IN` lists have many, `=` one).
+    constants: Vec<(Var, Rc<Vec<KeyExpr>>)>,
+}
+
+#[derive(Debug, Default)]
+struct Drawn {
+    parent: HashMap<Var, Var>,
+    constants: HashMap<Var, Vec<Rc<Vec<KeyExpr>>>>,
+}
+
+impl Default for Classes {
+    fn default() -> Self {
+        Classes { places: vec![Told::default()], drawn: RefCell::default() }
+    }
 }
 
 impl Classes {
-    pub fn add(&mut self) -> Var {
-        self.parent.push(self.parent.len());
-        self.constants.push(Vec::new());
-        self.parent.len() - 1
+    /// The statement itself.
+    pub const WHOLE: Place = 0;
+
+    pub fn inside(&mut self, around: Place) -> Place {
+        self.places.push(Told { around: Some(around), ..Told::default() });
+        self.places.len() - 1
     }
 
-    /// Makes room for the variables another copy has added.
-    pub fn grow(&mut self, len: usize) {
-        while self.parent.len() < len {
-            self.add();
-        }
+    pub fn union(&mut self, place: Place, a: Var, b: Var) {
+        self.drawn.borrow_mut().clear();
+        self.places[place].equal.push((a, b));
     }
 
-    pub fn len(&self) -> usize {
-        self.parent.len()
+    pub fn restrict(&mut self, place: Place, v: Var, alternatives: Vec<KeyExpr>) {
+        self.drawn.borrow_mut().clear();
+        self.places[place].constants.push((v, Rc::new(alternatives)));
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.parent.is_empty()
-    }
-
-    pub fn find(&self, mut v: Var) -> Var {
-        while self.parent[v] != v {
-            v = self.parent[v];
-        }
-        v
-    }
-
-    pub fn union(&mut self, a: Var, b: Var) {
-        let (a, b) = (self.find(a), self.find(b));
-        if a != b {
-            self.parent[b] = a;
-            let moved = std::mem::take(&mut self.constants[b]);
-            self.constants[a].extend(moved);
-        }
-    }
-
-    pub fn same(&self, a: Var, b: Var) -> bool {
-        self.find(a) == self.find(b)
-    }
-
-    pub fn restrict(&mut self, v: Var, alternatives: Vec<KeyExpr>) {
-        let root = self.find(v);
-        self.constants[root].push(alternatives);
+    pub fn same(&self, place: Place, a: Var, b: Var) -> bool {
+        let drawn = self.drawn(place);
+        drawn.find(a) == drawn.find(b)
     }
 
     /// The narrowest known set of values of `v`, if any.
-    pub fn values(&self, v: Var) -> Option<&Vec<KeyExpr>> {
-        let sets = &self.constants[self.find(v)];
+    pub fn values(&self, place: Place, v: Var) -> Option<Rc<Vec<KeyExpr>>> {
+        let drawn = self.drawn(place);
         // One scalar beats a list; a list in the statement beats an array of unknown length.
-        sets.iter().min_by_key(|s| (s.iter().any(|e| matches!(e, KeyExpr::ParamArray(_))), s.len()))
+        let narrow = |s: &&Rc<Vec<KeyExpr>>| (s.iter().any(|e| matches!(e, KeyExpr::ParamArray(_))), s.len());
+        drawn.constants.get(&drawn.find(v))?.iter().min_by_key(narrow).cloned()
+    }
+
+    fn drawn(&self, place: Place) -> Rc<Drawn> {
+        if let Some(drawn) = self.drawn.borrow().get(&place) {
+            return drawn.clone();
+        }
+        let chain: Vec<&Told> =
+            std::iter::successors(Some(&self.places[place]), |p| p.around.map(|a| &self.places[a])).collect();
+        let mut drawn = Drawn::default();
+        for (a, b) in chain.iter().rev().flat_map(|p| &p.equal) {
+            let (a, b) = (drawn.find(*a), drawn.find(*b));
+            if a != b {
+                drawn.parent.insert(b, a);
+            }
+        }
+        for (v, alternatives) in chain.iter().rev().flat_map(|p| &p.constants) {
+            let root = drawn.find(*v);
+            drawn.constants.entry(root).or_default().push(alternatives.clone());
+        }
+        let drawn = Rc::new(drawn);
+        self.drawn.borrow_mut().insert(place, drawn.clone());
+        drawn
+    }
+}
+
+impl Drawn {
+    fn find(&self, mut v: Var) -> Var {
+        while let Some(parent) = self.parent.get(&v) {
+            v = *parent;
+        }
+        v
     }
 }

@@ -458,15 +458,11 @@ fn from_select(
             if let Some(pairs) = pairs {
                 let target = a.uses[0].key.clone();
                 let classes = a.levels[top].classes;
-                let anchor = a.pushable(top, false);
-                let same = anchor.as_ref().is_ok_and(|u| {
-                    let other = &a.uses[*u];
-                    other.relation.distribution().is_some_and(|o| o.group.id == d.group.id)
-                        && pairs.iter().all(|(i, v)| a.classes[classes].same(other.key[*i], *v))
-                });
+                let columns: Vec<_> = pairs.iter().map(|(_, v)| *v).collect();
+                let same = a.is_keyed_by(top, d.group.id, &columns);
                 if same {
                     for (i, v) in pairs {
-                        a.classes[classes].union(v, target[i]);
+                        a.classes.union(classes, v, target[i]);
                     }
                     a.uses[0].classes = classes;
                     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));

@@ -5,7 +5,7 @@
 mod conditions;
 mod from;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
-use crate::classes::{Classes, Var};
+use crate::classes::{Classes, Place, Var};
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
@@ -26,8 +26,8 @@ pub struct Use {
     pub relation: Arc<Relation>,
     /// One variable a key column.
     pub key: Vec<Var>,
-    /// Which copy of the classes knows about it.
-    pub classes: usize,
+    /// Where it is: what is known there restricts it.
+    pub classes: Place,
     /// Constants on this use alone.
     pub level: usize,
     pub range: Option<RangeUse>,
@@ -54,6 +54,10 @@ pub enum From {
     },
     Join {
         kind: ast::JoinType,
+        /// Where the join's rows are.
+        place: Place,
+        /// Where its condition holds: the same for an inner join, the side that may be left out for an outer one.
+        on: Place,
         left: Box<From>,
         right: Box<From>,
     },
@@ -69,7 +73,7 @@ pub enum Distinct {
 /// One SELECT (or set operation, or VALUES).
 #[derive(Debug)]
 pub struct Level {
-    pub classes: usize,
+    pub classes: Place,
     pub from: Vec<From>,
     /// Levels of subqueries in expressions: in WHERE/ON (`false`) or above (`true`: targets, HAVING, ORDER BY).
     pub sublinks: Vec<(usize, bool)>,
@@ -85,8 +89,8 @@ pub struct Level {
     pub locking: bool,
     /// Output columns with their names; `None` where a star could not be expanded.
     pub columns: Option<Vec<(String, Option<Var>)>>,
-    /// Correlated: it refers to a column of a level above.
-    pub correlated: bool,
+    /// What an output column's variable is inside, where that is another one.
+    pub inner: Vec<(Var, Var)>,
     pub refusal: Option<Refusal>,
     pub volatile: bool,
 }
@@ -95,7 +99,13 @@ pub struct Analysis<'a> {
     pub cx: &'a Context<'a>,
     pub levels: Vec<Level>,
     pub uses: Vec<Use>,
-    pub classes: Vec<Classes>,
+    pub classes: Classes,
+    /// Outer joins whose left-out side a condition may need after all, see `reduce`.
+    outer: Vec<Outer>,
+    /// Variables that are not NULL in the rows of a place, because a condition needs them.
+    needed: HashSet<(Place, Var)>,
+    /// Subqueries of `x IN (SELECT …)` that a row must pass.
+    passed: HashSet<*const ast::SubLink>,
     /// Type of each variable that is a table's column.
     pub types: Vec<Option<(u32, bool)>>,
     /// Levels by the address of their SELECT, scopes likewise.
@@ -107,6 +117,15 @@ pub struct Analysis<'a> {
     pending: Vec<Pending<'a>>,
     /// CTE bodies being analysed: their names mean themselves.
     depth: usize,
+}
+
+/// An outer join: LEFT, with its sides told apart.
+struct Outer {
+    place: Place,
+    on: Place,
+    /// Columns of the side that may be left out.
+    nullable: Vec<Var>,
+    equal: Vec<(Var, Var)>,
 }
 
 struct Pending<'a> {
@@ -129,7 +148,10 @@ impl<'a> Analysis<'a> {
             cx,
             levels: Vec::new(),
             uses: Vec::new(),
-            classes: vec![Classes::default()],
+            classes: Classes::default(),
+            outer: vec![],
+            needed: HashSet::new(),
+            passed: HashSet::new(),
             types: Vec::new(),
             by_node: HashMap::new(),
             scopes: HashMap::new(),
@@ -143,25 +165,21 @@ impl<'a> Analysis<'a> {
 
     /// Analyses a whole query; the level of its top is returned.
     pub fn query(&mut self, select: &'a ast::SelectStmt) -> Result<usize> {
-        let level = self.select(select, None, 0, true)?;
+        let level = self.select(select, None, Classes::WHOLE)?;
         self.finish_pending()?;
         Ok(level)
     }
 
-    /// Subqueries in expressions are read after everything around them is known, with their own copy of the
-    /// classes: what holds inside `EXISTS (…)` need not hold outside.
+    /// Subqueries in expressions are read after everything around them, as places of their own: what holds inside `EXISTS (…)` need not hold outside.
     pub fn finish_pending(&mut self) -> Result<()> {
         while let Some(p) = self.pending.pop() {
-            let mut copy = self.classes[self.levels[p.level].classes].clone();
-            copy.grow(self.types.len());
-            self.classes.push(copy);
-            let classes = self.classes.len() - 1;
+            let classes = self.classes.inside(self.levels[p.level].classes);
             let parent_level = p.level;
-            let level = self.select(p.select, Some(p.scope), classes, true)?;
+            let level = self.select(p.select, Some(p.scope), classes)?;
             if let (Some(test), Some(columns)) = (p.test, &self.levels[level].columns)
                 && let Some((_, Some(column))) = columns.first().cloned()
             {
-                self.classes[classes].union(test, column);
+                self.equate(classes, test, column);
             }
             self.levels[parent_level].sublinks.push((level, p.upper));
         }
@@ -170,12 +188,10 @@ impl<'a> Analysis<'a> {
 
     pub fn new_var(&mut self, ty: Option<(u32, bool)>) -> Var {
         self.types.push(ty);
-        let len = self.types.len();
-        self.classes.iter_mut().for_each(|c| c.grow(len));
-        len - 1
+        self.types.len() - 1
     }
 
-    fn new_level(&mut self, classes: usize) -> usize {
+    fn new_level(&mut self, classes: Place) -> usize {
         self.levels.push(Level {
             classes,
             from: vec![],
@@ -191,22 +207,15 @@ impl<'a> Analysis<'a> {
             limit: false,
             locking: false,
             columns: None,
-            correlated: false,
+            inner: vec![],
             refusal: None,
             volatile: false,
         });
         self.levels.len() - 1
     }
 
-    /// `certain`: rows that fail this level's conditions vanish from the whole (no outer join in between), so its
-    /// constants restrict every equal column.
-    pub fn select(
-        &mut self,
-        s: &'a ast::SelectStmt,
-        parent: Option<Rc<Scope<'a>>>,
-        classes: usize,
-        certain: bool,
-    ) -> Result<usize> {
+    /// `classes`: the place whose rows are this level's.
+    pub fn select(&mut self, s: &'a ast::SelectStmt, parent: Option<Rc<Scope<'a>>>, classes: Place) -> Result<usize> {
         self.depth += 1;
         if self.depth > DEPTH_MAX || self.levels.len() > LEVELS_MAX {
             let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());
@@ -239,10 +248,11 @@ impl<'a> Analysis<'a> {
             self.levels[level].columns = Some((1..=width).map(|i| (format!("column{i}"), None)).collect());
             self.scopes.insert(level, scope);
         } else {
-            self.plain_select(s, level, scope, certain)?;
+            self.plain_select(s, level, scope)?;
         }
+        self.levels[level].limit = s.limit_count.is_some() || s.limit_offset.is_some();
+        self.export(level);
         let l = &mut self.levels[level];
-        l.limit = s.limit_count.is_some() || s.limit_offset.is_some();
         l.locking = !s.locking_clause.is_empty();
         if s.into_clause.is_some() {
             l.refusal = Some(Refusal::new(
@@ -254,34 +264,47 @@ impl<'a> Analysis<'a> {
         Ok(level)
     }
 
-    fn arm(&mut self, s: &'a ast::SelectStmt, scope: &Rc<Scope<'a>>, classes: usize) -> Result<usize> {
-        let mut copy = self.classes[classes].clone();
-        copy.grow(self.types.len());
-        self.classes.push(copy);
-        let own = self.classes.len() - 1;
-        self.select(s, Some(scope.clone()), own, true)
+    fn arm(&mut self, s: &'a ast::SelectStmt, scope: &Rc<Scope<'a>>, classes: Place) -> Result<usize> {
+        let own = self.classes.inside(classes);
+        self.select(s, Some(scope.clone()), own)
     }
 
-    fn plain_select(
-        &mut self,
-        s: &'a ast::SelectStmt,
-        level: usize,
-        mut scope: Scope<'a>,
-        certain: bool,
-    ) -> Result<()> {
-        let mut conditions: Vec<(&'a Node, bool)> = Vec::new();
+    /// Outside, a column is the same variable only where a condition on it may as well be asked inside: a row that LIMIT, a window
+    /// or DISTINCT ON chose was chosen among all.
+    fn export(&mut self, level: usize) {
+        let l = &self.levels[level];
+        let has = |set: &[Option<Var>], v: Var| set.iter().flatten().any(|c| self.classes.same(l.classes, *c, v));
+        let same = |v: Var| {
+            !l.limit && l.windows.iter().all(|w| has(w, v)) && !matches!(&l.distinct, Distinct::On(on) if !has(on, v))
+        };
+        let Some(columns) = &l.columns else { return };
+        let chosen: Vec<_> = columns.iter().map(|(_, v)| v.filter(|v| !same(*v))).collect();
+        for (i, v) in chosen.into_iter().enumerate() {
+            let Some(v) = v else { continue };
+            let own = self.new_var(self.types[v]);
+            self.levels[level].inner.push((own, v));
+            if let Some(columns) = &mut self.levels[level].columns {
+                columns[i].1 = Some(own);
+            }
+        }
+    }
+
+    fn plain_select(&mut self, s: &'a ast::SelectStmt, level: usize, mut scope: Scope<'a>) -> Result<()> {
+        let place = self.levels[level].classes;
+        let mut conditions = Vec::new();
         for item in &s.from_clause {
-            let from = self.read_item(item, level, &mut scope, certain, &mut conditions)?;
+            let from = self.read_item(item, level, &mut scope, place, &mut conditions)?;
             self.levels[level].from.push(from);
         }
         let scope = Rc::new(scope);
         self.scopes.insert(level, scope.clone());
         if let Some(w) = s.where_clause.as_deref() {
-            conditions.push((w, certain));
+            conditions.push((w, place));
         }
-        for (condition, certain) in &conditions {
-            self.conjuncts(condition, level, &scope, *certain);
+        for (condition, place) in &conditions {
+            self.conjuncts(condition, *place, &scope);
         }
+        self.reduce();
         self.expressions(conditions.iter().map(|(c, _)| *c), level, &scope, false)?;
         let uppers = s.target_list.iter().chain(&s.group_clause).chain(&s.sort_clause).chain(&s.window_clause);
         let uppers = uppers.chain(s.having_clause.as_deref()).chain(&s.distinct_clause);
@@ -320,9 +343,11 @@ impl<'a> Analysis<'a> {
             match found {
                 Found::Sub(select, sublink) => {
                     let test = sublink.and_then(|s| {
-                        let any = s.sub_link_type == ast::SubLinkType::AnySublink as i32;
-                        let equal = s.oper_name.is_empty() || names::strings(&s.oper_name) == ["="];
-                        if any && equal { self.var(s.testexpr.as_deref()?, scope) } else { None }
+                        if self.passed.contains(&std::ptr::from_ref(s)) {
+                            self.var(s.testexpr.as_deref()?, scope)
+                        } else {
+                            None
+                        }
                     });
                     self.pending.push(Pending { select, test, scope: scope.clone(), level, upper });
                 }
@@ -427,7 +452,7 @@ impl<'a> Analysis<'a> {
                 columns: u
                     .key
                     .iter()
-                    .map(|v| self.classes[u.classes].values(*v).cloned().unwrap_or_default())
+                    .map(|v| self.classes.values(u.classes, *v).map(|v| v.to_vec()).unwrap_or_default())
                     .collect(),
             })
             .collect()
@@ -559,18 +584,21 @@ impl<'a> Analysis<'a> {
         level: usize,
         mut scope: Scope<'a>,
         condition: Option<&'a Node>,
+        holds: Place,
     ) -> Result<Rc<Scope<'a>>> {
+        let place = self.levels[level].classes;
         let mut conditions = Vec::new();
         for item in from {
-            let f = self.read_item(item, level, &mut scope, true, &mut conditions)?;
+            let f = self.read_item(item, level, &mut scope, place, &mut conditions)?;
             self.levels[level].from.push(f);
         }
-        conditions.extend(condition.map(|c| (c, true)));
+        conditions.extend(condition.map(|c| (c, holds)));
         let scope = Rc::new(scope);
         self.scopes.insert(level, scope.clone());
-        for (c, certain) in &conditions {
-            self.conjuncts(c, level, &scope, *certain);
+        for (c, place) in &conditions {
+            self.conjuncts(c, *place, &scope);
         }
+        self.reduce();
         self.expressions(conditions.iter().map(|(c, _)| *c), level, &scope, false)?;
         Ok(scope)
     }

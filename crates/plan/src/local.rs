@@ -5,10 +5,29 @@
 use sql::ast;
 
 use crate::apart::{Apart, Differs, Gathering, Side};
+use crate::classes::{Place, Var};
 use crate::levels::{Analysis, Distinct, From, Level};
 
 /// A conclusion, or what stands against it.
 type Local<T> = Result<T, Apart>;
+
+/// Where rows are: each on the node of its key.
+#[derive(Debug)]
+pub struct Rows {
+    /// The colocation group whose shards they are on.
+    pub group: i32,
+    /// Each says where a row is by itself, unless it is NULL.
+    pub keys: Vec<Key>,
+    /// A use of a table they come from.
+    pub anchor: usize,
+}
+
+#[derive(Debug)]
+pub struct Key {
+    pub columns: Vec<Var>,
+    /// Rows without it, added by an outer join, may be on any node.
+    pub nullable: bool,
+}
 
 impl Analysis<'_> {
     /// Every use of a distributed table in a level and below it.
@@ -64,38 +83,52 @@ impl Analysis<'_> {
         self.deep_uses(level).is_empty()
     }
 
-    fn same_key(&self, a: usize, b: usize, classes: usize) -> bool {
-        let (a, b) = (&self.uses[a], &self.uses[b]);
-        let (Some(da), Some(db)) = (a.relation.distribution(), b.relation.distribution()) else { return false };
-        da.group.id == db.group.id
-            && a.key.len() == b.key.len()
-            && a.key.iter().zip(&b.key).all(|(x, y)| self.classes[classes].same(*x, *y))
+    fn is_at(&self, key: &Key, u: usize, place: Place) -> bool {
+        self.same_vars(&key.columns, &self.uses[u].key, place)
     }
 
-    /// FROM and WHERE of a level can be evaluated node by node. The use whose key all others equal is returned.
-    pub fn colocated(&self, level: usize) -> Local<usize> {
+    fn same_vars(&self, a: &[Var], b: &[Var], place: Place) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(x, y)| self.classes.same(place, *x, *y))
+    }
+
+    /// FROM and WHERE of a level can be evaluated node by node: where its rows are.
+    pub fn colocated(&self, level: usize) -> Local<Rows> {
         let l = &self.levels[level];
         if let Some(refusal) = &l.refusal {
             return Err(Apart::Refused(refusal.clone()));
         }
-        let mut direct = Vec::new();
-        l.from.iter().for_each(|f| self.collect_from(f, &mut direct));
-        let Some(anchor) = direct.first().copied() else {
-            return Err(Apart::Subquery { outer: None, inner: None });
-        };
-        if let Some(u) = direct.iter().find(|u| !self.same_key(anchor, **u, self.uses[**u].classes)) {
-            return Err(self.not_joined(anchor, *u));
-        }
+        let mut all = None;
         for from in &l.from {
-            self.local_from(from, anchor)?;
+            let next = self.spread_from(from, all.as_ref())?;
+            all = self.joined(all, next, ast::JoinType::JoinInner, l.classes, l.classes)?;
         }
+        let Some(all) = all else { return Err(Apart::Subquery { outer: None, inner: None }) };
         for (sub, _) in &l.sublinks {
-            self.local_sublink(*sub, anchor)?;
+            self.local_sublink(*sub, &all)?;
         }
         if let Some(home) = self.deep_home(level) {
             return Err(Apart::Local { table: home.to_string() });
         }
-        Ok(anchor)
+        Ok(all)
+    }
+
+    /// Each row of the level finds all that the subquery has to say of it on its own node.
+    fn local_sublink(&self, sub: usize, rows: &Rows) -> Local<()> {
+        if self.is_free(sub) {
+            return self.same_everywhere(sub);
+        }
+        match self.stray(sub, rows) {
+            None => Ok(()),
+            Some(u) => Err(Apart::Subquery { outer: self.side(rows.anchor), inner: self.side(u) }),
+        }
+    }
+
+    /// The first of what a level reads that is not read by the key of the row it is evaluated for.
+    fn stray(&self, level: usize, rows: &Rows) -> Option<usize> {
+        self.deep_uses(level).into_iter().find(|u| {
+            let here = self.uses[*u].relation.distribution().is_some_and(|d| d.group.id == rows.group);
+            !here || !rows.keys.iter().any(|k| self.is_at(k, *u, self.uses[*u].classes))
+        })
     }
 
     fn side(&self, u: usize) -> Option<Side> {
@@ -109,21 +142,10 @@ impl Analysis<'_> {
         }
     }
 
-    fn spread(&self, what: Gathering, anchor: usize) -> Apart {
-        match self.side(anchor) {
+    fn spread(&self, what: Gathering, rows: &Rows) -> Apart {
+        match self.side(rows.anchor) {
             Some(table) => Apart::Spread { what, table },
             None => Apart::Subquery { outer: None, inner: None },
-        }
-    }
-
-    fn local_sublink(&self, sub: usize, anchor: usize) -> Local<()> {
-        let uses = self.deep_uses(sub);
-        if uses.is_empty() {
-            return self.same_everywhere(sub);
-        }
-        match uses.iter().find(|u| !self.same_key(anchor, **u, self.uses[**u].classes)) {
-            None => Ok(()),
-            Some(u) => Err(Apart::Subquery { outer: self.side(anchor), inner: self.side(*u) }),
         }
     }
 
@@ -139,70 +161,109 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    fn local_from(&self, from: &From, anchor: usize) -> Local<()> {
+    /// Where an item's rows are; `None`: the same everywhere. `before`: the items a LATERAL one sees.
+    fn spread_from(&self, from: &From, before: Option<&Rows>) -> Local<Option<Rows>> {
         match from {
-            From::Use(_) | From::Reference | From::Anywhere => Ok(()),
+            From::Use(u) => Ok(self.uses[*u].relation.distribution().map(|d| Rows {
+                group: d.group.id,
+                keys: vec![Key { columns: self.uses[*u].key.clone(), nullable: false }],
+                anchor: *u,
+            })),
+            From::Reference | From::Anywhere => Ok(None),
             From::Home(name) => Err(Apart::Local { table: name.clone() }),
-            From::Sub { level, lateral } => {
-                let uses = self.deep_uses(*level);
-                if uses.is_empty() {
-                    self.same_everywhere(*level)
-                } else if *lateral
-                    && !uses.contains(&anchor)
-                    && uses.iter().all(|u| self.same_key(anchor, *u, self.uses[*u].classes))
-                {
-                    Ok(())
-                } else {
-                    self.pushable(*level, false).map(|_| ())
-                }
+            From::Sub { level, .. } if self.is_free(*level) => self.same_everywhere(*level).map(|()| None),
+            From::Sub { level, lateral: true } if before.is_some_and(|rows| self.stray(*level, rows).is_none()) => {
+                Ok(None)
             }
-            From::Join { kind, left, right } => {
-                let has = |f: &From| {
-                    let mut uses = Vec::new();
-                    self.collect_from(f, &mut uses);
-                    !uses.is_empty()
-                };
-                let (l, r) = (has(left), has(right));
-                let repeated = match kind {
-                    ast::JoinType::JoinLeft => !l && r,
-                    ast::JoinType::JoinRight => l && !r,
-                    ast::JoinType::JoinFull => l != r,
-                    _ => false,
-                };
-                if repeated {
-                    return Err(Apart::Repeated);
-                }
-                self.local_from(left, anchor)?;
-                self.local_from(right, anchor)
+            From::Sub { level, .. } => self.pushed(*level, false).map(Some),
+            From::Join { kind, place, on, left, right } => {
+                let l = self.spread_from(left, before)?;
+                let r = self.spread_from(right, l.as_ref().or(before))?;
+                self.joined(l, r, *kind, *place, *on)
             }
         }
     }
 
+    /// Where the rows of a join are: on the node of each of its sides that is there.
+    fn joined(
+        &self,
+        left: Option<Rows>,
+        right: Option<Rows>,
+        kind: ast::JoinType,
+        place: Place,
+        on: Place,
+    ) -> Local<Option<Rows>> {
+        let keeps = |side: &str| match (kind, side) {
+            (ast::JoinType::JoinInner, _) => true,
+            (ast::JoinType::JoinLeft, side) => side == "left",
+            (ast::JoinType::JoinRight, side) => side == "right",
+            _ => false,
+        };
+        let (left, right) = match (left, right) {
+            (None, None) => return Ok(None),
+            (Some(one), None) if keeps("left") => return Ok(Some(one)),
+            (None, Some(one)) if keeps("right") => return Ok(Some(one)),
+            (Some(l), Some(r)) => (l, r),
+            // Every node has the rows of the side that is kept, and would keep them.
+            _ => {
+                return Err(Apart::Repeated);
+            }
+        };
+        let together = left.group == right.group
+            && left.keys.iter().any(|l| right.keys.iter().any(|r| self.same_vars(&l.columns, &r.columns, on)));
+        if !together {
+            return Err(self.not_joined(left.anchor, right.anchor));
+        }
+        // Left out, a side's key is NULL, wherever the row is; unless a condition needs it all the same.
+        let after = |own: &[Key], other: &[Key], kept: bool| -> Vec<Key> {
+            let needed = |k: &Key| other.iter().any(|o| !o.nullable && self.same_vars(&k.columns, &o.columns, place));
+            own.iter()
+                .map(|k| Key { columns: k.columns.clone(), nullable: (k.nullable || !kept) && !needed(k) })
+                .collect()
+        };
+        let (keep_left, keep_right) = (keeps("left"), keeps("right"));
+        let mut keys = after(&left.keys, if keep_right || keep_left { &right.keys } else { &[] }, keep_left);
+        keys.extend(after(&right.keys, if keep_right || keep_left { &left.keys } else { &[] }, keep_right));
+        let anchor = if keep_left { left.anchor } else { right.anchor };
+        Ok(Some(Rows { group: left.group, keys, anchor }))
+    }
+
+    /// The use whose node a level's rows are on, where each node can answer it, see `pushed`.
+    pub fn pushable(&self, level: usize, top: bool) -> Local<usize> {
+        self.pushed(level, top).map(|s| s.anchor)
+    }
+
+    /// The level's rows are where a row of `group` with these output columns as its key would be.
+    pub fn is_keyed_by(&self, level: usize, group: i32, columns: &[Var]) -> bool {
+        let l = &self.levels[level];
+        let Ok(rows) = self.pushed(level, false) else { return false };
+        rows.group == group && rows.keys.iter().any(|k| !k.nullable && self.same_vars(&k.columns, columns, l.classes))
+    }
+
     /// Each node can answer this level for its own rows, and the answers laid end to end are the whole.
     /// `top`: the outermost level, whose LIMIT and ORDER BY are applied again by the finish.
-    pub fn pushable(&self, level: usize, top: bool) -> Local<usize> {
+    fn pushed(&self, level: usize, top: bool) -> Local<Rows> {
         let l = &self.levels[level];
         if let Some(refusal) = &l.refusal {
             return Err(Apart::Refused(refusal.clone()));
         }
         if let Some((op, all, left, right)) = l.arms {
             if op == ast::SetOperation::SetopUnion && all && (top || !l.limit) {
-                let anchor = self.pushable(left, false)?;
-                let other = self.pushable(right, false)?;
-                let shards = |u: usize| self.uses[u].relation.distribution().map(|d| d.group.id);
-                if shards(anchor) == shards(other) {
-                    return Ok(anchor);
+                let one = self.pushed(left, false)?;
+                if one.group == self.pushed(right, false)?.group {
+                    // Which arm a row is of nobody tells: it has no key.
+                    return Ok(Rows { keys: vec![], ..one });
                 }
             }
             return Err(Apart::SetOperation);
         }
-        let anchor = self.colocated(level)?;
-        let by_key = |columns: &[Option<usize>]| self.covers_key(l, anchor, columns);
+        let rows = self.colocated(level)?;
+        let by_key = |columns: &[Option<Var>]| self.covers_key(l, &rows, columns);
         if (l.aggregates || l.grouped) && (l.grouping_sets || !by_key(&l.group)) {
-            return Err(self.spread(Gathering::Aggregate, anchor));
+            return Err(self.spread(Gathering::Aggregate, &rows));
         }
         if !l.windows.iter().all(|w| by_key(w)) {
-            return Err(self.spread(Gathering::Window, anchor));
+            return Err(self.spread(Gathering::Window, &rows));
         }
         let distinct = match &l.distinct {
             Distinct::None => true,
@@ -210,17 +271,17 @@ impl Analysis<'_> {
             Distinct::On(on) => by_key(on),
         };
         if !distinct {
-            return Err(self.spread(Gathering::Distinct, anchor));
+            return Err(self.spread(Gathering::Distinct, &rows));
         }
         if l.limit && !top {
-            return Err(self.spread(Gathering::Limit, anchor));
+            return Err(self.spread(Gathering::Limit, &rows));
         }
-        Ok(anchor)
+        Ok(rows)
     }
 
-    /// The columns include every column of the key, so that equal values are on one node.
-    fn covers_key(&self, l: &Level, anchor: usize, columns: &[Option<usize>]) -> bool {
-        let classes = &self.classes[l.classes];
-        self.uses[anchor].key.iter().all(|k| columns.iter().flatten().any(|c| classes.same(*k, *c)))
+    /// The columns include every column of a key that is not NULL anywhere, so that equal values are on one node.
+    fn covers_key(&self, l: &Level, rows: &Rows, columns: &[Option<Var>]) -> bool {
+        let has = |k: &Var| columns.iter().flatten().any(|c| self.classes.same(l.classes, *k, *c));
+        rows.keys.iter().any(|key| !key.nullable && key.columns.iter().all(has))
     }
 }

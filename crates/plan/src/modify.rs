@@ -9,6 +9,7 @@ use sql::ast::{self, Node};
 use sql::body::Body;
 use sql::{NodeEnum, names};
 
+use crate::classes::Classes;
 use crate::levels::{Analysis, From};
 use crate::move_rows;
 use crate::reads;
@@ -26,6 +27,15 @@ use crate::{Context, Result};
 pub struct Target {
     pub level: usize,
     pub relation: Option<std::sync::Arc<Relation>>,
+}
+
+/// What a statement reads to find what it writes.
+struct Clauses<'a> {
+    from: &'a [Node],
+    condition: Option<&'a Node>,
+    /// What is evaluated for the rows found.
+    uppers: Vec<&'a Node>,
+    merge: Option<&'a ast::MergeStmt>,
 }
 
 /// Collects the facts of a data-modifying statement: also of one inside WITH.
@@ -62,7 +72,8 @@ pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option
             (&i.relation, &i.with_clause, none, None, select.iter().chain(returning(&i.returning_clause)).collect())
         }
         NodeEnum::SelectStmt(s) => {
-            let level = a.select(s, parent, 0, false)?;
+            let own = a.classes.inside(Classes::WHOLE);
+            let level = a.select(s, parent, own)?;
             return Ok(Target { level, relation: None });
         }
         _ => return Err(Refusal::bare("this statement is not supported in WITH")),
@@ -70,7 +81,13 @@ pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option
     let Some(rv) = relation else { return Err(Refusal::bare("a write without a table")) };
     refuse_view(rv, statement, a.cx)?;
     a.writes = true;
-    a.statement(rv, with.as_ref(), from, condition, &uppers, parent)
+    let merge = if let NodeEnum::MergeStmt(m) = statement { Some(m.as_ref()) } else { None };
+    a.statement(rv, with.as_ref(), Clauses { from, condition, uppers, merge }, parent)
+}
+
+fn has_clause(merge: &ast::MergeStmt, kind: ast::MergeMatchKind) -> bool {
+    let is = |w: &Node| matches!(&w.node, Some(NodeEnum::MergeWhenClause(w)) if w.match_kind == kind as i32);
+    merge.merge_when_clauses.iter().any(is)
 }
 
 fn returning(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
@@ -83,11 +100,10 @@ impl<'a> Analysis<'a> {
         &mut self,
         rv: &'a ast::RangeVar,
         with: Option<&'a ast::WithClause>,
-        from: &'a [Node],
-        condition: Option<&'a Node>,
-        uppers: &[&'a Node],
+        clauses: Clauses<'a>,
         parent: Option<Rc<Scope<'a>>>,
     ) -> Result<Target> {
+        let Clauses { from, condition, uppers, merge } = clauses;
         let level = self.new_statement_level();
         let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
         let mut scope = Scope { parent, ctes, ..Default::default() };
@@ -95,7 +111,12 @@ impl<'a> Analysis<'a> {
             self.statement_with(with, level, &mut scope)?;
         }
         let shown = rv.alias.as_ref().map(|x| x.aliasname.clone()).unwrap_or_else(|| rv.relname.clone());
-        let (target, item) = self.relation(rv, level, &shown)?;
+        let place = self.levels[level].classes;
+        // WHEN NOT MATCHED takes the source's rows whatever the condition says: that restricts the target alone.
+        let keeps = |kind| merge.is_some_and(|m| has_clause(m, kind));
+        let sources = keeps(ast::MergeMatchKind::MergeWhenNotMatchedByTarget);
+        let holds = if sources { self.classes.inside(place) } else { place };
+        let (target, item) = self.relation(rv, level, &shown, holds)?;
         let relation = match &target {
             From::Home(_) => None,
             _ => {
@@ -105,8 +126,11 @@ impl<'a> Analysis<'a> {
         };
         scope.items.push(item);
         self.levels[level].from.push(target);
-        let scope = self.statement_from(from, level, scope, condition)?;
-        self.expressions(uppers.iter().copied(), level, &scope, true)?;
+        // WHEN NOT MATCHED BY SOURCE takes the target's, too: it restricts nothing.
+        let targets = keeps(ast::MergeMatchKind::MergeWhenNotMatchedBySource);
+        let holds = if targets { self.classes.inside(holds) } else { holds };
+        let scope = self.statement_from(from, level, scope, condition, holds)?;
+        self.expressions(uppers.into_iter(), level, &scope, true)?;
         Ok(Target { level, relation })
     }
 }

@@ -10,35 +10,42 @@ use crate::keys;
 use crate::types::KeyExpr;
 
 impl<'a> Analysis<'a> {
-    /// Draws equalities from the conditions that are ANDed together.
-    pub fn conjuncts(&mut self, node: &'a Node, level: usize, scope: &Scope<'a>, certain: bool) {
-        let classes = self.levels[level].classes;
+    /// Draws equalities from the conditions that are ANDed together and hold for the rows of `place`.
+    pub fn conjuncts(&mut self, node: &'a Node, place: Place, scope: &Scope<'a>) {
         match node.node.as_ref() {
             Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::AndExpr as i32 => {
-                b.args.iter().for_each(|a| self.conjuncts(a, level, scope, certain));
+                b.args.iter().for_each(|a| self.conjuncts(a, place, scope));
             }
-            Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::OrExpr as i32 && certain => {
-                if let Some((v, values)) = self.or_of_equals(b, scope) {
-                    self.classes[classes].restrict(v, values);
+            Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::OrExpr as i32 => {
+                let restricted = self.or_of_equals(b, scope);
+                if let Some((v, values)) = restricted {
+                    self.restrict(place, v, Some(values));
                 }
+            }
+            // A row passes only where the test is true: NOT, IS NULL and OR are not looked into.
+            Some(NodeEnum::SubLink(s))
+                if s.sub_link_type == ast::SubLinkType::AnySublink as i32
+                    && (s.oper_name.is_empty() || self.is_equality(&s.oper_name)) =>
+            {
+                self.passed.insert(std::ptr::from_ref(s.as_ref()));
             }
             Some(NodeEnum::AExpr(e)) => {
                 let kind = ast::AExprKind::try_from(e.kind).unwrap_or(ast::AExprKind::Undefined);
-                if names::last(&e.name) != "=" || names::strings(&e.name).len() != 1 {
+                if !self.is_equality(&e.name) {
                     return;
                 }
                 let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
                 let (lv, rv) = (self.var(l, scope), self.var(r, scope));
                 match kind {
                     ast::AExprKind::AexprOp => match (lv, rv) {
-                        (Some(a), Some(b)) => self.equate(classes, a, b),
-                        (Some(v), None) if certain => self.restrict(classes, v, keys::constant(r).map(|c| vec![c])),
-                        (None, Some(v)) if certain => self.restrict(classes, v, keys::constant(l).map(|c| vec![c])),
-                        _ => self.row_equality(l, r, level, scope, certain),
+                        (Some(a), Some(b)) => self.equate(place, a, b),
+                        (Some(v), None) => self.restrict(place, v, keys::constant(r).map(|c| vec![c])),
+                        (None, Some(v)) => self.restrict(place, v, keys::constant(l).map(|c| vec![c])),
+                        _ => self.row_equality(l, r, place, scope),
                     },
-                    ast::AExprKind::AexprIn | ast::AExprKind::AexprOpAny if certain => {
+                    ast::AExprKind::AexprIn | ast::AExprKind::AexprOpAny => {
                         if let Some(v) = lv {
-                            self.restrict(classes, v, keys::list(r));
+                            self.restrict(place, v, keys::list(r));
                         }
                     }
                     _ => {}
@@ -49,13 +56,13 @@ impl<'a> Analysis<'a> {
     }
 
     /// `(a, b) = (1, 2)`
-    fn row_equality(&mut self, l: &'a Node, r: &'a Node, level: usize, scope: &Scope<'a>, certain: bool) {
+    fn row_equality(&mut self, l: &'a Node, r: &'a Node, place: Place, scope: &Scope<'a>) {
         let (Some(NodeEnum::RowExpr(l)), Some(NodeEnum::RowExpr(r))) = (&l.node, &r.node) else { return };
-        let classes = self.levels[level].classes;
         for (l, r) in l.args.iter().zip(&r.args) {
             match (self.var(l, scope), self.var(r, scope)) {
-                (Some(a), Some(b)) => self.equate(classes, a, b),
-                (Some(v), None) if certain => self.restrict(classes, v, keys::constant(r).map(|c| vec![c])),
+                (Some(a), Some(b)) => self.equate(place, a, b),
+                (Some(v), None) => self.restrict(place, v, keys::constant(r).map(|c| vec![c])),
+                (None, Some(v)) => self.restrict(place, v, keys::constant(l).map(|c| vec![c])),
                 _ => {}
             }
         }
@@ -63,17 +70,44 @@ impl<'a> Analysis<'a> {
 
     /// Two columns of one type are equal. Other types (int4 = numeric) have other hashes: no conclusion is drawn
     /// for them, but for the integers, which PostgreSQL hashes alike.
-    fn equate(&mut self, classes: usize, a: Var, b: Var) {
+    pub(super) fn equate(&mut self, place: Place, a: Var, b: Var) {
+        self.needed.extend([(place, a), (place, b)]);
         if let (Some((x, _)), Some((y, _))) = (self.types[a], self.types[b])
             && (x == y || (is_integer(x) && is_integer(y)) || (is_text(x) && is_text(y)))
         {
-            self.classes[classes].union(a, b);
+            self.classes.union(place, a, b);
+            if let Some(outer) = self.outer.iter_mut().find(|o| o.on == place) {
+                outer.equal.push((a, b));
+            }
         }
     }
 
-    fn restrict(&mut self, classes: usize, v: Var, values: Option<Vec<KeyExpr>>) {
+    fn restrict(&mut self, place: Place, v: Var, values: Option<Vec<KeyExpr>>) {
+        self.needed.insert((place, v));
         if let Some(values) = values {
-            self.classes[classes].restrict(v, values);
+            self.classes.restrict(place, v, values);
+        }
+    }
+
+    /// An outer join whose rows are needed to have a column of the side that may be left out joins like an inner one.
+    pub(super) fn reduce(&mut self) {
+        loop {
+            let joined =
+                self.outer.iter().position(|o| o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))));
+            let Some(at) = joined else { return };
+            let outer = self.outer.swap_remove(at);
+            for (a, b) in outer.equal {
+                self.equate(outer.place, a, b);
+            }
+        }
+    }
+
+    /// PostgreSQL's own `=`: what is called so elsewhere may mean anything.
+    fn is_equality(&self, name: &[Node]) -> bool {
+        match names::strings(name)[..] {
+            ["pg_catalog", "="] => true,
+            ["="] => !self.cx.snapshot.own_equality,
+            _ => false,
         }
     }
 
@@ -82,8 +116,8 @@ impl<'a> Analysis<'a> {
         let mut values = Vec::new();
         for arg in &b.args {
             let Some(NodeEnum::AExpr(e)) = &arg.node else { return None };
-            let plain = e.kind == ast::AExprKind::AexprOp as i32 && names::strings(&e.name) == ["="];
-            let within = e.kind == ast::AExprKind::AexprIn as i32 && names::strings(&e.name) == ["="];
+            let plain = e.kind == ast::AExprKind::AexprOp as i32 && self.is_equality(&e.name);
+            let within = e.kind == ast::AExprKind::AexprIn as i32 && self.is_equality(&e.name);
             let (l, r) = (e.lexpr.as_deref()?, e.rexpr.as_deref()?);
             let v = self.var(l, scope)?;
             if *var.get_or_insert(v) != v {

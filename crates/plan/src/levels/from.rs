@@ -58,11 +58,11 @@ impl<'a> Analysis<'a> {
         node: &'a Node,
         level: usize,
         scope: &mut Scope<'a>,
-        certain: bool,
-        conditions: &mut Vec<(&'a Node, bool)>,
+        place: Place,
+        conditions: &mut Vec<(&'a Node, Place)>,
     ) -> Result<From> {
         match node.node.as_ref() {
-            Some(NodeEnum::RangeVar(rv)) => self.range_var(rv, level, scope, certain),
+            Some(NodeEnum::RangeVar(rv)) => self.range_var(rv, level, scope, place),
             Some(NodeEnum::RangeSubselect(sub)) => {
                 let Some(NodeEnum::SelectStmt(select)) = sub.subquery.as_deref().and_then(|q| q.node.as_ref()) else {
                     return Err(Refusal::bare("unknown kind of subquery in FROM"));
@@ -78,16 +78,16 @@ impl<'a> Analysis<'a> {
                 } else {
                     Rc::new(Scope { ctes: scope.ctes.clone(), parent: scope.parent.clone(), ..Default::default() })
                 };
-                let inner = self.select(select, Some(seen), self.levels[level].classes, certain)?;
+                let inner = self.select(select, Some(seen), place)?;
                 let alias = sub.alias.as_ref();
                 scope.items.push(self.sub_item(inner, alias.map(|a| a.aliasname.as_str()).unwrap_or(""), alias));
                 Ok(From::Sub { level: inner, lateral: sub.lateral })
             }
-            Some(NodeEnum::JoinExpr(join)) => self.join(join, level, scope, certain, conditions),
+            Some(NodeEnum::JoinExpr(join)) => self.join(join, level, scope, place, conditions),
             Some(NodeEnum::RangeTableSample(sample)) => {
                 self.levels[level].volatile = true;
                 match sample.relation.as_deref() {
-                    Some(inner) => self.read_item(inner, level, scope, certain, conditions),
+                    Some(inner) => self.read_item(inner, level, scope, place, conditions),
                     None => Ok(From::Anywhere),
                 }
             }
@@ -133,22 +133,22 @@ impl<'a> Analysis<'a> {
         Item { alias: name.to_string(), schema: None, columns, opaque }
     }
 
-    fn range_var(&mut self, rv: &'a ast::RangeVar, level: usize, scope: &mut Scope<'a>, certain: bool) -> Result<From> {
+    fn range_var(&mut self, rv: &'a ast::RangeVar, level: usize, scope: &mut Scope<'a>, place: Place) -> Result<From> {
         let (schema, name) = names::table(rv);
         let alias = rv.alias.as_ref();
         let shown = alias.map(|a| a.aliasname.as_str()).unwrap_or(name).to_string();
         if schema.is_none()
             && let Some(cte) = scope.ctes.find(name)
         {
-            return self.cte_reference(cte, shown, alias, level, scope, certain);
+            return self.cte_reference(cte, shown, alias, level, scope, place);
         }
-        let (from, item) = self.relation(rv, level, &shown)?;
+        let (from, item) = self.relation(rv, level, &shown, place)?;
         scope.items.push(item);
         Ok(from)
     }
 
     /// A table named in FROM (or as the target of a write).
-    pub fn relation(&mut self, rv: &'a ast::RangeVar, level: usize, shown: &str) -> Result<(From, Item)> {
+    pub fn relation(&mut self, rv: &'a ast::RangeVar, level: usize, shown: &str, place: Place) -> Result<(From, Item)> {
         let (schema, name) = names::table(rv);
         let alias = rv.alias.as_ref();
         let hidden = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
@@ -172,7 +172,7 @@ impl<'a> Analysis<'a> {
                 self.uses.push(Use {
                     key: d.key.iter().map(|k| vars[*k]).collect(),
                     relation: relation.clone(),
-                    classes: self.levels[level].classes,
+                    classes: place,
                     level,
                     range: Some(RangeUse {
                         location: rv.location,
@@ -202,7 +202,7 @@ impl<'a> Analysis<'a> {
         alias: Option<&ast::Alias>,
         level: usize,
         scope: &mut Scope<'a>,
-        certain: bool,
+        place: Place,
     ) -> Result<From> {
         let opaque = |alias| Item { alias, schema: None, columns: vec![], opaque: true };
         // A recursive query is something opaque to itself.
@@ -219,14 +219,16 @@ impl<'a> Analysis<'a> {
         let seen = Scope { ctes, ..Default::default() };
         let inner = if recursive {
             // Never pushed down in parts.
-            let inner = self.select(select, Some(Rc::new(seen)), self.levels[level].classes, false)?;
+            // What is asked of its rows is not asked of those they come from.
+            let own = self.classes.inside(Classes::WHOLE);
+            let inner = self.select(select, Some(Rc::new(seen)), own)?;
             self.levels[inner].refusal = Some(Refusal::new(
                 "recursive queries over distributed tables are not supported over several nodes",
                 "Filter every distributed table in it to one key value.",
             ));
             inner
         } else {
-            self.select(select, Some(Rc::new(seen)), self.levels[level].classes, certain)?
+            self.select(select, Some(Rc::new(seen)), place)?
         };
         self.levels[level].ctes.push(inner);
         let mut item = self.sub_item(inner, &shown, None);
@@ -246,23 +248,39 @@ impl<'a> Analysis<'a> {
         join: &'a ast::JoinExpr,
         level: usize,
         scope: &mut Scope<'a>,
-        certain: bool,
-        conditions: &mut Vec<(&'a Node, bool)>,
+        place: Place,
+        conditions: &mut Vec<(&'a Node, Place)>,
     ) -> Result<From> {
         let kind = ast::JoinType::try_from(join.jointype).unwrap_or(ast::JoinType::JoinInner);
-        let (left_certain, right_certain) = match kind {
-            ast::JoinType::JoinInner => (certain, certain),
-            ast::JoinType::JoinLeft => (certain, false),
-            ast::JoinType::JoinRight => (false, certain),
-            _ => (false, false),
+        // Rows of a side that may be left out matter only where the join's condition is true.
+        let (left_place, right_place, on) = match kind {
+            ast::JoinType::JoinInner => (place, place, place),
+            ast::JoinType::JoinLeft => {
+                let right = self.classes.inside(place);
+                (place, right, right)
+            }
+            ast::JoinType::JoinRight => {
+                let left = self.classes.inside(place);
+                (left, place, left)
+            }
+            _ => (self.classes.inside(place), self.classes.inside(place), self.classes.inside(place)),
         };
         let (Some(larg), Some(rarg)) = (join.larg.as_deref(), join.rarg.as_deref()) else {
             return Err(Refusal::bare("join without sides"));
         };
         let before = scope.items.len();
-        let left = self.read_item(larg, level, scope, left_certain, conditions)?;
+        let left = self.read_item(larg, level, scope, left_place, conditions)?;
         let middle = scope.items.len();
-        let right = self.read_item(rarg, level, scope, right_certain, conditions)?;
+        let right = self.read_item(rarg, level, scope, right_place, conditions)?;
+        let nullable = match kind {
+            ast::JoinType::JoinLeft => &scope.items[middle..],
+            ast::JoinType::JoinRight => &scope.items[before..middle],
+            _ => &[],
+        };
+        let nullable: Vec<Var> = nullable.iter().flat_map(|i| i.columns.iter().filter_map(|c| c.1)).collect();
+        if !nullable.is_empty() {
+            self.outer.push(Outer { place, on, nullable, equal: vec![] });
+        }
         let mut using: Vec<String> = names::strings(&join.using_clause).iter().map(|s| s.to_string()).collect();
         if join.is_natural {
             let right_names: Vec<String> =
@@ -278,13 +296,18 @@ impl<'a> Analysis<'a> {
                 |items: &[Item]| items.iter().find_map(|i| i.columns.iter().find(|c| c.0 == column).and_then(|c| c.1));
             let (l, r) = (find(&scope.items[before..middle]), find(&scope.items[middle..]));
             if let (Some(l), Some(r)) = (l, r) {
-                self.classes[self.levels[level].classes].union(l, r);
+                self.equate(on, l, r);
             }
-            scope.merged.insert(column, if kind == ast::JoinType::JoinRight { r } else { l });
+            let merged = match kind {
+                ast::JoinType::JoinInner | ast::JoinType::JoinLeft => l,
+                ast::JoinType::JoinRight => r,
+                // Neither side's: the one that is there.
+                _ => None,
+            };
+            scope.merged.insert(column, merged);
         }
-        if let Some(on) = join.quals.as_deref() {
-            // Equalities of an outer join's condition hold wherever both sides are there; its constants do not.
-            conditions.push((on, certain && kind == ast::JoinType::JoinInner));
+        if let Some(quals) = join.quals.as_deref() {
+            conditions.push((quals, on));
         }
         if let Some(alias) = &join.alias {
             let mut columns: Vec<_> = scope.items[before..].iter().flat_map(|i| i.columns.clone()).collect();
@@ -293,7 +316,7 @@ impl<'a> Analysis<'a> {
             scope.items.truncate(before);
             scope.items.push(Item { alias: alias.aliasname.clone(), schema: None, columns, opaque });
         }
-        Ok(From::Join { kind, left: Box::new(left), right: Box::new(right) })
+        Ok(From::Join { kind, place, on, left: Box::new(left), right: Box::new(right) })
     }
 }
 
