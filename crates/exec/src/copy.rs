@@ -332,7 +332,7 @@ impl<C: Client> Work<'_, C> {
                 self.copy_on(node, sql, query.plan.whole().writes, local).await
             }
             crate::Placed::Several(_) => {
-                if !matches!(query.plan.multi, plan::Multi::Select(_) | plan::Multi::Refuse(_) | plan::Multi::None) {
+                if !matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_)) {
                     return Err(ExecError::sql(
                         "0A000",
                         "COPY of what a write over several nodes returns is not supported",
