@@ -13,6 +13,7 @@ mod code;
 mod facts;
 mod functions;
 mod relations;
+mod session_code;
 
 pub(crate) use bounds::binary_bounds;
 
@@ -60,6 +61,7 @@ async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Sn
     bounds::load(q, &mut snapshot).await?;
     relations::load(q, &mut snapshot).await?;
     functions::load_user(q, &mut snapshot).await?;
+    session_code::load(q, &mut snapshot).await?;
     snapshot.code = code::load(q).await?;
     facts::load_types(q, &mut snapshot).await?;
     Ok(snapshot)

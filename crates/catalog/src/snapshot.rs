@@ -53,8 +53,23 @@ pub struct Snapshot {
     pub functions: HashMap<String, Vec<Function>>,
     /// What runs by itself or when it is called.
     pub code: crate::Code,
+    /// What leaves something behind in a session when it runs.
+    pub session_code: SessionCode,
     /// User types (domains, enums, composites) by oid on home.
     pub types: HashMap<Oid, UserType>,
+}
+
+/// Code of users' own that may set a parameter of the session, make a temporary table or take a lock of the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionCode {
+    /// Names, without schema, of such functions, and of relations that call them when they are read or written.
+    pub names: HashSet<String>,
+    /// Custom parameters it may set, and those that code anywhere reads: no list of a server's own has them.
+    pub settings: Vec<String>,
+    /// It may set parameters whose names are made at run time.
+    pub opaque: bool,
+    /// An operator, a cast or a type calls it: any statement may.
+    pub anywhere: bool,
 }
 
 /// A table, view, materialized view, foreign table or sequence.

@@ -11,6 +11,7 @@ pub mod cancel;
 mod cancel_forward;
 mod client_io;
 pub mod client_stream;
+mod code;
 mod cursor;
 mod doors;
 mod explain;

@@ -141,6 +141,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         search_path: vec![],
         context: 0,
         taint: false,
+        code: None,
         id: registration.pid as u64,
         sharing: Default::default(),
         bulk: exec::Bulk { session: registration.pid, ..Default::default() },

@@ -14,6 +14,7 @@ use wire::ErrorFields;
 use crate::activity::{Pins, Shown, State};
 use crate::budget::Share;
 use crate::client_io::ClientIo;
+use crate::code::Code;
 use crate::cursor::Cursor;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
 use crate::router::Router;
@@ -73,6 +74,8 @@ pub struct Session {
     /// Stands for everything besides the text that a plan depends on.
     pub context: u64,
     pub taint: bool,
+    /// Code that has run in the transaction and may have left something behind.
+    pub code: Option<Code>,
     /// Tells this session from others of the router.
     pub id: u64,
     pub sharing: Sharing,

@@ -8,16 +8,36 @@ use sql::{NodeEnum, names};
 /// What a statement does besides giving rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Special {
-    /// `set_config('name', …, false)`: the setting's name.
-    pub set_config: Vec<String>,
     /// It takes something that belongs to the connection: an advisory lock, a large object.
     pub pins: bool,
-    /// `set_config($1, …)`.
-    pub sets_unknown: bool,
-    /// It calls a function of a user's own, which may have set anything.
-    pub taints: bool,
     /// It calls a function that may use any table, by text it puts together.
     pub watched: bool,
+    /// It calls a function of a user's own, which may have written anything.
+    pub writes: bool,
+    /// What it may leave behind in the session.
+    pub leaves: Leaves,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Leaves {
+    /// It calls code of users' own that may leave something behind.
+    pub code: bool,
+    /// `set_config('name', …)`: the parameters.
+    pub settings: Vec<String>,
+    /// `set_config($1, …)`: the numbers of the client's parameters.
+    pub named_by: Vec<i32>,
+    /// `set_config(… || …, …)`.
+    pub unknown: bool,
+    /// A `set_config` that is not `is_local`.
+    pub beyond: bool,
+}
+
+impl Leaves {
+    /// Whether there is something to look for: outside a transaction, what is local is gone with the statement.
+    pub fn anything(&self, in_transaction: bool) -> bool {
+        let sets = !self.settings.is_empty() || !self.named_by.is_empty() || self.unknown;
+        self.code || sets && (in_transaction || self.beyond)
+    }
 }
 
 impl Special {
@@ -29,6 +49,7 @@ impl Special {
 pub fn special(statement: &NodeEnum, snapshot: &Snapshot) -> Special {
     let mut find = Find { snapshot, special: Special::default() };
     walk::below(statement, &mut find);
+    find.special.leaves.code |= snapshot.session_code.anywhere;
     find.special
 }
 
@@ -38,25 +59,48 @@ struct Find<'s> {
 }
 
 impl<'a> Visit<'a> for Find<'_> {
+    fn range_var(&mut self, rv: &'a ast::RangeVar) {
+        self.special.leaves.code |= self.snapshot.session_code.is_named(&rv.relname);
+    }
+
     fn node(&mut self, n: &'a NodeEnum) -> bool {
         let NodeEnum::FuncCall(f) = n else { return true };
         let name = names::last(&f.funcname);
         if name == "set_config" {
-            let local = f.args.get(2).is_some_and(is_true);
-            match f.args.first().and_then(string) {
-                Some(setting) if !local => self.special.set_config.push(setting.to_ascii_lowercase()),
-                Some(_) => {}
-                None => self.special.sets_unknown = true,
-            }
+            self.set_config(f);
         }
         let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_"))
             && !name.contains("_xact")
             && !name.contains("unlock");
         self.special.pins |= session_lock;
-        self.special.taints |=
+        self.special.writes |=
             self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
         self.special.watched |= self.snapshot.functions(name).any(|f| f.dynamic);
+        self.special.leaves.code |= self.snapshot.session_code.is_named(name);
         true
+    }
+}
+
+impl Find<'_> {
+    fn set_config(&mut self, f: &ast::FuncCall) {
+        let leaves = &mut self.special.leaves;
+        leaves.beyond |= !f.args.get(2).is_some_and(is_true);
+        match f.args.first() {
+            Some(name) => match (string(name), parameter(name)) {
+                (Some(setting), _) => leaves.settings.push(setting.to_ascii_lowercase()),
+                (None, Some(number)) => leaves.named_by.push(number),
+                (None, None) => leaves.unknown = true,
+            },
+            None => leaves.unknown = true,
+        }
+    }
+}
+
+fn parameter(node: &Node) -> Option<i32> {
+    match node.node.as_ref()? {
+        NodeEnum::ParamRef(p) => Some(p.number),
+        NodeEnum::TypeCast(t) => parameter(t.arg.as_deref()?),
+        _ => None,
     }
 }
 

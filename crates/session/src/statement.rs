@@ -11,6 +11,7 @@ use sql::ast;
 use sql::template::Template;
 
 use crate::activity::Pins;
+use crate::code::Code;
 use crate::herd_views;
 use crate::metrics::Strategy;
 use crate::prepared::Parsed;
@@ -238,10 +239,23 @@ impl Session {
         if watched {
             self.watch().await?;
         }
-        self.taint = true;
-        let result = self.on_home_bound(sql, bound).await;
-        self.taint = false;
-        let forwarded = result?;
+        let known = &self.epoch.snapshot.session_code;
+        let (settings, unknown) = catalog::SessionCode::settings_in(sql);
+        let (called, inside) = (known.is_called_in(sql), catalog::SessionCode::is_text(sql));
+        let forwarded = if called || inside {
+            let code = Code {
+                settings: known.settings.iter().cloned().chain(settings).collect(),
+                opaque: unknown || called && known.opaque,
+            };
+            let scope = self.code_begins(code, true);
+            let result = self.on_home_bound(sql, bound).await;
+            self.code_ends(scope, result).await?
+        } else {
+            self.taint = true;
+            let result = self.on_home_bound(sql, bound).await;
+            self.taint = false;
+            result?
+        };
         if watched {
             self.watched().await?;
         }
@@ -283,37 +297,38 @@ impl Session {
             return self.utility(statement, sql, bound).await;
         }
         let special = special::special(statement, &self.epoch.snapshot);
-        if special.sets_unknown {
-            // Which setting is in a parameter: the session stays on the connection that has it.
-            self.pin_home(Pins::SETTING);
-        }
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
         let compiled = Arc::new(self.compile(statement, sql, None)?);
-        if !special.set_config.is_empty()
-            && bound.is_none_or(|b| b.values.is_empty())
-            && matches!(compiled.plan, plan::Plan::Forward(_))
-        {
-            if bound.is_none() {
-                let described = self.work().describe_text(sql, &[]).await?;
-                if let Some(fields) = &described.fields {
-                    wire::backend::row_description(self.out(), fields);
-                }
-            }
-            let names: Vec<&str> = special.set_config.iter().map(String::as_str).collect();
-            return self.set_and_read(sql, &names, false).await;
-        }
         if special.watched {
             self.watch().await?;
         }
-        self.taint = special.taints || !special.set_config.is_empty();
-        let result = self.run(&compiled, sql, bound, None).await;
-        self.taint = false;
+        let result = if special.leaves.anything(self.transaction.active) {
+            let code = self.code_of(special.leaves, bound)?;
+            let scope = self.code_begins(code, matches!(compiled.plan, plan::Plan::Forward(_)));
+            let result = self.run(&compiled, sql, bound, None).await;
+            self.code_ends(scope, result).await
+        } else {
+            self.taint = special.writes;
+            let result = self.run(&compiled, sql, bound, None).await;
+            self.taint = false;
+            result
+        };
         if special.watched && result.is_ok() {
             self.watched().await?;
         }
         result
+    }
+
+    fn code_of(&self, leaves: special::Leaves, bound: Option<&Bound>) -> Result<Code> {
+        let known = &self.epoch.snapshot.session_code;
+        let mut settings = leaves.settings;
+        settings.extend(crate::code::named_in(bound, &leaves.named_by)?);
+        if leaves.code {
+            settings.extend(known.settings.iter().cloned());
+        }
+        Ok(Code { settings, opaque: leaves.unknown || leaves.code && known.opaque })
     }
 
     async fn admin(&mut self, call: exec::AdminCall, bound: Option<&Bound>) -> Result<Forwarded> {
@@ -412,7 +427,19 @@ impl Session {
             }
             None => None,
         };
-        let result = self.work().copy(c, sql, relation, query, bulk).await;
+        let code = &self.epoch.snapshot.session_code;
+        let named = c.relation.as_ref().is_some_and(|rv| code.anywhere || code.is_named(&rv.relname));
+        let scope = match named && c.is_from {
+            true => {
+                let code = Code { settings: code.settings.clone(), opaque: code.opaque };
+                Some(self.code_begins(code, relation.is_none()))
+            }
+            false => None,
+        };
+        let mut result = self.work().copy(c, sql, relation, query, bulk).await;
+        if let Some(scope) = scope {
+            result = self.code_ends(scope, result).await;
+        }
         self.router.metrics.statement(Strategy::Copy, started.elapsed());
         match result {
             Ok(f) if f.moved => {

@@ -142,13 +142,15 @@ impl Session {
     async fn ended(&mut self, committed: bool) {
         let reports = std::mem::take(&mut self.transaction.reports);
         self.io.pass_on(reports);
-        if let Some(lane) = self.transaction.kept.take() {
-            self.pin.put_back(lane);
-        }
         self.now = None;
         self.cursors.retain(|_, c| c.hold);
         self.portals.clear();
         self.settle_settings(committed);
+        let kept = std::mem::take(&mut self.transaction.kept);
+        match self.code.take() {
+            Some(code) => Box::pin(self.code_is_over(code, kept)).await,
+            None => kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane))),
+        }
         let after = std::mem::take(&mut self.after_commit);
         if self.own_schema {
             self.own_schema = false;

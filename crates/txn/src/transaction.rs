@@ -37,9 +37,11 @@ pub struct Transaction {
     pub failed: bool,
     /// The session keeps its lane to this node beyond the transaction; it is found in `kept` then.
     pub keep: Option<NodeId>,
+    /// So it does, for a last look at what code has left there, with all of them.
+    pub keep_all: bool,
     /// The node that decides where it has a say.
     pub home: Option<NodeId>,
-    pub kept: Option<Lane>,
+    pub kept: Vec<Lane>,
     /// A cancel may still be on its way to the connections: nobody else gets them when the transaction ends.
     pub doubtful: bool,
     /// `herd.snapshot`: what reads several nodes, or repeatably, sees a cut (see `gate.rs`).
@@ -212,18 +214,25 @@ impl Transaction {
         (self.active, self.explicit, self.failed) = (true, true, true);
     }
 
+    pub(crate) fn keeps(&self, node: NodeId) -> bool {
+        self.keep_all || self.keep == Some(node)
+    }
+
     pub(crate) fn end(&mut self) {
-        for mut p in self.participants.drain(..) {
+        for mut p in std::mem::take(&mut self.participants) {
             if self.home == Some(p.lane.node) {
                 self.reports.extend_from_slice(&std::mem::take(&mut p.lane.notices));
             }
-            if self.keep == Some(p.lane.node) && p.lane.is_fit() && p.lane.conn.status() == b'I' {
-                self.kept = Some(p.lane);
+            if self.keeps(p.lane.node) && p.lane.is_fit() && p.lane.conn.status() == b'I' {
+                // A late cancel can only meet what the session itself does there next.
+                p.lane.conn.tainted |= self.keep_all;
+                self.kept.push(p.lane);
             } else if self.doubtful {
                 p.lane.conn.mark_broken();
             }
         }
         self.doubtful = false;
+        self.keep_all = false;
         self.history.clear();
         self.active = false;
         self.explicit = false;

@@ -1,0 +1,245 @@
+//! What leaves something behind in a session when it runs: functions that may set a parameter, make a temporary table,
+//! take a lock of the session, and everything that calls such a function by itself (triggers, views, defaults, policies).
+//!
+//! Bodies are searched for words, in comments and strings as well. A body without any of the words below, and
+//! without the name of a function that has one, can do no such thing in SQL and PL/pgSQL: what is run as a string takes
+//! `EXECUTE` or one of the functions that run strings. Other languages are taken to do anything.
+
+use std::collections::HashSet;
+
+use super::facts::NOT_SYSTEM;
+use crate::load::{cells, rows};
+use crate::{CatalogError, Query, SessionCode, Snapshot, quote_literal};
+
+/// What of SQL and pg_catalog outlives the statement it stands in.
+const WORDS: &[&str] = &[
+    "set",
+    "reset",
+    "set_config",
+    "discard",
+    "load",
+    "listen",
+    "unlisten",
+    "prepare",
+    "deallocate",
+    "temp",
+    "temporary",
+    "pg_temp",
+    "hold",
+    "execute",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "query_to_xml",
+    "query_to_xmlschema",
+    "query_to_xml_and_xmlschema",
+    "ts_stat",
+    "ts_rewrite",
+    "crosstab",
+    "connectby",
+    "dblink",
+];
+/// What runs a string that is put together at run time: no name can be found in it.
+const STRINGS: &[&str] =
+    &["execute", "query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "ts_stat", "ts_rewrite"];
+
+/// A function's name, its body, and whether its language can be looked into.
+type Source = (String, String, bool);
+
+async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Error>> {
+    // An aggregate's body is the functions it calls. Extensions are taken to leave nothing.
+    let sql = format!(
+        "SELECT p.proname, \
+                CASE WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
+                     WHEN l.lanname NOT IN ('c', 'internal') THEN concat(p.prosrc, ' ', pg_get_function_sqlbody(p.oid)) END, \
+                a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql') \
+         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+         LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
+         WHERE {NOT_SYSTEM} AND NOT EXISTS (SELECT FROM pg_depend e \
+               WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')"
+    );
+    let mut found = Vec::new();
+    for mut row in cells(q, &sql).await? {
+        found.push((row.text(), row.text(), row.boolean()));
+    }
+    Ok(found)
+}
+
+#[derive(Default)]
+struct Names {
+    words: HashSet<String>,
+    /// Names that are not one word, such as `"order lines"`, are searched for as text.
+    odd: Vec<String>,
+}
+
+impl Names {
+    fn add(&mut self, name: &str) {
+        let name = name.to_lowercase();
+        if name.chars().all(is_word) {
+            self.words.insert(name);
+        } else {
+            self.odd.push(name.replace('"', "\"\""));
+        }
+    }
+}
+
+struct Body {
+    text: String,
+    words: HashSet<String>,
+}
+
+impl Body {
+    fn of(text: &str) -> Self {
+        let text = text.to_lowercase();
+        let words = text.split(|c| !is_word(c)).filter(|w| !w.is_empty()).map(str::to_string).collect();
+        Body { text, words }
+    }
+
+    fn mentions(&self, names: &Names) -> bool {
+        !self.words.is_disjoint(&names.words) || names.odd.iter().any(|name| self.text.contains(name))
+    }
+}
+
+fn is_word(c: char) -> bool {
+    // Not '$', though identifiers may hold it: "$$SELECT … FROM t$$" has to show t.
+    c.is_alphanumeric() || c == '_'
+}
+
+pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
+    let sources = sources(q).await?;
+    let mut reached = Names::default();
+    WORDS.iter().for_each(|w| reached.add(w));
+    let mut clean: Vec<(String, Body, bool)> =
+        sources.into_iter().map(|(name, text, known)| (name, Body::of(&text), known)).collect();
+    let views = snapshot.relations.values().filter_map(|r| Some((r.name.clone(), Body::of(r.view.as_ref()?), true)));
+    clean.extend(views);
+    if !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached)) {
+        snapshot.session_code = SessionCode::default();
+        return Ok(());
+    }
+    for mut row in cells(q, &relations()).await? {
+        clean.push((row.text(), Body::of(&row.text()), true));
+    }
+    let mut strings = Names::default();
+    STRINGS.iter().for_each(|w| strings.add(w));
+    let mut code = SessionCode::default();
+    for (_, body, _) in &clean {
+        settings_read(&body.text, &mut code.settings);
+    }
+    loop {
+        let (hit, rest): (Vec<_>, Vec<_>) =
+            clean.into_iter().partition(|(_, body, known)| !known || body.mentions(&reached));
+        if hit.is_empty() {
+            break;
+        }
+        for (name, body, known) in hit {
+            code.opaque |= !known || body.mentions(&strings) || names_at_run_time(&body.text);
+            settings_set(&body.text, &mut code.settings);
+            reached.add(&name);
+            code.names.insert(name);
+        }
+        clean = rest;
+    }
+    let names: Vec<String> = code.names.iter().map(|n| quote_literal(n)).collect();
+    if !names.is_empty() {
+        let answer = rows(q, &anywhere(&names.join(", "))).await?;
+        code.anywhere = answer.first().and_then(|r| r.first()?.as_deref()) == Some("t");
+    }
+    code.settings.sort_unstable();
+    code.settings.dedup();
+    snapshot.session_code = code;
+    Ok(())
+}
+
+/// Each relation with the text of what runs by itself when it is read or written.
+fn relations() -> String {
+    format!(
+        "SELECT c.relname, concat_ws(' ', \
+            (SELECT string_agg(pg_get_expr(d.adbin, d.adrelid), ' ') FROM pg_attrdef d WHERE d.adrelid = c.oid), \
+            (SELECT string_agg(pg_get_expr(k.conbin, k.conrelid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'), \
+            (SELECT string_agg(concat_ws(' ', pg_get_expr(l.polqual, l.polrelid), pg_get_expr(l.polwithcheck, l.polrelid)), ' ') \
+               FROM pg_policy l WHERE l.polrelid = c.oid), \
+            (SELECT string_agg(p.proname, ' ') FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
+            (SELECT string_agg(pg_get_ruledef(r.oid), ' ') FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
+            (SELECT string_agg(x.relname, ' ') FROM pg_constraint k JOIN pg_class x ON x.oid = k.conrelid WHERE k.confrelid = c.oid AND x.oid <> c.oid), \
+            (SELECT string_agg(x.relname, ' ') FROM pg_inherits i JOIN pg_class x ON x.oid = i.inhrelid WHERE i.inhparent = c.oid)) \
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {NOT_SYSTEM}"
+    )
+}
+
+/// Whether any of the functions is behind something a statement need not name: an operator, a cast, a type, a domain.
+fn anywhere(names: &str) -> String {
+    format!(
+        "SELECT EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass \
+           WHERE p.proname IN ({names}) AND (d.classid IN ('pg_operator'::regclass, 'pg_cast'::regclass, 'pg_type'::regclass) \
+             OR d.classid = 'pg_constraint'::regclass AND EXISTS (SELECT FROM pg_constraint k WHERE k.oid = d.objid AND k.contypid <> 0)))"
+    )
+}
+
+/// Names in `current_setting('…')` of custom parameters.
+fn settings_read(text: &str, found: &mut Vec<String>) {
+    found.extend(literals_behind(text, "current_setting").flatten().filter_map(|n| custom(&n)));
+}
+
+/// Names in `set_config('…')` and `SET x.y`.
+fn settings_set(text: &str, found: &mut Vec<String>) {
+    found.extend(literals_behind(text, "set_config").flatten().filter_map(|n| custom(&n)));
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if !word.ends_with("set") {
+            continue;
+        }
+        while words.next_if(|w| matches!(*w, "local" | "session")).is_some() {}
+        let name: String = words.peek().unwrap_or(&"").chars().take_while(|c| is_word(*c) || *c == '.').collect();
+        found.extend(custom(&name));
+    }
+}
+
+fn names_at_run_time(text: &str) -> bool {
+    literals_behind(text, "set_config").any(|name| name.is_none())
+}
+
+/// For each call of a function: its first argument; `None` if that is no literal.
+fn literals_behind<'t>(text: &'t str, function: &'t str) -> impl Iterator<Item = Option<String>> + 't {
+    text.match_indices(function).map(move |(at, _)| {
+        let rest = text[at + function.len()..].trim_start().strip_prefix('(')?.trim_start();
+        let name = rest.strip_prefix('\'')?.split('\'').next()?;
+        Some(name.to_string())
+    })
+}
+
+fn custom(name: &str) -> Option<String> {
+    (name.contains('.') && !name.starts_with('.')).then(|| name.to_string())
+}
+
+impl SessionCode {
+    /// Whether a statement that names this function or relation may leave something behind.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether code given as text (DO, CALL) names such a function or relation.
+    pub fn is_called_in(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        let words: HashSet<&str> = text.split(|c| !is_word(c)).collect();
+        self.anywhere || self.names.iter().any(|n| words.contains(&*n.to_lowercase()))
+    }
+
+    /// Whether code given as text may leave something behind by itself.
+    pub fn is_text(text: &str) -> bool {
+        let mut words = Names::default();
+        WORDS.iter().for_each(|w| words.add(w));
+        Body::of(text).mentions(&words)
+    }
+
+    /// Names of custom parameters that code given as text may set.
+    pub fn settings_in(text: &str) -> (Vec<String>, bool) {
+        let text = text.to_lowercase();
+        let mut found = Vec::new();
+        settings_set(&text, &mut found);
+        let mut strings = Names::default();
+        STRINGS.iter().for_each(|w| strings.add(w));
+        (found, names_at_run_time(&text) || Body::of(&text).mentions(&strings))
+    }
+}
