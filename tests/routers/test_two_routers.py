@@ -218,3 +218,13 @@ def test_both_write_the_same_rows(pair, clean):
     for node in pair.nodes:
         with node.server.connect() as connection:
             assert connection.execute("select count(*) from pg_prepared_xacts").fetchone() == (0,)
+
+
+def test_sessions_of_the_other_router_are_terminated_and_cancelled(pair):
+    with pair.a.connect() as victim, pair.b.connect() as killer:
+        pid = victim.info.backend_pid
+        assert killer.execute("select pg_cancel_backend(%s)", (pid,)).fetchone() == (True,)
+        assert victim.execute("select 1").fetchone() == (1,)
+        assert killer.execute("select pg_terminate_backend(%s)", (pid,)).fetchone() == (True,)
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            victim.execute("select 1")

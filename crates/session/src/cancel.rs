@@ -218,6 +218,14 @@ impl CancelRegistry {
         }
     }
 
+    /// As `pg_cancel_backend`: what the session runs is cancelled, if it runs anything.
+    pub async fn cancel_by_pid(&self, pid: i32) -> CancelOutcome {
+        let Some(session) = self.shard(pid).lock().get(&pid).cloned() else { return CancelOutcome::Unknown };
+        session.state.lock().deadlocked = false;
+        session.cancel(self.node_timeout).await;
+        CancelOutcome::Done
+    }
+
     /// Ends a session as `pg_terminate_backend` does: what runs is cancelled, and where it waits for its client it finds
     /// that nothing more comes.
     pub async fn terminate(&self, pid: i32) -> CancelOutcome {

@@ -46,7 +46,7 @@ pub async fn cancel(router: &Router, pid: i32, secret: &[u8]) {
     }
 }
 
-async fn address(router: &Router, number: i32) -> Result<Option<SocketAddr>, pool::PoolError> {
+pub async fn address(router: &Router, number: i32) -> Result<Option<SocketAddr>, pool::PoolError> {
     let herd = &router.herd;
     let mut conn = herd.own.get(&herd.config.home).await?;
     let sql = format!("SELECT address FROM herd.router WHERE number = {number} AND id <> {}", herd.router as i64);

@@ -236,6 +236,13 @@ impl Session {
                 if let Some(e) = &prepared.deferred {
                     return Err(ExecError::Sql(e.clone()));
                 }
+                if let Parsed::Tree(tree) = &prepared.parsed
+                    && matches!(**tree, sql::NodeEnum::FetchStmt(_))
+                {
+                    let (_, fields) = self.describe_tree(tree, &prepared.sql, &prepared.declared).await?;
+                    self.put_fields(fields.as_deref(), &formats);
+                    return Ok(());
+                }
                 self.put_fields(prepared.fields.as_deref(), &formats);
                 Ok(())
             }
@@ -263,6 +270,12 @@ impl Session {
             N::ExecuteStmt(e) => {
                 let text = self.executed_text(e).await?;
                 return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
+            }
+            // As PostgreSQL: a cursor that is not there yet is looked for again when the portal is described.
+            N::FetchStmt(f)
+                if !self.cursors.contains_key(&f.portalname) && !self.portals.contains_key(&f.portalname) =>
+            {
+                return Ok((vec![], None));
             }
             N::FetchStmt(f) => {
                 let node = self.cursors.get(&f.portalname).map_or(self.epoch.snapshot.home, |c| c.node);
@@ -309,6 +322,8 @@ impl Session {
             self.portals.insert(name.to_string(), portal);
         }
         let done = result?;
+        // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
+        self.batch = self.transaction.active;
         if done.suspended {
             backend::portal_suspended(self.out());
         } else {
@@ -455,6 +470,7 @@ impl Session {
     }
 
     pub async fn sync(&mut self) -> Result<()> {
+        self.batch = false;
         let failed = self.transaction.failed;
         if let Err(e) = self.finish_implicit(failed).await {
             Box::pin(self.failed(e)).await?;

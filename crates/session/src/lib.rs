@@ -6,6 +6,7 @@
 
 pub mod activity;
 mod apart;
+mod backends;
 mod budget;
 pub mod cancel;
 mod cancel_forward;

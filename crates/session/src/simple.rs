@@ -240,8 +240,8 @@ impl Session {
     }
 }
 
-/// Statements that can't be in any transaction block stay out of the implicit one.
+/// What begins and ends blocks stays out of the implicit one.
 fn may_share(sql: &str) -> bool {
     let word = sql::split::first_keyword(sql).to_ascii_uppercase();
-    !matches!(word.as_str(), "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "VACUUM")
+    !matches!(word.as_str(), "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT")
 }

@@ -11,6 +11,7 @@ use sql::ast;
 use sql::template::Template;
 
 use crate::activity::Pins;
+use crate::backends;
 use crate::code::Code;
 use crate::herd_views;
 use crate::metrics::Strategy;
@@ -52,7 +53,11 @@ impl Session {
                 .hint("It would show the statements of one connection to a node, not those of this session."));
         }
         let special = special::special(&statement, &self.epoch.snapshot);
-        if tree || !special.is_plain() || herd_views::names_herd_view(&statement) {
+        if tree
+            || !special.is_plain()
+            || herd_views::names_herd_view(&statement)
+            || backends::names_backends(&statement)
+        {
             return Ok(Parsed::Tree(Arc::new(statement)));
         }
         let compiled = Arc::new(self.compile(&statement, sql, None)?);
@@ -229,6 +234,14 @@ impl Session {
                 Err(ExecError::sql("0A000", "CREATE TABLE AS EXECUTE is not supported through the router")
                     .hint("Write the statement itself in place of EXECUTE."))
             }
+            NodeEnum::CreatedbStmt(_)
+            | NodeEnum::DropdbStmt(_)
+            | NodeEnum::AlterDatabaseStmt(_)
+            | NodeEnum::AlterDatabaseRefreshCollStmt(_) => Err(ExecError::sql(
+                "0A000",
+                "a herd serves one database: CREATE, DROP and ALTER DATABASE are not supported through the router",
+            )
+            .hint("Make the database on every node directly, and run a herd of its own (`herd router`) for it.")),
             _ => self.utility(statement, sql, bound).await,
         }
     }
@@ -295,6 +308,9 @@ impl Session {
             && s.into_clause.is_some()
         {
             return self.utility(statement, sql, bound).await;
+        }
+        if backends::names_backends(statement) {
+            return self.backends(statement, sql, bound).await;
         }
         let special = special::special(statement, &self.epoch.snapshot);
         if special.pins {
@@ -492,7 +508,7 @@ impl Session {
 
     async fn on_home_bound(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         match bound {
-            Some(b) if !b.values.is_empty() => {
+            Some(b) if !b.values.is_empty() || b.result_formats.iter().any(|f| *f != 0) => {
                 let compiled = Arc::new(Compiled::new(plan::Plan::home(true), sql, self.context, None));
                 self.run(&compiled, sql, bound, None).await
             }

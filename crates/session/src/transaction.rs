@@ -31,6 +31,7 @@ impl Session {
             }
             Kind::TransStmtCommit => {
                 if !self.transaction.explicit {
+                    self.no_chain(t, "COMMIT AND CHAIN")?;
                     self.notice("WARNING", "25P01", "there is no transaction in progress");
                     if !self.transaction.active {
                         return tag("COMMIT");
@@ -42,6 +43,7 @@ impl Session {
             }
             Kind::TransStmtRollback => {
                 if !self.transaction.explicit {
+                    self.no_chain(t, "ROLLBACK AND CHAIN")?;
                     self.notice("WARNING", "25P01", "there is no transaction in progress");
                     if !self.transaction.active {
                         return tag("ROLLBACK");
@@ -91,8 +93,14 @@ impl Session {
         }
     }
 
+    /// AND CHAIN and savepoints want a block of the client's own: an implicit one (TBLOCK_IMPLICIT_INPROGRESS in
+    /// PostgreSQL's xact.c) ends by itself.
+    fn no_chain(&self, t: &ast::TransactionStmt, what: &str) -> Result<()> {
+        if t.chain { self.need_block(what) } else { Ok(()) }
+    }
+
     fn need_block(&self, what: &str) -> Result<()> {
-        if self.transaction.explicit || self.transaction.active {
+        if self.transaction.explicit {
             return Ok(());
         }
         Err(ExecError::sql("25P01", format!("{what} can only be used in transaction blocks")))

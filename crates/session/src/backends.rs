@@ -1,0 +1,364 @@
+//! Backends as clients know them: the router's sessions. `pg_backend_pid()` is the pid a client was greeted with,
+//! `pg_stat_activity` lists sessions, `pg_terminate_backend` and `pg_cancel_backend` act on them, on whichever router they are.
+//!
+//! The calls are written into the statement as values before it is planned. A statement that also reads what a node knows of
+//! its own backends (`pg_locks`, `pg_stat_ssl` …) is left alone: there pids are the node's throughout.
+
+use std::sync::Arc;
+
+use exec::{Bound, ExecError, Forwarded, Literals, Request};
+use pool::Conn;
+use serde_json::json;
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit, VisitMut};
+use sql::{NodeEnum, build, names};
+use wire::ErrorFields;
+
+use crate::cancel::router_of;
+use crate::held::Held;
+use crate::session::{Result, Session};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Cancel,
+    Terminate,
+}
+
+/// Whether a statement speaks of backends as clients know them.
+pub fn names_backends(statement: &NodeEnum) -> bool {
+    let mut find = Find::default();
+    if let NodeEnum::SelectStmt(s) = statement {
+        walk::select_stmt(s, &mut find);
+    } else {
+        walk::below(statement, &mut find);
+    }
+    find.found && !find.of_node
+}
+
+#[derive(Default)]
+struct Find {
+    found: bool,
+    /// It reads what a node knows of its own backends.
+    of_node: bool,
+}
+
+impl<'a> Visit<'a> for Find {
+    fn range_var(&mut self, rv: &'a ast::RangeVar) {
+        if !matches!(rv.schemaname.as_str(), "" | "pg_catalog") {
+            return;
+        }
+        self.found |= rv.relname == "pg_stat_activity";
+        let progress = rv.relname.starts_with("pg_stat_progress_");
+        self.of_node |= progress
+            || matches!(
+                rv.relname.as_str(),
+                "pg_locks" | "pg_stat_ssl" | "pg_stat_gssapi" | "pg_stat_replication" | "pg_stat_wal_receiver"
+            );
+    }
+
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        if let NodeEnum::FuncCall(f) = n {
+            self.found |= is_pid(f) || signal(f).is_some();
+            self.of_node |=
+                names::last(&f.funcname).starts_with("pg_stat_get_") || names::last(&f.funcname) == "pg_blocking_pids";
+        }
+        true
+    }
+}
+
+fn is_pid(f: &ast::FuncCall) -> bool {
+    names::last(&f.funcname) == "pg_backend_pid" && f.args.is_empty()
+}
+
+fn signal(f: &ast::FuncCall) -> Option<Signal> {
+    match names::last(&f.funcname) {
+        "pg_terminate_backend" if !f.args.is_empty() => Some(Signal::Terminate),
+        "pg_cancel_backend" if !f.args.is_empty() => Some(Signal::Cancel),
+        _ => None,
+    }
+}
+
+/// Puts values in place of calls and of the view; columns keep the names they would have.
+struct Put {
+    pid: i32,
+    /// What stands for a call that signals: nothing but its argument, or what became of it.
+    done: Option<Vec<i32>>,
+    /// Those calls, with their arguments.
+    calls: Vec<(Signal, Node)>,
+}
+
+impl VisitMut for Put {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        match n {
+            NodeEnum::ResTarget(t) if t.name.is_empty() => {
+                if let Some(NodeEnum::FuncCall(f)) = t.val.as_deref().and_then(|v| v.node.as_ref())
+                    && (is_pid(f) || signal(f).is_some())
+                {
+                    t.name = names::last(&f.funcname).to_string();
+                }
+                true
+            }
+            NodeEnum::FuncCall(f) if is_pid(f) => {
+                let value = build::cast(build::integer(self.pid), "int4");
+                if let Some(value) = value.node {
+                    *n = value;
+                }
+                false
+            }
+            NodeEnum::FuncCall(f) if signal(f).is_some() => {
+                // The argument may hold a call itself.
+                f.args.iter_mut().for_each(|a| walk::walk_mut(a, self));
+                let (Some(kind), Some(argument)) = (signal(f), f.args.first().cloned()) else { return false };
+                let own = NodeEnum::FuncCall(f.clone());
+                let shown = self.done.as_ref().and_then(|pids| what_became(&argument, pids, own));
+                self.calls.push((kind, argument));
+                if let Some(value) = shown.or_else(|| build::cast(build::integer(1), "bool").node) {
+                    *n = value;
+                }
+                false
+            }
+            _ => true,
+        }
+    }
+}
+
+/// True for those that were signalled here; others are for home to know.
+fn what_became(argument: &Node, pids: &[i32], own: NodeEnum) -> Option<NodeEnum> {
+    let list: Vec<String> = pids.iter().map(i32::to_string).collect();
+    let argument = sql::deparse_expr(argument).ok()?;
+    let own = sql::deparse_expr(&build::node(own)).ok()?;
+    let text =
+        format!("SELECT CASE WHEN ({argument}) = ANY ('{{{}}}'::int4[]) THEN true ELSE {own} END", list.join(","));
+    let NodeEnum::SelectStmt(s) = sql::parse(&text, true).ok()?.pop()? else { return None };
+    s.target_list.first().and_then(plan::rewrite::target_value)?.node.clone()
+}
+
+/// The view's name in a FROM list becomes the rows.
+fn put_activity(statement: &mut NodeEnum, rows: &Node) {
+    struct View<'r>(&'r Node);
+    impl VisitMut for View<'_> {
+        fn node(&mut self, n: &mut NodeEnum) -> bool {
+            if let NodeEnum::JoinExpr(j) = n {
+                [&mut j.larg, &mut j.rarg].into_iter().flatten().for_each(|side| replace(side, self.0));
+            }
+            true
+        }
+        fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
+            s.from_clause.iter_mut().for_each(|item| replace(item, self.0));
+            true
+        }
+    }
+    fn replace(item: &mut Node, rows: &Node) {
+        let Some(NodeEnum::RangeVar(rv)) = &item.node else { return };
+        if rv.relname != "pg_stat_activity" || !matches!(rv.schemaname.as_str(), "" | "pg_catalog") {
+            return;
+        }
+        let mut put = rows.clone();
+        if let (Some(NodeEnum::RangeSubselect(s)), Some(alias)) = (&mut put.node, &rv.alias) {
+            s.alias = Some(alias.clone());
+        }
+        *item = put;
+    }
+    let mut all = build::node(statement.clone());
+    walk::walk_mut(&mut all, &mut View(rows));
+    if let Some(done) = all.node {
+        *statement = done;
+    }
+}
+
+impl Session {
+    /// Runs a statement that [`names_backends`].
+    pub async fn backends(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let mut own = statement.clone();
+        if sql::deparse(statement)?.contains("pg_stat_activity") {
+            let rows = self.activity_rows(sql).await?;
+            put_activity(&mut own, &rows);
+        }
+        let mut put = Put { pid: self.id as i32, done: None, calls: vec![] };
+        let mut asked = own.clone();
+        walk::below_mut(&mut asked, &mut put);
+        let mut tree = asked.clone();
+        if !put.calls.is_empty() {
+            let pids = self.pids(asked, &put.calls, bound).await?;
+            let mut done = Vec::new();
+            for ((kind, _), pids) in put.calls.iter().zip(pids) {
+                for pid in pids {
+                    if self.signal(*kind, pid).await? {
+                        done.push(pid);
+                    }
+                }
+            }
+            if let Some(said) = self.io.ended() {
+                return Err(ExecError::Ended(said));
+            }
+            tree = own;
+            put.done = Some(done);
+            put.calls.clear();
+            walk::below_mut(&mut tree, &mut put);
+        }
+        let text = sql::deparse(&tree)?;
+        // Texts have no place in them that PostgreSQL's errors could point at; the rest is as if it had been written so.
+        let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
+        let compiled = Arc::new(self.compile(&tree, &text, None)?);
+        self.run(&compiled, &text, bound, None).await
+    }
+
+    /// The arguments of each call, for the rows the statement would have.
+    async fn pids(
+        &mut self,
+        asked: NodeEnum,
+        calls: &[(Signal, Node)],
+        bound: Option<&Bound>,
+    ) -> Result<Vec<Vec<i32>>> {
+        let refused = || {
+            ExecError::sql(
+                "0A000",
+                "pg_terminate_backend and pg_cancel_backend are supported in the select list of a plain SELECT only",
+            )
+            .hint("SELECT the pids first, then signal each by a statement of its own.")
+        };
+        let NodeEnum::SelectStmt(mut select) = asked else { return Err(refused()) };
+        let plain = select.op == ast::SetOperation::SetopNone as i32
+            && select.group_clause.is_empty()
+            && select.distinct_clause.is_empty()
+            && select.into_clause.is_none();
+        let before = select.target_list.len();
+        if !plain || before == 0 {
+            return Err(refused());
+        }
+        for (n, (_, argument)) in calls.iter().enumerate() {
+            let value = build::cast(argument.clone(), "int4");
+            select.target_list.push(build::target(value, Some(&format!("herd_pid_{n}"))));
+        }
+        let text = sql::deparse(&NodeEnum::SelectStmt(select))?;
+        let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
+        let compiled = self.compile(&tree, &text, None)?;
+        let mut texts = bound.cloned().unwrap_or_default();
+        texts.result_formats = vec![];
+        texts.tail = exec::bind_tail(&texts);
+        let request = Request { sql: &text, bound: Some(&texts), literals: Literals::Own };
+        let mut held = Held::default();
+        self.hold(&compiled, &request, &mut held).await?;
+        let mut pids = vec![vec![]; calls.len()];
+        for row in &held.rows {
+            let values = wire::backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
+            let given = values.get(values.len() - calls.len()..).unwrap_or_default();
+            for (list, value) in pids.iter_mut().zip(given) {
+                list.extend(value.and_then(|v| std::str::from_utf8(v).ok()?.parse::<i32>().ok()));
+            }
+        }
+        Ok(pids)
+    }
+
+    /// Signals a session. False: it is none of the herd's.
+    async fn signal(&mut self, kind: Signal, pid: i32) -> Result<bool> {
+        let router = self.router.clone();
+        let here = router.cancels.shown().into_iter().find(|(p, _)| *p == pid).map(|(_, shown)| shown.user.clone());
+        if let Some(user) = here {
+            self.may_signal(kind, &user).await?;
+            match kind {
+                Signal::Cancel if pid == self.id as i32 => {
+                    return Err(ExecError::sql("57014", "canceling statement due to user request"));
+                }
+                Signal::Cancel => router.cancels.cancel_by_pid(pid).await,
+                Signal::Terminate => router.cancels.terminate(pid).await,
+            };
+            return Ok(true);
+        }
+        let other = router_of(pid).filter(|n| *n != router.cancels.router_number());
+        let Some(number) = other else { return Ok(false) };
+        let Some(mut there) = self.other_router(number).await? else { return Ok(false) };
+        let rows = there.simple(&format!("SELECT usename FROM pg_stat_activity WHERE pid = {pid}")).await?;
+        let Some(user) = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten() else { return Ok(false) };
+        self.may_signal(kind, &user).await?;
+        let function = if kind == Signal::Cancel { "pg_cancel_backend" } else { "pg_terminate_backend" };
+        there.simple(&format!("SELECT {function}({pid})")).await?;
+        Ok(true)
+    }
+
+    /// A connection to another router, as the herd's own user.
+    async fn other_router(&self, number: i32) -> Result<Option<Conn>> {
+        let Some(address) = crate::cancel_forward::address(&self.router, number).await? else { return Ok(None) };
+        let config = &self.router.herd.config;
+        let target = pool::NodeTarget {
+            host: address.ip().to_string(),
+            port: address.port(),
+            database: self.database.clone(),
+            tls: pool::TlsMode::Prefer,
+            liveness: Default::default(),
+        };
+        Ok(Some(Conn::connect(&target, &config.admin, &[], config.connect_timeout).await?))
+    }
+
+    /// As `pg_signal_backend` in signalfuncs.c.
+    async fn may_signal(&mut self, kind: Signal, user: &str) -> Result<()> {
+        let user = catalog::quote_literal(user);
+        let sql = format!(
+            "SELECT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = {user}) AND NOT me.rolsuper, \
+                    me.rolsuper OR pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE') \
+                    OR pg_catalog.pg_has_role(me.oid, 'pg_signal_backend', 'USAGE') \
+             FROM pg_catalog.pg_roles me, pg_catalog.pg_roles r WHERE me.rolname = current_user AND r.rolname = {user}"
+        );
+        let rows = self.work().ask_home(&sql).await?;
+        let is = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()) == Some("t");
+        if is(1) && !is(0) {
+            return Ok(());
+        }
+        let (act, whose, be) = match kind {
+            Signal::Cancel => ("cancel query", "whose query is being canceled", "cancel queries"),
+            Signal::Terminate => ("terminate process", "whose process is being terminated", "terminate processes"),
+        };
+        let detail = match is(0) {
+            true => format!("Only roles with the SUPERUSER attribute may {be} of roles with the SUPERUSER attribute."),
+            false => format!(
+                "Only roles with privileges of the role {whose} or with privileges of the \"pg_signal_backend\" role may {} this {}.",
+                if kind == Signal::Cancel { "cancel" } else { "terminate" },
+                if kind == Signal::Cancel { "query" } else { "process" },
+            ),
+        };
+        let fields = ErrorFields::error("42501", format!("permission denied to {act}")).detail(detail);
+        Err(ExecError::Sql(Box::new(fields)))
+    }
+
+    /// This router's sessions as rows of `pg_stat_activity`: what the client may not see is NULL, as there.
+    async fn activity_rows(&mut self, sql: &str) -> Result<Node> {
+        let rights = "SELECT current_user, pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), \
+                      (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
+        let rights = self.work().ask_home(rights).await?;
+        let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
+        let (user, all, database) = (cell(0), cell(1) == "t", cell(2));
+        let mut found = Vec::new();
+        for (pid, shown) in self.router.cancels.shown() {
+            let now = shown.now();
+            let mut row = json!({
+                "datid": database, "datname": shown.database, "pid": pid, "usename": shown.user,
+                "application_name": now.application_name, "query": "<insufficient privilege>",
+            });
+            if all || shown.user == user {
+                let own = pid == self.id as i32;
+                row["client_addr"] = json!(shown.client.map(|a| a.ip().to_string()));
+                row["client_port"] = json!(shown.client.map(|a| a.port()));
+                row["state"] = json!(if own { "active" } else { now.state.name() });
+                row["state_change"] = json!(exec::timestamp_at(now.since));
+                row["query_start"] = json!(exec::timestamp_at(now.since));
+                row["query"] = json!(if own { sql } else { &now.statement });
+                row["backend_type"] = json!("client backend");
+                if now.state.name() != "active" && !own {
+                    row["wait_event_type"] = json!("Client");
+                    row["wait_event"] = json!("ClientRead");
+                }
+            }
+            found.push(row.to_string());
+        }
+        let text = format!(
+            "SELECT FROM (SELECT (pg_catalog.jsonb_populate_record(NULL::pg_catalog.pg_stat_activity, \
+               j || pg_catalog.jsonb_build_object('usesysid', (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = j ->> 'usename')))).* \
+             FROM pg_catalog.jsonb_array_elements({}::pg_catalog.jsonb) j) AS pg_stat_activity",
+            catalog::quote_literal(&format!("[{}]", found.join(", ")))
+        );
+        match sql::parse(&text, true)?.pop() {
+            Some(NodeEnum::SelectStmt(s)) if !s.from_clause.is_empty() => Ok(s.from_clause[0].clone()),
+            _ => Err(ExecError::internal("unreadable rows of pg_stat_activity")),
+        }
+    }
+}

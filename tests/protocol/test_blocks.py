@@ -1,0 +1,89 @@
+"""Implicit transaction blocks: strings of several statements, and pipelines (PostgreSQL's xact.c, TBLOCK_IMPLICIT_INPROGRESS)."""
+
+import struct
+
+import pytest
+
+from protocol.frames import bind, describe, execute, extended, parse, query, sync
+from protocol.raw import Raw
+
+STRINGS = [
+    "select 1; commit and chain",
+    "select 1; rollback and chain",
+    "commit and chain",
+    "rollback and chain",
+    "commit and chain; select 1",
+    "select 1; savepoint s",
+    "savepoint s; select 1",
+    "savepoint s",
+    "select 1; release savepoint s",
+    "select 1; rollback to savepoint s",
+    "release s",
+    "rollback to s",
+    "select 1; vacuum proto",
+    "vacuum proto; select 1",
+    "vacuum proto",
+    "select 1; create index concurrently on proto (v)",
+    "select 1; discard all",
+    "select 1; lock table proto in share mode; select 2",
+    "lock table proto in share mode; select 2",
+    "lock table proto in share mode",
+    "select 1; declare c cursor for select 1; fetch c",
+    "declare c cursor for select 1; fetch c; close c",
+    "declare c cursor for select 1",
+    "select 1; set local work_mem = '5MB'; show work_mem",
+    "set local work_mem = '5MB'; show work_mem",
+    "set local work_mem = '5MB'",
+    "select 1; start transaction; savepoint s; release s; commit; select 2",
+    "begin; select 1; commit and chain; select 2; commit; select 3; savepoint s",
+    "begin; savepoint s; select 1; rollback to s; commit",
+    "select 1; begin; commit and chain; rollback and chain; commit",
+    "select 1; commit; savepoint s",
+    "select 1; rollback; select 2",
+    "commit; select 1",
+    "begin; begin; commit",
+]
+
+
+@pytest.mark.parametrize("sql", STRINGS)
+def test_strings(same, sql):
+    same(query(sql) + query("select 'after'") + query("rollback"), 3)
+
+
+PIPELINES = [
+    ["select 1", "savepoint s"],
+    ["savepoint s", "select 1"],
+    ["select 1", "commit and chain"],
+    ["select 1", "vacuum proto"],
+    ["select 1", "lock table proto in share mode"],
+    ["select 1", "begin", "savepoint s", "commit"],
+    ["begin", "savepoint s", "select 1", "rollback to s", "commit"],
+    ["select 1", "declare c cursor for select 1", "fetch c"],
+    ["select 1", "commit", "select 2"],
+]
+
+
+@pytest.mark.parametrize("statements", PIPELINES, ids=" | ".join)
+def test_pipelines(same, statements):
+    same(b"".join(parse(s) + bind() + execute() for s in statements) + sync() + query("select 'after'") + query("rollback"), 3)
+
+
+def test_call_gives_binary_results_where_they_are_asked_for(oracle, herd, same):
+    for server in (oracle, herd):
+        server.run("create or replace procedure block_p(inout b int, inout t text) language plpgsql as $$ begin b := b * 2; end $$")
+    same(parse("call block_p(617, 'x')") + bind(results=(1,)) + describe() + execute() + sync())
+    same(parse("call block_p($1, 'x')", types=(23,)) + bind(struct.pack(">i", 617), formats=(1,), results=(1,)) + describe() + execute() + sync())
+    same(parse("call block_p(617, 'x')") + bind(results=(1, 0)) + describe() + execute() + sync())
+
+
+def test_fetch_parsed_before_its_cursor_is_declared(same):
+    fetch = parse("fetch 2 from early", "f") + describe("S", "f") + sync()
+    declared = query("begin") + query("declare early cursor for select id, t from proto order by id")
+    same(fetch + declared + bind(statement="f") + describe() + execute() + sync() + query("rollback"), 5)
+    same(fetch + declared + bind(statement="f", results=(1,)) + describe() + execute() + sync() + query("rollback"), 5)
+
+
+@pytest.mark.parametrize("sql", ["create database other", "drop database other", "alter database postgres with connection limit 5"])
+def test_other_databases_are_refused(herd, sql):
+    with Raw(herd) as raw:
+        assert raw.transcript(query(sql))[0].startswith("E ERROR 0A000")
