@@ -279,7 +279,6 @@ impl Session {
     /// A connection to another router, as the herd's own user.
     async fn other_router(&self, number: i32) -> Result<Option<Conn>> {
         let Some(address) = crate::cancel_forward::address(&self.router, number).await? else { return Ok(None) };
-        let config = &self.router.herd.config;
         let target = pool::NodeTarget {
             host: address.ip().to_string(),
             port: address.port(),
@@ -287,7 +286,7 @@ impl Session {
             tls: pool::TlsMode::Prefer,
             liveness: Default::default(),
         };
-        Ok(Some(Conn::connect(&target, &config.admin, &[], config.connect_timeout).await?))
+        Ok(Some(self.router.herd.own.connect(&target).await?))
     }
 
     /// As `pg_signal_backend` in signalfuncs.c.
