@@ -9,12 +9,12 @@ import pytest
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
 
 # Run as the herd's owner for any role, and check what they are asked for.
-DEFINERS = {"bump_epoch", "decide", "forget_dropped", "follow_rename"}
+DEFINERS = {"bump_epoch", "decide", "forget_dropped", "follow_rename", "mirror_partitions"}
 # Run with their caller's rights, so they give nobody anything.
-INVOKERS = {"mirror_partitions", "revoke_all", "cluster_partition", "refuse_admin_call", "cluster"}
+INVOKERS = {"rights", "rights_of_shards", "verify", "run", "run_as_owner", "let_own", "cluster_partition", "refuse_admin_call", "cluster"}
 READABLE = {
     "herd", "epoch", "decisions", "transactions", "locks", "sessions", "node", "colocation", "shard", "relation", "nodes", "tables",
-    "shards", "progress",
+    "shards", "progress", "verify", "shard_tables",
 }
 
 _FUNCTIONS = """

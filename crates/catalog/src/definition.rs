@@ -15,6 +15,9 @@ pub use read::read_definition;
 
 use crate::{Oid, qualified};
 
+/// The first object id that is not PostgreSQL's own (FirstNormalObjectId in transam.h).
+const FIRST_OWN_OID: Oid = 16384;
+
 #[derive(Clone, Debug, Default)]
 pub struct Definition {
     pub oid: Oid,
@@ -24,6 +27,7 @@ pub struct Definition {
     /// Of its schema. What its owner has by default is not among them while nothing was ever granted.
     pub schema_privileges: Vec<Privilege>,
     pub owner: String,
+    pub owner_is_superuser: bool,
     /// `pg_class.relkind`: 'r' table, 'p' partitioned table, 'v', 'm', 'f' …
     pub kind: u8,
     /// `pg_class.relpersistence`: 'p' permanent, 'u' unlogged, 't' temporary.
@@ -219,6 +223,16 @@ impl Definition {
 
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// Whether rows that come in may run what the owner has written, who is nobody a superuser would run code of. Which functions
+    /// it calls does not matter: built-in ones run any statement they are given (`query_to_xml`).
+    pub fn runs_code(&self) -> bool {
+        // Types of users' own: domains have CHECKs, and may be anywhere inside others.
+        let own_type = |c: &ColumnDefinition| c.type_oid >= FIRST_OWN_OID && c.type_kind != b'e';
+        !self.owner_is_superuser
+            && (self.constraints.iter().any(|c| c.kind == b'c')
+                || self.columns.iter().any(|c| c.generated != 0 || own_type(c)))
     }
 
     /// The columns that rows are copied with: all but generated ones.

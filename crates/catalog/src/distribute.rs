@@ -149,6 +149,36 @@ impl<'a> Builder<'a> {
         push(&mut self.plan.after, node, statements);
     }
 
+    /// Rows that run code of the owner's come into his table by a statement of his own, in a security-restricted operation
+    /// (`herd.run_as_owner()`). The table is made before, and finished after.
+    fn fill_as_owner(&mut self, definition: &Definition, node: NodeId) {
+        if !definition.runs_code() {
+            return;
+        }
+        let room = waiting_room(definition);
+        let names = definition.stored_columns();
+        let texts: Vec<String> = names.iter().map(|name| format!("{} pg_catalog.text", quote_ident(name))).collect();
+        self.before(node, [format!("CREATE UNLOGGED TABLE {room} ({})", texts.join(", "))]);
+        let columns = definition.columns.iter().filter(|c| c.generated == 0);
+        let values: Vec<String> = columns.map(|c| format!("{}::{}", quote_ident(&c.name), c.type_name)).collect();
+        let table = definition.qualified();
+        let fill = format!(
+            "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {room}",
+            crate::ident::ident_list(&names),
+            values.join(", ")
+        );
+        let statements = [
+            format!("GRANT SELECT ON TABLE {room} TO {}", quote_ident(&definition.owner)),
+            format!(
+                "SELECT herd.run_as_owner({}::pg_catalog.regclass, {})",
+                quote_literal(&table),
+                quote_literal(&fill)
+            ),
+            format!("DROP TABLE {room}"),
+        ];
+        self.after(node, statements);
+    }
+
     /// Ends the plan: the new epoch on every node, and word of it to the routers.
     fn finish(mut self) -> DistributionPlan {
         for node in self.nodes() {
@@ -242,7 +272,13 @@ fn drop_aside(definition: &Definition) -> [String; 2] {
 
 fn copy_into(definition: &Definition) -> String {
     let columns = crate::ident::ident_list(&definition.stored_columns());
-    format!("COPY {} ({columns}) FROM STDIN", definition.qualified())
+    let table = if definition.runs_code() { waiting_room(definition) } else { definition.qualified() };
+    format!("COPY {table} ({columns}) FROM STDIN")
+}
+
+/// Where rows wait, as text, which would run the owner's code if they went into his table at once.
+fn waiting_room(definition: &Definition) -> String {
+    qualified("herd_shards", &format!("herd_rows_{}", definition.oid))
 }
 
 /// `table` is quoted and qualified. A query, because COPY of a partitioned table itself is not possible before PostgreSQL 18.

@@ -9,6 +9,8 @@ use crate::{CatalogError, Query, quote_literal};
 const NODE: &str = concat!(
     include_str!("schema/node.sql"),
     include_str!("schema/functions.sql"),
+    include_str!("schema/rights.sql"),
+    include_str!("schema/owner.sql"),
     include_str!("schema/cluster.sql"),
     include_str!("schema/admin.sql"),
 );

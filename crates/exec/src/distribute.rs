@@ -1,7 +1,7 @@
 //! Runs the catalog's plans that change what a table is, or the herd's nodes: statements on each node and rows copied in
 //! bounded chunks, all in one transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
@@ -231,12 +231,36 @@ impl<C: Client> Work<'_, C> {
         self.run_statements(&[NodeSql { node, statements }]).await
     }
 
+    /// Runs a plan under a search path that no object of a user's is on: its texts have PostgreSQL's own operators unqualified.
     async fn run_plan(&mut self, snapshot: &Snapshot, plan: &DistributionPlan) -> Result<()> {
+        let parts = plan.before.iter().chain(&plan.after).map(|part| part.node);
+        let sources = plan.copies.iter().flat_map(|copy| copy.sources.iter().map(|(node, _)| *node));
+        let nodes: BTreeSet<NodeId> = parts.chain(sources).collect();
+        let mut before = Vec::new();
+        for node in nodes {
+            before.push((node, self.search_path_on(node, "pg_catalog, pg_temp").await?));
+        }
         self.run_statements(&plan.before).await?;
         for copy in &plan.copies {
             self.copy_rows(snapshot, copy).await?;
         }
-        self.run_statements(&plan.after).await
+        self.run_statements(&plan.after).await?;
+        for (node, path) in before {
+            self.search_path_on(node, &path).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets the search path of a node's transaction, and returns what it was.
+    async fn search_path_on(&mut self, node: NodeId, path: &str) -> Result<String> {
+        let mut p = self.lane(node).await?;
+        let sql = format!(
+            "SELECT pg_catalog.current_setting('search_path'), pg_catalog.set_config('search_path', {}, true)",
+            catalog::quote_literal(path)
+        );
+        let rows = p.lane.rows(&sql).await;
+        self.put_back(p).await;
+        Ok(rows?.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default())
     }
 
     async fn run_statements(&mut self, parts: &[NodeSql]) -> Result<()> {

@@ -9,6 +9,7 @@ mod circles;
 mod deadlock;
 mod metrics;
 mod registry;
+mod rights;
 
 use std::sync::Arc;
 use std::time::Duration;

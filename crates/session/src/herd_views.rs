@@ -18,7 +18,7 @@ use sql::walk::{self, Visit};
 use crate::session::{Result, Session};
 
 /// The views, each with how it is made of the nodes' `rows`, their `decisions` and this router's `sessions`.
-const VIEWS: [(&str, &str); 4] = [
+const VIEWS: [(&str, &str); 5] = [
     // As pg_stat_progress_copy: who may not see the session sees nothing of it here.
     (
         "progress",
@@ -26,6 +26,14 @@ const VIEWS: [(&str, &str); 4] = [
          WHERE pg_catalog.pg_has_role(r.usename::name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
     ),
     ("sessions", "SELECT r.* FROM rows r"),
+    (
+        "verify",
+        "SELECT r.node, r.object, r.problem, r.rights FROM rows r WHERE r.problem OPERATOR(pg_catalog.<>) '' \
+         UNION ALL SELECT r.node, r.object, 'owner, privileges or row-level security are not those on home', r.rights \
+         FROM rows r JOIN herd.node n ON n.is_home \
+         LEFT JOIN rows h ON h.node OPERATOR(pg_catalog.=) n.id AND h.object OPERATOR(pg_catalog.=) r.object AND h.problem OPERATOR(pg_catalog.=) '' \
+         WHERE r.problem OPERATOR(pg_catalog.=) '' AND (h.rights OPERATOR(pg_catalog.=) r.rights) IS NOT TRUE",
+    ),
     (
         "transactions",
         "SELECT r.node, r.gid, r.owner, r.prepared_at, r.decider, r.router, \

@@ -147,7 +147,9 @@ impl Session {
     /// What plans depend on has changed.
     pub fn refresh_context(&mut self) {
         let path = self.setting("search_path").unwrap_or("\"$user\", public").to_string();
-        let user = self.setting("role").filter(|r| *r != "none").unwrap_or(self.login.user()).to_string();
+        // As current_user: the role, or who the session was made to be, or who logged in.
+        let session = self.setting("session_authorization").filter(|u| *u != "default");
+        let user = self.setting("role").filter(|r| *r != "none").or(session).unwrap_or(self.login.user()).to_string();
         self.search_path = std::iter::once("pg_catalog".to_string())
             .chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
             .collect();

@@ -176,6 +176,12 @@ impl Session {
 
     /// The error PostgreSQL itself gives for a text that could not be read here.
     pub async fn nodes_error(&mut self, sql: &str) -> ExecError {
+        // A node writes what it can't read into its log. A password is replaced where a statement can be read, and only there.
+        if sql.to_ascii_lowercase().contains("password")
+            && let Err(e) = sql::parse(sql, self.standard_conforming_strings())
+        {
+            return e.into();
+        }
         match self.work().describe_text(sql, &[]).await {
             Err(e) => e,
             Ok(_) => ExecError::sql("0A000", "this statement's syntax is newer than the router's parser")

@@ -61,7 +61,7 @@ pub async fn recover(herd: &str, home: NodeId, nodes: &mut HashMap<NodeId, Conn>
         };
         let verb = if decided { "COMMIT" } else { "ROLLBACK" };
         let Some(participant) = nodes.get_mut(&node) else { continue };
-        match participant.simple(&format!("{verb} PREPARED '{name}'")).await {
+        match end(participant, verb, &name).await {
             Ok(_) if decided => done.committed += 1,
             Ok(_) => done.rolled_back += 1,
             // Another router is at it, or was faster.
@@ -73,6 +73,22 @@ pub async fn recover(herd: &str, home: NodeId, nodes: &mut HashMap<NodeId, Conn>
         forget(herd, nodes, decisions, &needed, &mut done).await;
     }
     done
+}
+
+/// COMMIT or ROLLBACK PREPARED; as the transaction's own role where the router's is no superuser.
+async fn end(conn: &mut Conn, verb: &str, name: &str) -> Result<(), PoolError> {
+    let end = format!("{verb} PREPARED '{name}'");
+    match conn.simple(&end).await {
+        Err(PoolError::Server(e)) if e.code() == "42501" => {}
+        done => return done.map(drop),
+    }
+    let owner = format!("SELECT owner FROM pg_catalog.pg_prepared_xacts WHERE gid = '{name}'");
+    let rows = conn.simple(&owner).await?;
+    let Some(owner) = rows.into_iter().flatten().flatten().next() else { return Ok(()) };
+    conn.simple(&format!("SET ROLE {}", catalog::quote_ident(&owner))).await?;
+    let done = conn.simple(&end).await;
+    conn.simple("RESET ROLE").await?;
+    done.map(drop)
 }
 
 /// Whether there is a connection to every node that home knows of.

@@ -44,7 +44,8 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
                 (SELECT spcname FROM pg_tablespace t WHERE t.oid = coalesce(s.reltablespace, c.reltablespace)), \
                 obj_description(c.oid, 'pg_class'), \
                 EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid), \
-                c.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), c.relispartition, c.reloftype <> 0 \
+                c.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), c.relispartition, c.reloftype <> 0, \
+                (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner) \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN LATERAL (SELECT p.* FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid \
                             WHERE i.inhparent = c.oid AND c.relkind = 'p' AND p.relkind = 'r' ORDER BY p.oid LIMIT 1) s ON true \
@@ -84,6 +85,7 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
         typed: row.boolean(),
         ..Blockers::default()
     };
+    definition.owner_is_superuser = row.boolean();
     Ok(definition)
 }
 

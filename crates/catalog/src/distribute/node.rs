@@ -45,6 +45,7 @@ pub fn plan_add_node(
                 builder.before(home, [format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", definition.qualified())]);
                 builder.before(id, create_elsewhere(definition));
                 builder.plan.copies.extend(copy_from_home(definition, home, vec![id]));
+                builder.fill_as_owner(definition, id);
                 builder.after(id, definition.finish(TableKind::Reference));
             }
             Placement::Distributed(d) => {

@@ -29,6 +29,7 @@ pub fn plan_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Di
     builder.before(home, [format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", definition.qualified())]);
     for node in builder.others() {
         builder.before(node, create_elsewhere(definition));
+        builder.fill_as_owner(definition, node);
         builder.after(node, definition.finish(TableKind::Reference));
     }
     builder.plan.copies.extend(copy_from_home(definition, home, builder.others()));

@@ -63,6 +63,7 @@ fn build(snapshot: &Snapshot, definition: &Definition, key: &[String], chosen: &
             builder.before(node, definition.create_table(kind));
             builder.before(node, super::exhaust_identities(definition, kind));
         }
+        builder.fill_as_owner(definition, node);
         builder.after(node, definition.finish(kind));
     }
 

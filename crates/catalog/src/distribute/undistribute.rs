@@ -62,6 +62,7 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
         to: CopyTarget::Nodes(vec![home]),
     });
 
+    builder.fill_as_owner(definition, home);
     builder.after(home, definition.finish(TableKind::Local));
     builder.after(home, super::grant_identities(definition));
     builder.after(home, forget(snapshot, &definition.schema, &definition.name));

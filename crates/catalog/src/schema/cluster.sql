@@ -36,7 +36,7 @@ BEGIN
         RAISE EXCEPTION 'clustering table "%", to which foreign keys refer, is not supported', parent
             USING ERRCODE = 'feature_not_supported', HINT = 'Drop the foreign keys and add them again afterwards.';
     END IF;
-    IF old.relrowsecurity OR EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = part) THEN
+    IF EXISTS (SELECT FROM pg_policy WHERE polrelid = part) OR EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = part) THEN
         RAISE EXCEPTION 'clustering partition "%", which has policies or is published by itself, is not supported', part
             USING ERRCODE = 'feature_not_supported', HINT = 'Publish the table, not its partitions.';
     END IF;
@@ -63,8 +63,10 @@ BEGIN
                                || CASE WHEN indoption[k] & 1 = 1 THEN ' DESC' ELSE ' ASC' END
                                || CASE WHEN indoption[k] & 2 = 2 THEN ' NULLS FIRST' ELSE ' NULLS LAST' END, ', ' ORDER BY k)
                FROM pg_index, generate_series(0, indnkeyatts - 1) AS k WHERE indexrelid = index_of_part);
-    EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s ORDER BY %s',
-                   fresh, columns, columns, part, sort);
+    -- CHECKs, generated columns and expressions of indexes are code of the owner's.
+    EXECUTE format('ALTER TABLE %s OWNER TO %s', fresh, old.relowner::regrole);
+    PERFORM herd.run_as_owner(fresh, format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s ORDER BY %s',
+                                            fresh, columns, columns, part, sort));
     -- What ATTACH finds there it need not look for in every row.
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound_check);
     FOR item IN

@@ -5,11 +5,13 @@ REVOKE ALL ON ALL TABLES IN SCHEMA herd FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA herd FROM PUBLIC;
 
 -- Routers read these in the name of any client.
-GRANT SELECT ON herd.herd, herd.epoch, herd.decisions, herd.transactions, herd.locks, herd.sessions TO PUBLIC;
+GRANT SELECT ON herd.herd, herd.epoch, herd.decisions, herd.transactions, herd.locks, herd.sessions, herd.verify,
+    herd.shard_tables TO PUBLIC;
 
 -- Routers call these in the name of any client. Each checks for itself what it is asked for.
-GRANT EXECUTE ON FUNCTION herd.bump_epoch(bigint), herd.decide(text, bytea) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION herd.bump_epoch(bigint), herd.decide(text, bytea), herd.mirror_partitions(regclass) TO PUBLIC;
 
 -- These do what their caller may do, and nothing in anybody else's name.
-GRANT EXECUTE ON FUNCTION herd.mirror_partitions(regclass), herd.revoke_all(regclass), herd.cluster_partition(regclass, text),
-    herd.refuse_admin_call(text), herd.cluster(regclass, text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass), herd.verify(), herd.run(text), herd.let_own(text),
+    herd.run_as_owner(regclass, text), herd.cluster_partition(regclass, text), herd.refuse_admin_call(text), herd.cluster(regclass, text)
+    TO PUBLIC;

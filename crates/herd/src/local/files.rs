@@ -61,14 +61,14 @@ impl Files {
         self.dir.join(format!("node{number}.log"))
     }
 
-    /// Makes the directory where it is missing. Others may look into it: PostgreSQL may run as another user, and
-    /// what needs protection (the data directories) protects itself.
+    /// Makes the directory where it is missing, closed to others. Where PostgreSQL runs as another user it may pass through
+    /// to its data directory.
     pub fn create(&self) -> Result<()> {
         if self.dir.is_dir() {
             return Ok(());
         }
         fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
-        set_mode(&self.dir, 0o755)
+        set_mode(&self.dir, if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 })
     }
 
     /// Waits until no other `herd` command works in this directory. The lock ends with the returned value, or with
@@ -117,6 +117,15 @@ pub fn write_whole(path: &Path, text: &str) -> Result<()> {
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(Error::io("write", path))
+}
+
+/// Opens a log file to write at its end. Statements are in it, and what is in them: nobody else may read it.
+pub fn open_log(path: &Path) -> Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let file = file.map_err(Error::io("open", path))?;
+    set_mode(path, 0o600)?;
+    Ok(file)
 }
 
 pub fn set_mode(path: &Path, mode: u32) -> Result<()> {

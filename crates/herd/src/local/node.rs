@@ -3,7 +3,7 @@
 //! Looks at it, starts it and stops it. How its data directory is made is in `node_make.rs`. It does not know the
 //! catalog, the router or the other nodes.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use super::account::{self, Account};
 use super::binaries::Binaries;
 use super::error::{Error, Result};
-use super::files::{Files, tail};
+use super::files::{Files, open_log, tail};
 use super::process;
 use super::state::State;
 
@@ -130,8 +130,7 @@ impl Node {
     pub fn start(&self, binaries: &Binaries) -> Result<()> {
         let owner = account::owner_of(&self.data)?;
         self.clear_crash()?;
-        let log = OpenOptions::new().create(true).append(true).open(&self.log);
-        let log = log.map_err(Error::io("open", &self.log))?;
+        let log = open_log(&self.log)?;
         let error_log = log.try_clone().map_err(Error::io("open", &self.log))?;
         // Without -l the server inherits these files, so its user needs no right to open them.
         let mut pg_ctl = self.pg_ctl(owner.as_ref(), binaries);

@@ -2,7 +2,7 @@
 //!
 //! It does not know what a router does; `router.rs` does, in the process started here.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::error::{Error, Result};
-use super::files::{Files, tail, write_whole};
+use super::files::{Files, open_log, tail, write_whole};
 use super::probe::{Answer, probe};
 use super::process;
 use super::state::{METRICS_OFFSET, State};
@@ -100,7 +100,7 @@ pub fn read_config(files: &Files, state: &State) -> Result<Config> {
 pub fn start(files: &Files, state: &State) -> Result<u32> {
     let executable = std::env::current_exe().map_err(Error::io("find", PathBuf::from("this program")))?;
     let path = files.router_log();
-    let open = || OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path));
+    let open = || open_log(&path);
     let mut command = Command::new(&executable);
     command.arg("router").arg("--config").arg(files.config());
     command.stdin(Stdio::null()).stdout(open()?).stderr(open()?).current_dir(files.dir());

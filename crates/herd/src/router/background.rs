@@ -11,6 +11,7 @@ use session::Router;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::registry;
+use super::rights::Follower;
 
 const RECOVERY_EVERY: Duration = Duration::from_secs(2);
 /// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
@@ -75,10 +76,11 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
     }
 }
 
-/// Finishes what dead routers left behind, at the start and every few seconds; and looks whether a router died between
-/// changing the catalog and telling of it.
+/// Finishes what dead routers left behind, at the start and every few seconds; looks whether a router died between
+/// changing the catalog and telling of it, and whether rights were changed without a router.
 async fn recover(router: Arc<Router>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
+    let mut follower = Follower::default();
     loop {
         let snapshot = router.herd.epoch.load().snapshot.clone();
         conns.retain(|node, conn| !conn.is_broken() && snapshot.node(*node).is_some());
@@ -113,6 +115,12 @@ async fn recover(router: Arc<Router>) {
             && let Err(e) = router.herd.refresh(Some(epoch)).await
         {
             tracing::debug!(error = %e, "the catalog could not be loaded");
+        }
+        let followed = follower.follow(snapshot.home, &mut conns);
+        match tokio::time::timeout(RECOVERY_LIMIT, followed).await {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => tracing::debug!(error = %e, "rights will be looked at again"),
+            Err(_) => conns.clear(),
         }
         tokio::time::sleep(RECOVERY_EVERY).await;
     }

@@ -1,0 +1,36 @@
+-- How the herd's maintenance runs what a table's owner has written (CHECKs, generated columns, expressions of indexes, domains):
+-- as PostgreSQL's own does, as the owner and in a security-restricted operation, from which code finds no way back. SET ROLE
+-- would not do: code can RESET it. Neither would a SECURITY DEFINER function of the owner's: code can leave deferred
+-- triggers behind, which run as whoever commits. REFRESH MATERIALIZED VIEW runs its query in such an operation
+-- (RefreshMatViewByOid in matview.c), with settings undone afterwards, and that query may be a function that runs a command.
+
+CREATE OR REPLACE FUNCTION herd.run(command text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    EXECUTE command;
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION herd.run(text) IS 'runs a command with the rights of whoever calls it';
+
+-- Whoever is the owner, or has him for a superuser, runs it as it is.
+CREATE OR REPLACE FUNCTION herd.run_as_owner(target regclass, command text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    owner record;
+    room text := format('herd_shards.herd_as_owner_%s', pg_backend_pid());
+BEGIN
+    SELECT r.oid, r.rolname, r.rolsuper INTO owner FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = target;
+    IF owner.rolsuper OR owner.rolname = current_user THEN
+        EXECUTE command;
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE MATERIALIZED VIEW %s AS SELECT herd.run(%L) AS done WITH NO DATA', room, command);
+    PERFORM herd.let_own(quote_ident(owner.rolname));
+    EXECUTE format('ALTER MATERIALIZED VIEW %s OWNER TO %I', room, owner.rolname);
+    EXECUTE format('REFRESH MATERIALIZED VIEW %s', room);
+    EXECUTE format('DROP MATERIALIZED VIEW %s', room);
+END
+$$;
+COMMENT ON FUNCTION herd.run_as_owner(regclass, text) IS 'runs a command as the owner of a table, in a security-restricted operation';
+

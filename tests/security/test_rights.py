@@ -1,0 +1,132 @@
+"""What shards grant follows from their parents, and parents follow home, whoever changed what."""
+
+import time
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+
+# Routers look every 2 s, and make nodes follow home when it has said the same twice.
+_SECONDS_MAX = 20
+
+
+def _until(done):
+    deadline = time.monotonic() + _SECONDS_MAX
+    while True:
+        last = done()
+        if last is True:
+            return
+        assert time.monotonic() < deadline, last
+        time.sleep(0.3)
+
+
+def _problems(place) -> list:
+    with place.server.connect() as root:
+        return root.execute("select node, object, problem from herd.verify order by 1, 2, 3").fetchall()
+
+
+@pytest.fixture
+def table(place):
+    """`mine` of `mallory` with 40 rows, which `victim` may read, for one test."""
+    place.server.run("drop table if exists hers.mine", "grant usage on schema hers to victim")
+    with place.as_role("mallory") as mallory:
+        mallory.execute("create table hers.mine (id int primary key, v int)")
+        mallory.execute("insert into hers.mine select g, g from generate_series(1, 40) g")
+        mallory.execute("grant select on hers.mine to victim")
+    place.server.run("select create_distributed_table('hers.mine', 'id')")
+    yield "hers.mine"
+    place.server.run("drop table if exists hers.mine")
+
+
+def _readable(place, role="victim") -> int:
+    """Of how many keys the row can be read, each on its shard."""
+    count = 0
+    with place.as_role(role) as connection:
+        for key in range(1, 41):
+            try:
+                count += len(connection.execute(f"select v from hers.mine where id = {key}").fetchall())
+            except psycopg.errors.InsufficientPrivilege:
+                pass
+    return count
+
+
+def test_nothing_is_wrong_to_begin_with(place, table):
+    assert _readable(place) == 40
+    _until(lambda: _problems(place) == [] or _problems(place))
+
+
+def test_revoke_past_the_router(place, table):
+    """In code it is refused, whose text tells or hides the name; on home itself it reaches home alone, and the others follow."""
+    with place.as_role("mallory") as mallory:
+        for code in ("revoke select on hers.mine from victim;", "execute format('revoke select on %s from victim', lower('HERS.MINE'));"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                mallory.execute(f"do $$ begin {code} end $$")
+    with place.on_node(0, "mallory") as mallory:
+        mallory.execute("revoke select on hers.mine from victim")
+    _until(lambda: _readable(place) == 0 or _readable(place))
+    _until(lambda: _problems(place) == [] or _problems(place))
+
+
+def test_a_grant_on_a_shard_does_not_last(place, table):
+    """An owner of a parent is one of its shards, and may grant on them past the router."""
+    with place.on_node(1, "mallory") as mallory:
+        shard = mallory.execute("select shard::text from herd.shard_tables where parent = 'hers.mine'::regclass limit 1").fetchone()[0]
+        mallory.execute(f"grant insert on {shard} to public")
+        assert any("privileges" in problem for _, problem, _ in mallory.execute("select * from herd.verify()").fetchall())
+        _until(lambda: mallory.execute("select count(*) from herd.verify() where problem <> ''").fetchone() == (0,) or "not yet")
+
+
+def test_forced_row_security(place, table):
+    """With FORCE the owner is under the policies, too; no shard shows him what the table does not."""
+    with place.as_role("mallory") as mallory:
+        mallory.execute("create policy low on hers.mine using (id <= 5)")
+        mallory.execute("alter table hers.mine enable row level security")
+        assert mallory.execute("select count(*) from hers.mine").fetchone() == (40,)
+        mallory.execute("alter table hers.mine force row level security")
+        assert mallory.execute("select count(*) from hers.mine").fetchone() == (5,)
+    assert _readable(place, "mallory") == 5
+    for node in range(3):
+        with place.on_node(node, "mallory") as mallory:
+            for (shard,) in mallory.execute("select shard::text from herd.shard_tables where parent = 'hers.mine'::regclass").fetchall():
+                assert mallory.execute(f"select count(*) from {shard}").fetchone() == (0,)
+    _until(lambda: _problems(place) == [] or _problems(place))
+
+
+def test_a_former_owner_keeps_nothing(place):
+    """Nor may he occupy names among the shards, and he can be dropped."""
+    place.server.run("create role leaver login", "create schema leaving authorization leaver")
+    with place.as_role("leaver") as leaver:
+        leaver.execute("create table leaving.t (id int primary key, v int)")
+    place.server.run("select create_distributed_table('leaving.t', 'id')")
+    with place.as_role("leaver") as leaver:
+        leaver.execute("create index on leaving.t (v)")
+    place.server.run("alter table leaving.t owner to victim")
+    may = "select bool_or(has_schema_privilege('leaver', 'herd_shards', 'create'))"
+    for node in range(3):
+        with place.on_node(node) as root:
+            _until(lambda: root.execute(may).fetchone() == (False,) or "may still create")
+    with place.on_node(1, "leaver") as leaver, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        leaver.execute("create table herd_shards.occupied (x int)")
+    place.server.run("drop table leaving.t", "drop schema leaving", "drop role leaver")
+
+
+def test_user_of_the_search_path(place):
+    """ "$user" is who the session was made to be."""
+    place.server.run(
+        "create schema mallory authorization mallory", "create table mallory.whose (x int)", "insert into mallory.whose values (1)",
+        "create schema victim authorization victim", "create table victim.whose (x int)", "insert into victim.whose values (2)",
+        "select create_reference_table('mallory.whose')", "select create_reference_table('victim.whose')",
+    )
+    try:
+        with place.server.connect() as root:
+            for role, seen in (("mallory", 1), ("victim", 2)):
+                root.execute(f"set session authorization {role}")
+                assert root.execute("select current_user::text").fetchone() == (role,)
+            root.execute("reset session authorization")
+            place.server.run("grant select on mallory.whose to mallory", "grant select on victim.whose to victim")
+            for role, seen in (("mallory", 1), ("victim", 2)):
+                root.execute(f"set session authorization {role}")
+                assert root.execute("select x from whose").fetchone() == (seen,)
+    finally:
+        place.server.run("drop schema mallory cascade", "drop schema victim cascade")
