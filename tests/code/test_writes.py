@@ -100,7 +100,7 @@ def test_values_that_are_the_same_everywhere(db):
     db.run(
         "ALTER TABLE r ADD COLUMN at timestamptz DEFAULT now(), ADD COLUMN c int DEFAULT 7",
         "UPDATE r SET at = now(), w = to_char(now(), 'YYYY') || current_user || upper(w)",
-        "UPDATE r SET v = coalesce(v, 0) + length(concat_ws(',', w, id)), w = 'I know the yesterday'",
+        "UPDATE r SET v = coalesce(v, 0) + length(concat_ws(',', w, id)), w = 'I know the day before yesterday'",
         "UPDATE r SET v = (SELECT count(*) FROM r r2 WHERE r2.id < r.id), c = DEFAULT",
         "INSERT INTO r (id, v, w, at) VALUES (1, 2, 'x', now()) ON CONFLICT (id) DO UPDATE SET v = excluded.v + 1",
         "INSERT INTO r (id) VALUES (300), (301)",
