@@ -47,6 +47,8 @@ class Queries:
 
     def pick_table(self, group: int | None = None) -> Table:
         tables = self.schema.tables + self.schema.views
+        if "local" in values.AVOID and any(t.place != "local" for t in tables):
+            tables = [t for t in tables if t.place != "local"]
         if group is not None:
             same = [t for t in tables if t.group == group]
             if same and self.rng.random() < 0.75:
@@ -104,7 +106,9 @@ class Queries:
                 text = f"{text}, {item}"
             else:
                 join = rng.choices(["join", "left join", "right join", "full join", "left join"], [45, 25, 10, 10, 10])[0]
-                if item.startswith("lateral"):
+                if "outer" in values.AVOID:
+                    join = "join"
+                elif item.startswith("lateral"):
                     join = rng.choice(["join", "left join"])
                 text = f"{text} {join} {item} on {self._on(scope, relation, join)}"
             scope.append(relation)

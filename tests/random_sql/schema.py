@@ -110,7 +110,7 @@ class Schema:
                     ("range", "'FROM (MINVALUE) TO (2)', 'FROM (2) TO (6)', 'FROM (6) TO (MAXVALUE)', 'DEFAULT'"), ("list", "'IN (0, 1, 2, NULL)', 'IN (3, 4, 5)', 'DEFAULT'"),
                 ])
             elif of.kind == "text" and rng.random() < 0.25:
-                strategy, bounds = "list", "'IN ('''''', ''A'', NULL)', 'IN (''$1'', ''k10'')', 'DEFAULT'"
+                strategy, bounds = "list", "'IN ('''', ''A'', NULL)', 'IN (''$1'', ''k10'')', 'DEFAULT'"
             self.groups.append((of, strategy, bounds))
             for _ in range(rng.choice([1, 2, 2, 3])):
                 yield from self._distributed(number)
@@ -200,8 +200,8 @@ class Schema:
         place, table.place = table.place, "local"
         self.tables.append(table)
         fill = self.fill(table, rng.randrange(4, 30))
-        # A table may get its rows before it is distributed.
-        if distribute and rng.random() < 0.15:
+        # A table may get its rows before it is distributed; not where these refer to rows that already are.
+        if distribute and table.parent is None and rng.random() < 0.15:
             for step in fill:
                 yield step
             fill = []

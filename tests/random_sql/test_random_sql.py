@@ -102,6 +102,7 @@ def test_parameters_are_literals_in_the_simple_protocol():
 def test_what_is_open_is_no_difference():
     assert compare._number(b"1.00") == compare._number(b"1.0") == b"1" and compare._number(b"-0") == b"0"
     assert compare._number(b'{"a": 1.50, "b": 10}') == b'{"a": 1.5, "b": 10}' and compare._number(b"100") == b"100" and compare._number(b"0.0010") == b"0.001"
+    assert compare._interval(b"1 mon") == compare._interval(b"30 days") == compare._interval(b"720:00:00") != compare._interval(b"-1 years -2 mons +3 days -00:00:01")
     assert compare.reason('a join of "x" and "y" with 7 rows') == compare.reason('a join of "a" and "it""s" with 8 rows')
 
 
