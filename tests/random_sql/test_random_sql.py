@@ -1,12 +1,14 @@
 """Random programs for a short while, and the tools they rest on. For long: `make promises`, or `python -m random_sql.run`."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from . import compare, queries, shrink, step
 from .pair import Pair
 from .program import Program
+from .replay import replayed
 from .run import Run
 from .step import Step, mark
 
@@ -37,6 +39,16 @@ def test_a_herd_answers_as_one_postgres(herd_three, oracle, tmp_path):
     assert figures.different == 0, {path: open(path).read()[-3000:] for path in figures.files}
     # Most of it is answered, not refused and not wrong on both sides.
     assert figures.statements > 100 and figures.compared - figures.errors > figures.statements / 2
+
+
+@pytest.mark.real_herd
+@pytest.mark.parametrize("file", sorted((Path(__file__).parent / "found").glob("*.sql")), ids=lambda file: file.stem)
+def test_what_was_found_once(file, herd_three, oracle):
+    pair = Pair(herd_three.server, herd_three.node_servers, oracle)
+    try:
+        assert replayed(pair, file.read_text()) == []
+    finally:
+        pair.close()
 
 
 def test_a_difference_is_made_small():

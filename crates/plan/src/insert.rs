@@ -521,7 +521,19 @@ pub(crate) fn through_router(
     rewrite::replace_now(&mut statement);
     let to = To::of(&relation.placement);
     let insert = InsertRows::of(&statement)?;
-    let select = InsertSelect { relation, source: inner, source_sql, to, columns, insert, returning, upsert: false };
+    let (search_path, temporary) = (cx.search_path.to_vec(), cx.temporary.to_vec());
+    let select = InsertSelect {
+        relation,
+        source: inner,
+        source_sql,
+        search_path,
+        temporary,
+        to,
+        columns,
+        insert,
+        returning,
+        upsert: false,
+    };
     let whole = Whole { template: false, ..Whole::on_home(true) };
     Ok(Plan::Insert { whole, rows: Insert::Select(Box::new(select)), share: None })
 }

@@ -228,6 +228,9 @@ pub struct InsertSelect {
     pub relation: Arc<Relation>,
     pub source: Plan,
     pub source_sql: String,
+    /// What the source's names mean, for whoever plans it again with casts around it.
+    pub search_path: Vec<String>,
+    pub temporary: Vec<String>,
     /// Where its rows go.
     pub to: To,
     /// Target columns (index into the relation's columns), in the order the source gives them.

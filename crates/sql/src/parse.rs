@@ -3,7 +3,7 @@
 use pg_query::protobuf::{self, Node};
 use pg_query::{NodeEnum, ParserOptions};
 
-use crate::{comments, depth, stack};
+use crate::{comments, depth, names, stack, walk};
 
 /// libpg_query could not read the statement. PostgreSQL itself, asked to parse it, gives the exact error and position.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -61,7 +61,46 @@ pub fn deparse(statement: &NodeEnum) -> Result<String, SyntaxError> {
     if depth::of(statement) > PRINTED_DEPTH_MAX {
         return Err(SyntaxError::too_deep());
     }
+    let mut lengthless = Lengthless { found: false };
+    walk::below(statement, &mut lengthless);
+    if !lengthless.found {
+        return Ok(statement.deparse(Default::default())?);
+    }
+    let mut statement = statement.clone();
+    walk::below_mut(&mut statement, &mut lengthless);
     Ok(statement.deparse(Default::default())?)
+}
+
+/// `pg_catalog.bpchar` and `pg_catalog."bit"` without a length: libpg_query writes them `char` and `bit`, which mean a length
+/// of one. Under their own names alone they are written as they are meant.
+struct Lengthless {
+    found: bool,
+}
+
+fn is_lengthless(node: &NodeEnum) -> bool {
+    let NodeEnum::TypeCast(cast) = node else { return false };
+    let Some(of) = &cast.type_name else { return false };
+    let names = names::strings(&of.names);
+    of.typmods.is_empty() && matches!(names[..], ["pg_catalog", "bpchar" | "bit"])
+}
+
+impl<'a> walk::Visit<'a> for Lengthless {
+    fn node(&mut self, node: &'a NodeEnum) -> bool {
+        self.found |= is_lengthless(node);
+        !self.found
+    }
+}
+
+impl walk::VisitMut for Lengthless {
+    fn node(&mut self, node: &mut NodeEnum) -> bool {
+        if is_lengthless(node)
+            && let NodeEnum::TypeCast(cast) = node
+            && let Some(of) = &mut cast.type_name
+        {
+            of.names.remove(0);
+        }
+        true
+    }
 }
 
 /// The text of an expression.
@@ -74,4 +113,36 @@ pub fn deparse_expr(expression: &Node) -> Result<String, SyntaxError> {
     };
     let text = deparse(&NodeEnum::SelectStmt(Box::new(select)))?;
     Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_without_a_length_stay_without() {
+        for sql in [
+            "SELECT 'ab'::bpchar",
+            "SELECT '101'::\"bit\"",
+            "SELECT 'ab'::char(2)",
+            "SELECT '101'::bit(3)",
+            "SELECT 'ab'::char",
+        ] {
+            assert_eq!(deparse(&parse(sql, true).unwrap()[0]).unwrap(), sql);
+        }
+        let written = |sql: &str| deparse(&parse(sql, true).unwrap()[0]).unwrap();
+        assert_eq!(
+            written("SELECT 'ab'::pg_catalog.bpchar, '101'::pg_catalog.\"bit\""),
+            "SELECT 'ab'::bpchar, '101'::\"bit\""
+        );
+        assert_eq!(written("SELECT ARRAY['ab'::pg_catalog.bpchar[]]"), "SELECT ARRAY['ab'::bpchar[]]");
+        assert_eq!(deparse_expr(&pg("'ab'::pg_catalog.bpchar")).unwrap(), "'ab'::bpchar");
+    }
+
+    fn pg(expression: &str) -> Node {
+        let Ok(mut parsed) = parse(&format!("SELECT {expression}"), true) else { panic!("{expression}") };
+        let NodeEnum::SelectStmt(select) = parsed.remove(0) else { panic!("no SELECT") };
+        let Some(NodeEnum::ResTarget(target)) = &select.target_list[0].node else { panic!("no target") };
+        *target.val.clone().unwrap()
+    }
 }
