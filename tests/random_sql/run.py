@@ -26,6 +26,8 @@ from .step import Step, written
 _ROUND = 120
 # Differences of one kind that are made small; the others are counted.
 _SHRUNK_MAX = 2
+# Statements of a reproduction that are printed; the file has all.
+_SHOWN_MAX = 15
 
 
 @dataclass
@@ -111,10 +113,10 @@ class Run:
             name.write_text(written(kept, [f"seed {self.seed}, program {number}", *said.splitlines()]))
             self.figures.files.append(str(name))
             print(f"   {'minimal' if small else 'whole'} reproduction: {name}", flush=True)
-            if small:
+            if len(kept) <= _SHOWN_MAX:
                 for step in kept:
-                    print("      " + step.text()[:600] + ";", flush=True)
-                goes_on = False
+                    print(f"      {step.text()[:400]};", flush=True)
+            goes_on &= not self.shrink_seconds
         return goes_on
 
 
