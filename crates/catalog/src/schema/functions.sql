@@ -5,7 +5,7 @@
 -- changes have the same epoch. Any role that may run DDL must be able to raise it, but none to the end of bigint.
 CREATE OR REPLACE FUNCTION herd.bump_epoch(target bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
-$$ UPDATE herd.epoch SET epoch = greatest(CASE WHEN target IS NULL THEN epoch + 1 ELSE epoch END, least(target, epoch + 1000000))
+$$ UPDATE herd.epoch SET epoch = CASE WHEN target IS NULL THEN epoch + 1 ELSE greatest(epoch, least(target, epoch + 1000000)) END
    RETURNING epoch $$;
 COMMENT ON FUNCTION herd.bump_epoch(bigint) IS 'raises the epoch, so that routers load the catalog anew';
 
