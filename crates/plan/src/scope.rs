@@ -37,6 +37,8 @@ pub struct Ctes<'a>(Option<Rc<With<'a>>>);
 #[derive(Debug)]
 struct With<'a> {
     clause: &'a ast::WithClause,
+    /// Each name with its place in the clause.
+    names: Rc<HashMap<&'a str, usize>>,
     /// How many of its queries can be seen: inside of one, those before it, unless they are RECURSIVE.
     seen: usize,
     /// The recursive queries this place is in.
@@ -56,7 +58,12 @@ impl<'a> Ctes<'a> {
     /// These and the first `seen` queries of a clause.
     pub fn and(&self, clause: &'a ast::WithClause, seen: usize) -> Self {
         let seen = if clause.recursive { clause.ctes.len() } else { seen };
-        Ctes(Some(Rc::new(With { clause, seen, within: vec![], outer: self.clone() })))
+        let named = clause.ctes.iter().enumerate().filter_map(|(i, c)| match &c.node {
+            Some(NodeEnum::CommonTableExpr(c)) => Some((c.ctename.as_str(), i)),
+            _ => None,
+        });
+        let names = Rc::new(named.collect());
+        Ctes(Some(Rc::new(With { clause, names, seen, within: vec![], outer: self.clone() })))
     }
 
     /// Inside of this query, which is recursive.
@@ -68,12 +75,9 @@ impl<'a> Ctes<'a> {
     pub fn find(&self, name: &str) -> Option<Cte<'a>> {
         let mut with = self.0.as_deref();
         while let Some(w) = with {
-            let queries = w.clause.ctes[..w.seen].iter().enumerate();
-            let mut named = queries.filter_map(|(i, c)| match &c.node {
-                Some(NodeEnum::CommonTableExpr(c)) if c.ctename == name => Some((i, c.as_ref())),
-                _ => None,
-            });
-            if let Some((i, query)) = named.next() {
+            if let Some(i) = w.names.get(name).copied().filter(|i| *i < w.seen)
+                && let Some(NodeEnum::CommonTableExpr(query)) = &w.clause.ctes[i].node
+            {
                 return Some(if w.within.contains(&i) { Cte::Itself } else { Cte::Query(query, w.inside(i)) });
             }
             with = w.outer.0.as_deref();
@@ -89,7 +93,8 @@ impl<'a> With<'a> {
             true => within.push(query),
             false => seen = query,
         }
-        Ctes(Some(Rc::new(With { clause: self.clause, seen, within, outer: self.outer.clone() })))
+        let (clause, names, outer) = (self.clause, self.names.clone(), self.outer.clone());
+        Ctes(Some(Rc::new(With { clause, names, seen, within, outer })))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which relations a statement names: the one walk that knows that a WITH query hides tables and views of its name, and
 //! where it does. It does not look names up.
 
+use std::collections::HashMap;
+
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, Node, RangeVar};
 
@@ -42,7 +44,8 @@ struct Hidden {
 }
 
 struct Frame {
-    names: Vec<String>,
+    /// Each name with its place in the clause.
+    names: HashMap<String, usize>,
     recursive: bool,
     /// Outside of the WITH clause all of its names are seen; inside, those before; with RECURSIVE always all.
     seen: usize,
@@ -52,7 +55,7 @@ struct Frame {
 
 impl Hidden {
     fn hides(&self, rv: &RangeVar) -> bool {
-        rv.schemaname.is_empty() && self.frames.iter().any(|f| f.names[..f.seen].contains(&rv.relname))
+        rv.schemaname.is_empty() && self.frames.iter().any(|f| f.names.get(&rv.relname).is_some_and(|i| *i < f.seen))
     }
 
     fn enter(&mut self, with: Option<&ast::WithClause>) {
@@ -61,8 +64,8 @@ impl Hidden {
             Some(NodeEnum::CommonTableExpr(c)) => Some(c.ctename.clone()),
             _ => None,
         });
-        let names: Vec<String> = names.collect();
-        self.frames.push(Frame { seen: names.len(), names, recursive: with.recursive, next: 0 });
+        let names: HashMap<String, usize> = names.enumerate().map(|(i, n)| (n, i)).collect();
+        self.frames.push(Frame { seen: with.ctes.len(), names, recursive: with.recursive, next: 0 });
     }
 
     fn leave(&mut self, with: Option<&ast::WithClause>) {
@@ -73,14 +76,14 @@ impl Hidden {
 
     fn enter_query(&mut self) {
         if let Some(f) = self.frames.last_mut() {
-            f.seen = if f.recursive { f.names.len() } else { f.next };
+            f.seen = if f.recursive { usize::MAX } else { f.next };
             f.next += 1;
         }
     }
 
     fn leave_query(&mut self) {
         if let Some(f) = self.frames.last_mut() {
-            f.seen = f.names.len();
+            f.seen = usize::MAX;
         }
     }
 }
