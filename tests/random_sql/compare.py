@@ -116,6 +116,8 @@ def _error(outcome: Outcome) -> str:
 def reason(message: str) -> str:
     """A refusal's message without the names and numbers in it."""
     message = re.sub(r'"(?:[^"]|"")*"', "…", message)
+    # These stand without quotes.
+    message = re.sub(r"\b(join of|function|local table) .+? (over|uses|can't|is|reads|writes)\b", r"\1 … \2", message)
     return re.sub(r"\b\d+\b", "N", message)
 
 
