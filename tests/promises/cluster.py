@@ -183,7 +183,7 @@ class Cluster:
         """Prepared transactions of this herd's own making, over all nodes."""
         with self.nodes[0].server.connect() as connection:
             herd = connection.execute("select id from herd.herd").fetchone()[0]
-        ours = re.compile(rf"herd_{herd}_\d+_[0-9a-f]{{16}}_\d+_\d+")
+        ours = re.compile(rf"herd_{herd}_\d+_[0-9a-f]{{16}}_\d+_\d+_\d+")
         return [gid for node in self.nodes for gid in node.prepared() if ours.fullmatch(gid)]
 
     def wait_until_nothing_is_prepared(self, seconds_max: float) -> float:
