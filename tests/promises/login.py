@@ -53,12 +53,13 @@ class Attempt:
             self.buffer += more
 
     def is_in(self) -> bool:
-        """Whether the login passed: AuthenticationOk, or anything that follows it."""
+        """Whether the login passed: what follows AuthenticationOk. That alone says that the password was right; whether the role
+        may log in is judged behind it, as PostgreSQL does (InitializeSessionUserId in miscinit.c)."""
         while True:
             tag, body = self.message()
             if tag in (b"", b"E"):
                 return False
-            if (tag == b"R" and body[:4] == b"\0\0\0\0") or tag in (b"Z", b"K", b"S"):
+            if tag in (b"Z", b"K", b"S"):
                 return True
 
     def first(self, mechanism: str = "SCRAM-SHA-256", flag: str = "n,,", name: str = "", nonce: str = "") -> dict[str, str]:
