@@ -66,7 +66,6 @@ def test_temporary_objects_over_distributed_tables(db):
 DIFFERENT = [
     "xmin::text::bigint % 1000",
     "tableoid::bigint % 1000000",
-    "pg_backend_pid()",
     "'r'::regclass::oid::bigint % 1000000",
     "txid_current() % 1000000",
     "current_setting('port')::int",
@@ -77,6 +76,11 @@ DIFFERENT = [
     "pg_relation_size('r')::int",
     "length(array_agg_of())",
 ]
+
+
+def test_the_sessions_process_id_is_one_value(db):
+    db.run("UPDATE r SET v = pg_backend_pid()")
+    assert len({v for _, v, _ in db.same_copies("r")}) == 1
 
 
 @pytest.mark.parametrize("value", DIFFERENT)
