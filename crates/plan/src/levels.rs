@@ -3,13 +3,13 @@
 //! One pass over the tree collects facts; `local.rs` draws conclusions. It does not decide strategies.
 
 mod conditions;
+mod facts;
 mod from;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use std::sync::Arc;
 
-use catalog::{FunctionKind, Relation};
+use catalog::FunctionKind;
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
@@ -20,80 +20,7 @@ use crate::scope::Scope;
 use crate::types::TableKeys;
 use crate::{Context, Result};
 
-/// One use of a distributed table.
-#[derive(Debug)]
-pub struct Use {
-    pub relation: Arc<Relation>,
-    /// One variable a key column.
-    pub key: Vec<Var>,
-    /// Where it is: what is known there restricts it.
-    pub classes: Place,
-    /// Constants on this use alone.
-    pub level: usize,
-    pub range: Option<RangeUse>,
-}
-
-/// Where in the statement the table is named.
-#[derive(Debug, Clone)]
-pub struct RangeUse {
-    pub location: i32,
-    pub schema: Option<String>,
-    pub alias: Option<String>,
-}
-
-#[derive(Debug)]
-pub enum From {
-    Use(usize),
-    Reference,
-    Home(String),
-    /// Functions, VALUES: the same anywhere.
-    Anywhere,
-    Sub {
-        level: usize,
-        lateral: bool,
-    },
-    Join {
-        kind: ast::JoinType,
-        /// Where the join's rows are.
-        place: Place,
-        /// Where its condition holds: the same for an inner join, the side that may be left out for an outer one.
-        on: Place,
-        left: Box<From>,
-        right: Box<From>,
-    },
-}
-
-#[derive(Debug, PartialEq)]
-pub enum Distinct {
-    None,
-    All,
-    On(Vec<Option<Var>>),
-}
-
-/// One SELECT (or set operation, or VALUES).
-#[derive(Debug)]
-pub struct Level {
-    pub classes: Place,
-    pub from: Vec<From>,
-    /// Levels of subqueries in expressions: in WHERE/ON (`false`) or above (`true`: targets, HAVING, ORDER BY).
-    pub sublinks: Vec<(usize, bool)>,
-    pub ctes: Vec<usize>,
-    pub arms: Option<(ast::SetOperation, bool, usize, usize)>,
-    pub aggregates: bool,
-    pub group: Vec<Option<Var>>,
-    pub grouped: bool,
-    pub grouping_sets: bool,
-    pub windows: Vec<Vec<Option<Var>>>,
-    pub distinct: Distinct,
-    pub limit: bool,
-    pub locking: bool,
-    /// Output columns with their names; `None` where a star could not be expanded.
-    pub columns: Option<Vec<(String, Option<Var>)>>,
-    /// What an output column's variable is inside, where that is another one.
-    pub inner: Vec<(Var, Var)>,
-    pub refusal: Option<Refusal>,
-    pub volatile: bool,
-}
+pub use facts::{Distinct, From, Level, RangeUse, Use};
 
 pub struct Analysis<'a> {
     pub cx: &'a Context<'a>,

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use catalog::{Placement, RelationKind};
+use catalog::{Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations};
 

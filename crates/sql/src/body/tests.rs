@@ -1,3 +1,5 @@
+//! What bodies of routines name: read from their text, in SQL and in PL/pgSQL.
+
 use super::*;
 
 fn shown(body: &Body) -> String {
