@@ -166,8 +166,7 @@ fn dump_schema(home: &Source, section: &str, tables: &[Table], dir: &Path) -> Re
 }
 
 fn archive(source: &Source, shards: bool) -> Result<Archive> {
-    let folder = if shards { source.node.name.clone() } else { HOME.to_owned() };
-    let folder = if shards { format!("shards-{}", folder.replace('/', "_")) } else { folder };
+    let folder = if shards { format!("shards-{}", source.node.name.replace('/', "_")) } else { HOME.to_owned() };
     let said = program::value(&source.conninfo, &sizes(shards))?;
     let unreadable = |_| Error::Unreadable { server: source.node.name.clone(), said: said.clone() };
     Ok(Archive { folder, tables: serde_json::from_str(&said).map_err(unreadable)? })
