@@ -14,8 +14,8 @@ use super::account::{self, Account};
 use super::binaries::Binaries;
 use super::error::{Error, Result};
 use super::files::{Files, open_log, tail};
-use super::process;
 use super::state::State;
+use super::{probe, process};
 
 /// Stands in a data directory that was made completely; written last.
 pub const MARKER: &str = "herd.made";
@@ -103,6 +103,19 @@ impl Node {
     /// The running postmaster of this data directory.
     pub fn pid(&self) -> Option<u32> {
         self.pid_in_file().filter(|pid| self.is_ours(*pid))
+    }
+
+    /// Whether the server runs and will go on running. A process that was killed a moment ago still has its id, its
+    /// folder and its file until the kernel has taken it apart, but nobody listens any more: then this waits for its end.
+    pub fn serves(&self) -> bool {
+        let end = std::time::Instant::now() + LEFTOVER_LIMIT;
+        while self.pid().is_some() {
+            if probe::probe(self.port) != probe::Answer::Nothing || std::time::Instant::now() > end {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
     }
 
     /// Whether a server was ended here without being stopped.

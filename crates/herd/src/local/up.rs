@@ -123,7 +123,7 @@ fn make_nodes(missing: &[Node], files: &Files, binaries: &Binaries, state: &Stat
 
 /// True: at least one was started.
 fn start_nodes(nodes: &[Node], binaries: &Binaries, state: &State) -> Result<bool> {
-    let stopped: Vec<Node> = nodes.iter().filter(|node| node.pid().is_none()).cloned().collect();
+    let stopped: Vec<Node> = nodes.iter().filter(|node| !node.serves()).cloned().collect();
     for node in nodes {
         let changed = node_make::write_settings(node, &state.settings)?;
         if changed && node.pid().is_some() {

@@ -36,3 +36,31 @@ fn a_pid_file_of_another_program_is_stale() {
         assert!(!node.data.join("postmaster.pid").exists());
     }
 }
+
+#[test]
+fn a_server_that_is_about_to_be_gone_does_not_serve() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().canonicalize().unwrap();
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let node = Node { name: "node1".to_owned(), number: 1, port, log: data.join("log"), data };
+    // Stands for a postmaster that was killed while the kernel has not yet ended it: it works in the folder, its id is
+    // in the file, and nobody listens on the port.
+    let mut dying = std::process::Command::new("sleep").arg("100").current_dir(&node.data).spawn().unwrap();
+    fs::write(node.data.join("postmaster.pid"), format!("{}\n", dying.id())).unwrap();
+    let (is_served, served) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        std::io::Write::write_all(&mut stream, b"R\0\0\0\x08\0\0\0\x05").unwrap();
+        served.recv().unwrap();
+    });
+    assert!(node.serves());
+    is_served.send(()).unwrap();
+    let until_dead = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        dying.kill().unwrap();
+        dying.wait().unwrap();
+    });
+    assert!(!node.serves());
+    until_dead.join().unwrap();
+}
