@@ -15,6 +15,8 @@ from .talk import Connection
 from .values import ident, quoted
 
 SCHEMA = "random_sql"
+# A plan that takes too long says nothing.
+_CANCELED = "57014"
 # Clients of the herd that send what goes together.
 _CROWD = 6
 
@@ -36,7 +38,7 @@ class Pair:
         self.herd, self.nodes, self.plain = herd, nodes, plain
         self._sessions: dict[int, tuple[Connection, Connection]] = {}
         self._readers: dict[str, Connection] = {}
-        self._crowd: list[Connection] = []
+        self._crowd: list[tuple[Connection, Connection]] = []
         self._together: list[Step] = []
         self._sequence = 1000
         self._is_stale = False
@@ -47,8 +49,9 @@ class Pair:
                 connection.close()
         for connection in self._readers.values():
             connection.close()
-        for connection in self._crowd:
-            connection.close()
+        for pair in self._crowd:
+            for connection in pair:
+                connection.close()
         self._sessions, self._readers, self._crowd, self._together = {}, {}, [], []
 
     def fresh(self) -> None:
@@ -66,11 +69,14 @@ class Pair:
 
     def _session(self, number: int) -> tuple[Connection, Connection]:
         if number not in self._sessions:
-            made = (Connection(self.herd), Connection(self.plain))
-            for connection in made:
-                connection.send(Step(f"set search_path = {SCHEMA}, public"))
-            self._sessions[number] = made
+            self._sessions[number] = self._connected()
         return self._sessions[number]
+
+    def _connected(self) -> tuple[Connection, Connection]:
+        made = (Connection(self.herd), Connection(self.plain))
+        for connection in made:
+            connection.send(Step(f"set search_path = {SCHEMA}, public"))
+        return made
 
     def check(self, step: Step) -> Done:
         """`run`, and after a write what is stored, as soon as nobody has a transaction open."""
@@ -97,12 +103,10 @@ class Pair:
         steps, self._together = self._together, []
         try:
             while len(self._crowd) < _CROWD:
-                self._crowd.append(Connection(self.herd))
-                self._crowd[-1].send(Step(f"set search_path = {SCHEMA}, public"))
-            _, plain = self._session(0)
+                self._crowd.append(self._connected())
 
             def one_client(number: int) -> list[Outcome]:
-                return [self._crowd[number].send(step) for step in steps[number::_CROWD]]
+                return [self._crowd[number][0].send(step) for step in steps[number::_CROWD]]
 
             with ThreadPoolExecutor(_CROWD) as pool:
                 answers = list(pool.map(one_client, range(_CROWD)))
@@ -114,7 +118,9 @@ class Pair:
             got = answers[i % _CROWD][i // _CROWD]
             if got.sqlstate == NOT_SUPPORTED:
                 continue
-            found += [f"together: {step.text()[:300]}: {text}" for text in differences(step, plain.send(step), got)]
+            # What a client has prepared is its own.
+            expected = self._crowd[i % _CROWD][1].send(step)
+            found += [f"together: {step.text()[:300]}: {text}" for text in differences(step, expected, got)]
         return found
 
     def _run_alone(self, step: Step) -> Done:
@@ -204,10 +210,13 @@ class Pair:
         """Whether plain PostgreSQL gives one answer to a read however it plans it. What it leaves open can't be compared."""
         _, plain = self._session(step.session)
         answers = []
+        plain.send(Step("set statement_timeout = '5s'"))
         for off in ((), ("enable_hashjoin", "enable_hashagg"), ("enable_mergejoin", "enable_nestloop", "enable_sort"), ("enable_seqscan", "enable_material", "enable_memoize")):
             for name in off:
                 plain.send(Step(f"set {name} = off"))
             answers.append(plain.send(step))
             for name in off:
                 plain.send(Step(f"reset {name}"))
+        plain.send(Step("reset statement_timeout"))
+        answers = [a for a in answers if a.sqlstate != _CANCELED]
         return all(not differences(step, answers[0], other) for other in answers[1:])

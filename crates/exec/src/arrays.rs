@@ -1,17 +1,17 @@
 //! Arrays of users' own types in binary format carry their element type's oid, which differs from node to node: those
 //! of other nodes are rewritten to home's.
 
-use bytes::{Bytes, BytesMut};
 use catalog::Snapshot;
 use wire::backend::Field;
 
-use crate::request::Request;
+use crate::request::Bound;
 
 /// Columns to rewrite, with the element's oid on home.
 pub type ArrayColumns = Vec<(usize, u32)>;
 
-pub fn columns(snapshot: &Snapshot, fields: Option<&[Field]>, request: &Request) -> ArrayColumns {
-    let Some(bound) = request.bound else { return vec![] };
+/// `fields`: as home describes them. `bound`: the formats the client wants.
+pub fn columns(snapshot: &Snapshot, fields: Option<&[Field]>, bound: Option<&Bound>) -> ArrayColumns {
+    let Some(bound) = bound else { return vec![] };
     let binary = |i: &usize| bound.result_format(*i) == 1;
     let fields = fields.unwrap_or_default();
     (0..fields.len())
@@ -20,9 +20,19 @@ pub fn columns(snapshot: &Snapshot, fields: Option<&[Field]>, request: &Request)
         .collect()
 }
 
-/// A DataRow with those columns' element oids replaced.
-pub fn rewrite(row: &Bytes, arrays: &ArrayColumns) -> BytesMut {
-    let mut row = BytesMut::from(&row[..]);
+/// Replaces those columns' element oids in whole DataRow messages.
+pub fn rewrite(rows: &mut [u8], arrays: &ArrayColumns) {
+    let mut rest = rows;
+    while let Some(length) =
+        rest.get(1..wire::frame::HEADER_LEN).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes)
+    {
+        let (row, behind) = rest.split_at_mut((length as usize + 1).min(rest.len()));
+        rewrite_row(row, arrays);
+        rest = behind;
+    }
+}
+
+fn rewrite_row(row: &mut [u8], arrays: &ArrayColumns) {
     let mut at = wire::frame::HEADER_LEN + 2;
     let mut column = 0;
     while let Some(length) = row.get(at..at + 4).map(|b| i32::from_be_bytes([b[0], b[1], b[2], b[3]])) {
@@ -36,5 +46,4 @@ pub fn rewrite(row: &Bytes, arrays: &ArrayColumns) -> BytesMut {
         at += length.max(0) as usize;
         column += 1;
     }
-    row
 }

@@ -19,7 +19,7 @@ use crate::error::{ExecError, Result};
 use crate::guard::Guard;
 use crate::progress::{self, Running};
 use crate::request::{Bound, Request};
-use crate::route::{Forwarded, forward, forward_guarded};
+use crate::route::{Forwarded, Ids, forward, forward_guarded};
 use crate::sink::{Sink, SinkKind};
 use crate::work::Work;
 
@@ -70,7 +70,7 @@ impl<C: Client> Work<'_, C> {
             p.lane.conn.flush().await?;
             match guard {
                 Some(_) => forward_guarded(&mut p.lane, self.client, false).await,
-                None => forward(&mut p.lane, self.client, false, None).await,
+                None => forward(&mut p.lane, self.client, false, Ids::Home).await,
             }
         }
         .await;

@@ -12,11 +12,19 @@ use crate::render::Fill;
 use crate::request::Bound;
 use crate::work::Work;
 
+/// `FirstNormalObjectId` in transam.h.
+const FIRST_USER_OID: u32 = 16384;
+
 #[derive(Clone, Debug, Default)]
 pub struct Described {
     pub params: Vec<u32>,
     /// `None`: it returns no rows.
     pub fields: Option<Vec<Field>>,
+}
+
+/// Columns of types that have other object ids on other nodes.
+pub fn has_user_types(fields: &[Field]) -> bool {
+    fields.iter().any(|f| f.type_oid >= FIRST_USER_OID)
 }
 
 /// The columns of a part: as described, and the names by which their texts are cast back.
@@ -107,7 +115,6 @@ impl<C: Client> Work<'_, C> {
 
     /// While home is down another node describes, as long as nothing has an object id of its own there.
     async fn describe_elsewhere(&mut self, trouble: pool::PoolError, sql: &str, types: &[u32]) -> Result<Described> {
-        const FIRST_USER_OID: u32 = 16384;
         let home = self.home();
         let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         for node in others {

@@ -11,7 +11,7 @@ use crate::error::{ExecError, Result};
 use crate::gather::PartRows;
 use crate::render::{Child, Fill, Source};
 use crate::request::{Bound, Request};
-use crate::route::forward;
+use crate::route::{Ids, forward};
 use crate::rows;
 use crate::spill::{self, Spill};
 use crate::work::Work;
@@ -81,7 +81,7 @@ impl<C: Client> Work<'_, C> {
             rows::send_statement(lane, None, &statement, false, request.result_formats());
             lane.conn.flush().await?;
             self.describe_to_client(request, described);
-            return Ok(forward(lane, self.client, false, None).await?.tag);
+            return Ok(forward(lane, self.client, false, Ids::Home).await?.tag);
         }
         let mark = self.mark(compiled.keep(request), &statement);
         let home = self.home();
@@ -90,7 +90,7 @@ impl<C: Client> Work<'_, C> {
         let result = async {
             p.lane.conn.flush().await?;
             self.describe_to_client(request, described);
-            forward(&mut p.lane, self.client, false, None).await
+            forward(&mut p.lane, self.client, false, Ids::Home).await
         }
         .await;
         self.put_back(p).await;

@@ -3,13 +3,14 @@
 //! The names of partitions follow from the snapshot; those of their indexes are looked up on the node, only when an
 //! error names one.
 
-use catalog::{NodeId, Snapshot};
+use catalog::{NodeId, Placement, Snapshot};
 use wire::ErrorFields;
 
 use crate::error::ExecError;
 use crate::herd::Herd;
 
 const SCHEMA: &str = "herd_shards";
+const FOREIGN_KEY_VIOLATION: &str = "23503";
 
 /// Restores names in an error that came from `node`.
 pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mut ErrorFields) {
@@ -25,7 +26,6 @@ pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mu
 /// The constraint named may be a partition's: its table is one, or it is what PostgreSQL makes of a foreign key for each
 /// partition of the referenced table, on the referencing table itself (`addFkRecurseReferenced` in tablecmds.c).
 fn may_be_a_partitions(fields: &ErrorFields) -> bool {
-    const FOREIGN_KEY_VIOLATION: &str = "23503";
     let numbered = || fields.get(b'n').is_some_and(|name| name.ends_with(|c: char| c.is_ascii_digit()));
     fields.get(b's') == Some(SCHEMA) || (fields.get(b'C') == Some(FOREIGN_KEY_VIOLATION) && numbered())
 }
@@ -118,11 +118,45 @@ async fn parent_constraint(
     rows.into_iter().next()?.into_iter().next()?
 }
 
+/// A foreign key of a local table to a distributed one was checked against home's part of that: whether the row it
+/// misses is on another node is not known.
+async fn cant_be_checked(herd: &Herd, snapshot: &Snapshot, fields: &ErrorFields) -> Option<ExecError> {
+    let (schema, table, constraint) = (fields.get(b's')?, fields.get(b't')?, fields.get(b'n')?);
+    if fields.get(b'C') != Some(FOREIGN_KEY_VIOLATION) {
+        return None;
+    }
+    let local = snapshot.resolve(Some(schema), table, &[]).filter(|r| matches!(r.placement, Placement::Local))?;
+    // Where rows of the distributed table change, its partitions' own constraints speak, and are right.
+    let sql = format!(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_constraint k
+           JOIN pg_catalog.pg_class c ON c.oid = k.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+          WHERE k.conrelid = {} AND k.conname = {} AND k.contype = 'f' AND k.conparentid = 0",
+        local.oid,
+        catalog::quote_literal(constraint)
+    );
+    let mut conn = herd.own.get(&herd.target(snapshot, snapshot.home).ok()?).await.ok()?;
+    let [target_schema, target] = &conn.simple(&sql).await.ok()?.into_iter().next()?[..] else { return None };
+    let target = snapshot.resolve(target_schema.as_deref(), target.as_deref()?, &[])?;
+    target.distribution()?;
+    let message = format!(
+        "foreign key \"{constraint}\" of local table \"{table}\" can't be checked: home has only some rows of distributed table \"{}\"",
+        target.name
+    );
+    let hint = format!(
+        "Distribute \"{table}\" first: SELECT create_distributed_table('{table}', …, colocate_with => '{}').",
+        target.name
+    );
+    Some(ExecError::sql("0A000", message).hint(&hint))
+}
+
 /// Restores names in an error of this statement, wherever it came from: nodes are asked in turn.
 pub async fn restore_error(herd: &Herd, snapshot: &Snapshot, error: ExecError) -> ExecError {
     let fields = error.to_fields();
     if matches!(error, ExecError::Client(_) | ExecError::Refused(_)) {
         return error;
+    }
+    if let Some(unchecked) = cant_be_checked(herd, snapshot, &fields).await {
+        return unchecked;
     }
     let mut restored = fields.clone();
     if may_be_a_partitions(&fields) && fields.get(b'n').is_some() {

@@ -1,12 +1,14 @@
 //! Portals with row limits on one node. The transaction keeps the node's connection, so the portal lives as long.
 
+use wire::backend::Field;
 use wire::put;
 
+use crate::arrays;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::Result;
-use crate::request::Request;
-use crate::route::{Forwarded, forward};
+use crate::request::{Bound, Request};
+use crate::route::{Forwarded, Ids, forward};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -23,6 +25,7 @@ impl<C: Client> Work<'_, C> {
         let mut p = self.lane(node).await?;
         p.wrote |= compiled.plan.whole().writes;
         let foreign = node != self.home();
+        let arrays = if foreign { self.arrays(compiled, Some(bound)) } else { vec![] };
         let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
         let out = p.lane.conn.out();
         put::parse(out, "", request.sql, &types);
@@ -31,7 +34,7 @@ impl<C: Client> Work<'_, C> {
         put::sync(out);
         p.lane.conn.sent_sync();
         let result = match p.lane.conn.flush().await {
-            Ok(()) => forward(&mut p.lane, self.client, false, None).await,
+            Ok(()) => forward(&mut p.lane, self.client, false, Ids::Arrays(&arrays)).await,
             Err(e) => Err(e.into()),
         };
         self.put_back(p).await;
@@ -43,14 +46,23 @@ impl<C: Client> Work<'_, C> {
         self.portal_open(node, "", compiled, request, 0).await
     }
 
-    /// Reads more rows of an open portal.
-    pub async fn portal_more(&mut self, node: i32, name: &str, rows_max: i32) -> Result<Forwarded> {
+    /// Reads more rows of an open portal. `fields`: as home describes them.
+    pub async fn portal_more(
+        &mut self,
+        node: i32,
+        name: &str,
+        fields: Option<&[Field]>,
+        bound: &Bound,
+        rows_max: i32,
+    ) -> Result<Forwarded> {
+        let foreign = node != self.home();
+        let arrays = if foreign { arrays::columns(&self.epoch.snapshot, fields, Some(bound)) } else { vec![] };
         let mut p = self.lane(node).await?;
         put::execute(p.lane.conn.out(), name, rows_max);
         put::sync(p.lane.conn.out());
         p.lane.conn.sent_sync();
         let result = match p.lane.conn.flush().await {
-            Ok(()) => forward(&mut p.lane, self.client, false, None).await,
+            Ok(()) => forward(&mut p.lane, self.client, false, Ids::Arrays(&arrays)).await,
             Err(e) => Err(e.into()),
         };
         self.put_back(p).await;

@@ -47,7 +47,7 @@ impl<C: Client> Work<'_, C> {
         let nodes = self.part_nodes(compiled, request, part).await?;
         let formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
         let (limit, offset) = counts(cut, &bound)?;
-        let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request);
+        let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
             // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
             return self.finish(compiled, request, &parts, text, false, described).await;
         }
-        if !crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request).is_empty() {
+        if !crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound).is_empty() {
             let text = m.otherwise.as_ref().ok_or_else(|| {
                 ExecError::sql(
                     "0A000",
@@ -114,10 +114,11 @@ impl<C: Client> Work<'_, C> {
                     Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
                     Reply::Row(_) if offset > 0 => offset -= 1,
                     Reply::Row(frame) => {
-                        if arrays.is_empty() || p.lane.node == home {
-                            self.client.out().extend_from_slice(&frame.raw);
-                        } else {
-                            self.client.out().extend_from_slice(&crate::arrays::rewrite(&frame.raw, arrays));
+                        let out = self.client.out();
+                        let at = out.len();
+                        out.extend_from_slice(&frame.raw);
+                        if !arrays.is_empty() && p.lane.node != home {
+                            crate::arrays::rewrite(&mut out[at..], arrays);
                         }
                         sent += 1;
                         self.client.relieve().await?;

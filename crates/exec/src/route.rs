@@ -10,7 +10,7 @@ use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::guard::{self, Guard};
-use crate::request::{Literals, Request};
+use crate::request::{Bound, Literals, Request};
 use crate::rows;
 use crate::share::Way;
 use crate::work::Work;
@@ -28,6 +28,8 @@ pub struct Forwarded {
     pub moved: bool,
     /// More than one node worked on it.
     pub several: bool,
+    /// What the rows to come are like in the node's own ids: the client was not told, and they wait to be forwarded.
+    pub undescribed: Option<Vec<backend::Field>>,
 }
 
 impl<C: Client> Work<'_, C> {
@@ -124,37 +126,53 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         p.lane.conn.flush().await?;
         let foreign = p.lane.node != self.home();
-        let described = compiled.described.get().cloned();
-        let arrays = match foreign && !request.is_simple() {
-            true => crate::arrays::columns(
-                &self.epoch.snapshot,
-                described.as_ref().and_then(|d| d.fields.as_deref()),
-                request,
-            ),
+        let arrays = match foreign {
+            true => self.arrays(compiled, request.bound),
             false => vec![],
         };
         if !arrays.is_empty() {
-            return Box::pin(self.route_arrays(p, &arrays)).await;
-        }
-        let fields = match foreign && request.is_simple() && compiled.may_have_user_types() {
-            // Types of users' own have other oids there: home's description holds for the client.
-            true => {
-                let described = self.described(compiled, &[]).await;
-                match described {
-                    Ok(d) => d.fields.clone(),
-                    Err(_) => None,
-                }
-            }
-            false => None,
-        };
-        if let Some(fields) = fields {
-            backend::row_description(self.client.out(), &fields);
-            return forward(&mut p.lane, self.client, false, None).await;
+            return forward(&mut p.lane, self.client, false, Ids::Arrays(&arrays)).await;
         }
         if self.guard(compiled, p.lane.node).is_some() {
             return forward_guarded(&mut p.lane, self.client, request.is_simple()).await;
         }
-        forward(&mut p.lane, self.client, request.is_simple(), foreign.then_some(compiled)).await
+        match foreign && request.is_simple() {
+            true => self.forward_as_home(&mut p.lane, compiled, &[]).await,
+            false => forward(&mut p.lane, self.client, request.is_simple(), Ids::Home).await,
+        }
+    }
+
+    /// Forwards the answer of a node other than home, its columns described as home does. `types`: of parameters.
+    pub async fn forward_as_home(&mut self, lane: &mut Lane, compiled: &Compiled, types: &[u32]) -> Result<Forwarded> {
+        let mut done = forward(lane, self.client, true, Ids::Tables(compiled)).await?;
+        let Some(fields) = done.undescribed.take() else { return Ok(done) };
+        let fields = Box::pin(self.as_home_describes(fields, compiled, types)).await;
+        backend::row_description(self.client.out(), &fields);
+        forward(lane, self.client, false, Ids::Home).await
+    }
+
+    /// A description of another node with home's object ids.
+    pub async fn as_home_describes(
+        &mut self,
+        mut fields: Vec<backend::Field>,
+        compiled: &Compiled,
+        types: &[u32],
+    ) -> Vec<backend::Field> {
+        if is_as_at_home(&mut fields, compiled) {
+            return fields;
+        }
+        // While home is away the rest is true all the same.
+        let Ok(described) = self.described(compiled, types).await else { return fields };
+        for (field, own) in fields.iter_mut().zip(described.fields.iter().flatten()) {
+            *field = backend::Field { format: field.format, ..own.clone() };
+        }
+        fields
+    }
+
+    /// Columns of an answer that hold object ids of the node it comes from.
+    pub(crate) fn arrays(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::arrays::ArrayColumns {
+        let fields = compiled.described.get().and_then(|d| d.fields.as_deref());
+        crate::arrays::columns(&self.epoch.snapshot, fields, bound)
     }
 }
 
@@ -170,45 +188,33 @@ fn put_guard(out: &mut BytesMut, look: Option<StatementName>) {
     }
 }
 
-impl<C: Client> Work<'_, C> {
-    /// Row by row, for results whose arrays must be rewritten.
-    async fn route_arrays(&mut self, p: &mut Participant, arrays: &crate::arrays::ArrayColumns) -> Result<Forwarded> {
-        let mut done = Forwarded::default();
-        loop {
-            match crate::rows::next(&mut p.lane).await? {
-                crate::rows::Reply::Row(row) => {
-                    self.client.out().extend_from_slice(&crate::arrays::rewrite(&row.raw, arrays));
-                    self.client.relieve().await?;
-                }
-                crate::rows::Reply::Complete(tag) => done.tag = tag,
-                crate::rows::Reply::Done => return Ok(done),
-                crate::rows::Reply::Described(_) => {}
-            }
-        }
-    }
+/// How a node's object ids in an answer become home's.
+#[derive(Clone, Copy)]
+pub enum Ids<'a> {
+    /// They are home's, or the client sees none.
+    Home,
+    /// Columns are those of the statement's tables; of other types only home knows the ids.
+    Tables(&'a Compiled),
+    /// The description has gone to the client; these columns' values hold some.
+    Arrays(&'a crate::arrays::ArrayColumns),
 }
 
 /// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
-/// `described`: RowDescription goes to the client too. `fix`: object ids in it are this node's and must become home's.
-pub async fn forward<C: Client>(
-    lane: &mut Lane,
-    client: &mut C,
-    described: bool,
-    fix: Option<&Compiled>,
-) -> Result<Forwarded> {
-    forward_replies(lane, client, described, fix, false).await
+/// `described`: RowDescription goes to the client too.
+pub async fn forward<C: Client>(lane: &mut Lane, client: &mut C, described: bool, ids: Ids<'_>) -> Result<Forwarded> {
+    forward_replies(lane, client, described, ids, false).await
 }
 
 /// As [`forward`], for a statement with a [`Guard`] behind it.
 pub async fn forward_guarded<C: Client>(lane: &mut Lane, client: &mut C, described: bool) -> Result<Forwarded> {
-    forward_replies(lane, client, described, None, true).await
+    forward_replies(lane, client, described, Ids::Home, true).await
 }
 
 async fn forward_replies<C: Client>(
     lane: &mut Lane,
     client: &mut C,
     described: bool,
-    fix: Option<&Compiled>,
+    ids: Ids<'_>,
     guarded: bool,
 ) -> Result<Forwarded> {
     lane.settle_before().await?;
@@ -227,7 +233,10 @@ async fn forward_replies<C: Client>(
             }
         }
         if at > 0 {
-            let run = rbuf.split_to(at);
+            let mut run = rbuf.split_to(at);
+            if let Ids::Arrays(arrays) = ids {
+                crate::arrays::rewrite(&mut run, arrays);
+            }
             if error.is_none() && !look {
                 client.out().extend_from_slice(&run);
                 client.relieve().await?;
@@ -271,13 +280,15 @@ async fn forward_replies<C: Client>(
                 }
                 error.get_or_insert(fields);
             }
-            b'T' if described => match fix {
-                Some(compiled) => {
+            b'T' if described => match ids {
+                Ids::Home | Ids::Arrays(_) => client.out().extend_from_slice(&frame.raw),
+                Ids::Tables(compiled) => {
                     let mut fields = backend::parse_row_description(frame.body())?;
-                    localize(&mut fields, compiled);
+                    if !is_as_at_home(&mut fields, compiled) {
+                        return Ok(Forwarded { undescribed: Some(fields), ..done });
+                    }
                     backend::row_description(client.out(), &fields);
                 }
-                None => client.out().extend_from_slice(&frame.raw),
             },
             b'N' => client.out().extend_from_slice(&frame.raw),
             b'S' => client.parameter(&frame),
@@ -347,25 +358,17 @@ fn restore_position(
     ExecError::Pool(pool::PoolError::Server(Box::new(fields)))
 }
 
-/// Object ids of a node in terms of home: a partition's columns are its table's; what is not known is left out.
-fn localize(fields: &mut [backend::Field], compiled: &Compiled) {
+/// Tables' object ids in terms of home: a partition's columns are its table's; what is not known is left out. False: there
+/// are types of users' own.
+fn is_as_at_home(fields: &mut [backend::Field], compiled: &Compiled) -> bool {
     let one = match &compiled.plan.whole().tables[..] {
         [t] => Some(&t.relation),
         _ => None,
     };
-    for f in fields {
+    for f in fields.iter_mut() {
         match one {
-            Some(r)
-                if f.table_oid != 0
-                    && r.column(&f.name)
-                        .is_some_and(|c| r.columns[c].type_oid == f.type_oid || f.type_oid >= 16384) =>
-            {
+            Some(r) if f.table_oid != 0 && r.column(&f.name).is_some_and(|c| r.columns[c].type_oid == f.type_oid) => {
                 f.table_oid = r.oid;
-                if f.type_oid >= 16384
-                    && let Some(c) = r.column(&f.name)
-                {
-                    f.type_oid = r.columns[c].type_oid;
-                }
             }
             _ => {
                 f.table_oid = 0;
@@ -373,4 +376,5 @@ fn localize(fields: &mut [backend::Field], compiled: &Compiled) {
             }
         }
     }
+    !crate::describe::has_user_types(fields)
 }

@@ -68,6 +68,8 @@ pub struct Sink {
     returned: Vec<Bytes>,
     /// Rows counted by nodes so far (INSERT).
     count: u64,
+    /// A node was sent an INSERT.
+    inserted: bool,
     home: NodeId,
     sequences: Vec<Sequence>,
     source: (Pools, NodeTarget, ClientLogin),
@@ -151,6 +153,7 @@ impl Sink {
             result_formats: result_formats.to_vec(),
             returned: vec![],
             count: 0,
+            inserted: false,
             home,
             sequences,
             source,
@@ -407,15 +410,13 @@ impl Sink {
 
     async fn insert_batch(&mut self, i: usize) -> Result<()> {
         let SinkKind::Insert(insert) = &self.kind else { return Ok(()) };
-        if self.batches[i].rows == 0 {
-            return Ok(());
-        }
         // Without `(20)`: a cast would cut what is too long, where the assignment says so.
         let types: Vec<String> =
             self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
         let returning = insert.returning;
         let statement = self.batch_statement(render::unnest(1, &types)).with(self.batches[i].finish());
         self.batches[i] = Arrays::new(self.columns.len());
+        self.inserted = true;
         let p = &mut self.lanes[i];
         let foreign = p.lane.node != self.home;
         rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
@@ -472,7 +473,10 @@ impl Sink {
         }
         if let SinkKind::Insert(_) = self.kind {
             for i in 0..self.lanes.len() {
-                self.insert_batch(i).await?;
+                // One that finds no row is sent all the same: whether it is allowed at all, a node says.
+                if self.batches[i].rows > 0 || (!self.inserted && i + 1 == self.lanes.len()) {
+                    self.insert_batch(i).await?;
+                }
             }
             return Ok(());
         }

@@ -1,10 +1,12 @@
 //! SQL cursors. One on a single node is that node's own; over several nodes the rows are gathered into a temporary
 //! table on home, in order, and the cursor runs over that: so every direction PostgreSQL knows works.
 
+use std::sync::Arc;
+
 use exec::{Bound, Compiled, ExecError, Forwarded, Request};
 use sql::NodeEnum;
 use sql::ast;
-use wire::backend;
+use wire::backend::{self, Field};
 
 use crate::held::Held;
 use crate::prepared::PortalState;
@@ -13,6 +15,14 @@ use crate::session::{Result, Session};
 pub struct Cursor {
     pub node: i32,
     pub hold: bool,
+    /// On a node other than home, whose object ids are its own.
+    read: Option<Arc<Read>>,
+}
+
+/// What a cursor reads, and the types of its parameters.
+struct Read {
+    compiled: Compiled,
+    types: Vec<u32>,
 }
 
 const OPT_HOLD: i32 = 0x0020;
@@ -55,6 +65,15 @@ impl Session {
         if hold {
             self.pin_home(crate::activity::Pins::CURSOR);
         }
+        let foreign = node.is_some_and(|node| node != home);
+        let types = bound.map(|b| b.types.clone()).unwrap_or_default();
+        if foreign && d.options & OPT_BINARY != 0 {
+            let described = self.work().described(&compiled, &types).await?;
+            if exec::has_user_types(described.fields.as_deref().unwrap_or_default()) {
+                return Err(ExecError::sql("0A000", "binary cursors over types of users' own are not supported here: they are read on a node other than home")
+                    .hint("Use a plain DECLARE, and ask for binary results when fetching."));
+            }
+        }
         let done = match node {
             Some(node) => {
                 let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
@@ -78,7 +97,8 @@ impl Session {
                 self.gather_cursor(d, &compiled, &request).await?
             }
         };
-        self.cursors.insert(d.portalname.clone(), Cursor { node: node.unwrap_or(home), hold });
+        let read = foreign.then(|| Arc::new(Read { compiled, types }));
+        self.cursors.insert(d.portalname.clone(), Cursor { node: node.unwrap_or(home), hold, read });
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..done })
     }
 
@@ -152,10 +172,45 @@ impl Session {
             return Ok(done);
         }
         let node = self.cursor_node(&f.portalname);
-        let Some(bound) = bound else { return self.on_node(node, sql, true).await };
+        let read = self.cursors.get(&f.portalname).and_then(|c| c.read.clone());
+        let Some(bound) = bound else {
+            return match read {
+                Some(read) => self.fetch_described(node, sql, &read).await,
+                None => self.on_node(node, sql, true).await,
+            };
+        };
         let whole = Compiled::new(plan::Plan::home(false), sql, self.context, None);
+        if let (Some(read), true) = (read, bound.result_formats.contains(&1)) {
+            // Binary values may hold object ids.
+            let _ = whole.described.set(self.work().described(&read.compiled, &read.types).await?);
+        }
         let request = Request { sql, bound: Some(bound), literals: exec::Literals::Own };
         self.work().route_once(&whole, &request, node).await
+    }
+
+    /// FETCH and MOVE by the simple protocol on a node other than home.
+    async fn fetch_described(&mut self, node: i32, sql: &str, read: &Read) -> Result<Forwarded> {
+        let mut work = self.work();
+        let mut p = work.lane(node).await?;
+        p.lane.put_query(sql);
+        let result = match p.lane.conn.flush().await {
+            Ok(()) => work.forward_as_home(&mut p.lane, &read.compiled, &read.types).await,
+            Err(e) => Err(e.into()),
+        };
+        work.put_back(p).await;
+        result
+    }
+
+    /// The columns of a FETCH from a cursor.
+    pub async fn describe_fetch(&mut self, name: &str, sql: &str, declared: &[u32]) -> Result<Option<Vec<Field>>> {
+        let node = self.cursor_node(name);
+        let read = self.cursors.get(name).and_then(|c| c.read.clone());
+        let mut work = self.work();
+        let fields = work.describe_on(node, sql, declared).await?.fields;
+        match (fields, read) {
+            (Some(fields), Some(read)) => Ok(Some(work.as_home_describes(fields, &read.compiled, &read.types).await)),
+            (fields, _) => Ok(fields),
+        }
     }
 
     /// FETCH and MOVE on a portal of the extended protocol.

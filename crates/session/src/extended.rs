@@ -220,13 +220,11 @@ impl Session {
                 Ok(())
             }
             b'P' => {
-                if !self.portals.contains_key(name)
-                    && let Some(node) = self.cursors.get(name).map(|c| c.node)
-                {
+                if !self.portals.contains_key(name) && self.cursors.contains_key(name) {
                     // A cursor of SQL's own DECLARE.
                     let sql = format!("FETCH 0 FROM {}", catalog::quote_ident(name));
-                    let d = self.work().describe_on(node, &sql, &[]).await?;
-                    self.put_fields(d.fields.as_deref(), &[]);
+                    let fields = self.describe_fetch(name, &sql, &[]).await?;
+                    self.put_fields(fields.as_deref(), &[]);
                     return Ok(());
                 }
                 let Some(portal) = self.portals.get(name) else {
@@ -278,8 +276,7 @@ impl Session {
                 return Ok((vec![], None));
             }
             N::FetchStmt(f) => {
-                let node = self.cursors.get(&f.portalname).map_or(self.epoch.snapshot.home, |c| c.node);
-                return Ok((vec![], self.work().describe_on(node, sql, declared).await?.fields));
+                return Ok((vec![], self.describe_fetch(&f.portalname, sql, declared).await?));
             }
             N::SelectStmt(_)
             | N::InsertStmt(_)
@@ -342,7 +339,8 @@ impl Session {
                 Ok(done)
             }
             PortalState::OnNode { node, name } => {
-                let done = self.work().portal_more(node, &name, rows_max).await?;
+                let (prepared, bound) = (portal.prepared.clone(), &portal.bound);
+                let done = self.work().portal_more(node, &name, prepared.fields.as_deref(), bound, rows_max).await?;
                 if done.suspended {
                     portal.state = PortalState::OnNode { node, name };
                 }

@@ -196,7 +196,7 @@ impl Session {
         let result = async {
             p.lane.put_query(sql);
             p.lane.conn.flush().await?;
-            let forwarded = exec::forward(&mut p.lane, work.client, described, None).await?;
+            let forwarded = exec::forward(&mut p.lane, work.client, described, exec::Ids::Home).await?;
             let list: Vec<String> = names
                 .iter()
                 .map(|n| format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(n)))

@@ -499,7 +499,7 @@ impl Session {
         p.wrote |= writes(sql);
         p.lane.put_query(sql);
         let result = match p.lane.conn.flush().await {
-            Ok(()) => exec::forward(&mut p.lane, work.client, described, None).await,
+            Ok(()) => exec::forward(&mut p.lane, work.client, described, exec::Ids::Home).await,
             Err(e) => Err(e.into()),
         };
         work.put_back(p).await;

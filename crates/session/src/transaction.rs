@@ -127,7 +127,10 @@ impl Session {
         self.ended(committed).await;
         match done {
             Ok(()) => Ok(tag),
-            Err(CommitError::RolledBack(e)) => Err(e.into()),
+            // Deferred constraints speak here.
+            Err(CommitError::RolledBack(e)) => {
+                Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e.into())).await)
+            }
             Err(CommitError::Unknown(e)) => Err(ExecError::Sql(Box::new(
                 ErrorFields::error("08007", format!("a node was lost while it committed: {e}"))
                     .hint("Whether the transaction is committed is not known yet; look for its effects before trying again."),

@@ -127,9 +127,13 @@ impl Held {
 
     /// Ends the stream; the rows written.
     pub async fn finish(&mut self, lanes: &mut [Participant]) -> Result<u64> {
+        // One that finds no row is sent all the same: whether it is allowed at all, a node says.
+        let asks = (self.taken == 0).then(|| lanes.len().saturating_sub(1));
         for (at, p) in lanes.iter_mut().enumerate() {
             self.settle(p, at).await?;
-            self.send(p, at).await?;
+            if self.lanes[at].filling.count() > 0 || asks == Some(at) {
+                self.send(p, at).await?;
+            }
         }
         for (at, p) in lanes.iter_mut().enumerate() {
             self.settle(p, at).await?;
@@ -166,9 +170,6 @@ impl Held {
 
     async fn send(&mut self, p: &mut Participant, at: usize) -> Result<()> {
         let lane = &mut self.lanes[at];
-        if lane.filling.count() == 0 {
-            return Ok(());
-        }
         let rows = std::mem::replace(&mut lane.filling, Rows::new(self.width));
         let by_copy = self.sql.copy.is_some() && lane.wait == 0;
         lane.wait = lane.wait.saturating_sub(1);

@@ -18,7 +18,7 @@ use crate::compiled::{Compiled, Epoch};
 use crate::error::{ExecError, Result};
 use crate::herd::load_own;
 use crate::request::Request;
-use crate::route::{Forwarded, forward};
+use crate::route::{Forwarded, Ids, forward};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -213,7 +213,7 @@ impl<C: Client> Work<'_, C> {
                 if i == 0 && forward_first {
                     p.lane.put_query(&sql);
                     p.lane.conn.flush().await?;
-                    forwarded = forward(&mut p.lane, self.client, true, None).await?;
+                    forwarded = forward(&mut p.lane, self.client, true, Ids::Home).await?;
                 } else if holds(&mut p, step).await? {
                     p.lane.run(&sql).await?;
                 }
@@ -264,7 +264,7 @@ impl<C: Client> Work<'_, C> {
         if own {
             p.lane.put_query(&step.sql(&self.now));
             p.lane.conn.flush().await?;
-            *forwarded = forward(&mut p.lane, self.client, true, None).await?;
+            *forwarded = forward(&mut p.lane, self.client, true, Ids::Home).await?;
         } else {
             p.lane.run(&step.sql(&self.now)).await?;
         }
@@ -305,7 +305,7 @@ impl<C: Client> Work<'_, C> {
         let made = async {
             p.lane.put_query(create);
             p.lane.conn.flush().await?;
-            forward(&mut p.lane, self.client, false, None).await
+            forward(&mut p.lane, self.client, false, Ids::Home).await
         }
         .await;
         self.put_back(p).await;
