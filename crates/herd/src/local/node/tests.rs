@@ -48,7 +48,7 @@ fn a_server_that_is_about_to_be_gone_does_not_serve() {
     // in the file, and nobody listens on the port.
     let mut dying = std::process::Command::new("sleep").arg("100").current_dir(&node.data).spawn().unwrap();
     fs::write(node.data.join("postmaster.pid"), format!("{}\n", dying.id())).unwrap();
-    let (is_served, served) = std::sync::mpsc::channel();
+    let (is_served, served) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         std::io::Write::write_all(&mut stream, b"R\0\0\0\x08\0\0\0\x05").unwrap();
