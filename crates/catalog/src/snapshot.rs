@@ -81,8 +81,8 @@ pub struct Relation {
     pub kind: RelationKind,
     pub placement: Placement,
     pub columns: Vec<Column>,
-    /// `pg_get_viewdef` of a view.
-    pub view: Option<String>,
+    /// What a view, materialized or not, is made of.
+    pub view: Option<View>,
     /// Column positions (index into `columns`) of each unique index, the primary key first.
     pub unique: Vec<UniqueIndex>,
     pub row_security: bool,
@@ -92,6 +92,18 @@ pub struct Relation {
     pub triggers: bool,
     /// A foreign key of its own rows to its own rows.
     pub refers_to_itself: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// `pg_get_viewdef`, its names qualified.
+    pub query: String,
+    pub materialized: bool,
+    pub security_barrier: bool,
+    /// Its tables are read with the rights of who asks; otherwise with its owner's.
+    pub security_invoker: bool,
+    /// Rights to single columns of it were granted.
+    pub column_grants: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -118,7 +118,7 @@ impl Compiled {
         if let Some(t) = template {
             template_text = t.text().to_vec();
             for key in plan.whole().tables.iter().flat_map(|t| &t.columns).flatten() {
-                if let KeyExpr::Literal { location, .. } = key
+                if let KeyExpr::Literal { location: Some(location), .. } = key
                     && let Some(found) = t.literal_at(text, *location)
                 {
                     literals.insert(*location, found);
@@ -172,7 +172,7 @@ impl Compiled {
         let wanted = self.plan.whole().tables.iter().flat_map(|t| &t.columns).flatten();
         wanted
             .filter_map(|k| match k {
-                KeyExpr::Literal { location, .. } => Some(location),
+                KeyExpr::Literal { location, .. } => location.as_ref(),
                 _ => None,
             })
             .all(|l| self.literals.contains_key(l))

@@ -39,6 +39,22 @@ impl ExecError {
         }
     }
 
+    /// A node says that who asks may not: of tables that are read in place of these views, that is not the views' word.
+    pub fn of_views(self, views: &[String]) -> Self {
+        let code = self.code();
+        if views.is_empty() || code != "42501" {
+            return self;
+        }
+        let message = format!(
+            "this query takes {} apart over several nodes, which needs your own right to the tables below",
+            views.iter().map(|v| format!("view \"{v}\"")).collect::<Vec<_>>().join(", ")
+        );
+        let mut fields = ErrorFields::error("0A000", message)
+            .hint("Filter the query to one key value, or have SELECT on the tables granted to you.");
+        fields.set(b'D', self.to_fields().message());
+        ExecError::Sql(Box::new(fields))
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::sql("XX000", message)
     }

@@ -285,14 +285,15 @@ fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec
 fn literal_value(
     compiled: &Compiled,
     request: &Request,
-    location: usize,
+    location: Option<usize>,
     text: &str,
     kind: LiteralKind,
     ty: u32,
 ) -> Value {
     match request.literals {
         Literals::Own => literal(ty, text, kind),
-        Literals::Template(t) => match compiled.literal(location) {
+        Literals::Template(_) if location.is_none() => literal(ty, text, kind),
+        Literals::Template(t) => match location.and_then(|l| compiled.literal(l)) {
             Some((index, negative)) => match t.literal_value(request.sql, index) {
                 Ok(value) if negative => literal(ty, &format!("-{value}"), kind),
                 Ok(value) => literal(ty, &value, kind),
@@ -307,7 +308,7 @@ fn literal_value(
 fn at_literal(error: ExecError, compiled: &Compiled, request: &Request, e: &KeyExpr) -> ExecError {
     let mut fields = error.to_fields();
     fields.fields.retain(|(code, _)| *code != b'P');
-    if let KeyExpr::Literal { location, .. } = e {
+    if let KeyExpr::Literal { location: Some(location), .. } = e {
         let start = match request.literals {
             Literals::Own => Some(*location),
             Literals::Template(t) => {
@@ -324,9 +325,9 @@ fn at_literal(error: ExecError, compiled: &Compiled, request: &Request, e: &KeyE
 /// The value of a literal in this request, as text.
 fn literal_text(compiled: &Compiled, request: &Request, e: &KeyExpr) -> Option<String> {
     let KeyExpr::Literal { location, text, .. } = e else { return None };
-    match request.literals {
-        Literals::Own => Some(text.clone()),
-        Literals::Template(t) => {
+    match (request.literals, location) {
+        (Literals::Own, _) | (_, None) => Some(text.clone()),
+        (Literals::Template(t), Some(location)) => {
             let (index, negative) = compiled.literal(*location)?;
             let value = t.literal_value(request.sql, index).ok()?;
             Some(if negative { format!("-{value}") } else { value.into_owned() })

@@ -25,7 +25,10 @@ impl<C: Client> Work<'_, C> {
         let request = rewritten.as_ref().unwrap_or(request);
         let tag = match self.place(compiled, request).await? {
             Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,
-            Placed::Several(nodes) => Box::pin(self.several(compiled, request, &nodes)).await?,
+            Placed::Several(nodes) => {
+                let done = Box::pin(self.several(compiled, request, &nodes)).await;
+                done.map_err(|e| e.of_views(&compiled.plan.whole().apart_views))?
+            }
         };
         Ok(Forwarded { tag, several: true, ..Default::default() })
     }

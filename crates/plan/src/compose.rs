@@ -9,7 +9,7 @@ use sql::{NodeEnum, build, names, relations};
 
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
-use crate::text::{self, Text};
+use crate::text;
 use crate::tree::{Combine, Part, Target};
 use crate::{Result, aggregate, pull, rewrite, select};
 
@@ -140,7 +140,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
-        self.parts.push(Part { text: Text::of(&statement)?, target: Target::Shards(tables) });
+        self.parts.push(Part { text: self.a.cx.views.text(statement)?, target: Target::Shards(tables) });
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 

@@ -18,7 +18,8 @@ use crate::splice;
 use crate::text::{self, Text};
 use crate::tree::{Part, Target, To};
 use crate::types::*;
-use crate::{Context, Result, select};
+use crate::views::Views;
+use crate::{Context, Result};
 use crate::{modify, same};
 
 pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> {
@@ -115,6 +116,7 @@ fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
 /// The rewriting of a VALUES list: columns and values that PostgreSQL would fill in differently on each node.
 struct Rows<'r> {
     relation: &'r Relation,
+    views: &'r Views,
     /// OVERRIDING USER VALUE: values for identity columns are passed over.
     user_value: bool,
     evaluate: Vec<Evaluation>,
@@ -129,7 +131,7 @@ fn rows(
     source: Option<&ast::SelectStmt>,
     relation: Arc<Relation>,
     columns: Vec<usize>,
-    _cx: &Context,
+    cx: &Context,
 ) -> Result<Plan> {
     let Some(d) = relation.distribution().cloned() else { return Err(Refusal::bare("internal: not distributed")) };
     let mut new = insert.clone();
@@ -147,6 +149,7 @@ fn rows(
     columns.truncate(width);
     let mut r = Rows {
         relation: &relation,
+        views: &cx.views,
         evaluate: vec![],
         changed: false,
         overriding: false,
@@ -191,7 +194,7 @@ fn rows(
         new.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(values)))));
         let mut statement = NodeEnum::InsertStmt(Box::new(new));
         rewrite::replace_now(&mut statement);
-        rewritten = Some(sql::deparse(&statement)?);
+        rewritten = Some(sql::deparse(&a.cx.views.settle(statement)?)?);
     }
     let evaluate = std::mem::take(&mut r.evaluate);
     let tables = vec![TableKeys {
@@ -264,7 +267,7 @@ impl Rows<'_> {
             match &c.default {
                 Some(default) if is_key => {
                     let parsed = parse_expression(default);
-                    let text = parsed.map_or_else(|| Ok(default.as_str().into()), |e| expression(&e))?;
+                    let text = parsed.map_or_else(|| Ok(default.as_str().into()), |e| expression(&e, self.views))?;
                     return Ok(self.evaluated(value, text, true));
                 }
                 Some(default) if several && reads_clock(c) => {
@@ -278,7 +281,7 @@ impl Rows<'_> {
             }
         }
         if calls_sequence(value) {
-            let text = expression(value)?;
+            let text = expression(value, self.views)?;
             return Ok(self.evaluated(value, text, is_key));
         }
         if several && !is_key && reads_now(value) {
@@ -290,7 +293,7 @@ impl Rows<'_> {
         match keys::constant(value) {
             Some(key) => Ok(Some(key)),
             None => {
-                let text = expression(&rewrite::cast(value, &c.type_name)?)?;
+                let text = expression(&rewrite::cast(value, &c.type_name)?, self.views)?;
                 Ok(self.evaluated(value, text, true))
             }
         }
@@ -305,12 +308,12 @@ impl Rows<'_> {
     }
 }
 
-fn expression(value: &Node) -> Result<Text> {
+fn expression(value: &Node, views: &Views) -> Result<Text> {
     let mut select = build::select();
     select.target_list = vec![build::target(value.clone(), None)];
     let mut statement = NodeEnum::SelectStmt(Box::new(select));
     rewrite::replace_now(&mut statement);
-    let text = sql::deparse(&statement)?;
+    let text = sql::deparse(&views.settle(statement)?)?;
     Text::cut(text.strip_prefix("SELECT ").unwrap_or(&text), true)
 }
 
@@ -388,10 +391,10 @@ fn reference(
             "Give the values, or leave out ON CONFLICT.",
         ))
     } else {
-        Text::of(&statement)
+        cx.views.text(statement.clone())
     };
     let by_rows = match (&everywhere, &insert.on_conflict_clause) {
-        (Err(_), None) => Some(returning_all(statement, relation)?),
+        (Err(_), None) => Some(returning_all(statement, relation, cx)?),
         _ => None,
     };
     let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;
@@ -400,11 +403,11 @@ fn reference(
 }
 
 /// The INSERT with all columns of its rows returned, in their order.
-fn returning_all(statement: NodeEnum, relation: &Relation) -> Result<Text> {
+fn returning_all(statement: NodeEnum, relation: &Relation, cx: &Context) -> Result<Text> {
     let NodeEnum::InsertStmt(mut insert) = statement else { return Err(Refusal::bare("not an INSERT")) };
     let exprs = relation.columns.iter().map(|c| build::target(build::column(&[&c.name]), None)).collect();
     insert.returning_clause = Some(ast::ReturningClause { exprs, ..Default::default() });
-    Text::of(&NodeEnum::InsertStmt(insert))
+    cx.views.text(NodeEnum::InsertStmt(insert))
 }
 
 /// RETURNING as a query over such rows.
@@ -467,7 +470,7 @@ fn from_select(
                     a.uses[0].classes = classes;
                     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
                     rewrite::replace_now(&mut statement);
-                    colocated = Some(Text::of(&statement)?);
+                    colocated = Some(cx.views.text(statement)?);
                 }
             }
         }
@@ -504,11 +507,15 @@ pub(crate) fn through_router(
         }
         source.with_clause = Some(with);
     }
-    let statement = NodeEnum::SelectStmt(Box::new(source.clone()));
+    // Planned as a statement of its own, from its own words.
+    let width = output_width(&source, cx);
+    let mut statement = NodeEnum::SelectStmt(Box::new(source));
+    cx.views.fold(&mut statement);
     let source_sql = sql::deparse(&statement)?;
-    let inner = select::plan(&source, &source_sql, cx, true)?;
+    let tree = sql::parse(&source_sql, true)?.pop().unwrap_or(statement);
+    let inner = crate::plan(&tree, &source_sql, cx)?;
     if insert.cols.is_empty()
-        && let Some(width) = output_width(&source, cx)
+        && let Some(width) = width
     {
         columns.truncate(width);
     }
@@ -522,6 +529,7 @@ pub(crate) fn through_router(
     let to = To::of(&relation.placement);
     let insert = InsertRows::of(&statement)?;
     let (search_path, temporary) = (cx.search_path.to_vec(), cx.temporary.to_vec());
+    let apart_views = inner.whole().apart_views.clone();
     let select = InsertSelect {
         relation,
         source: inner,
@@ -534,7 +542,7 @@ pub(crate) fn through_router(
         returning,
         upsert: false,
     };
-    let whole = Whole { template: false, ..Whole::on_home(true) };
+    let whole = Whole { template: false, apart_views, ..Whole::on_home(true) };
     Ok(Plan::Insert { whole, rows: Insert::Select(Box::new(select)), share: None })
 }
 

@@ -4,6 +4,7 @@ use sql::ast::{self, Node, a_const::Val};
 use sql::{NodeEnum, names};
 
 use crate::types::{KeyExpr, LiteralKind};
+use crate::views;
 
 /// The constant an expression is, if it is a literal or a parameter, perhaps under a cast that keeps its value.
 pub fn constant(node: &Node) -> Option<KeyExpr> {
@@ -49,7 +50,11 @@ fn literal(c: &ast::AConst) -> Option<KeyExpr> {
         Val::Sval(s) => (s.sval.clone(), LiteralKind::String),
         Val::Boolval(_) | Val::Bsval(_) => return None,
     };
-    Some(KeyExpr::Literal { location: usize::try_from(c.location).ok()?, text, kind })
+    let location = match c.location {
+        _ if views::is_of_view(c) => None,
+        offset => Some(usize::try_from(offset).ok()?),
+    };
+    Some(KeyExpr::Literal { location, text, kind })
 }
 
 /// The values of an `IN (…)` list or an array constant; `None` if one of them is not a constant.

@@ -48,6 +48,8 @@ pub struct Context<'a> {
     pub search_path: &'a [String],
     /// Names of the session's temporary tables: they hide others and live on home.
     pub temporary: &'a [String],
+    /// Views that the statement's tree holds in place of their names; none before planning.
+    pub views: views::Views,
 }
 
 pub type Result<T> = std::result::Result<T, Refusal>;
@@ -65,14 +67,14 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         return Ok(plan);
     }
     let views = views::expand(&mut expanded, cx)?;
+    let cx = &Context { views, ..*cx };
     let mut plan = match &expanded {
-        NodeEnum::SelectStmt(s) => select::plan(s, text, cx, views),
+        NodeEnum::SelectStmt(s) => select::plan(s, text, cx),
         NodeEnum::InsertStmt(s) => insert::plan(s, text, cx),
-        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
-            modify::plan(&expanded, text, cx, views)
-        }
+        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(&expanded, text, cx),
         _ => Ok(Plan::home(true)),
     }?;
+    plan.whole_mut().apart_views.extend(cx.views.taken_apart());
     plan.whole_mut().local = plan.whole().needs_home && names_local(&expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);

@@ -18,7 +18,6 @@ use crate::rewrite;
 use crate::same;
 use crate::scope::Scope;
 use crate::splice;
-use crate::text::Text;
 use crate::tree::{self, Part};
 use crate::types::*;
 use crate::{Context, Result};
@@ -135,7 +134,7 @@ impl<'a> Analysis<'a> {
     }
 }
 
-pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Result<Plan> {
+pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut a = Analysis::new(cx);
     let target = analyse(&mut a, statement, None)?;
     a.finish_pending()?;
@@ -149,11 +148,9 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
         tables: a.table_keys(),
         needs_home: a.needs_home.is_some(),
         reads_reference: a.reads_reference,
+        splices: splice::splices(statement, text, &a, true),
         ..Whole::on_home(true)
     };
-    if !views {
-        whole.splices = splice::splices(statement, text, &a, true);
-    }
     let change = match &target.relation {
         Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
@@ -166,7 +163,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context, views: bool) -> Resu
                 Some((u, key)) => {
                     let found = each?.target;
                     (whole.template, whole.splices) = (false, None);
-                    Change::Move(Box::new(move_rows::plan(u, r, key, found)?))
+                    Change::Move(Box::new(move_rows::plan(u, r, key, found, cx)?))
                 }
                 None => each.map_or_else(Change::Refused, Change::Each),
             }
@@ -200,7 +197,7 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
     a.colocated(level)?;
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    Ok(Part { text: Text::of(&statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
+    Ok(Part { text: a.cx.views.text(statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
 }
 
 fn uses_cursor(statement: &NodeEnum) -> bool {
@@ -270,7 +267,7 @@ fn reference(
             "Different nodes could pick different rows.",
         ))
     } else {
-        Text::of(&statement)
+        a.cx.views.text(statement)
     };
     Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returned: None })
 }
@@ -316,7 +313,7 @@ fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result
     let Some(view) = cx.snapshot.resolve(schema, name, cx.search_path).filter(|r| r.kind == RelationKind::View) else {
         return Ok(());
     };
-    let reads_herd = view.view.as_deref().is_some_and(|query| crate::views::reads_herd(query, cx));
+    let reads_herd = view.view.as_ref().is_some_and(|v| crate::views::reads_herd(&v.query, cx));
     let by_trigger = matches!(statement, NodeEnum::InsertStmt(_)) && view.triggers;
     if !reads_herd || by_trigger {
         return Ok(());

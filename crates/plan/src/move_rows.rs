@@ -13,10 +13,10 @@ use sql::{NodeEnum, build, names};
 
 use crate::insert::column_target;
 use crate::rewrite;
-use crate::text::{self, Text};
+use crate::text;
 use crate::tree::{Part, Target};
 use crate::types::{InsertRows, MoveRows};
-use crate::{Refusal, Result};
+use crate::{Context, Refusal, Result};
 
 const HINT: &str = "DELETE the row and INSERT it with its new key, in one transaction.";
 
@@ -40,7 +40,7 @@ pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation) -> Option<&'
 
 /// How the rows move.
 /// `found`: the uses of tables that say where the rows are.
-pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Target) -> Result<MoveRows> {
+pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Target, cx: &Context) -> Result<MoveRows> {
     let refuse = |why: &str| Refusal::new(format!("changing the distribution key \"{key}\" {why}"), HINT);
     if relation.triggers || relation.statement_triggers {
         return Err(refuse("of a table with triggers is not supported"));
@@ -106,7 +106,7 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Tar
         ..Default::default()
     };
     Ok(MoveRows {
-        delete: Part { text: Text::of(&NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
+        delete: Part { text: cx.views.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
         insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
         relation: relation.clone(),

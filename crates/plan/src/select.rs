@@ -11,12 +11,11 @@ use crate::levels::Analysis;
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
-use crate::text::Text;
 use crate::tree::*;
 use crate::types::*;
 use crate::{Context, Result};
 
-pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> Result<Plan> {
+pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context) -> Result<Plan> {
     let mut a = Analysis::new(cx);
     let level = a.query(select)?;
     let statement = NodeEnum::SelectStmt(Box::new(select.clone()));
@@ -26,12 +25,12 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context, views: bool) -> 
         needs_home: a.needs_home.is_some() || (a.uses.is_empty() && !a.reads_reference),
         reads_reference: a.reads_reference,
         writes,
-        // The offsets of an expanded view are not those of the text.
-        splices: if views { None } else { splice::splices(&statement, text, &a, false) },
+        splices: splice::splices(&statement, text, &a, writes),
         template: true,
         rewritten: None,
         share: None,
         local: false,
+        apart_views: vec![],
     };
     Ok(match a.uses.is_empty() {
         true => Plan::Forward(whole),
@@ -71,7 +70,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
     let (reads_home, combine) = (composer.uses_home, composer.combine.take());
     let mut statement = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut finish)));
     rewrite::replace_now(&mut statement);
-    let text = Text::of(&statement)?;
+    let text = a.cx.views.text(statement)?;
     let mut parts = composer.parts;
     if let (Some(functions), [_]) = (combine, &parts[..])
         && let Some(rows) = parts.pop()
@@ -132,14 +131,14 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
             Ok(finish) => {
                 let mut statement = NodeEnum::SelectStmt(Box::new(finish));
                 rewrite::replace_now(&mut statement);
-                Some(Text::of(&statement)?)
+                Some(a.cx.views.text(statement)?)
             }
             Err(_) => None,
         }
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
-    let rows = Part { text: Text::of(&statement)?, target: Target::Shards(tables) };
+    let rows = Part { text: a.cx.views.text(statement)?, target: Target::Shards(tables) };
     let cut = Cut { limit, offset };
     Ok(Some(match sort.is_empty() {
         true => Finish::PassOn { rows, cut },

@@ -185,7 +185,7 @@ fn column(node: &Node, relation: &Relation) -> Option<usize> {
 fn literal(node: &Node) -> Option<(usize, LiteralKind)> {
     let Some(NodeEnum::AConst(_)) = &node.node else { return None };
     match keys::constant(node)? {
-        KeyExpr::Literal { location, kind, .. } => Some((location, kind)),
+        KeyExpr::Literal { location, kind, .. } => Some((location?, kind)),
         _ => None,
     }
 }

@@ -12,9 +12,9 @@ use crate::tree::{Finish, Part, To};
 /// Where a key value comes from at execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyExpr {
-    /// A literal of the statement, at its byte offset; `text` is its value in this very statement.
+    /// A literal of the statement, at its byte offset, or of a view; `text` is its value in this very statement.
     Literal {
-        location: usize,
+        location: Option<usize>,
         text: String,
         kind: LiteralKind,
     },
@@ -98,6 +98,8 @@ pub struct Whole {
     pub rewritten: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
     pub share: Option<Share>,
+    /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
+    pub apart_views: Vec<String>,
 }
 
 /// The rows of an INSERT whose values the router knows.
@@ -339,6 +341,7 @@ impl Whole {
             template: true,
             rewritten: None,
             share: None,
+            apart_views: vec![],
         }
     }
 }

@@ -1,63 +1,91 @@
-//! Views over distributed and reference tables are replaced by their queries, so that planning sees the tables.
+//! Views over distributed and reference tables are replaced by their queries, so that planning sees the tables; in the
+//! texts for nodes each view that is still whole stands under its own name again.
 //!
-//! Views over local tables and system views are left as they are. A view's names are those its maker meant: the catalog has them
-//! qualified, so nothing of the statement around it, its WITH queries and search path least of all, changes what they mean.
+//! Planning looks into views, rights do not: a node that reads a view by its name does what PostgreSQL does with its
+//! owner's rights, its policies, its security barrier and its columns' grants. Where a plan takes a view apart, its tables are
+//! read with the rights of who asks: then the text asks for the right to the view besides, and what could show more (or
+//! less) than the view does is refused.
+//!
+//! Views over local tables and system views are left as they are. A view's names are those its maker meant: the catalog
+//! has them qualified, so nothing of the statement around it, its WITH queries and search path least of all, changes them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sql::ast;
+use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build, names, relations};
 
-use catalog::{Placement, Relation, RelationKind};
+use catalog::{Placement, Relation};
 
 use crate::refuse::Refusal;
-use crate::{Context, Result};
+use crate::{Context, Result, Text};
 
 /// Views within views.
 const DEPTH_MAX: usize = 64;
 /// Views put into one statement: each use of a view that names another twice doubles them.
 const EXPANSIONS_MAX: usize = 1000;
 
-/// Replaces them; true if there was one.
-pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
-    let mut v = Expand { cx, expansions: 0 };
+/// The views a statement's tree holds in place of their names.
+#[derive(Default)]
+pub struct Views {
+    list: Vec<Inlined>,
+    /// Those whose tables a text names.
+    apart: RefCell<BTreeSet<usize>>,
+}
+
+struct Inlined {
+    relation: Arc<Relation>,
+    /// The view around it.
+    inside: Option<usize>,
+    /// What stands for it in the tree.
+    query: ast::SelectStmt,
+    /// Why its tables must not be read with the rights of who asks.
+    whole: Option<Refusal>,
+}
+
+/// Puts the views' queries in the place of their names.
+pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<Views> {
+    let mut v = Expand { cx, list: vec![] };
     // The target of a write is never replaced: writing through views is refused by the planners.
-    v.replace(statement, 0)
+    v.replace(statement, 0, None)?;
+    let missing = || Refusal::bare("internal: a view was not put in place");
+    let list = v.list.into_iter().map(|i| i.ok_or_else(missing)).collect::<Result<_>>()?;
+    Ok(Views { list, apart: RefCell::default() })
 }
 
 struct Expand<'a> {
     cx: &'a Context<'a>,
-    expansions: usize,
+    list: Vec<Option<Inlined>>,
 }
 
 impl Expand<'_> {
-    fn replace(&mut self, statement: &mut NodeEnum, depth: usize) -> Result<bool> {
-        let mut outcome = Ok(false);
+    fn replace(&mut self, statement: &mut NodeEnum, depth: usize, inside: Option<usize>) -> Result<()> {
+        let mut outcome = Ok(());
         relations::replace(statement, &mut |node| {
             let Some(NodeEnum::RangeVar(rv)) = &node.node else { return };
             if outcome.is_err() {
                 return;
             }
-            match self.expansion(rv, depth) {
+            match self.expansion(rv, depth, inside) {
                 Ok(None) => {}
-                Ok(Some(new)) => {
-                    *node = new;
-                    outcome = Ok(true);
-                }
+                Ok(Some(new)) => *node = new,
                 Err(e) => outcome = Err(e),
             }
         });
         outcome
     }
 
-    fn expansion(&mut self, rv: &ast::RangeVar, depth: usize) -> Result<Option<ast::Node>> {
+    fn expansion(&mut self, rv: &ast::RangeVar, depth: usize, inside: Option<usize>) -> Result<Option<ast::Node>> {
         let Some(relation) = named(rv, self.cx, depth) else { return Ok(None) };
-        let Some(text) = relation.view.as_deref().filter(|_| relation.kind == RelationKind::View) else {
-            return Ok(None);
-        };
-        if !reads_herd(text, self.cx) {
+        let Some(view) = &relation.view else { return Ok(None) };
+        if view.materialized || !reads_herd(&view.query, self.cx) {
             return Ok(None);
         }
-        self.expansions += 1;
-        if depth >= DEPTH_MAX || self.expansions > EXPANSIONS_MAX {
+        let number = self.list.len();
+        self.list.push(None);
+        if depth >= DEPTH_MAX || number >= EXPANSIONS_MAX {
             return Err(Refusal {
                 sqlstate: "54001",
                 message: "stack depth limit exceeded".into(),
@@ -65,21 +93,24 @@ impl Expand<'_> {
             });
         }
         let unreadable = || Refusal::bare(format!("the definition of view {} could not be read", relation.name));
-        let mut query = sql::parse(text, true)?.pop().ok_or_else(unreadable)?;
-        self.replace(&mut query, depth + 1)?;
+        let mut query = sql::parse(&view.query, true)?.pop().ok_or_else(unreadable)?;
+        mark(&mut query, number);
+        self.replace(&mut query, depth + 1, Some(number))?;
         qualify(&mut query);
-        let NodeEnum::SelectStmt(select) = query else { return Err(unreadable()) };
+        let NodeEnum::SelectStmt(query) = query else { return Err(unreadable()) };
         let alias = rv.alias.clone().unwrap_or_else(|| build::alias(&relation.name));
-        Ok(Some(build::subselect(*select, Some(alias), false)))
+        let whole = must_be_whole(relation, self.cx);
+        self.list[number] = Some(Inlined { relation: relation.clone(), inside, query: (*query).clone(), whole });
+        Ok(Some(build::subselect(*query, Some(alias), false)))
     }
 }
 
 /// What a name means: in the statement itself (`depth` 0) by its search path, in a view, whose names are qualified, by itself.
-fn named<'a>(rv: &ast::RangeVar, cx: &'a Context, depth: usize) -> Option<&'a Relation> {
+fn named<'a>(rv: &ast::RangeVar, cx: &'a Context, depth: usize) -> Option<&'a Arc<Relation>> {
     let (schema, name) = names::table(rv);
     let temporary = depth == 0 && schema.is_none() && cx.temporary.iter().any(|t| t == name);
     let path = if depth == 0 { cx.search_path } else { &[] };
-    if temporary { None } else { cx.snapshot.resolve(schema, name, path).map(|r| r.as_ref()) }
+    if temporary { None } else { cx.snapshot.resolve(schema, name, path) }
 }
 
 /// What a view's text leaves unqualified is PostgreSQL's own.
@@ -102,11 +133,182 @@ pub fn reads_herd(view: &str, cx: &Context) -> bool {
         for rv in statements.iter().flat_map(relations::of) {
             let Some(relation) = named(rv, cx, 1).filter(|r| seen.insert(r.oid)) else { continue };
             match (&relation.placement, &relation.view) {
-                (Placement::Local, Some(view)) => texts.push(view),
+                (Placement::Local, Some(view)) => texts.push(&view.query),
                 (Placement::Local, None) => {}
                 _ => return true,
             }
         }
     }
     false
+}
+
+/// Places in a statement's text are offsets; −1 is PostgreSQL's word for none. What comes from view n is at −2 − n.
+const FIRST_MARK: i32 = -2;
+
+fn view_at(location: i32) -> Option<usize> {
+    usize::try_from(FIRST_MARK.checked_sub(location)?).ok()
+}
+
+/// The literal is one of a view's query: no offset into the client's text.
+pub fn is_of_view(literal: &ast::AConst) -> bool {
+    view_at(literal.location).is_some()
+}
+
+fn mark(query: &mut NodeEnum, number: usize) {
+    struct Mark(i32);
+    impl VisitMut for Mark {
+        fn node(&mut self, n: &mut NodeEnum) -> bool {
+            if let NodeEnum::AConst(c) = n {
+                c.location = self.0;
+            }
+            true
+        }
+        fn range_var(&mut self, rv: &mut ast::RangeVar) {
+            rv.location = self.0;
+        }
+    }
+    walk::below_mut(query, &mut Mark(FIRST_MARK - number as i32));
+}
+
+/// Why a view's tables can't be read with the rights of who asks, if they can't.
+fn must_be_whole(relation: &Relation, cx: &Context) -> Option<Refusal> {
+    let view = relation.view.as_ref()?;
+    let refusal = |why: String| {
+        Refusal::new(
+            format!("this query takes view \"{}\" apart over several nodes, {why}", relation.name),
+            "Read the tables themselves, or filter the query to one key value.",
+        )
+    };
+    if view.security_barrier {
+        return Some(refusal("which is a security barrier".into()));
+    }
+    if view.column_grants {
+        return Some(refusal("of which single columns are granted".into()));
+    }
+    let statements = sql::parse(&view.query, true).ok()?;
+    let mut tables = statements.iter().flat_map(relations::of).filter_map(|rv| named(rv, cx, 1));
+    let guarded = tables.find(|t| t.row_security && !view.security_invoker)?;
+    Some(refusal(format!("whose owner's row-level security policies of \"{}\" hold", guarded.name)))
+}
+
+impl Views {
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The text of a tree for nodes.
+    pub fn text(&self, tree: NodeEnum) -> Result<Text> {
+        Text::of(&self.settle(tree)?)
+    }
+
+    /// The tree as a node may run it: views by their names where they are whole, and where one is not the right to it is
+    /// asked for.
+    pub fn settle(&self, mut tree: NodeEnum) -> Result<NodeEnum> {
+        if self.list.is_empty() {
+            return Ok(tree);
+        }
+        self.fold(&mut tree);
+        let mut outermost = BTreeSet::new();
+        for number in apart(&mut tree) {
+            let Some(view) = self.list.get(number) else { continue };
+            if let Some(refusal) = &view.whole {
+                return Err(refusal.clone());
+            }
+            outermost.insert(self.outermost(number));
+        }
+        for number in &outermost {
+            if !ask(&mut tree, &self.list[*number].relation) {
+                return Err(Refusal::bare(format!(
+                    "view \"{}\" can't be read here over several nodes",
+                    self.list[*number].relation.name
+                )));
+            }
+        }
+        self.apart.borrow_mut().extend(outermost);
+        Ok(tree)
+    }
+
+    /// Every view that is as it was put in gets its name back.
+    pub fn fold(&self, tree: &mut NodeEnum) {
+        walk::below_mut(tree, &mut Fold(&self.list));
+    }
+
+    fn outermost(&self, mut number: usize) -> usize {
+        while let Some(outer) = self.list[number].inside {
+            number = outer;
+        }
+        number
+    }
+
+    /// The views whose tables are read with the rights of who asks.
+    pub fn taken_apart(&self) -> Vec<String> {
+        self.apart.borrow().iter().map(|n| self.list[*n].relation.name.clone()).collect()
+    }
+}
+
+struct Fold<'v>(&'v [Inlined]);
+
+impl VisitMut for Fold<'_> {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        let NodeEnum::RangeSubselect(sub) = n else { return true };
+        let Some(NodeEnum::SelectStmt(query)) = sub.subquery.as_deref().and_then(|q| q.node.as_ref()) else {
+            return true;
+        };
+        let Some(view) = self.0.iter().find(|v| v.query == **query) else { return true };
+        let mut named = build::range_var(&view.relation.schema, &view.relation.name, None);
+        if let Some(NodeEnum::RangeVar(rv)) = &mut named.node {
+            rv.alias = sub.alias.take();
+            rv.location = view.inside.map_or(-1, |outer| FIRST_MARK - outer as i32);
+        }
+        if let Some(named) = named.node {
+            *n = named;
+        }
+        false
+    }
+}
+
+/// The views whose own names a tree holds.
+fn apart(tree: &mut NodeEnum) -> BTreeSet<usize> {
+    struct Marked(BTreeSet<usize>);
+    impl<'a> walk::Visit<'a> for Marked {
+        fn range_var(&mut self, rv: &'a ast::RangeVar) {
+            self.0.extend(view_at(rv.location));
+        }
+    }
+    let mut marked = Marked(BTreeSet::new());
+    walk::below(tree, &mut marked);
+    marked.0
+}
+
+/// Adds `NOT EXISTS (SELECT FROM view WHERE false)`, which is true, costs nothing and needs the right to the view.
+fn ask(tree: &mut NodeEnum, view: &Relation) -> bool {
+    match tree {
+        NodeEnum::SelectStmt(s) => ask_select(s, view),
+        NodeEnum::UpdateStmt(s) => ask_where(&mut s.where_clause, view),
+        NodeEnum::DeleteStmt(s) => ask_where(&mut s.where_clause, view),
+        NodeEnum::InsertStmt(s) => match s.select_stmt.as_deref_mut().and_then(|s| s.node.as_mut()) {
+            Some(NodeEnum::SelectStmt(s)) => ask_select(s, view),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn ask_select(select: &mut ast::SelectStmt, view: &Relation) -> bool {
+    match (&mut select.larg, &mut select.rarg) {
+        (Some(left), Some(right)) => ask_select(left, view) || ask_select(right, view),
+        _ => select.values_lists.is_empty() && ask_where(&mut select.where_clause, view),
+    }
+}
+
+fn ask_where(condition: &mut Option<Box<ast::Node>>, view: &Relation) -> bool {
+    let name = catalog::qualified(&view.schema, &view.name);
+    let asked = sql::parse(&format!("SELECT WHERE NOT EXISTS (SELECT FROM {name} WHERE false)"), true);
+    let Ok(Some(NodeEnum::SelectStmt(asked))) = asked.map(|mut s| s.pop()) else { return false };
+    *condition = match (condition.take(), asked.where_clause) {
+        (Some(condition), Some(asked)) => Some(Box::new(build::and(vec![*condition, *asked]))),
+        (None, asked) => asked,
+        (condition, None) => condition,
+    };
+    true
 }

@@ -78,6 +78,7 @@ impl Session {
             snapshot: &self.epoch.snapshot,
             search_path: &self.search_path,
             temporary: &self.temporary,
+            views: Default::default(),
         };
         if self.bulk.upsert {
             plan::upsert::refuse_nested(statement)?;

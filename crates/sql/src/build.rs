@@ -80,6 +80,11 @@ pub fn operator(name: &str, left: Node, right: Node) -> Node {
     })))
 }
 
+pub fn and(args: Vec<Node>) -> Node {
+    let boolop = ast::BoolExprType::AndExpr as i32;
+    node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr { xpr: None, boolop, args, location: -1 })))
+}
+
 pub fn range_var(schema: &str, name: &str, alias: Option<&str>) -> Node {
     node(NodeEnum::RangeVar(ast::RangeVar {
         schemaname: schema.to_string(),

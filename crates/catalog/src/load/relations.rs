@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::facts::NOT_SYSTEM;
 use crate::load::cells;
-use crate::{CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex};
+use crate::{
+    CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
+};
 
 /// A relation on its way into the snapshot: its attribute numbers are needed until all parts are together.
 struct Draft {
@@ -41,9 +43,18 @@ async fn load_relations<Q: Query>(
 ) -> Result<HashMap<Oid, Draft>, CatalogError<Q::Error>> {
     // tgtype & 1: FOR EACH ROW (TRIGGER_TYPE_ROW in catalog/pg_trigger.h).
     // A row of herd.relation counts only while the relation is still what it says.
+    let option = |name: &str| {
+        format!(
+            "EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
+                     WHERE o.option_name = '{name}' AND o.option_value::boolean)"
+        )
+    };
+    let (barrier, invoker) = (option("security_barrier"), option("security_invoker"));
     let sql = format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, p.partattrs, \
-                CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, c.relrowsecurity, \
+                CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
+                {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
+                c.relrowsecurity, \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
@@ -80,6 +91,14 @@ async fn load_relations<Q: Query>(
             _ => Placement::Local,
         };
         let key = row.numbers()?;
+        let (query, barrier, invoker, column_grants) = (row.opt(), row.boolean(), row.boolean(), row.boolean());
+        let view = query.map(|query| View {
+            query,
+            materialized: kind == RelationKind::MaterializedView,
+            security_barrier: barrier,
+            security_invoker: invoker,
+            column_grants,
+        });
         let relation = Relation {
             oid,
             schema,
@@ -87,7 +106,7 @@ async fn load_relations<Q: Query>(
             kind,
             placement,
             columns: Vec::new(),
-            view: row.opt(),
+            view,
             unique: Vec::new(),
             row_security: row.boolean(),
             statement_triggers: row.boolean(),

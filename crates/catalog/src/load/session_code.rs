@@ -112,7 +112,8 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     WORDS.iter().for_each(|w| reached.add(w));
     let mut clean: Vec<(String, Body, bool)> =
         sources.into_iter().map(|(name, text, known)| (name, Body::of(&text), known)).collect();
-    let views = snapshot.relations.values().filter_map(|r| Some((r.name.clone(), Body::of(r.view.as_ref()?), true)));
+    let views =
+        snapshot.relations.values().filter_map(|r| Some((r.name.clone(), Body::of(&r.view.as_ref()?.query), true)));
     clean.extend(views);
     if !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached)) {
         snapshot.session_code = SessionCode::default();

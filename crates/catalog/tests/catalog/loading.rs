@@ -155,7 +155,7 @@ fn check_others(snapshot: &Snapshot) {
     assert!(relation(snapshot, "other", "notes").row_security && !notes.row_security);
     let view = relation(snapshot, "other", "recent");
     assert_eq!(view.kind, RelationKind::View);
-    assert!(view.view.as_ref().unwrap().contains("FROM public.events"), "{:?}", view.view);
+    assert!(view.view.as_ref().unwrap().query.contains("FROM public.events"), "{:?}", view.view);
     assert_eq!(relation(snapshot, "public", "counts").kind, RelationKind::MaterializedView);
     assert_eq!(relation(snapshot, "other", "counter").kind, RelationKind::Sequence);
     let path = ["other".to_string(), "public".to_string()];

@@ -212,7 +212,7 @@ impl Tables<'_> {
                 Some((Placement::Distributed(_), ..)) => reads.distributed = true,
                 Some((Placement::Reference, ..)) => {}
                 Some((Placement::Local, RelationKind::View, r)) => {
-                    let inner = reads_of_text(cx, r.view.as_deref().unwrap_or_default(), depth + 1);
+                    let inner = reads_of_text(cx, r.view.as_ref().map_or("", |v| &v.query), depth + 1);
                     reads.distributed |= inner.distributed;
                     reads.local |= inner.local;
                 }

@@ -55,7 +55,7 @@ impl<'a> Cx<'a> {
 
     /// The view reads a local table or a system catalog, itself or through other views: only home has it.
     pub fn view_is_local(&self, view: &Relation) -> bool {
-        view.view.as_deref().is_some_and(|query| super::create::reads_of_text(self, query, 0).local)
+        view.view.as_ref().is_some_and(|v| super::create::reads_of_text(self, &v.query, 0).local)
     }
 
     /// Objects of the router's own are not for clients to change.

@@ -132,7 +132,14 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
 
 fn view(name: &str, columns: &[(&str, (u32, &str))], query: &str) -> Relation {
     let table = table(name, Placement::Local, columns);
-    Relation { kind: RelationKind::View, view: Some(query.into()), unique: vec![], ..table }
+    let view = catalog::View {
+        query: query.into(),
+        materialized: false,
+        security_barrier: false,
+        security_invoker: false,
+        column_grants: false,
+    };
+    Relation { kind: RelationKind::View, view: Some(view), unique: vec![], ..table }
 }
 
 fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
