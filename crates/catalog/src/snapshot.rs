@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub collation_is_bytes: bool,
     /// Somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384, FirstNormalObjectId).
     pub own_equality: bool,
+    /// A table's column has another collation than the database's.
+    pub own_collations: bool,
     pub home: NodeId,
     pub nodes: Vec<Node>,
     /// All user tables, views and foreign tables outside `pg_catalog`, `information_schema`, `herd`, `herd_shards`.
@@ -178,6 +180,8 @@ pub struct Column {
     pub generated: bool,
     /// The column's collation orders by bytes, or the type has no collation.
     pub collation_is_bytes: bool,
+    /// Strings of other bytes are not equal.
+    pub collation_deterministic: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

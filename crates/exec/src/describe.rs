@@ -1,15 +1,18 @@
 //! What PostgreSQL says of a statement: the types of its parameters and the columns of its result.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use txn::Lane;
 use wire::backend::{self, Field};
 use wire::{ErrorFields, put};
 
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
-use crate::render::Fill;
+use crate::render::{Fill, NodeStatement};
 use crate::request::Bound;
+use crate::rows::{self, Reply};
 use crate::work::Work;
 
 /// `FirstNormalObjectId` in transam.h.
@@ -49,7 +52,11 @@ impl<C: Client> Work<'_, C> {
         for part in parts {
             let statement = Fill::new(bound, &self.now).statement([&part.text]);
             let fields = self.describe_text(&statement.sql, &statement.types).await?.fields.unwrap_or_default();
-            all.push(PartColumns { types: self.type_names(&fields).await?, fields });
+            let mut types = self.type_names(&fields).await?;
+            if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {
+                self.add_collations(&statement, &fields, &mut types).await?;
+            }
+            all.push(PartColumns { types, fields });
         }
         let all = Arc::new(all);
         let _ = compiled.parts.set(all.clone());
@@ -70,6 +77,40 @@ impl<C: Client> Work<'_, C> {
         let rows = self.ask_home(&format!("SELECT {}", columns.join(", "))).await?;
         let row = rows.into_iter().next().unwrap_or_default();
         Ok(row.into_iter().map(|t| t.unwrap_or_else(|| "text".into())).collect())
+    }
+
+    /// A column that is sorted and compared by other rules than the database's keeps them behind its type's name.
+    async fn add_collations(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
+        let oids: Vec<String> = fields.iter().map(|f| f.type_oid.to_string()).collect();
+        let collatable =
+            format!("SELECT oid FROM pg_catalog.pg_type WHERE typcollation <> 0 AND oid IN ({})", oids.join(", "));
+        let collatable: HashSet<_> = self.ask_home(&collatable).await?.into_iter().flatten().flatten().collect();
+        let has = |i: &usize| collatable.contains(&oids[*i]);
+        let columns: Vec<usize> = (0..fields.len()).filter(has).collect();
+        if columns.is_empty() {
+            return Ok(());
+        }
+        // What follows from the statement's text is the same for a row of NULLs: nothing of it runs.
+        let asked: Vec<_> = columns.iter().map(|i| format!("pg_catalog.pg_collation_for(x.c{i})")).collect();
+        let names: Vec<_> = (0..fields.len()).map(|i| format!("c{i}")).collect();
+        let sql = format!(
+            "SELECT {} FROM (VALUES (1)) AS v LEFT JOIN LATERAL ({}) AS x({}) ON false",
+            asked.join(", "),
+            part.sql,
+            names.join(", ")
+        );
+        let values = part.values.iter().map(|_| None).collect();
+        let statement = NodeStatement { sql, types: part.types.clone(), formats: vec![], values, once: true };
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let row = first_row(&mut p.lane, &statement).await;
+        self.put_back(p).await;
+        for (i, collation) in columns.into_iter().zip(row?) {
+            if let Some(collation) = collation.filter(|c| c != "\"default\"") {
+                types[i].push_str(&format!(" COLLATE {collation}"));
+            }
+        }
+        Ok(())
     }
 
     /// Asks once for each compiled statement; the answer is kept with it.
@@ -173,5 +214,22 @@ impl<C: Client> Work<'_, C> {
             self.put_back(p).await;
         }
         described
+    }
+}
+
+/// The first row of a statement's answer, as text.
+async fn first_row(lane: &mut Lane, statement: &NodeStatement) -> Result<Vec<Option<String>>> {
+    rows::send_statement(lane, None, statement, false, &[]);
+    lane.conn.flush().await?;
+    let mut row = vec![];
+    loop {
+        match rows::next(lane).await? {
+            Reply::Row(frame) => {
+                let text = |v: Option<&[u8]>| v.map(|v| String::from_utf8_lossy(v).into_owned());
+                row = backend::parse_data_row(frame.body())?.into_iter().map(text).collect();
+            }
+            Reply::Done => return Ok(row),
+            _ => {}
+        }
     }
 }

@@ -125,6 +125,7 @@ fn column(name: &str) -> Column {
         identity,
         generated: false,
         collation_is_bytes: true,
+        collation_deterministic: true,
     }
 }
 

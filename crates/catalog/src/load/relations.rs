@@ -20,7 +20,7 @@ struct Draft {
 
 pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
     let mut drafts = load_relations(q, snapshot).await?;
-    load_columns(q, &mut drafts, snapshot.collation_is_bytes).await?;
+    snapshot.own_collations = load_columns(q, &mut drafts, snapshot.collation_is_bytes).await?;
     load_unique_indexes(q, &mut drafts).await?;
     for mut draft in drafts.into_values() {
         if let Placement::Distributed(distribution) = &mut draft.relation.placement {
@@ -122,7 +122,7 @@ async fn load_columns<Q: Query>(
     q: &mut Q,
     drafts: &mut HashMap<Oid, Draft>,
     database_is_bytes: bool,
-) -> Result<(), CatalogError<Q::Error>> {
+) -> Result<bool, CatalogError<Q::Error>> {
     // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
     // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
     let sql = format!(
@@ -136,7 +136,8 @@ async fn load_columns<Q: Query>(
                     AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
                 a.attidentity, a.attgenerated <> '', \
                 CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
-                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END \
+                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
+                coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
          LEFT JOIN pg_collation co ON co.oid = a.attcollation \
@@ -144,6 +145,7 @@ async fn load_columns<Q: Query>(
            AND a.attnum > 0 AND NOT a.attisdropped \
          ORDER BY c.oid, a.attnum"
     );
+    let mut own_collations = false;
     for mut row in cells(q, &sql).await? {
         let oid = row.number()?;
         let Some(draft) = drafts.get_mut(&oid) else { continue };
@@ -159,6 +161,7 @@ async fn load_columns<Q: Query>(
             identity: 0,
             generated: false,
             collation_is_bytes: false,
+            collation_deterministic: true,
         };
         let identity_sequence = row.opt().zip(row.opt());
         column.sequence = match &identity_sequence {
@@ -171,9 +174,11 @@ async fn load_columns<Q: Query>(
             b'd' => database_is_bytes,
             answer => answer == b'y',
         };
+        column.collation_deterministic = row.boolean();
+        own_collations |= row.boolean();
         draft.relation.columns.push(column);
     }
-    Ok(())
+    Ok(own_collations)
 }
 
 /// The sequence of a default that is nothing but `nextval('…'::regclass)`; quoted and qualified, as `regclass` prints it.

@@ -154,6 +154,7 @@ fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
         identity: 0,
         generated: false,
         collation_is_bytes: true,
+        collation_deterministic: true,
     }
 }
 
