@@ -187,7 +187,11 @@ impl Splitter<'_, '_> {
                 }
                 false
             }
-            NodeEnum::ColumnRef(_) | NodeEnum::GroupingFunc(_) | NodeEnum::SubLink(_) => {
+            NodeEnum::ColumnRef(_)
+            | NodeEnum::GroupingFunc(_)
+            | NodeEnum::SubLink(_)
+            | NodeEnum::JsonArrayAgg(_)
+            | NodeEnum::JsonObjectAgg(_) => {
                 self.failed = true;
                 false
             }

@@ -51,6 +51,8 @@ pub enum Gathering {
     Window,
     Distinct,
     Limit,
+    /// Rows whose order something relies on.
+    Order,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,6 +48,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             return self.set_operation(s, left, right);
         }
         match self.a.colocated(level) {
+            Ok(_) if self.a.relies_on_order(level, true, false) => self.mixed(s, level, Refusal::not_moved()),
             Ok(_) => match aggregate::split(self, s, level)? {
                 Some(finish) => Ok(finish),
                 None => pull::pull(self, s, level),

@@ -2,6 +2,7 @@
 //!
 //! One pass over the tree collects facts; `local.rs` draws conclusions. It does not decide strategies.
 
+mod aggregates;
 mod conditions;
 mod facts;
 mod from;
@@ -42,6 +43,8 @@ pub struct Analysis<'a> {
     pub needs_home: Option<String>,
     pub writes: bool,
     pending: Vec<Pending<'a>>,
+    /// Aggregates of subqueries: whose they are is known when all scopes are.
+    aggregates: Vec<aggregates::Call<'a>>,
     /// CTE bodies being analysed: their names mean themselves.
     depth: usize,
 }
@@ -86,6 +89,7 @@ impl<'a> Analysis<'a> {
             needs_home: None,
             writes: false,
             pending: Vec::new(),
+            aggregates: Vec::new(),
             depth: 0,
         }
     }
@@ -110,6 +114,7 @@ impl<'a> Analysis<'a> {
             }
             self.levels[parent_level].sublinks.push((level, p.upper));
         }
+        self.settle_aggregates();
         Ok(())
     }
 
@@ -130,6 +135,8 @@ impl<'a> Analysis<'a> {
             grouped: false,
             grouping_sets: false,
             windows: vec![],
+            sorted: false,
+            order_sensitive: false,
             distinct: Distinct::None,
             limit: false,
             locking: false,
@@ -151,7 +158,7 @@ impl<'a> Analysis<'a> {
         let level = self.new_level(classes);
         self.by_node.insert(s as *const _, level);
         let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
-        let mut scope = Scope { parent, ctes, ..Default::default() };
+        let mut scope = Scope { parent, ctes, level: Some(level), ..Default::default() };
         if let Some(with) = &s.with_clause {
             self.with(with, level, &mut scope)?;
         }
@@ -178,6 +185,7 @@ impl<'a> Analysis<'a> {
             self.plain_select(s, level, scope)?;
         }
         self.levels[level].limit = s.limit_count.is_some() || s.limit_offset.is_some();
+        self.levels[level].sorted = !s.sort_clause.is_empty();
         self.export(level);
         let l = &mut self.levels[level];
         l.locking = !s.locking_clause.is_empty();
@@ -240,7 +248,7 @@ impl<'a> Analysis<'a> {
 
         let columns = self.output(s, &scope);
         let group: Vec<_> = s.group_clause.iter().map(|g| self.group_var(g, s, &scope)).collect();
-        let windows = self.windows_of(s, &scope);
+        let (windows, windows_sorted) = self.windows_of(s, &scope);
         let distinct = match &s.distinct_clause[..] {
             [] => Distinct::None,
             [Node { node: None }] => Distinct::All,
@@ -251,6 +259,7 @@ impl<'a> Analysis<'a> {
         l.grouping_sets = s.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_))));
         l.group = group;
         l.windows = windows;
+        l.order_sensitive |= !windows_sorted;
         l.distinct = distinct;
         l.columns = columns;
         Ok(())
@@ -278,13 +287,14 @@ impl<'a> Analysis<'a> {
                     });
                     self.pending.push(Pending { select, test, scope: scope.clone(), level, upper });
                 }
-                Found::Call(call) => self.function(call, level)?,
+                Found::Json(node) => self.json_aggregate(node, level, scope),
+                Found::Call(call) => self.function(call, level, scope)?,
             }
         }
         Ok(())
     }
 
-    fn function(&mut self, call: &'a ast::FuncCall, level: usize) -> Result<()> {
+    fn function(&mut self, call: &'a ast::FuncCall, level: usize, scope: &Rc<Scope<'a>>) -> Result<()> {
         let name = names::last(&call.funcname);
         let overloads: Vec<_> = self.cx.snapshot.functions(name).collect();
         if overloads.iter().any(|f| f.reads_herd_tables) {
@@ -297,7 +307,7 @@ impl<'a> Analysis<'a> {
         }
         let aggregate = overloads.iter().any(|f| f.kind == FunctionKind::Aggregate);
         if call.over.is_none() && (aggregate || call.agg_star || call.agg_within_group) {
-            self.levels[level].aggregates = true;
+            self.aggregate(call, level, scope);
         }
         if overloads.iter().any(|f| f.needs_home)
             || matches!(name, "nextval" | "currval" | "lastval" | "setval" | "pg_notify")
@@ -340,7 +350,8 @@ impl<'a> Analysis<'a> {
         self.var(node, scope)
     }
 
-    fn windows_of(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Vec<Vec<Option<Var>>> {
+    /// What each window function is partitioned by, and whether its window has an order of its own.
+    fn windows_of(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> (Vec<Vec<Option<Var>>>, bool) {
         let mut finder = Windows { calls: vec![] };
         s.target_list.iter().chain(&s.sort_clause).for_each(|n| walk::walk(n, &mut finder));
         let named: HashMap<&str, &ast::WindowDef> = s
@@ -351,23 +362,22 @@ impl<'a> Analysis<'a> {
                 _ => None,
             })
             .collect();
-        finder
-            .calls
-            .iter()
-            .map(|w| {
-                let mut w = *w;
-                let mut hops = 0;
-                while w.partition_clause.is_empty() && hops < 32 {
-                    let other = if w.refname.is_empty() { w.name.as_str() } else { w.refname.as_str() };
-                    match named.get(other) {
-                        Some(next) if !std::ptr::eq(*next, w) => w = next,
-                        _ => break,
-                    }
-                    hops += 1;
+        let (mut partitions, mut sorted) = (vec![], true);
+        for w in finder.calls {
+            let (mut w, mut hops, mut has_order) = (w, 0, !w.order_clause.is_empty());
+            while w.partition_clause.is_empty() && hops < 32 {
+                let other = if w.refname.is_empty() { w.name.as_str() } else { w.refname.as_str() };
+                match named.get(other) {
+                    Some(next) if !std::ptr::eq(*next, w) => w = next,
+                    _ => break,
                 }
-                w.partition_clause.iter().map(|p| self.var(p, scope)).collect()
-            })
-            .collect()
+                has_order |= !w.order_clause.is_empty();
+                hops += 1;
+            }
+            sorted &= has_order;
+            partitions.push(w.partition_clause.iter().map(|p| self.var(p, scope)).collect());
+        }
+        (partitions, sorted)
     }
 
     /// Every use of a distributed table with the values its key is known to have.
@@ -445,6 +455,8 @@ fn is_harmless(name: &str) -> bool {
 enum Found<'a> {
     Sub(&'a ast::SelectStmt, Option<&'a ast::SubLink>),
     Call(&'a ast::FuncCall),
+    /// JSON_ARRAYAGG or JSON_OBJECTAGG.
+    Json(&'a NodeEnum),
 }
 
 struct Finder<'a> {
@@ -467,6 +479,10 @@ impl<'a> Visit<'a> for Finder<'a> {
                 self.found.push(Found::Call(c));
                 true
             }
+            NodeEnum::JsonArrayAgg(_) | NodeEnum::JsonObjectAgg(_) => {
+                self.found.push(Found::Json(n));
+                true
+            }
             _ => true,
         }
     }
@@ -483,11 +499,13 @@ struct Windows<'a> {
 
 impl<'a> Visit<'a> for Windows<'a> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
-        if let NodeEnum::FuncCall(c) = n
-            && let Some(over) = c.over.as_deref()
-        {
-            self.calls.push(over);
-        }
+        let json = |c: Option<&'a ast::JsonAggConstructor>| c.and_then(|c| c.over.as_deref());
+        self.calls.extend(match n {
+            NodeEnum::FuncCall(c) => c.over.as_deref(),
+            NodeEnum::JsonArrayAgg(j) => json(j.constructor.as_deref()),
+            NodeEnum::JsonObjectAgg(j) => json(j.constructor.as_deref()),
+            _ => None,
+        });
         !matches!(n, NodeEnum::SubLink(_))
     }
     fn select(&mut self, _: &'a ast::SelectStmt) -> bool {

@@ -13,6 +13,7 @@ pub mod explain;
 pub mod insert;
 pub mod keys;
 pub mod levels;
+pub mod lift;
 pub mod local;
 pub mod modify;
 pub mod move_rows;

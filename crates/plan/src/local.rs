@@ -29,6 +29,11 @@ pub struct Key {
     pub nullable: bool,
 }
 
+/// Its rows are those of FROM, one by one.
+fn is_plain(l: &Level) -> bool {
+    !l.aggregates && !l.grouped && l.arms.is_none() && l.distinct != Distinct::All
+}
+
 impl Analysis<'_> {
     /// Every use of a distributed table in a level and below it.
     pub fn deep_uses(&self, level: usize) -> Vec<usize> {
@@ -276,7 +281,49 @@ impl Analysis<'_> {
         if l.limit && !top {
             return Err(self.spread(Gathering::Limit, &rows));
         }
+        // Equal keys are on one node, in the order that node's subquery gives.
+        let by_keys = if l.aggregates || l.grouped { by_key(&l.group) } else { true };
+        if self.relies_on_order(level, top, by_keys) {
+            return Err(self.spread(Gathering::Order, &rows));
+        }
         Ok(rows)
+    }
+
+    /// What the level answers depends on the order of the subquery it reads, which is lost where nodes' answers are laid end to
+    /// end. SQL does not promise that order, but PostgreSQL keeps it, and its users count on it.
+    /// `top`: its rows are seen in the order they come. `by_keys`: groups and partitions are each on one node.
+    pub fn relies_on_order(&self, level: usize, top: bool, by_keys: bool) -> bool {
+        let l = &self.levels[level];
+        let cuts = l.limit || matches!(l.distinct, Distinct::On(_));
+        let relies = (l.order_sensitive && !by_keys) || (is_plain(l) && !l.sorted && (top || cuts));
+        relies && self.read_alone(level).is_some_and(|sub| self.gives_order(sub))
+    }
+
+    /// The level's rows come in an order that the statement asks for.
+    fn gives_order(&self, level: usize) -> bool {
+        let l = &self.levels[level];
+        l.sorted || (is_plain(l) && self.read_alone(level).is_some_and(|sub| self.gives_order(sub)))
+    }
+
+    /// The only subquery that a level reads, beside what is the same everywhere.
+    fn read_alone(&self, level: usize) -> Option<usize> {
+        fn subs(from: &From, found: &mut Vec<Option<usize>>) {
+            match from {
+                From::Sub { level, .. } => found.push(Some(*level)),
+                From::Join { left, right, .. } => {
+                    subs(left, found);
+                    subs(right, found);
+                }
+                From::Use(_) | From::Home(_) => found.push(None),
+                From::Reference | From::Anywhere => {}
+            }
+        }
+        let mut found = vec![];
+        self.levels[level].from.iter().for_each(|f| subs(f, &mut found));
+        match found[..] {
+            [sub] => sub.filter(|s| !self.is_free(*s)),
+            _ => None,
+        }
     }
 
     /// The columns include every column of a key that is not NULL anywhere, so that equal values are on one node.

@@ -105,7 +105,7 @@ impl<'a> Analysis<'a> {
         let Clauses { from, condition, uppers, merge } = clauses;
         let level = self.new_statement_level();
         let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
-        let mut scope = Scope { parent, ctes, ..Default::default() };
+        let mut scope = Scope { parent, ctes, level: Some(level), ..Default::default() };
         if let Some(with) = with {
             self.statement_with(with, level, &mut scope)?;
         }

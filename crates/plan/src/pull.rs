@@ -13,7 +13,7 @@ use crate::compose::{Composer, part_column};
 use crate::levels::star_columns;
 use crate::refuse::Refusal;
 use crate::rewrite;
-use crate::scope::Scope;
+use crate::scope::{Owner, Scope};
 
 pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
     let scope = scope_of(c, level)?;
@@ -154,7 +154,11 @@ impl VisitMut for Columns<'_, '_> {
     }
 
     fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
-        if refers_outside(s, self.scope) || reads_tables(s) {
+        // Without FROM it is an expression: its columns are this level's, or those of levels around it.
+        if is_expression(s) {
+            return true;
+        }
+        if names_any(s, self.scope) || reads_tables(s) {
             self.refusal = Some(Refusal::new(
                 "a subquery above an aggregate or window function is not supported over several nodes",
                 "Put it into a WITH query or join it.",
@@ -162,6 +166,29 @@ impl VisitMut for Columns<'_, '_> {
         }
         false
     }
+}
+
+/// A subquery that only has a list of targets.
+fn is_expression(s: &ast::SelectStmt) -> bool {
+    let only = ast::SelectStmt { target_list: s.target_list.clone(), ..build::select() };
+    *s == only
+}
+
+/// A column in the query may be one of this scope's.
+fn names_any(s: &ast::SelectStmt, scope: &Scope) -> bool {
+    struct Names<'s, 'a>(&'s Scope<'a>, bool);
+    impl<'v> Visit<'v> for Names<'_, '_> {
+        fn node(&mut self, n: &'v NodeEnum) -> bool {
+            if let NodeEnum::ColumnRef(c) = n {
+                let parts = names::strings(&c.fields);
+                self.1 |= parts.is_empty() || !matches!(self.0.owner(&parts), Owner::Nobody);
+            }
+            true
+        }
+    }
+    let mut names = Names(scope, false);
+    walk::select_stmt(s, &mut names);
+    names.1
 }
 
 fn reads_tables(s: &ast::SelectStmt) -> bool {

@@ -49,6 +49,7 @@ impl From<Apart> for Refusal {
                 Gathering::Window => "a window function in a subquery",
                 Gathering::Distinct => "DISTINCT in a subquery",
                 Gathering::Limit => "LIMIT in a subquery",
+                Gathering::Order => "what relies on the order of a subquery",
             }),
             Apart::Local { table } => Refusal::new(
                 format!("local table {table} can't be joined with distributed tables"),

@@ -20,8 +20,10 @@ pub struct Item {
     pub opaque: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Scope<'a> {
+    /// The level whose names these are.
+    pub level: Option<usize>,
     pub items: Vec<Item>,
     /// Columns merged by USING or NATURAL: an unqualified name means this one.
     pub merged: HashMap<String, Option<Var>>,
@@ -44,26 +46,34 @@ struct With<'a> {
     /// The recursive queries this place is in.
     within: Vec<usize>,
     outer: Ctes<'a>,
+    around: Around<'a>,
+}
+
+/// Where a WITH clause stands: its queries see the levels around that, not its tables.
+#[derive(Clone, Debug, Default)]
+pub struct Around<'a> {
+    pub level: Option<usize>,
+    pub parent: Option<Rc<Scope<'a>>>,
 }
 
 /// A WITH query that a name means.
 pub enum Cte<'a> {
     /// The query, and what its body sees.
-    Query(&'a ast::CommonTableExpr, Ctes<'a>),
+    Query(&'a ast::CommonTableExpr, Ctes<'a>, Around<'a>),
     /// A recursive query, named inside itself.
     Itself,
 }
 
 impl<'a> Ctes<'a> {
     /// These and the first `seen` queries of a clause.
-    pub fn and(&self, clause: &'a ast::WithClause, seen: usize) -> Self {
+    pub fn and(&self, clause: &'a ast::WithClause, seen: usize, around: Around<'a>) -> Self {
         let seen = if clause.recursive { clause.ctes.len() } else { seen };
         let named = clause.ctes.iter().enumerate().filter_map(|(i, c)| match &c.node {
             Some(NodeEnum::CommonTableExpr(c)) => Some((c.ctename.as_str(), i)),
             _ => None,
         });
         let names = Rc::new(named.collect());
-        Ctes(Some(Rc::new(With { clause, names, seen, within: vec![], outer: self.clone() })))
+        Ctes(Some(Rc::new(With { clause, names, seen, within: vec![], outer: self.clone(), around })))
     }
 
     /// Inside of this query, which is recursive.
@@ -78,7 +88,11 @@ impl<'a> Ctes<'a> {
             if let Some(i) = w.names.get(name).copied().filter(|i| *i < w.seen)
                 && let Some(NodeEnum::CommonTableExpr(query)) = &w.clause.ctes[i].node
             {
-                return Some(if w.within.contains(&i) { Cte::Itself } else { Cte::Query(query, w.inside(i)) });
+                return Some(if w.within.contains(&i) {
+                    Cte::Itself
+                } else {
+                    Cte::Query(query, w.inside(i), w.around.clone())
+                });
             }
             with = w.outer.0.as_deref();
         }
@@ -94,11 +108,50 @@ impl<'a> With<'a> {
             false => seen = query,
         }
         let (clause, names, outer) = (self.clause, self.names.clone(), self.outer.clone());
-        Ctes(Some(Rc::new(With { clause, names, seen, within, outer })))
+        Ctes(Some(Rc::new(With { clause, names, seen, within, outer, around: self.around.clone() })))
     }
 }
 
 impl<'a> Scope<'a> {
+    /// What a subquery in FROM sees that is not LATERAL.
+    pub fn without_items(&self) -> Self {
+        Scope { items: vec![], merged: HashMap::new(), ..self.clone() }
+    }
+
+    /// Which level a column reference is of. A name that may be of something whose columns are not known, and may as well be
+    /// of a level around that, is nobody's for sure.
+    pub fn owner(&self, parts: &[&str]) -> Owner {
+        let levels = || std::iter::successors(Some(self), |s| s.parent.as_deref()).enumerate();
+        let (table, column) = match parts {
+            [column] => (None, *column),
+            [table, _] | [_, table, _] | [_, _, table, _] => (Some(*table), ""),
+            _ => return Owner::Nobody,
+        };
+        let alias = |s: &Scope, name: &str| s.items.iter().any(|i| i.alias == name);
+        if let Some(table) = table {
+            // `t.c`, or `t.c.f` of a composite column.
+            let of = |name: &str| levels().find(|(_, s)| alias(s, name)).map(|(hops, _)| hops);
+            return of(table).or_else(|| of(parts[0])).map_or(Owner::Nobody, Owner::Level);
+        }
+        let system = matches!(column, "tableoid" | "ctid" | "xmin" | "xmax" | "cmin" | "cmax");
+        let mut opaque = None;
+        for (hops, s) in levels() {
+            let named = |i: &Item| i.columns.iter().any(|(n, _)| n == column) || (i.opaque && i.alias == column);
+            if s.merged.contains_key(column) || s.items.iter().any(named) || (system && !s.items.is_empty()) {
+                return opaque.map_or(Owner::Level(hops), |_| Owner::Unsure);
+            }
+            if s.items.iter().any(|i| i.opaque) && opaque.replace(hops).is_some() {
+                return Owner::Unsure;
+            }
+        }
+        // A whole row is meant only where no column is.
+        let row = levels().find(|(_, s)| alias(s, column)).map(|(hops, _)| hops);
+        match (row, opaque) {
+            (Some(_), Some(_)) => Owner::Unsure,
+            (row, opaque) => row.or(opaque).map_or(Owner::Nobody, Owner::Level),
+        }
+    }
+
     /// The variable a column reference means, if it is a plain column of something known.
     pub fn resolve(&self, parts: &[&str]) -> Option<Var> {
         let mut scope = Some(self);
@@ -143,6 +196,16 @@ impl<'a> Scope<'a> {
         }
         Found::Nothing
     }
+}
+
+/// Whose a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Of the level so many levels around.
+    Level(usize),
+    Unsure,
+    /// Nobody's here: PostgreSQL will say so.
+    Nobody,
 }
 
 enum Found {

@@ -8,6 +8,7 @@ use sql::{NodeEnum, build};
 
 use crate::compose::Composer;
 use crate::levels::Analysis;
+use crate::lift;
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
@@ -59,6 +60,16 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
     {
         return Ok(finish);
     }
+    if a.relies_on_order(level, true, false)
+        && let Some(lifted) = lift::lift(a, select, level)
+    {
+        let mut b = Analysis::new(a.cx);
+        let level = b.query(&lifted)?;
+        // It reads the same tables in the same order, so parts say the same of where they go.
+        if a.uses.iter().map(|u| &u.relation.oid).eq(b.uses.iter().map(|u| &u.relation.oid)) {
+            return tree(&b, &lifted, level);
+        }
+    }
     if a.levels[level].locking {
         return Err(Refusal::new(
             "FOR UPDATE and FOR SHARE are not supported with this query over several nodes",
@@ -66,7 +77,14 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         ));
     }
     let mut composer = Composer::new(a);
-    let mut finish = composer.query(select, level)?;
+    let mut finish = match composer.query(select, level) {
+        Ok(finish) => finish,
+        Err(refusal) => {
+            // The order of a subquery that nothing but the order of the answer relies on is not promised.
+            let any_order = a.pushable(level, false).map(|anchor| stream(a, select, level, anchor));
+            return any_order.map_err(|_| refusal.clone())??.ok_or(refusal);
+        }
+    };
     let (reads_home, combine) = (composer.uses_home, composer.combine.take());
     let mut statement = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut finish)));
     rewrite::replace_now(&mut statement);

@@ -77,6 +77,19 @@ fn strength(node: &Node) -> Option<(String, u8)> {
         }
         NodeEnum::CollateClause(c) => strength(c.arg.as_deref()?),
         NodeEnum::GroupingFunc(_) => strong("grouping"),
+        NodeEnum::JsonArrayAgg(_) => strong("json_arrayagg"),
+        NodeEnum::JsonObjectAgg(_) => strong("json_objectagg"),
+        NodeEnum::JsonObjectConstructor(_) => strong("json_object"),
+        NodeEnum::JsonArrayConstructor(_) | NodeEnum::JsonArrayQueryConstructor(_) => strong("json_array"),
+        NodeEnum::JsonParseExpr(_) => strong("json"),
+        NodeEnum::JsonScalarExpr(_) => strong("json_scalar"),
+        NodeEnum::JsonSerializeExpr(_) => strong("json_serialize"),
+        NodeEnum::JsonFuncExpr(f) => strong(match ast::JsonExprOp::try_from(f.op).ok()? {
+            ast::JsonExprOp::JsonExistsOp => "json_exists",
+            ast::JsonExprOp::JsonQueryOp => "json_query",
+            ast::JsonExprOp::JsonValueOp => "json_value",
+            _ => return None,
+        }),
         NodeEnum::SubLink(s) => match ast::SubLinkType::try_from(s.sub_link_type).ok()? {
             ast::SubLinkType::ExistsSublink => strong("exists"),
             ast::SubLinkType::ArraySublink => strong("array"),

@@ -102,3 +102,40 @@ select 'x' as x, id from events order by x, id desc;
 select id from events order by null, id;
 -- ordered
 select id from events order by (select 1), id;
+-- The order of a subquery, where what reads it lets it through: PostgreSQL keeps it.
+-- ordered
+select * from (select id, k from events order by k, id desc) s;
+-- ordered
+select s.* from (select id, k from events order by note, id) s limit 7;
+-- ordered
+select x.n + 1 from (select s.id as n from (select id, k from events order by k desc nulls last, id) s where s.k > 3) x offset 2 limit 5;
+-- params: 5
+-- ordered
+select id from (select id, note from events order by note desc, id) s where id > $1 limit 9;
+-- ordered
+select row_to_json(s) from (select id, k from events order by k, id) s;
+-- ordered
+select * from (select distinct k from events order by k) s;
+-- ordered
+select s.id, (select count(*) from items i where i.event_id = s.id) from (select id from events order by id desc) s;
+-- ordered
+with s as (select id from events order by id) select id from s limit 4;
+-- ordered
+with s as materialized (select id from events order by id desc) select id from s where id > 5;
+select array_agg(id) from (select id from events order by id) s;
+select string_agg(note, '|') from (select note from events order by note desc, id) s;
+select json_agg(id), count(*), sum(k) from (select id, k from events order by k, id) s;
+select json_arrayagg(id) from (select id, k from events order by k, id) s;
+select array_agg(s) from (select id, k from events where id < 9 order by k, id) s;
+select grp, array_agg(id), max(k) from (select grp, k, id from events order by k desc, id) s group by grp;
+select grp, array_agg(id order by id) from (select grp, k, id from events order by k desc, id) s group by grp;
+select id, array_agg(no) from (select event_id as id, no from items order by no desc) s group by id;
+select n, array_agg(id) from (select id, n from (select id, k as n from events order by id desc) x) s group by 1 having count(*) > 2;
+select array_agg(id) from (select id from events order by id limit 5) s;
+select (array_agg(id))[1:3] from (with w as (select id from events order by id desc) select id from w) s;
+select count(*), min(id) from (select id from events order by id) s;
+select array(select id from (select id from events order by id desc) s where id < 6);
+-- ordered
+select id, row_number() over (), lag(id) over () from (select id from events order by id) s;
+-- ordered
+select id, count(*) over (partition by id) from (select id, k from events order by k, id) s order by id;

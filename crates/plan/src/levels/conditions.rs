@@ -24,8 +24,7 @@ impl<'a> Analysis<'a> {
             }
             // A row passes only where the test is true: NOT, IS NULL and OR are not looked into.
             Some(NodeEnum::SubLink(s))
-                if s.sub_link_type == ast::SubLinkType::AnySublink as i32
-                    && (s.oper_name.is_empty() || self.is_equality(&s.oper_name)) =>
+                if s.sub_link_type == ast::SubLinkType::AnySublink as i32 && self.is_equality(&s.oper_name) =>
             {
                 self.passed.insert(std::ptr::from_ref(s.as_ref()));
             }
@@ -102,11 +101,11 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// PostgreSQL's own `=`: what is called so elsewhere may mean anything.
-    fn is_equality(&self, name: &[Node]) -> bool {
+    /// PostgreSQL's own `=`: what is called so elsewhere may mean anything. IN and USING name none and mean that which `=` finds.
+    pub(super) fn is_equality(&self, name: &[Node]) -> bool {
         match names::strings(name)[..] {
             ["pg_catalog", "="] => true,
-            ["="] => !self.cx.snapshot.own_equality,
+            ["="] | [] => !self.cx.snapshot.own_equality,
             _ => false,
         }
     }

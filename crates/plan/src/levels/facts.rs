@@ -74,6 +74,10 @@ pub struct Level {
     pub grouped: bool,
     pub grouping_sets: bool,
     pub windows: Vec<Vec<Option<Var>>>,
+    /// It has an ORDER BY.
+    pub sorted: bool,
+    /// An aggregate or window function in it says something else where its rows come in another order.
+    pub order_sensitive: bool,
     pub distinct: Distinct,
     pub limit: bool,
     pub locking: bool,

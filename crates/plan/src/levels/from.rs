@@ -4,16 +4,17 @@
 
 use std::rc::Rc;
 
-use catalog::{Placement, Relation, RelationKind};
+use catalog::{Column, Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations};
 
 use super::*;
-use crate::scope::{Cte, Ctes, Item, Scope};
+use crate::scope::{Around, Cte, Ctes, Item, Scope};
 
 impl<'a> Analysis<'a> {
     pub(super) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
         let outer = scope.ctes.clone();
+        let around = Around { level: scope.level, parent: scope.parent.clone() };
         for (i, cte) in with.ctes.iter().enumerate() {
             let Some(NodeEnum::CommonTableExpr(cte)) = &cte.node else { continue };
             match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
@@ -25,11 +26,11 @@ impl<'a> Analysis<'a> {
                         "Run them as statements of their own in one transaction, or filter every table to one key value.",
                     ));
                     // What it touches must still be known, so that it can be routed.
-                    self.modifying_cte(cte, outer.and(with, i))?;
+                    self.modifying_cte(cte, outer.and(with, i, around.clone()))?;
                 }
             }
         }
-        scope.ctes = outer.and(with, with.ctes.len());
+        scope.ctes = outer.and(with, with.ctes.len(), around);
         Ok(())
     }
 
@@ -68,16 +69,7 @@ impl<'a> Analysis<'a> {
                     return Err(Refusal::bare("unknown kind of subquery in FROM"));
                 };
                 // A LATERAL subquery sees the items before it; any subquery sees the levels above.
-                let seen = if sub.lateral {
-                    Rc::new(Scope {
-                        items: scope.items.clone(),
-                        merged: scope.merged.clone(),
-                        ctes: scope.ctes.clone(),
-                        parent: scope.parent.clone(),
-                    })
-                } else {
-                    Rc::new(Scope { ctes: scope.ctes.clone(), parent: scope.parent.clone(), ..Default::default() })
-                };
+                let seen = if sub.lateral { Rc::new(scope.clone()) } else { Rc::new(scope.without_items()) };
                 let inner = self.select(select, Some(seen), place)?;
                 let alias = sub.alias.as_ref();
                 scope.items.push(self.sub_item(inner, alias.map(|a| a.aliasname.as_str()).unwrap_or(""), alias));
@@ -98,17 +90,13 @@ impl<'a> Analysis<'a> {
                     Some(NodeEnum::JsonTable(f)) => f.alias.as_ref(),
                     _ => None,
                 };
-                let seen = Rc::new(Scope {
-                    items: scope.items.clone(),
-                    merged: scope.merged.clone(),
-                    ctes: scope.ctes.clone(),
-                    parent: scope.parent.clone(),
-                });
+                let seen = Rc::new(scope.clone());
                 self.expressions(std::iter::once(node), level, &seen, false)?;
+                let named = alias.map(|a| names::strings(&a.colnames)).unwrap_or_default();
                 let mut item = Item {
                     alias: alias.map(|a| a.aliasname.clone()).unwrap_or_default(),
                     schema: None,
-                    columns: vec![],
+                    columns: named.into_iter().map(|n| (n.to_string(), None)).collect(),
                     opaque: true,
                 };
                 if item.alias.is_empty()
@@ -159,8 +147,11 @@ impl<'a> Analysis<'a> {
                 Item { alias: shown.to_string(), schema: schema.map(str::to_string), columns: vec![], opaque: true };
             return Ok((From::Home(name.to_string()), item));
         };
-        let vars: Vec<Var> =
-            relation.columns.iter().map(|c| self.new_var(Some((c.type_oid, c.collation_is_bytes)))).collect();
+        let mut var = |c: &Column| {
+            // Where strings of other bytes are equal, equal to one string does not mean equal to each other.
+            self.new_var(c.collation_deterministic.then_some((c.type_oid, c.collation_is_bytes)))
+        };
+        let vars: Vec<Var> = relation.columns.iter().map(&mut var).collect();
         let mut columns: Vec<_> = relation.columns.iter().zip(&vars).map(|(c, v)| (c.name.clone(), Some(*v))).collect();
         if let Some(alias) = alias {
             rename(&mut columns, alias);
@@ -206,7 +197,7 @@ impl<'a> Analysis<'a> {
     ) -> Result<From> {
         let opaque = |alias| Item { alias, schema: None, columns: vec![], opaque: true };
         // A recursive query is something opaque to itself.
-        let Cte::Query(query, ctes) = cte else {
+        let Cte::Query(query, ctes, around) = cte else {
             scope.items.push(opaque(shown));
             return Ok(From::Anywhere);
         };
@@ -216,7 +207,8 @@ impl<'a> Analysis<'a> {
             return Ok(From::Anywhere);
         };
         let recursive = ctes.is_within(query) && mentions(select, &query.ctename);
-        let seen = Scope { ctes, ..Default::default() };
+        // Its own level sees what is around that of the WITH clause.
+        let seen = Scope { ctes, level: around.level, parent: around.parent, ..Default::default() };
         let inner = if recursive {
             // Never pushed down in parts.
             // What is asked of its rows is not asked of those they come from.
@@ -291,11 +283,14 @@ impl<'a> Analysis<'a> {
                 .filter(|n| right_names.contains(n))
                 .collect();
         }
+        let equal = self.is_equality(&[]);
         for column in using {
             let find =
                 |items: &[Item]| items.iter().find_map(|i| i.columns.iter().find(|c| c.0 == column).and_then(|c| c.1));
             let (l, r) = (find(&scope.items[before..middle]), find(&scope.items[middle..]));
-            if let (Some(l), Some(r)) = (l, r) {
+            if let (Some(l), Some(r)) = (l, r)
+                && equal
+            {
                 self.equate(on, l, r);
             }
             let merged = match kind {
