@@ -72,6 +72,8 @@ pub struct SessionCode {
     pub opaque: bool,
     /// An operator, a cast or a type calls it: any statement may.
     pub anywhere: bool,
+    /// Of `names` those that may take or ask for values of sequences.
+    pub sequences: HashSet<String>,
 }
 
 /// A table, view, materialized view, foreign table or sequence.

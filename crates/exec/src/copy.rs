@@ -63,6 +63,9 @@ impl<C: Client> Work<'_, C> {
     /// The statement as it is on one node.
     async fn copy_on(&mut self, node: i32, sql: &str, writes: bool, local: bool) -> Result<Forwarded> {
         let guard = local.then(|| Guard::of(self.epoch.snapshot.kinds, writes));
+        if writes {
+            self.uses = plan::Sequences::Any;
+        }
         let mut p = self.lane(node).await?;
         p.wrote |= writes;
         p.lane.put_query(&guard.as_ref().map_or_else(|| sql.to_string(), |g| g.behind(sql)));

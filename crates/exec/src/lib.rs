@@ -51,6 +51,7 @@ mod row_batch;
 mod row_lane;
 mod row_share;
 mod rows;
+mod sequences;
 mod shards;
 mod share;
 mod sink;
@@ -77,6 +78,7 @@ pub use roles::{Found, Roles};
 pub use route::{Forwarded, Ids, forward};
 pub use row_lane::Turn;
 pub use row_share::RowWay;
+pub use sequences::Sequences;
 pub use shards::Targets;
 pub use share::Sharing;
 

@@ -22,6 +22,7 @@ impl<C: Client> Work<'_, C> {
         rows_max: i32,
     ) -> Result<Forwarded> {
         let Some(bound) = request.bound else { return Err(crate::ExecError::internal("a portal without Bind")) };
+        self.uses = compiled.plan.whole().sequences.clone();
         let mut p = self.lane(node).await?;
         p.wrote |= compiled.plan.whole().writes;
         let foreign = node != self.home();

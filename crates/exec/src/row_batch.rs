@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use catalog::{Column, NodeId};
+use bytes::{Bytes, BytesMut};
+use catalog::NodeId;
 use pool::{Outcome, PoolError, Reply};
 use tokio::task::JoinSet;
 use txn::{CommitError, Participant, Transaction};
@@ -62,16 +62,10 @@ pub async fn work(turn: Turn) {
     }
 }
 
-/// Columns that take their values from sequences.
-fn filled(lane: &RowLane) -> impl Iterator<Item = (usize, &Column)> {
-    let columns = lane.relation.columns.iter().enumerate();
-    columns.filter(|(i, c)| c.sequence.is_some() && !lane.columns.contains(i))
-}
-
 /// Values of the sequences, a list for each row. Before any connection is held: waiting for one could be for ever.
 async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
-    let sequences: Vec<String> = filled(lane)
-        .filter_map(|(_, c)| c.sequence.as_deref())
+    let sequences: Vec<String> = lane
+        .sequences()
         .map(|name| format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(name)))
         .collect();
     if sequences.is_empty() {
@@ -79,6 +73,7 @@ async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
     }
     let home = lane.herd.target(&lane.epoch.snapshot, lane.epoch.snapshot.home)?;
     let mut conn = lane.herd.pools.get(&home, &lane.login).await?;
+    conn.sequences = pool::SOMEBODY;
     let sql = format!("SELECT {} FROM pg_catalog.generate_series(1, {rows})", sequences.join(", "));
     let rows = conn.simple(&sql).await?;
     Ok(rows.into_iter().map(|row| row.into_iter().flatten().collect()).collect())
@@ -112,7 +107,7 @@ fn place(lane: &RowLane, job: &Job, values: Vec<Vec<String>>) -> Result<Option<P
     let bounds = lane.epoch.bounds(d.group.id);
     let (mut nodes, mut rows) = (BTreeSet::new(), Vec::with_capacity(values.len()));
     for (row, values) in job.rows.rows.iter().zip(values) {
-        let key = |(at, column): (usize, &usize)| match filled(lane).position(|(i, _)| i == *column) {
+        let key = |(at, column): (usize, &usize)| match lane.filled().position(|(i, _)| i == *column) {
             Some(n) => values.get(n).map(String::as_bytes),
             None => row.keys[at].clone().map(|v| &job.rows.keys[v]),
         };
@@ -137,7 +132,11 @@ async fn run(lane: Arc<RowLane>, jobs: Vec<Routed>) {
             Ok(lost) => {
                 for Routed { job, rows, .. } in jobs {
                     let _ = job.reply.send(match &lost {
-                        None => Outcome::Done(Reply { messages: vec![], tag: format!("INSERT 0 {}", rows.len()) }),
+                        None => {
+                            let tag = format!("INSERT 0 {}", rows.len());
+                            let values = rows.into_iter().last().map_or(vec![], |(_, values)| values);
+                            Outcome::Done(Reply { messages: values.into_iter().map(Bytes::from).collect(), tag })
+                        }
                         Some(e) => Outcome::Lost(PoolError::Server(Box::new(e.to_fields()))),
                     });
                 }
@@ -187,12 +186,14 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
         own_schema: false,
         taint: false,
         sharing: None,
+        sequences: None,
+        uses: Default::default(),
         patience: 0,
         now: Now::default(),
         bulk: Bulk::default(),
     };
     let table = catalog::qualified(&lane.relation.schema, &lane.relation.name);
-    let columns = lane.columns.iter().copied().chain(filled(lane).map(|(i, _)| i));
+    let columns = lane.columns.iter().copied().chain(lane.filled().map(|(i, _)| i));
     let names: Vec<String> = columns.map(|i| catalog::quote_ident(&lane.relation.columns[i].name)).collect();
     let names = if lane.positional { String::new() } else { format!(" ({})", names.join(", ")) };
     let sql = format!("COPY {table}{names} FROM STDIN");

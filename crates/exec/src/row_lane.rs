@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use catalog::Relation;
+use catalog::{Column, Relation};
 use parking_lot::Mutex;
 use pool::{ClientLogin, Outcome, Settings, SharedStats};
 use tokio::sync::oneshot;
@@ -42,6 +42,7 @@ pub struct Rows {
 
 pub struct Job {
     pub rows: Rows,
+    /// Of what is done the messages are the last row's values from sequences.
     pub reply: oneshot::Sender<Outcome>,
     number: u64,
 }
@@ -78,6 +79,16 @@ pub enum Entered {
 }
 
 impl RowLane {
+    /// Columns that take their values from sequences.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, &Column)> {
+        let columns = self.relation.columns.iter().enumerate();
+        columns.filter(|(i, c)| c.sequence.is_some() && !self.columns.contains(i))
+    }
+
+    pub fn sequences(&self) -> impl Iterator<Item = &str> {
+        self.filled().filter_map(|(_, c)| c.sequence.as_deref())
+    }
+
     /// `make` is asked for the rows only if they have to wait; `None`: they can't be shared.
     pub fn enter(self: &Arc<Self>, make: impl FnOnce() -> Option<Rows>) -> Option<Entered> {
         {

@@ -64,7 +64,13 @@ impl<C: Client> Work<'_, C> {
                     }
                 };
                 match outcome {
-                    Ok(Outcome::Done(reply)) => Ok(RowWay::Done(Forwarded { tag: reply.tag, ..Default::default() })),
+                    Ok(Outcome::Done(reply)) => {
+                        if let Some(own) = &mut self.sequences {
+                            let value = |v: &'_ bytes::Bytes| String::from_utf8_lossy(v).into_owned();
+                            lane.sequences().zip(&reply.messages).for_each(|(name, v)| own.took(name, &value(v)));
+                        }
+                        Ok(RowWay::Done(Forwarded { tag: reply.tag, ..Default::default() }))
+                    }
                     Ok(Outcome::Alone) => Ok(RowWay::Apart),
                     Ok(Outcome::Lost(e)) => Err(unknown(e)),
                     Err(_) => {

@@ -76,7 +76,13 @@ impl<C: Client> Work<'_, C> {
             },
             false => None,
         };
-        match lane.run(statement, bind).await {
+        let outcome = lane.run(statement, bind).await;
+        if matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any)
+            && let Some(own) = &mut self.sequences
+        {
+            own.lose();
+        }
+        match outcome {
             Outcome::Alone => Ok(Way::Apart),
             Outcome::Lost(e) => Err(e.into()),
             Outcome::Done(reply) => {

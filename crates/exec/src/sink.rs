@@ -91,6 +91,8 @@ struct Sequence {
     name: String,
     values: VecDeque<String>,
     batch: usize,
+    /// The value of the last row.
+    last: Option<String>,
 }
 
 impl Sink {
@@ -111,7 +113,7 @@ impl Sink {
                     && !columns.contains(&i)
                 {
                     columns.push(i);
-                    sequences.push(Sequence { name: name.clone(), values: VecDeque::new(), batch: 16 });
+                    sequences.push(Sequence { name: name.clone(), values: VecDeque::new(), batch: 16, last: None });
                 }
             }
         }
@@ -276,6 +278,7 @@ impl Sink {
             if s.values.is_empty() {
                 let (pools, target, login) = &self.source;
                 let mut conn = pools.get(target, login).await?;
+                conn.sequences = pool::SOMEBODY;
                 let sql = format!(
                     "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})",
                     catalog::quote_literal(&s.name),
@@ -285,7 +288,9 @@ impl Sink {
                     conn.simple(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
                 s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
             }
-            values.push(s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?);
+            let value = s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?;
+            s.last = Some(value.clone());
+            values.push(value);
         }
         Ok(values)
     }
@@ -435,6 +440,7 @@ impl Sink {
     /// Ends the stream; the rows counted and those of RETURNING. The lanes go back to the transaction.
     pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Vec<Bytes>)> {
         let ended = self.end().await;
+        self.tell_sequences(work);
         let failed = ended.is_err();
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if failed && i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
@@ -444,6 +450,16 @@ impl Sink {
         }
         ended.map_err(|e| self.tally().tell(e, self.numbered))?;
         Ok((self.count, std::mem::take(&mut self.returned)))
+    }
+
+    /// What was taken from sequences is the session's to ask for, failed or not.
+    fn tell_sequences<C: Client>(&mut self, work: &mut Work<'_, C>) {
+        let Some(own) = &mut work.sequences else { return };
+        for s in &mut self.sequences {
+            if let Some(last) = s.last.take() {
+                own.took(&s.name, &last);
+            }
+        }
     }
 
     fn tally(&self) -> Tally {
@@ -500,6 +516,7 @@ impl Sink {
 
     /// Gives up: every node is told, and forgets what it got, but for batches that are committed: the error says so.
     pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>, error: ExecError) -> ExecError {
+        self.tell_sequences(work);
         match &mut self.bulk {
             Batches::None => {}
             Batches::Stream(stream) => stream.abort(&mut self.lanes).await,

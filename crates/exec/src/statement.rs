@@ -23,6 +23,7 @@ impl<C: Client> Work<'_, C> {
             literals: Literals::Own,
         });
         let request = rewritten.as_ref().unwrap_or(request);
+        self.uses = compiled.plan.whole().sequences.clone();
         let tag = match self.place(compiled, request).await? {
             Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,
             Placed::Several(nodes) => {

@@ -16,6 +16,7 @@ use crate::error::{ExecError, Result};
 use crate::herd::Herd;
 use crate::now::Now;
 use crate::pin::Pin;
+use crate::sequences::{self, Sequences};
 use crate::share::Sharing;
 
 pub struct Work<'w, C: Client> {
@@ -35,6 +36,10 @@ pub struct Work<'w, C: Client> {
     pub sharing: Option<&'w mut Sharing>,
     /// How often a node's answer is looked for before sleeping (see [`pool::Conn::patience`]).
     pub patience: u32,
+    /// `None`: nobody's session.
+    pub sequences: Option<&'w mut Sequences>,
+    /// What the statement may do with values of sequences on home.
+    pub uses: plan::Sequences,
     /// `now()` of the statement or its transaction.
     pub now: Now,
     pub bulk: Bulk,
@@ -52,7 +57,9 @@ impl<C: Client> Work<'_, C> {
             if p.lane.conn.is_broken() {
                 return Err(p.lane.conn.gone().into());
             }
-            return Ok(self.transaction.participants.swap_remove(at));
+            let mut p = self.transaction.participants.swap_remove(at);
+            self.claim_sequences(&mut p.lane);
+            return Ok(p);
         }
         let mut lane = self.fresh(node).await?;
         lane.conn.patience = self.patience;
@@ -61,10 +68,23 @@ impl<C: Client> Work<'_, C> {
             lane.want(self.settings);
             self.transaction.join(lane);
             let last = self.transaction.participants.len() - 1;
-            return Ok(self.transaction.participants.swap_remove(last));
+            let mut p = self.transaction.participants.swap_remove(last);
+            self.claim_sequences(&mut p.lane);
+            return Ok(p);
         }
         lane.want(self.settings);
+        self.claim_sequences(&mut lane);
         Ok(Participant::new(lane))
+    }
+
+    fn claim_sequences(&mut self, lane: &mut Lane) {
+        if self.uses == plan::Sequences::None || lane.node != self.epoch.snapshot.home {
+            return;
+        }
+        match &mut self.sequences {
+            Some(own) => own.come_to(lane, &self.uses),
+            None => sequences::claim_for_nobody(lane),
+        }
     }
 
     pub(crate) async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
@@ -74,14 +94,18 @@ impl<C: Client> Work<'_, C> {
             return Ok(lane);
         }
         let target = self.herd.target(&self.epoch.snapshot, node)?;
-        let conn = match self.herd.pools.try_get(&target, self.login) {
+        let session = match &self.sequences {
+            Some(own) if node == self.epoch.snapshot.home => own.number(),
+            _ => pool::NOBODY,
+        };
+        let conn = match self.herd.pools.try_get_for(&target, self.login, session) {
             Some(conn) => conn,
             None => tokio::select! {
                 biased;
                 () = self.client.cancelled() => {
                     return Err(ExecError::sql("57014", "canceling statement due to user request"));
                 }
-                conn = Box::pin(self.herd.pools.get(&target, self.login)) => conn?,
+                conn = Box::pin(self.herd.pools.get_for(&target, self.login, session)) => conn?,
             },
         };
         Ok(Lane::new(node, conn))

@@ -24,6 +24,7 @@ pub mod rewrite;
 pub mod same;
 pub mod scope;
 pub mod select;
+pub mod sequences;
 pub mod share;
 pub mod share_rows;
 pub mod splice;
@@ -77,6 +78,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     }?;
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
     plan.whole_mut().local = plan.whole().needs_home && names_local(&expanded, cx);
+    plan.whole_mut().sequences = sequences::used(&expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
     if let Plan::Insert { share, .. } = &mut plan {

@@ -32,6 +32,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context) -> Result<Plan> 
         share: None,
         local: false,
         apart_views: vec![],
+        sequences: Sequences::None,
     };
     Ok(match a.uses.is_empty() {
         true => Plan::Forward(whole),

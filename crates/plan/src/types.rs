@@ -92,6 +92,8 @@ pub struct Whole {
     pub writes: bool,
     /// Name partitions instead of parents when all of it is on one shard. `None`: the parent must be named.
     pub splices: Option<Vec<Splice>>,
+    /// What it may do with values of sequences where it runs as it is.
+    pub sequences: Sequences,
     /// The plan does not depend on the values of literals other than those in `tables`.
     pub template: bool,
     /// The statement to run in place of the client's text, where a node would read that differently.
@@ -100,6 +102,19 @@ pub struct Whole {
     pub share: Option<Share>,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
     pub apart_views: Vec<String>,
+}
+
+/// What a statement may do with a session's values of sequences.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sequences {
+    #[default]
+    None,
+    /// currval, lastval
+    Read,
+    /// Defaults of columns take values from these, quoted and qualified; nothing else does.
+    Take(Arc<[String]>),
+    /// nextval, setval, or code that may call them.
+    Any,
 }
 
 /// The rows of an INSERT whose values the router knows.
@@ -337,6 +352,7 @@ impl Whole {
             local: false,
             reads_reference: false,
             writes,
+            sequences: Sequences::Any,
             splices: None,
             template: true,
             rewritten: None,

@@ -26,6 +26,10 @@ pub use io::Progress;
 const CHUNK: usize = 16 << 10;
 /// First capacity of the write buffer.
 const OUT: usize = 4 << 10;
+/// No values of sequences were taken on a connection.
+pub const NOBODY: u64 = 0;
+/// Values of sequences were taken on a connection for nobody who could ask for them.
+pub const SOMEBODY: u64 = u64::MAX;
 /// Prepared statements kept on a connection that belongs to no pool.
 const STATEMENTS_MAX: usize = 256;
 
@@ -63,6 +67,9 @@ pub struct Conn {
     /// There may be session state that is not in `settings` or `statements` (temporary tables, advisory locks,
     /// LISTEN, …): the connection is reset before anybody else gets it.
     pub tainted: bool,
+    /// Whose values of sequences PostgreSQL remembers here (currval, lastval): a session's number, [`NOBODY`], or
+    /// [`SOMEBODY`].
+    pub sequences: u64,
     /// How often to look for an answer again before sleeping until it comes. Sleeping and waking take longer than a
     /// short statement; only worth it while nobody else wants the processor. Back to 0 when the connection is given back.
     pub patience: u32,
@@ -161,6 +168,7 @@ impl Conn {
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
             tainted: false,
+            sequences: NOBODY,
             patience: 0,
         }
     }

@@ -27,7 +27,7 @@ mod target;
 mod tls;
 
 pub use cancel::{CancelKey, cancel};
-pub use conn::{Conn, Progress};
+pub use conn::{Conn, NOBODY, Progress, SOMEBODY};
 pub use error::PoolError;
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;

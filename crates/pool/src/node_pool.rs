@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::cancel::cancel;
-use crate::conn::Conn;
+use crate::conn::{Conn, NOBODY, SOMEBODY};
 use crate::error::PoolError;
 use crate::own::OWN_STARTUP;
 use crate::pooled::PooledConn;
@@ -96,9 +96,9 @@ impl NodePool {
         NodePool { target: Arc::new(target), owner, config, state: Mutex::new(state) }
     }
 
-    /// A connection: an idle one, else a new one, else the first that comes back.
-    pub async fn get(self: &Arc<Self>) -> Result<PooledConn, PoolError> {
-        let turn = self.state.lock().turn(self);
+    /// A connection: an idle one, else a new one, else the first that comes back. Which idle one: see [`State::idle_for`].
+    pub async fn get(self: &Arc<Self>, session: u64) -> Result<PooledConn, PoolError> {
+        let turn = self.state.lock().turn(self, session);
         let grant = match turn {
             Turn::Conn(conn) => Grant::Conn(conn),
             Turn::Slot(slot) => Grant::Slot(slot),
@@ -136,9 +136,9 @@ impl NodePool {
     }
 
     /// An idle connection, if there is one.
-    pub fn try_get(self: &Arc<Self>) -> Option<PooledConn> {
+    pub fn try_get(self: &Arc<Self>, session: u64) -> Option<PooledConn> {
         loop {
-            let conn = self.state.lock().idle.pop()?;
+            let conn = self.state.lock().idle_for(self, session)?;
             let mut conn = PooledConn::new(conn, self.clone());
             if self.is_fit(&conn) && conn.is_alive() {
                 return Some(conn);
@@ -211,6 +211,13 @@ impl NodePool {
         });
     }
 
+    /// A session will not ask for its values of sequences again.
+    pub fn forget(&self, session: u64) {
+        for conn in self.state.lock().idle.iter_mut().filter(|c| c.sequences == session) {
+            conn.sequences = SOMEBODY;
+        }
+    }
+
     /// Closes connections that were idle for too long, and those that turn out to be dead.
     pub fn reap(self: &Arc<Self>) {
         let (limit, now) = (self.config.idle_timeout, Instant::now());
@@ -271,8 +278,23 @@ impl NodePool {
 }
 
 impl State {
-    fn turn(&mut self, pool: &Arc<NodePool>) -> Turn {
-        if let Some(conn) = self.idle.pop() {
+    /// The idle connection that was used last. Those that remember other sessions' values of sequences come last, and
+    /// only when no other may be opened: their sessions may ask for them again.
+    fn idle_for(&mut self, pool: &NodePool, session: u64) -> Option<Box<Conn>> {
+        if session != NOBODY
+            && let Some(own) = self.idle.iter().rposition(|c| c.sequences == session)
+        {
+            return Some(self.idle.remove(own));
+        }
+        match self.idle.iter().rposition(|c| matches!(c.sequences, NOBODY | SOMEBODY)) {
+            Some(at) => Some(self.idle.remove(at)),
+            None if self.open >= pool.config.size && !self.idle.is_empty() => Some(self.idle.remove(0)),
+            None => None,
+        }
+    }
+
+    fn turn(&mut self, pool: &Arc<NodePool>, session: u64) -> Turn {
+        if let Some(conn) = self.idle_for(pool, session) {
             return Turn::Conn(PooledConn::new(conn, pool.clone()));
         }
         if self.open < pool.config.size {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::conn::Conn;
+use crate::conn::NOBODY;
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::pooled::PooledConn;
@@ -47,7 +48,7 @@ impl OwnConns {
     }
 
     pub async fn get(&self, target: &NodeTarget) -> Result<OwnConn, PoolError> {
-        Ok(OwnConn(self.pool(target).get().await?))
+        Ok(OwnConn(self.pool(target).get(NOBODY).await?))
     }
 
     /// A connection that belongs to no pool.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 
+use crate::conn::NOBODY;
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::own::OwnConns;
@@ -92,7 +93,24 @@ impl Pools {
     /// A connection to `target` as the client's role: an idle one (most recently used first), a new one while there are
     /// fewer than the size, or the first that comes back within the wait timeout, first come first served.
     pub async fn get(&self, target: &NodeTarget, login: &ClientLogin) -> Result<PooledConn, PoolError> {
-        self.pool(target, login).get().await
+        self.get_for(target, login, NOBODY).await
+    }
+
+    /// The same for a session, by its number: the connection that remembers its values of sequences, if that is idle.
+    pub async fn get_for(
+        &self,
+        target: &NodeTarget,
+        login: &ClientLogin,
+        session: u64,
+    ) -> Result<PooledConn, PoolError> {
+        self.pool(target, login).get(session).await
+    }
+
+    /// A session will not ask for its values of sequences again.
+    pub fn forget(&self, target: &NodeTarget, login: &ClientLogin, session: u64) {
+        if let Some(pool) = self.inner.pools.read().get(target).and_then(|roles| roles.get(&login.role.key)) {
+            pool.forget(session);
+        }
     }
 
     /// Connections to one node for one role, at most.
@@ -102,8 +120,13 @@ impl Pools {
 
     /// An idle connection, if there is one right now.
     pub fn try_get(&self, target: &NodeTarget, login: &ClientLogin) -> Option<PooledConn> {
+        self.try_get_for(target, login, NOBODY)
+    }
+
+    /// The same for a session, as [`get_for`](Self::get_for).
+    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, session: u64) -> Option<PooledConn> {
         let pool = self.inner.pools.read().get(target)?.get(&login.role.key)?.clone();
-        pool.try_get()
+        pool.try_get(session)
     }
 
     /// Every pool's figures, in no order.

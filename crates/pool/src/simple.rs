@@ -4,7 +4,7 @@
 use catalog::{Query, Row};
 use wire::{ErrorFields, WireError, backend, put};
 
-use crate::conn::Conn;
+use crate::conn::{Conn, NOBODY};
 use crate::error::PoolError;
 use crate::settings::Settings;
 
@@ -59,6 +59,7 @@ impl Conn {
         self.statements.clear();
         self.settings.clear();
         self.tainted = false;
+        self.sequences = NOBODY;
         Ok(())
     }
 }

@@ -58,13 +58,15 @@ impl Pins {
     pub const CURSOR: u8 = 8;
     pub const SETTING: u8 = 16;
     pub const CATALOG: u8 = 32;
-    const NAMES: [(u8, &str); 6] = [
+    pub const SEQUENCE: u8 = 64;
+    const NAMES: [(u8, &str); 7] = [
         (Self::TEMPORARY, "temporary tables"),
         (Self::LISTEN, "LISTEN"),
         (Self::LOCK, "advisory locks"),
         (Self::CURSOR, "WITH HOLD cursors"),
         (Self::SETTING, "settings"),
         (Self::CATALOG, "own catalog"),
+        (Self::SEQUENCE, "sequences"),
     ];
 
     pub fn names(self) -> impl Iterator<Item = &'static str> {

@@ -19,6 +19,8 @@ pub struct Code {
     pub settings: Vec<String>,
     /// It may have set parameters nobody can name.
     pub opaque: bool,
+    /// It may have taken values from sequences.
+    pub sequences: bool,
 }
 
 /// How a statement with code runs.
@@ -48,6 +50,7 @@ impl Session {
         known.settings.sort_unstable();
         known.settings.dedup();
         known.opaque |= code.opaque;
+        known.sequences |= code.sequences;
         self.taint = true;
         if !self.transaction.active && only_home {
             let kept = self.pin.is_free();
@@ -146,7 +149,7 @@ impl Session {
             let mut has = found.settings;
             found.custom.iter().for_each(|(n, v)| has.set(n, v));
             lane.conn.settings = has;
-            let opaque = if code.opaque { Pins::SETTING } else { 0 };
+            let opaque = if code.opaque { Pins::SETTING } else { 0 } | if code.sequences { Pins::SEQUENCE } else { 0 };
             let temporary = if found.temporary.is_empty() { 0 } else { Pins::TEMPORARY };
             if found.pins | opaque | temporary != 0 {
                 self.pin_home(found.pins | opaque);

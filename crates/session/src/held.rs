@@ -81,6 +81,8 @@ impl Session {
             own_schema: self.own_schema,
             taint: self.taint,
             sharing: None,
+            sequences: Some(&mut self.sequences),
+            uses: Default::default(),
             patience: 0,
             now,
             bulk: self.bulk,

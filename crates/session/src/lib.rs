@@ -25,6 +25,7 @@ pub mod metrics;
 mod prepared;
 mod quiet;
 mod router;
+mod sequences;
 mod serve;
 mod session;
 mod set;

@@ -144,6 +144,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         code: None,
         id: registration.pid as u64,
         sharing: Default::default(),
+        sequences: Default::default(),
         bulk: exec::Bulk { session: registration.pid, ..Default::default() },
         now: None,
         batch: false,
@@ -395,6 +396,7 @@ impl Session {
             self.rollback().await;
         }
         self.unpin();
+        self.forget_sequences();
         self.io.close().await;
     }
 }

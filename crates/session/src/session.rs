@@ -79,6 +79,7 @@ pub struct Session {
     /// Tells this session from others of the router.
     pub id: u64,
     pub sharing: Sharing,
+    pub sequences: exec::Sequences,
     pub bulk: Bulk,
     /// `now()` of the transaction, as a literal's text.
     pub now: Option<String>,
@@ -102,6 +103,8 @@ impl Session {
             own_schema: self.own_schema,
             taint: self.taint,
             sharing: Some(&mut self.sharing),
+            sequences: Some(&mut self.sequences),
+            uses: Default::default(),
             patience,
             now,
             bulk: self.bulk,

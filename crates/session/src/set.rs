@@ -296,6 +296,7 @@ impl Session {
                 self.portals.clear();
                 self.cursors.clear();
                 self.temporary.clear();
+                self.forget_sequences();
                 self.unpin();
                 self.refresh_context();
                 Ok(Forwarded { tag: "DISCARD ALL".into(), ..Default::default() })
@@ -306,7 +307,11 @@ impl Session {
                 Ok(Forwarded { tag: "DISCARD TEMP".into(), ..Default::default() })
             }
             ast::DiscardMode::DiscardPlans => Ok(Forwarded { tag: "DISCARD PLANS".into(), ..Default::default() }),
-            _ => Ok(Forwarded { tag: "DISCARD SEQUENCES".into(), ..Default::default() }),
+            _ => {
+                // A connection of the transaction, or that is pinned, forgets before it takes or tells anything again.
+                self.forget_sequences();
+                Ok(Forwarded { tag: "DISCARD SEQUENCES".into(), ..Default::default() })
+            }
         }
     }
 

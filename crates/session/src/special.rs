@@ -14,6 +14,8 @@ pub struct Special {
     pub watched: bool,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
+    /// It asks for values the session took from sequences.
+    pub reads_sequences: bool,
     /// What it may leave behind in the session.
     pub leaves: Leaves,
 }
@@ -73,6 +75,7 @@ impl<'a> Visit<'a> for Find<'_> {
             && !name.contains("_xact")
             && !name.contains("unlock");
         self.special.pins |= session_lock;
+        self.special.reads_sequences |= plan::sequences::reads(f);
         self.special.writes |=
             self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
         self.special.watched |= self.snapshot.functions(name).any(|f| f.dynamic);

@@ -260,6 +260,7 @@ impl Session {
             let code = Code {
                 settings: known.settings.iter().cloned().chain(settings).collect(),
                 opaque: unknown || called && known.opaque,
+                sequences: known.sequences_in(sql),
             };
             let scope = self.code_begins(code, true);
             let result = self.on_home_bound(sql, bound).await;
@@ -314,6 +315,8 @@ impl Session {
             return self.backends(statement, sql, bound).await;
         }
         let special = special::special(statement, &self.epoch.snapshot);
+        let seen = if special.reads_sequences { self.with_values_seen(statement)? } else { None };
+        let (statement, sql) = seen.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
@@ -322,7 +325,8 @@ impl Session {
             self.watch().await?;
         }
         let result = if special.leaves.anything(self.transaction.active) {
-            let code = self.code_of(special.leaves, bound)?;
+            let mut code = self.code_of(special.leaves, bound)?;
+            code.sequences = compiled.plan.whole().sequences == plan::Sequences::Any;
             let scope = self.code_begins(code, matches!(compiled.plan, plan::Plan::Forward(_)));
             let result = self.run(&compiled, sql, bound, None).await;
             self.code_ends(scope, result).await
@@ -335,7 +339,7 @@ impl Session {
         if special.watched && result.is_ok() {
             self.watched().await?;
         }
-        result
+        if special.reads_sequences { result.map_err(Session::no_value) } else { result }
     }
 
     fn code_of(&self, leaves: special::Leaves, bound: Option<&Bound>) -> Result<Code> {
@@ -345,7 +349,7 @@ impl Session {
         if leaves.code {
             settings.extend(known.settings.iter().cloned());
         }
-        Ok(Code { settings, opaque: leaves.unknown || leaves.code && known.opaque })
+        Ok(Code { settings, opaque: leaves.unknown || leaves.code && known.opaque, sequences: false })
     }
 
     async fn admin(&mut self, call: exec::AdminCall, bound: Option<&Bound>) -> Result<Forwarded> {
@@ -378,7 +382,14 @@ impl Session {
             self.pin_home(Pins::TEMPORARY);
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
-        let done = if temporary.is_some() { None } else { self.work().ddl(statement, sql, &path, &names).await? };
+        let done = match temporary.is_some() {
+            true => None,
+            false => {
+                let mut work = self.work();
+                work.uses = plan::Sequences::Any;
+                work.ddl(statement, sql, &path, &names).await?
+            }
+        };
         let forwarded = match done {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
@@ -448,7 +459,8 @@ impl Session {
         let named = c.relation.as_ref().is_some_and(|rv| code.anywhere || code.is_named(&rv.relname));
         let scope = match named && c.is_from {
             true => {
-                let code = Code { settings: code.settings.clone(), opaque: code.opaque };
+                let sequences = c.relation.as_ref().is_some_and(|rv| code.sequences.contains(&rv.relname));
+                let code = Code { settings: code.settings.clone(), opaque: code.opaque, sequences };
                 Some(self.code_begins(code, relation.is_none()))
             }
             false => None,
@@ -496,6 +508,9 @@ impl Session {
 
     pub async fn on_node(&mut self, node: i32, sql: &str, described: bool) -> Result<Forwarded> {
         let mut work = self.work();
+        if writes(sql) || runs_query(sql) {
+            work.uses = plan::Sequences::Any;
+        }
         let mut p = work.lane(node).await?;
         p.wrote |= writes(sql);
         p.lane.put_query(sql);
@@ -526,6 +541,11 @@ fn writes(sql: &str) -> bool {
         word.as_str(),
         "FETCH" | "MOVE" | "CLOSE" | "DECLARE" | "SHOW" | "SET" | "RESET" | "EXPLAIN" | "LISTEN" | "UNLISTEN"
     )
+}
+
+/// What a query inside may take from sequences is taken then.
+fn runs_query(sql: &str) -> bool {
+    matches!(&*sql::split::first_keyword(sql).to_ascii_uppercase(), "FETCH" | "MOVE" | "DECLARE" | "EXPLAIN")
 }
 
 /// Errors that a catalog which has moved on may explain.

@@ -40,6 +40,8 @@ const WORDS: &[&str] = &[
     "connectby",
     "dblink",
 ];
+/// What PostgreSQL remembers for the session, in functions. Defaults are followed by other means (`exec::Sequences`).
+const SEQUENCES: &[&str] = &["nextval", "setval", "currval", "lastval"];
 /// What runs a string that is put together at run time: no name can be found in it.
 const STRINGS: &[&str] =
     &["execute", "query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "ts_stat", "ts_rewrite"];
@@ -115,7 +117,11 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     let views =
         snapshot.relations.values().filter_map(|r| Some((r.name.clone(), Body::of(&r.view.as_ref()?.query), true)));
     clean.extend(views);
-    if !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached)) {
+    let mut sequences = Names::default();
+    SEQUENCES.iter().for_each(|w| sequences.add(w));
+    let calling: Vec<String> =
+        clean.iter().filter(|(_, body, _)| body.mentions(&sequences)).map(|(name, ..)| name.clone()).collect();
+    if calling.is_empty() && !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached)) {
         snapshot.session_code = SessionCode::default();
         return Ok(());
     }
@@ -125,6 +131,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     let mut strings = Names::default();
     STRINGS.iter().for_each(|w| strings.add(w));
     let mut code = SessionCode::default();
+    for name in calling {
+        reached.add(&name);
+        code.names.insert(name.clone());
+        code.sequences.insert(name);
+    }
+    let mut callers = Vec::new();
     for (_, body, _) in &clean {
         settings_read(&body.text, &mut code.settings);
     }
@@ -138,10 +150,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
             code.opaque |= !known || body.mentions(&strings) || names_at_run_time(&body.text);
             settings_set(&body.text, &mut code.settings);
             reached.add(&name);
-            code.names.insert(name);
+            code.names.insert(name.clone());
+            callers.push((name, body));
         }
         clean = rest;
     }
+    code.calls_sequences(callers);
     let names: Vec<String> = code.names.iter().map(|n| quote_literal(n)).collect();
     if !names.is_empty() {
         let answer = rows(q, &anywhere(&names.join(", "))).await?;
@@ -151,6 +165,22 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     code.settings.dedup();
     snapshot.session_code = code;
     Ok(())
+}
+
+impl SessionCode {
+    /// Whatever calls what may take or ask for values of sequences may do so, too.
+    fn calls_sequences(&mut self, mut callers: Vec<(String, Body)>) {
+        loop {
+            let mut names = Names::default();
+            self.sequences.iter().for_each(|name| names.add(name));
+            let (more, rest): (Vec<_>, Vec<_>) = callers.into_iter().partition(|(_, body)| body.mentions(&names));
+            if more.is_empty() {
+                return;
+            }
+            self.sequences.extend(more.into_iter().map(|(name, _)| name));
+            callers = rest;
+        }
+    }
 }
 
 /// Each relation with the text of what runs by itself when it is read or written.
@@ -227,10 +257,18 @@ impl SessionCode {
         self.anywhere || self.names.iter().any(|n| words.contains(&*n.to_lowercase()))
     }
 
+    /// Whether code given as text may take or ask for values of sequences.
+    pub fn sequences_in(&self, text: &str) -> bool {
+        let mut names = Names::default();
+        SEQUENCES.iter().for_each(|w| names.add(w));
+        self.sequences.iter().for_each(|name| names.add(name));
+        Body::of(text).mentions(&names)
+    }
+
     /// Whether code given as text may leave something behind by itself.
     pub fn is_text(text: &str) -> bool {
         let mut words = Names::default();
-        WORDS.iter().for_each(|w| words.add(w));
+        WORDS.iter().chain(SEQUENCES).for_each(|w| words.add(w));
         Body::of(text).mentions(&words)
     }
 

@@ -81,6 +81,8 @@ impl<C: Client> Work<'_, C> {
             own_schema,
             taint: self.taint,
             sharing: None,
+            sequences: self.sequences.as_deref_mut(),
+            uses: self.uses.clone(),
             patience: 0,
             now: self.now.clone(),
             bulk: Default::default(),

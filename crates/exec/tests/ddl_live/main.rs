@@ -73,6 +73,8 @@ impl Session {
             own_schema: false,
             taint: false,
             sharing: None,
+            sequences: None,
+            uses: Default::default(),
             patience: 0,
             now: Default::default(),
             bulk: Default::default(),

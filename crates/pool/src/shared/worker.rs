@@ -11,6 +11,7 @@ use wire::{ErrorFields, backend, put};
 use super::lane::SharedLane;
 use super::{Job, LOCK_TIMEOUT, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, STUCK};
 use crate::conn::Progress;
+use crate::conn::SOMEBODY;
 use crate::error::PoolError;
 use crate::pooled::PooledConn;
 use crate::statements::{StatementKey, StatementName};
@@ -66,6 +67,9 @@ async fn work(lane: Arc<SharedLane>) {
             send_away(&lane, jobs.drain(..));
             continue;
         };
+        if lane.kind == LaneKind::Write {
+            usable.sequences = SOMEBODY;
+        }
         lane.count(jobs.len());
         {
             let batch = run(&lane, &mut usable, &mut jobs);

@@ -1,0 +1,88 @@
+//! Where `currval` and `lastval` of a session are answered. PostgreSQL remembers a session's values of sequences in its
+//! backend; so the connection to home on which a session took values last is marked with the session's number, is lent
+//! to others last (`pool::NodePool`), and forgets them before another session's statement may take or read values there.
+//! Values the router took for the session's rows on connections of nobody's own (COPY, INSERT … SELECT, shared rows) are
+//! kept here, until the session takes others by itself.
+//!
+//! A value is a session's own or not known to it (55000). It does not know which statements take or read values: plans
+//! say so ([`plan::Whole::sequences`]); a session that ran code that may keeps its connection (`session/src/code.rs`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan::Sequences as Uses;
+use pool::SOMEBODY;
+use txn::Lane;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+pub struct Sequences {
+    /// Marks the session's connection.
+    number: u64,
+    /// Sequences, quoted and qualified, with the values the router took last: newer than what the connection remembers.
+    seen: Vec<(String, String)>,
+    /// `lastval`, if it is the router that took it.
+    last: Option<String>,
+}
+
+impl Default for Sequences {
+    fn default() -> Self {
+        Sequences { number: NEXT.fetch_add(1, Ordering::Relaxed), seen: vec![], last: None }
+    }
+}
+
+impl Sequences {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What the session knows by the router.
+    pub fn seen(&self) -> &[(String, String)] {
+        &self.seen
+    }
+
+    pub fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
+    /// The router took a value for the session, which is newer than any its connection remembers.
+    pub fn took(&mut self, sequence: &str, value: &str) {
+        self.seen.retain(|(name, _)| name != sequence);
+        self.seen.push((sequence.to_string(), value.to_string()));
+        self.last = Some(value.to_string());
+    }
+
+    /// Values were taken in the session's name that nobody has seen.
+    pub fn lose(&mut self) {
+        *self = Sequences::default();
+    }
+
+    /// A statement that may take or read values is about to run on a connection to home.
+    pub(crate) fn come_to(&mut self, lane: &mut Lane, uses: &Uses) {
+        match uses {
+            Uses::None | Uses::Read => {}
+            Uses::Take(names) => {
+                self.seen.retain(|(name, _)| !names.contains(name));
+                self.last = None;
+            }
+            // Nobody knows of which sequence the connection will have the newer value.
+            Uses::Any if !self.seen.is_empty() => self.lose(),
+            Uses::Any => {}
+        }
+        claim(lane, self.number);
+    }
+}
+
+/// The same for a statement of nobody's session.
+pub(crate) fn claim_for_nobody(lane: &mut Lane) {
+    lane.conn.sequences = SOMEBODY;
+}
+
+fn claim(lane: &mut Lane, number: u64) {
+    if lane.conn.sequences == number {
+        return;
+    }
+    if lane.conn.sequences != pool::NOBODY {
+        lane.put_before("DISCARD SEQUENCES");
+    }
+    lane.conn.sequences = number;
+}
