@@ -38,7 +38,7 @@ class Program:
         done = 0
         kinds = [
             (self._read, 42), (self._write, 26), (self._transaction, 8), (self._ddl, 4), (self._view, 3), (self._prepare, 3), (self._cursor, 3), (self._function, 2), (self._copy, 2),
-            (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3),
+            (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3), (self._create_as, 1),
         ]
         while done < statements:
             make = self.rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
@@ -65,8 +65,22 @@ class Program:
         return 1
 
     def _write(self) -> Generator[Step, Done, int]:
-        yield self.writes.step()
+        yield replace(self.writes.step(), session=self.rng.choice([0, 0, 0, 1]))
         return 1
+
+    def _create_as(self) -> Generator[Step, Done, int]:
+        """A table of a query's rows."""
+        context = Context(self.rng, self.schema)
+        query = Queries(context, 1).select()
+        if context.any_of_equals:
+            # What is stored is compared as it is.
+            return 0
+        name = ident(self._name("ctas"))
+        names = ", ".join(f"c{i}" for i in range(len(query.columns)))
+        done = yield Step(f"create table {name} ({names}) as {query.sql}", mode=self.rng.choice(["simple", "extended"]), params=tuple(context.params), types=tuple(context.types), writes=True)
+        if not done.sqlstate:
+            yield Step(f"drop table {name}", writes=True)
+        return 2
 
     def _copy(self) -> Generator[Step, Done, int]:
         yield copy_out(self.rng, self.schema)
@@ -102,15 +116,18 @@ class Program:
         return 1
 
     def _every_way(self) -> Generator[Step, Done, int]:
-        """One read by each protocol, with settings that must not show."""
+        """One read by each protocol, with settings that must not show, planned and from the cache of plans, in a transaction."""
         rng = self.rng
         step = queries.step(self.schema, rng)
-        for mode in ("simple", "extended", "binary", "prepared", "prepared"):
+        for mode in ("simple", "simple", "extended", "binary", "prepared", "prepared"):
             for name in _SETTINGS:
                 if rng.random() < 0.5:
                     yield Step(f"set {name} = {rng.choice(['on', 'off'])}", session=1, herd_only=True)
             yield replace(step, mode=mode, session=1)
-        return 5
+        yield Step("begin" + rng.choice(["", " isolation level repeatable read", " read only"]), session=1)
+        yield replace(step, session=1)
+        yield Step("rollback", session=1)
+        return 9
 
     def _crowd(self) -> Generator[Step, Done, int]:
         """Statements of one row each, every one of another key, that several clients send at once."""

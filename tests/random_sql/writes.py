@@ -50,15 +50,20 @@ class Writes:
         items = [make.of(rng.choice([values.INT4, values.TEXT, values.BOOL])) for _ in range(rng.randrange(1, 3))]
         return f" returning {', '.join(items)}" if rng.random() < 0.7 else f" returning {relation.columns[0].sql} as \"%r0\", {items[0]}"
 
+    def _rows(self, context: Context, table: Table, counts: list[int]) -> str:
+        """Columns and VALUES of an INSERT."""
+        rng = self.rng
+        columns = [c for c in table.writable() if not (c.has_default and rng.random() < 0.4)]
+        rows = [f"({', '.join(self._value(context, table, c) for c in columns)})" for _ in range(rng.choice(counts))]
+        return f"({', '.join(c.sql for c in columns)}) values {', '.join(rows)}"
+
     def insert(self, table: Table) -> Step:
         rng, context = self.rng, self._context()
-        columns = [c for c in table.writable() if not (c.has_default and rng.random() < 0.4)]
-        rows = [f"({', '.join(self._value(context, table, c) for c in columns)})" for _ in range(rng.choice([1, 1, 1, 2, 3, 5]))]
         alias = " as n" if rng.random() < 0.3 else ""
         relation = self._relation(table, "n" if alias else table.sql)
         conflict = " on conflict do nothing" if rng.random() < 0.3 else ""
-        names = ", ".join(c.sql for c in columns)
-        return self._sent(context, f"insert into {table.sql}{alias} ({names}) values {', '.join(rows)}{conflict}{self._returning(context, relation)}")
+        rows = self._rows(context, table, [1, 1, 1, 2, 3, 5])
+        return self._sent(context, f"insert into {table.sql}{alias} {rows}{conflict}{self._returning(context, relation)}")
 
     def insert_select(self, table: Table) -> Step:
         rng, context = self.rng, self._context()
@@ -88,12 +93,9 @@ class Writes:
         rng, context = self.rng, self._context()
         if not table.unique:
             return self.insert(table)
-        columns = [c for c in table.writable() if not (c.has_default and rng.random() < 0.4)]
-        rows = [f"({', '.join(self._value(context, table, c) for c in columns)})" for _ in range(rng.choice([1, 1, 2, 3]))]
         target = ", ".join(c.sql for c in table.unique)
         others = [c for c in table.writable() if c not in table.unique]
-        names = ", ".join(c.sql for c in columns)
-        head = f"insert into {table.sql} as n ({names}) values {', '.join(rows)} on conflict ({target}) do "
+        head = f"insert into {table.sql} as n {self._rows(context, table, [1, 1, 2, 3])} on conflict ({target}) do "
         if not others or rng.random() < 0.2:
             return self._sent(context, head + "nothing")
         make = Expressions(context, [self._relation(table, "n")])
@@ -135,7 +137,11 @@ class Writes:
         settings = self._settings(context, table, make)
         name = table.sql if alias == table.sql else f"{table.sql} {alias}"
         where = self._where(context, table, relation, make)
-        return self._sent(context, f"update {name} set {settings}{where}{self._returning(context, relation)}")
+        returning = self._returning(context, relation)
+        if self.rng.random() < 0.08:
+            column = self.rng.choice(table.columns)
+            returning = f" returning old.{column.sql} as o, new.{column.sql} as n"
+        return self._sent(context, f"update {name} set {settings}{where}{returning}")
 
     def update_from(self, table: Table) -> Step:
         """The other side is joined by its primary key, so that a row meets one row at most."""
@@ -229,8 +235,7 @@ class Writes:
         if "with" in values.AVOID:
             return self.insert(table)
         inner = rng.choice([self.insert, self.update, self.delete])(table)
-        sql = inner.sql if " returning " in inner.sql else inner.sql + f" returning {table.columns[0].sql if ' n ' not in inner.sql else '*'}"
-        sql = sql if " returning *" in sql else sql.split(" returning ")[0] + " returning *"
+        sql = inner.sql.split(" returning ")[0] + " returning *"
         return Step(f"with w as ({sql}) select count(*) from w", mode=inner.mode, params=inner.params, types=inner.types, any_of_equals=inner.any_of_equals, writes=True)
 
 
