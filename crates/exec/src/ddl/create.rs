@@ -88,6 +88,12 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let (Some(into), Some(query)) = (s.into.as_deref(), s.query.as_deref()) else { return Ok(Ddl::Home) };
     let Some(rv) = &into.rel else { return Ok(Ddl::Home) };
     cx.not_ours(names::table(rv))?;
+    if has_parameters(query) {
+        return Err(Refusal::new(
+            "parameters in CREATE TABLE … AS are not supported",
+            "Write the values as literals; or CREATE TABLE, then INSERT … SELECT.",
+        ));
+    }
     if !reads_of_tree(cx, query, 0).distributed {
         refuse_writes(cx, query)?;
         return Ok(Ddl::Home);
@@ -110,6 +116,19 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let Some(query) = &query.node else { return Ok(Ddl::Home) };
     let insert = format!("INSERT INTO {} {}", text(names::table(rv)), sql::deparse(query)?);
     Ok(Ddl::CreateTableAs { create, insert })
+}
+
+fn has_parameters(query: &Node) -> bool {
+    struct Find(bool);
+    impl<'a> Visit<'a> for Find {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            self.0 |= matches!(n, NodeEnum::ParamRef(_));
+            true
+        }
+    }
+    let mut find = Find(false);
+    walk::walk(query, &mut find);
+    find.0
 }
 
 /// WITH may change tables, and on home it would change home's copy alone.
