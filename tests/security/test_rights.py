@@ -130,3 +130,58 @@ def test_user_of_the_search_path(place):
                 assert root.execute("select x from whose").fetchone() == (seen,)
     finally:
         place.server.run("drop schema mallory cascade", "drop schema victim cascade")
+
+
+def test_usage_of_a_schema(place, oracle):
+    """PostgreSQL asks for it where a table is named; that a node is told the name of a partition changes nothing."""
+    oracle.run("drop role if exists mallory", "create role mallory login")
+    made = [
+        "create schema closed",
+        "create table closed.t (id int primary key, v int)",
+        "create table closed.other (id int primary key, v int)",
+        "grant select, insert, update, delete on closed.t, closed.other to mallory",
+    ]
+    oracle.run(*made)
+    place.server.run(*made, "select create_distributed_table('closed.t', 'id')", "select create_distributed_table('closed.other', 'id')")
+    statements = [
+        "insert into closed.t values (7, 1)",
+        "insert into closed.t values (1, 1), (2, 2), (3, 3), (4, 4)",
+        "select v from closed.t where id = 7",
+        "select count(*) from closed.t",
+        "select t.v from closed.t join closed.other o using (id) where t.id = 7",
+        "update closed.t set v = v + 1 where id = 7",
+        "update closed.t set v = v + 1",
+        "delete from closed.t where id = 7",
+        "copy closed.t to stdout",
+    ]
+
+    def said(server):
+        said = []
+        for user, prepare in (("mallory", False), ("mallory", True), ("postgres", False), ("postgres", True)):
+            with server.connect(user=user) as mallory:
+                mallory.prepare_threshold = 0 if prepare else None
+                if user != "mallory":
+                    # What a superuser has asked counts for nobody else.
+                    mallory.execute(statements[2].replace("7", "8"), prepare=prepare)
+                    mallory.execute("set role mallory")
+                for sql in statements:
+                    try:
+                        if sql.startswith("copy"):
+                            with mallory.cursor().copy(sql) as copy:
+                                said.append(sorted(bytes(row) for row in copy))
+                            continue
+                        cursor = mallory.execute(sql, prepare=prepare)
+                        said.append(cursor.fetchall() if cursor.description else cursor.statusmessage)
+                    except psycopg.Error as e:
+                        said.append(e.diag.sqlstate)
+        return said
+
+    try:
+        for change in (None, "grant usage on schema closed to mallory", "revoke usage on schema closed from mallory", "grant usage on schema closed to public"):
+            if change:
+                oracle.run(change)
+                place.server.run(change)
+            assert said(place.server) == said(oracle), change
+    finally:
+        oracle.run("drop schema closed cascade", "drop role mallory")
+        place.server.run("drop schema closed cascade")

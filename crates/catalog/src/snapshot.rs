@@ -90,6 +90,8 @@ pub struct Relation {
     /// Column positions (index into `columns`) of each unique index, the primary key first.
     pub unique: Vec<UniqueIndex>,
     pub row_security: bool,
+    /// Everybody has USAGE of its schema.
+    pub schema_is_open: bool,
     /// Statement-level triggers, transition tables or rules: statements must name the parent.
     pub statement_triggers: bool,
     /// Any user trigger at all (foreign keys' internal triggers not counted).

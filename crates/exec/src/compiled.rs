@@ -1,8 +1,8 @@
 //! Compiled statements and the cache of them. A plan is made once for a template (or a text) and a snapshot; a new
 //! snapshot starts with an empty cache, so nothing stale is ever used.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +17,7 @@ use tokio::sync::OnceCell;
 use crate::describe::{Described, PartColumns};
 use crate::plan_cache::PlanCache;
 use crate::request::{Keep, Request};
+use crate::schema_usage::Asker;
 use crate::share::SharedLiterals;
 
 /// What a plan takes: so many times its text (the tables' texts of its parts and its own), and this besides.
@@ -27,6 +28,7 @@ pub(crate) const LEARNT_MAX: usize = 4096;
 
 /// Looked into for every statement; the hash is quick and seeded at random, so that nobody can construct collisions.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+type FastSet<K> = HashSet<K, foldhash::fast::RandomState>;
 
 /// Node, settings, and whether it comes by the simple protocol.
 type ManyKey = (NodeId, u64, bool);
@@ -100,6 +102,10 @@ pub struct Compiled {
     /// Columns of each part of a multi-node read.
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
     keys: Mutex<FastMap<(i32, u64), StatementKey>>,
+    /// Everybody has USAGE of its tables' schemas.
+    pub(crate) schemas_are_open: bool,
+    /// Of other schemas: who has.
+    named_by: Mutex<FastSet<Asker>>,
     /// How it travels with other clients' statements: literals that become parameters, and those that stay.
     pub(crate) shared_literals: Option<SharedLiterals>,
     /// Of rows that travel with those of other clients: where a template's literals are.
@@ -130,7 +136,10 @@ impl Compiled {
         }
         let shared_literals = template.and_then(|t| Self::shared_literals(&plan, text, t));
         let row_literals = template.and_then(|t| Self::row_literals(&plan, text, t));
+        let schemas_are_open = plan.whole().tables.iter().all(|t| t.relation.schema_is_open);
         Compiled {
+            schemas_are_open,
+            named_by: Mutex::default(),
             shared_literals,
             row_literals,
             shared: Mutex::default(),
@@ -229,6 +238,18 @@ impl Compiled {
         const FIRST_USER_OID: u32 = 16384;
         self.plan.whole().splices.is_none()
             || self.plan.whole().tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
+    }
+
+    pub(crate) fn may_be_named_by(&self, asker: Asker) -> bool {
+        self.named_by.lock().contains(&asker)
+    }
+
+    pub(crate) fn was_named_by(&self, asker: Asker) {
+        let mut named_by = self.named_by.lock();
+        if named_by.len() >= LEARNT_MAX {
+            named_by.clear();
+        }
+        named_by.insert(asker);
     }
 
     /// The key of the prepared statement for a shard (−1: through the parent).

@@ -51,6 +51,7 @@ mod row_batch;
 mod row_lane;
 mod row_share;
 mod rows;
+mod schema_usage;
 mod sequences;
 mod shards;
 mod share;

@@ -43,6 +43,9 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         let shard =
             shard.filter(|_| compiled.plan.whole().splices.is_some() && !compiled.plan.whole().tables.is_empty());
+        if shard.is_some() {
+            self.may_name_tables(compiled, request).await?;
+        }
         let _alone = match self.try_share(compiled, request, node, shard).await? {
             Way::Done(forwarded) => return Ok(forwarded),
             Way::Alone(alone) => Some(alone),

@@ -67,6 +67,7 @@ fn snapshot() -> Snapshot {
                     column_grants: false,
                 }),
                 row_security: false,
+                schema_is_open: true,
                 statement_triggers: false,
                 refers_to_itself: false,
                 triggers: false,

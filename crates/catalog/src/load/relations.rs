@@ -54,7 +54,7 @@ async fn load_relations<Q: Query>(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, p.partattrs, \
                 CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
                 {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
-                c.relrowsecurity, \
+                c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
@@ -109,6 +109,7 @@ async fn load_relations<Q: Query>(
             view,
             unique: Vec::new(),
             row_security: row.boolean(),
+            schema_is_open: row.boolean(),
             statement_triggers: row.boolean(),
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),

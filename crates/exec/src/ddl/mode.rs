@@ -48,7 +48,10 @@ impl Mode {
             | RefreshMatViewStmt(_)
             | CommentStmt(_)
             | SecLabelStmt(_) => Mode::Uses,
-            GrantStmt(_) | GrantRoleStmt(_) | AlterDefaultPrivilegesStmt(_) | AlterSeqStmt(_) => Mode::Uses,
+            // Plans know who may name tables, and of which views single columns are granted.
+            GrantStmt(g) if is_of_schemas(g) || names_columns(g) => Mode::Changes,
+            GrantRoleStmt(_) => Mode::Changes,
+            GrantStmt(_) | AlterDefaultPrivilegesStmt(_) | AlterSeqStmt(_) => Mode::Uses,
             CreateRoleStmt(_) | AlterRoleStmt(_) | AlterRoleSetStmt(_) | DropRoleStmt(_) | AlterDatabaseSetStmt(_) => {
                 Mode::Uses
             }
@@ -68,6 +71,14 @@ pub fn changes_catalog(statement: &NodeEnum) -> bool {
         }
         Mode::Uses | Mode::NotDdl => false,
     }
+}
+
+fn is_of_schemas(g: &ast::GrantStmt) -> bool {
+    g.objtype == ast::ObjectType::ObjectSchema as i32
+}
+
+fn names_columns(g: &ast::GrantStmt) -> bool {
+    g.privileges.iter().any(|p| matches!(&p.node, Some(NodeEnum::AccessPriv(p)) if !p.cols.is_empty()))
 }
 
 fn detaches_concurrently(cmd: &ast::Node) -> bool {

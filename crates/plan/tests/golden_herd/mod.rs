@@ -124,6 +124,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         view: None,
         unique: vec![UniqueIndex { name: format!("{name}_pkey"), columns: key, primary: true }],
         row_security: false,
+        schema_is_open: true,
         statement_triggers: false,
         refers_to_itself: false,
         triggers: false,
