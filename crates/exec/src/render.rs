@@ -69,8 +69,8 @@ impl<'f> Fill<'f> {
 struct Writer<'w> {
     fill: &'w Fill<'w>,
     out: NodeStatement,
-    /// The client's parameters by their numbers here.
-    numbers: Vec<(usize, usize)>,
+    /// The number here of each of the client's parameters; 0: not named so far.
+    numbers: Vec<usize>,
     /// Children by the number of their first parameter here.
     arrays: Vec<(usize, usize)>,
 }
@@ -104,18 +104,20 @@ impl Writer<'_> {
 
     /// A parameter of the client's. One it has no value for keeps its number: PostgreSQL says that it is missing.
     fn parameter(&mut self, n: usize) -> usize {
-        if let Some((_, number)) = self.numbers.iter().find(|(own, _)| *own == n) {
-            return *number;
-        }
         let bound = self.fill.bound;
         let at = n.wrapping_sub(1);
         let Some(ty) = bound.types.get(at) else { return n };
+        match self.numbers.get(at) {
+            Some(0) => {}
+            Some(number) => return *number,
+            None => self.numbers.resize(n, 0),
+        }
         self.out.types.push(*ty);
         if let Some(value) = bound.values.get(at) {
             self.out.formats.push(bound.format(at));
             self.out.values.push(value.clone());
         }
-        self.numbers.push((n, self.out.types.len()));
+        self.numbers[at] = self.out.types.len();
         self.out.types.len()
     }
 

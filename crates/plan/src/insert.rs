@@ -49,6 +49,16 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
     if relation.is_reference() {
         return reference(insert, &a, source, &relation, &columns, values, cx);
     }
+    if let Some(conflict) = &insert.on_conflict_clause {
+        let conflict = NodeEnum::OnConflictClause(conflict.clone());
+        crate::modify::refuse_sequences(&conflict, &relation)?;
+        if calls_sequence(&build::node(conflict)) {
+            return Err(Refusal::new(
+                "a sequence in ON CONFLICT of a distributed table is not supported: only home has its values",
+                "Select nextval() first and pass it as a parameter.",
+            ));
+        }
+    }
     if insert.on_conflict_clause.as_deref().is_some_and(|c| sets_key(c, &relation)) {
         return Err(Refusal::new(
             "ON CONFLICT DO UPDATE can't change the distribution key",

@@ -31,6 +31,7 @@ pub mod splice;
 pub mod text;
 pub mod tree;
 pub mod types;
+pub mod unread;
 pub mod upsert;
 pub mod views;
 
@@ -59,8 +60,8 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut expanded = statement.clone();
-    if rewrite::drop_only(&mut expanded, cx) {
-        // ONLY the table: for its users it has no partitions.
+    // ONLY the table: for its users it has no partitions.
+    if rewrite::drop_only(&mut expanded, cx) || (has_with(text) && unread::drop_unread(&mut expanded, cx)) {
         let text = sql::deparse(&expanded)?;
         let tree = sql::parse(&text, true)?.pop().unwrap_or(expanded);
         let mut plan = self::plan(&tree, &text, cx)?;
@@ -85,6 +86,11 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         *share = together.map(Box::new);
     }
     Ok(plan)
+}
+
+/// WITH may be in the text: most have none, and are not looked through for it.
+fn has_with(text: &str) -> bool {
+    text.as_bytes().windows(4).any(|w| w.eq_ignore_ascii_case(b"with"))
 }
 
 /// Whether a local table is named, or a function that may use some.

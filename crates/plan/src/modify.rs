@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use catalog::{Placement, Relation, RelationKind};
+use catalog::{Column, Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::body::Body;
 use sql::{NodeEnum, names};
@@ -154,6 +154,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let change = match &target.relation {
         Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
+            refuse_sequences(statement, r)?;
             let each = each(&a, statement, target.level, verb);
             let moved = match statement {
                 NodeEnum::UpdateStmt(u) => move_rows::changed_key(u, r).map(|key| (u, key)),
@@ -192,6 +193,12 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
         return Err(Refusal::new(
             "WHERE CURRENT OF a cursor over several nodes is not supported",
             "Select the key and use it in WHERE.",
+        ));
+    }
+    if let Some(what) = &a.needs_home {
+        return Err(Refusal::new(
+            format!("changing a distributed table by {what}, which only home has, is not supported"),
+            "Select the values first and pass them as parameters.",
         ));
     }
     a.colocated(level)?;
@@ -283,6 +290,24 @@ pub(crate) fn without_returning(statement: &NodeEnum) -> NodeEnum {
         _ => {}
     }
     statement
+}
+
+/// A column that is set to a default from a sequence would need a value of home's for each row that is found.
+pub(crate) fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Result<()> {
+    let from_sequence = |name: &String| {
+        let default = |c: &Column| c.default.as_deref().and_then(reads::parse_expression);
+        let calls = |c: &Column| c.sequence.is_some() || default(c).is_some_and(|d| reads::calls_sequence(&d));
+        relation.columns.iter().any(|c| c.name == *name && calls(c))
+    };
+    match defaults_set(statement).find(from_sequence) {
+        None => Ok(()),
+        Some(column) => Err(Refusal::new(
+            format!(
+                "setting \"{column}\" of a distributed table to its default, which comes from a sequence, is not supported"
+            ),
+            "Select nextval() first and pass it as a parameter.",
+        )),
+    }
 }
 
 /// The columns an UPDATE, or an arm of MERGE, sets to DEFAULT.

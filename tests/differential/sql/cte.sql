@@ -31,3 +31,12 @@ select e.id, l.no from events e cross join lateral (select no from items i where
 select k.code, l.id from kinds k, lateral (select id from events e where e.grp = k.code order by id limit 1) l;
 with a as (select nosuch from events) select * from a;
 with a as (select 1), a as (select 2) select * from a;
+-- What nobody names is not run, and need not be where the rest is.
+with w as (select n from plain_notes) select id from events where id < 4;
+with w as (select n from plain_notes), x as (select n + 1 from w) select count(*) from events;
+with w as (select n from plain_notes) select id from events where id = 5;
+with recursive w as (select n from plain_notes union all select n + 1 from w where n < 5) select max(id) from events;
+select count(*) from (with w as (select remark from plain_notes) select id from events) s;
+select id, (with w as (select n from plain_notes) select 5) as five from events where id < 3;
+with w as (select n from plain_notes) update events set k = k where id < 4;
+with w as (select n from plain_notes) select count(*) from events, w;

@@ -1,0 +1,132 @@
+//! WITH queries that nobody names: PostgreSQL never runs them, so what they read need not be where the statement runs.
+//!
+//! They are taken out of the texts for nodes where they read what only home has; a mistake in them goes unnoticed then where one node
+//! has all the rest. It does not know levels.
+
+use std::collections::HashMap;
+
+use catalog::Placement;
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit, VisitMut};
+use sql::{NodeEnum, names, relations};
+
+use crate::Context;
+
+/// Takes them out; true if that was needed.
+pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
+    let mut changed = statement.clone();
+    let mut drop = Drop { cx, named: HashMap::new(), dropped: false, reads_home: false };
+    loop {
+        // Without one, another one may be named by nobody.
+        drop.named = Names::of(|v| walk::below(&changed, v));
+        drop.dropped = false;
+        drop.in_statement(&mut changed);
+        walk::below_mut(&mut changed, &mut drop);
+        if !drop.dropped {
+            break;
+        }
+    }
+    if drop.reads_home {
+        *statement = changed;
+    }
+    drop.reads_home
+}
+
+/// How often each unqualified name stands for a relation.
+struct Names<'a>(HashMap<&'a str, usize>);
+
+impl<'a> Names<'a> {
+    fn of(walk: impl FnOnce(&mut dyn Visit<'a>)) -> HashMap<String, usize> {
+        let mut names = Names(HashMap::new());
+        walk(&mut names);
+        names.0.into_iter().map(|(name, n)| (name.to_string(), n)).collect()
+    }
+}
+
+impl<'a> Visit<'a> for Names<'a> {
+    fn range_var(&mut self, rv: &'a ast::RangeVar) {
+        if rv.schemaname.is_empty() {
+            *self.0.entry(&rv.relname).or_default() += 1;
+        }
+    }
+}
+
+struct Drop<'c> {
+    cx: &'c Context<'c>,
+    named: HashMap<String, usize>,
+    dropped: bool,
+    reads_home: bool,
+}
+
+impl Drop<'_> {
+    fn from(&mut self, with: &mut Option<ast::WithClause>) {
+        let Some(clause) = with else { return };
+        clause.ctes.retain(|cte| !self.is_unread(cte));
+        if clause.ctes.is_empty() {
+            *with = None;
+        }
+    }
+
+    fn is_unread(&mut self, cte: &Node) -> bool {
+        let Some(NodeEnum::CommonTableExpr(cte)) = &cte.node else { return false };
+        let Some(query @ NodeEnum::SelectStmt(select)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+            return false;
+        };
+        // A recursive query names itself.
+        let own = Names::of(|v| walk::select_stmt(select, v));
+        let count = |names: &HashMap<String, usize>| names.get(&cte.ctename).copied().unwrap_or(0);
+        let unread = count(&self.named) == count(&own) && !changes_data(select);
+        if unread {
+            self.dropped = true;
+            self.reads_home |= relations::of(query).into_iter().any(|rv| self.is_on_home(rv));
+        }
+        unread
+    }
+
+    fn is_on_home(&self, rv: &ast::RangeVar) -> bool {
+        let (schema, name) = names::table(rv);
+        let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
+        let temporary = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
+        temporary || relation.is_some_and(|r| matches!(r.placement, Placement::Local))
+    }
+
+    fn in_statement(&mut self, statement: &mut NodeEnum) {
+        match statement {
+            NodeEnum::SelectStmt(s) => self.from(&mut s.with_clause),
+            NodeEnum::InsertStmt(s) => self.from(&mut s.with_clause),
+            NodeEnum::UpdateStmt(s) => self.from(&mut s.with_clause),
+            NodeEnum::DeleteStmt(s) => self.from(&mut s.with_clause),
+            NodeEnum::MergeStmt(s) => self.from(&mut s.with_clause),
+            _ => {}
+        }
+    }
+}
+
+impl VisitMut for Drop<'_> {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        self.in_statement(n);
+        true
+    }
+
+    fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
+        self.from(&mut s.with_clause);
+        true
+    }
+}
+
+/// A write in WITH runs, whoever names it.
+fn changes_data(select: &ast::SelectStmt) -> bool {
+    struct Writes(bool);
+    impl<'a> Visit<'a> for Writes {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            self.0 |= matches!(
+                n,
+                NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
+            );
+            true
+        }
+    }
+    let mut writes = Writes(false);
+    walk::select_stmt(select, &mut writes);
+    writes.0
+}
