@@ -195,13 +195,13 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
             "Select the key and use it in WHERE.",
         ));
     }
+    a.colocated(level)?;
     if let Some(what) = &a.needs_home {
         return Err(Refusal::new(
             format!("changing a distributed table by {what}, which only home has, is not supported"),
             "Select the values first and pass them as parameters.",
         ));
     }
-    a.colocated(level)?;
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
     Ok(Part { text: a.cx.views.text(statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
