@@ -55,6 +55,13 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
             "Filter every distributed table to one key value, or call the function in a statement of its own.",
         ));
     }
+    // Each node would lock as many rows as the answer has.
+    if a.levels.iter().any(|l| l.locking && (l.limit || a.levels[level].limit)) {
+        return Err(Refusal::new(
+            "FOR UPDATE and FOR SHARE with LIMIT or OFFSET are not supported over several nodes: rows would be locked that are not returned",
+            "Filter by one key value, or select the keys first and lock these rows by a query without LIMIT.",
+        ));
+    }
     let pushable = a.pushable(level, true);
     if let Ok(anchor) = pushable
         && let Some(finish) = stream(a, select, level, anchor)?

@@ -1,0 +1,33 @@
+"""FOR UPDATE over several nodes locks the rows it returns, or is refused."""
+
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+
+@pytest.mark.parametrize("lock", ["for update", "for update skip locked", "for share", "for no key update nowait"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select id from d order by v limit 3 {}",
+        "select id from d limit 3 {}",
+        "select id from d order by v offset 30 {}",
+        "select * from (select id from d order by v limit 3 {}) s",
+        "select * from (select id from d {}) s limit 3",
+        "with q as (select id from d order by v limit 3 {}) select * from q",
+    ],
+)
+def test_a_limit_would_lock_more_than_it_returns(db, query, lock):
+    db.refused(query.format(lock), "LIMIT")
+
+
+def test_what_is_locked_is_what_was_returned(db):
+    rest = "select id from code.d order by id for update skip locked"
+    with db.herd.server.connect() as other:
+        db.run("begin")
+        assert len(db.rows("select id from d where v <= 25 order by v for update")) == 25
+        assert [r[0] for r in other.execute(rest)] == list(range(26, 41))
+        db.run("rollback", "begin")
+        assert db.rows("select id from d where id = 7 order by v limit 1 for update skip locked") == [(7,)]
+        assert [r[0] for r in other.execute(rest)] == [i for i in range(1, 41) if i != 7]
+        db.run("rollback")
