@@ -46,6 +46,18 @@ def test_decisions_can_not_be_written(place, accounts):
     assert _commits_over_nodes(place) < 5
 
 
+def test_names_of_partitions_are_the_routers(place, accounts):
+    """Who could give a table other partitions would have its users write into them; who could take names, keep others from them."""
+    with place.on_node(0, "mallory") as mallory:
+        own, other = mallory.execute("select prefix, prefix || '_9x' from herd.relation where name = 'accounts'").fetchone()
+        _refused(mallory, "select herd.follow_prefix(%s, %s, %s::bytea)", own, other, b"x" * 32)
+        _refused(mallory, "select herd.follow_prefix(%s, %s, null)", own, other)
+        _refused(mallory, "select herd.new_prefix('x', 'x')")
+        _refused(mallory, "select nextval('herd.prefix_number')")
+        _refused(mallory, "select * from herd.prefix")
+    assert _commits_over_nodes(place) < 5
+
+
 def test_a_decision_is_of_its_own_transaction(place, accounts):
     """Even who knows the seal can't write the row of another transaction: the name ends in the number of his own."""
     with place.on_node(0) as root:

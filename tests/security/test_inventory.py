@@ -9,9 +9,12 @@ import pytest
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
 
 # Run as the herd's owner for any role, and check what they are asked for.
-DEFINERS = {"bump_epoch", "decide", "forget_dropped", "follow_rename", "mirror_partitions"}
+DEFINERS = {"bump_epoch", "decide", "forget_dropped", "follow_rename", "follow_prefix", "met_since", "mirror_partitions"}
 # Run with their caller's rights, so they give nobody anything.
-INVOKERS = {"rights", "rights_of_shards", "verify", "run", "run_as_owner", "let_own", "cluster_partition", "refuse_admin_call", "cluster"}
+INVOKERS = {
+    "rights", "rights_of_shards", "verify", "run", "run_as_owner", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
+    "refuse_admin_call", "cluster",
+}
 READABLE = {
     "herd", "epoch", "decisions", "transactions", "locks", "sessions", "node", "colocation", "shard", "relation", "nodes", "tables",
     "shards", "progress", "verify", "shard_tables",

@@ -27,7 +27,7 @@ pub use bounds::{ShardBound, read_bounds, shard_bound_sql};
 pub use node::{plan_add_node, plan_remove_node};
 pub use reference::plan_reference;
 pub use rename::{plan_drop, plan_rename, plan_rename_schema};
-pub use table::plan_distribution;
+pub use table::{new_prefix_sql, plan_distribution};
 pub use undistribute::plan_undistribute;
 
 use std::sync::Arc;
@@ -59,6 +59,8 @@ pub struct DistributeRequest {
     pub colocate_with: Option<String>,
     /// For range and list, when no group is shared: one for each shard.
     pub bounds: Option<Vec<ShardBound>>,
+    /// What partitions are named after, as [`new_prefix_sql`] gives it. None: a name that no table has now.
+    pub prefix: Option<String>,
 }
 
 /// Statements for one node, in order.

@@ -262,6 +262,7 @@ impl AdminCall {
                 shard_count,
                 colocate_with,
                 bounds: None,
+                prefix: None,
             },
             bounds,
         ))

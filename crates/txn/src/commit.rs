@@ -8,6 +8,7 @@
 //! The decider's transaction runs as the client's role, which may not write decisions: the function does, for whoever
 //! brings the name's token (`seal.rs`). The token goes as a parameter, where no other session of that role can see it.
 
+use catalog::NodeId;
 use pool::PoolError;
 
 use crate::failpoint;
@@ -42,6 +43,12 @@ impl Transaction {
             *tag = "ROLLBACK".to_string();
             return Ok(());
         }
+        if let Some(home) = self.raises_epoch
+            && let Err(e) = self.raise_epoch(home).await
+        {
+            self.rollback().await;
+            return Err(CommitError::RolledBack(e));
+        }
         let writers = self.participants.iter().filter(|p| p.wrote).count();
         let result = if writers <= 1 || !two_phase {
             self.commit_one_phase(tag).await
@@ -59,6 +66,25 @@ impl Transaction {
         }
         self.end();
         result
+    }
+
+    /// Home's first: its row is what changes wait for one another at, so that they come to the other nodes in the same order.
+    async fn raise_epoch(&mut self, home: NodeId) -> Result<(), PoolError> {
+        let Some(p) = self.participants.iter_mut().find(|p| p.lane.node == home) else { return Ok(()) };
+        let rows = p.lane.rows("SELECT herd.bump_epoch()").await?;
+        let epoch = rows.first().and_then(|r| r.first()?.clone()).unwrap_or_default();
+        let mut others: Vec<_> = self.participants.iter_mut().filter(|p| p.wrote && p.lane.node != home).collect();
+        for p in &mut others {
+            p.lane.put_query(&format!("SELECT herd.bump_epoch({epoch})"));
+            p.lane.conn.flush().await?;
+        }
+        let mut failure = None;
+        for p in others {
+            if let Err(e) = p.lane.finish().await {
+                failure.get_or_insert(e);
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 
     /// Readers first: should one fail (a serialization failure), nothing has been committed yet.

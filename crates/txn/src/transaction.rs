@@ -50,6 +50,15 @@ pub struct Transaction {
     pub cut: Vec<NodeId>,
     /// How transactions with the settings of this mark run, as asked last.
     pub manner: Option<(u64, Manner)>,
+    /// Numbers of the pauses that others make for it, until whoever ends it has ended them.
+    pub pauses: Vec<u64>,
+    /// Tables (by home's object ids) it has asked for since the client began it.
+    pub touched: Vec<u32>,
+    /// Home, if it changes the catalog: the epoch is raised on every node that it writes to, as the last thing before it
+    /// commits, so that one that stays open keeps nobody from changing something else.
+    pub raises_epoch: Option<NodeId>,
+    /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
+    pub schema_mark: u64,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
 }
@@ -103,13 +112,13 @@ impl Transaction {
         std::iter::once(self.begin.clone()).chain(history).collect()
     }
 
-    /// Tells apart what was set inside this transaction; 0: nothing.
+    /// Tells apart what was set, and which changes of the schema were made, inside this transaction; 0: nothing.
     pub fn settings_mark(&self) -> u64 {
         let settings = self.history.iter().filter_map(|e| match e {
             Event::Setting(sql) => Some(sql.as_str()),
             Event::Savepoint(_) => None,
         });
-        settings.fold(0, |mark, sql| {
+        settings.fold(self.schema_mark.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
             sql.bytes()
                 .fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
         })
@@ -207,6 +216,13 @@ impl Transaction {
         self.end();
     }
 
+    /// All that was done in it is undone, and it stands as it did before its first statement: nobody has seen any of it.
+    pub async fn begin_again(&mut self) {
+        let (history, explicit, keep_all) = (std::mem::take(&mut self.history), self.explicit, self.keep_all);
+        self.rollback().await;
+        (self.history, self.explicit, self.keep_all, self.active) = (history, explicit, keep_all, true);
+    }
+
     /// The transaction has failed and can only be rolled back: it gives up its locks on all nodes now, as PostgreSQL does,
     /// and not when the client says ROLLBACK.
     pub async fn give_up(&mut self) {
@@ -233,6 +249,9 @@ impl Transaction {
         }
         self.doubtful = false;
         self.keep_all = false;
+        self.raises_epoch = None;
+        self.schema_mark = 0;
+        self.touched.clear();
         self.history.clear();
         self.active = false;
         self.explicit = false;

@@ -36,11 +36,17 @@ pub fn plan_distribution(
     let group = (!chosen.new).then_some(chosen.group.id);
     check_foreign_keys(snapshot, definition, Becomes::Distributed { group, key })?;
     definition.check_replaceable()?;
-    Ok(build(snapshot, definition, key, &chosen))
+    let prefix = request.prefix.clone().unwrap_or_else(|| free_prefix(snapshot, definition));
+    Ok(build(snapshot, definition, key, &chosen, &prefix))
 }
 
-fn build(snapshot: &Snapshot, definition: &Definition, key: &[String], chosen: &Chosen) -> DistributionPlan {
-    let prefix = free_prefix(snapshot, definition);
+fn build(
+    snapshot: &Snapshot,
+    definition: &Definition,
+    key: &[String],
+    chosen: &Chosen,
+    prefix: &str,
+) -> DistributionPlan {
     let strategy = chosen.group.strategy;
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;
@@ -48,7 +54,7 @@ fn build(snapshot: &Snapshot, definition: &Definition, key: &[String], chosen: &
     builder.before(home, super::put_aside(definition));
     for node in builder.nodes() {
         let shards = chosen.shards_on(node);
-        let kind = TableKind::Distributed { strategy, key, prefix: &prefix, shards: &shards };
+        let kind = TableKind::Distributed { strategy, key, prefix, shards: &shards };
         if node == home {
             if chosen.new && strategy != Strategy::Hash {
                 builder.before(home, try_bounds(definition, key, chosen));
@@ -86,7 +92,7 @@ fn build(snapshot: &Snapshot, definition: &Definition, key: &[String], chosen: &
             quote_literal(&definition.schema),
             quote_literal(&definition.name),
             chosen.group.id,
-            quote_literal(&prefix)
+            quote_literal(prefix)
         )],
     );
     builder.after(home, super::drop_aside(definition));
@@ -115,10 +121,19 @@ fn try_bounds(definition: &Definition, key: &[String], chosen: &Chosen) -> Vec<S
     statements
 }
 
-/// What partitions are named after: the table's name, made unique, with room for `_` and a shard's number within
-/// PostgreSQL's 63 bytes. Stays when the table is renamed.
+/// Room for `_` and a shard's number within PostgreSQL's 63 bytes.
+const LENGTH_MAX: usize = 52;
+
+/// Asks home for a prefix that no table has ever had, for partitions of a table of this name. `plain`: the name itself
+/// is good, if it is still to be had.
+pub fn new_prefix_sql(name: &str, plain: bool) -> String {
+    const NUMBER_MAX: usize = 12;
+    let plain = if plain { quote_literal(truncate(name, LENGTH_MAX)) } else { "NULL".into() };
+    format!("SELECT herd.new_prefix({plain}, {})", quote_literal(truncate(name, LENGTH_MAX - NUMBER_MAX)))
+}
+
+/// What partitions are named after: the table's name, made different from those of other tables.
 fn free_prefix(snapshot: &Snapshot, definition: &Definition) -> String {
-    const LENGTH_MAX: usize = 52;
     let taken: HashSet<&str> =
         snapshot.relations.values().filter_map(|r| Some(r.distribution()?.prefix.as_str())).collect();
     let plain = truncate(&definition.name, LENGTH_MAX).to_string();

@@ -80,7 +80,7 @@ BEGIN
     names := (SELECT jsonb_object_agg(h.inhparent::text, c.relname) FROM pg_index i
                 JOIN pg_inherits h ON h.inhrelid = i.indexrelid JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = part);
 
-    FOR try IN 1..20 LOOP
+    FOR try IN 1..8 LOOP
         BEGIN
             PERFORM set_config('lock_timeout', '100ms', true);
             EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', parent);
@@ -105,7 +105,8 @@ BEGIN
             PERFORM herd.mirror_partitions(parent);
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            PERFORM pg_sleep(0.5 + random());
+            -- Writers have been waiting since the copy began: not for long any more. The router tries again.
+            PERFORM pg_sleep(0.05);
         END;
     END LOOP;
     RAISE EXCEPTION 'partition "%" is in use', part

@@ -9,6 +9,27 @@ $$ UPDATE herd.epoch SET epoch = CASE WHEN target IS NULL THEN epoch + 1 ELSE gr
    RETURNING epoch $$;
 COMMENT ON FUNCTION herd.bump_epoch(bigint) IS 'raises the epoch, so that routers load the catalog anew';
 
+-- Locks tables, waiting for no more than so many milliseconds; the session's own lock_timeout is back afterwards.
+CREATE OR REPLACE FUNCTION herd.lock_tables(tables text, mode text, wait_ms integer) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    EXECUTE 'LOCK TABLE ' || tables || ' IN ' || mode || ' MODE';
+END $body$;
+COMMENT ON FUNCTION herd.lock_tables(text, text, integer) IS 'LOCK TABLE that gives up after a time';
+
+-- The same for an advisory lock of the transaction; whether it has been got.
+CREATE OR REPLACE FUNCTION herd.lock_catalog(key bigint, wait_ms integer) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    PERFORM pg_advisory_xact_lock(key);
+    RETURN true;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    RETURN false;
+END $body$;
+COMMENT ON FUNCTION herd.lock_catalog(bigint, integer) IS 'pg_advisory_xact_lock that gives up after a time';
+
 -- The decision of a transaction over nodes, written and committed by that transaction itself: `name` is completed with the
 -- transaction's own number, which is returned, so that no other transaction can write this row. From here to its end it
 -- holds the gate, shared. `token` is the name under the herd's seal: only routers can make one.

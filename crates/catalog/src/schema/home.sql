@@ -44,6 +44,41 @@ CREATE TABLE IF NOT EXISTS herd.relation (
     CHECK ((kind = 'd') = (prefix IS NOT NULL))
 );
 
+-- Names of partitions are never used again: a statement that was planned for what a table once was finds no partition. Plain
+-- prefixes that have been given out are kept here, others have a number of their own.
+CREATE TABLE IF NOT EXISTS herd.prefix (prefix text PRIMARY KEY);
+CREATE SEQUENCE IF NOT EXISTS herd.prefix_number START 2;
+INSERT INTO herd.prefix SELECT prefix FROM herd.relation WHERE kind = 'd' ON CONFLICT DO NOTHING;
+
+-- A prefix that no table has ever had: the plain one, if it is to be had, or the other with a number. For routers, and for
+-- whoever may distribute tables: others could take names away.
+CREATE OR REPLACE FUNCTION herd.new_prefix(plain text, numbered text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    IF plain !~ '_[0-9]+x$' THEN
+        INSERT INTO herd.prefix VALUES (plain) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN plain;
+        END IF;
+    END IF;
+    RETURN numbered || '_' || nextval('herd.prefix_number') || 'x';
+END $body$;
+COMMENT ON FUNCTION herd.new_prefix(text, text) IS 'what the partitions of a table are named after: never the same twice';
+
+-- After a table's partitions got names of another prefix, in the same transaction. Who could say so at will would send others'
+-- statements to partitions of his choice: `token` is both names under the herd's seal, which only routers can make.
+CREATE OR REPLACE FUNCTION herd.follow_prefix(old_prefix text, new_prefix text, token bytea) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    IF token IS DISTINCT FROM (
+        SELECT sha256(s.value || sha256(s.value || convert_to(format('prefix %s %s %s', octet_length(old_prefix), old_prefix, new_prefix), 'UTF8')))
+          FROM herd.seal s) THEN
+        RAISE EXCEPTION 'only a router can say what partitions are called' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    UPDATE herd.relation SET prefix = new_prefix WHERE prefix = old_prefix;
+END $$;
+COMMENT ON FUNCTION herd.follow_prefix(text, text, bytea) IS 'notes in the catalog of the herd what the partitions of a table are called now';
+
 -- Which backends serve which sessions, told by routers to each other while somebody waits for a lock: how deadlocks over
 -- several nodes and routers are found. Worth nothing after a second.
 CREATE UNLOGGED TABLE IF NOT EXISTS herd.backend (
@@ -107,20 +142,45 @@ CREATE OR REPLACE FUNCTION herd.kinds_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ BEGIN
     UPDATE herd.epoch SET kinds = kinds + 1;
+    IF TG_TABLE_NAME = 'node' THEN
+        UPDATE herd.epoch SET members = kinds;
+    ELSIF TG_OP <> 'DELETE' THEN
+        UPDATE herd.relation SET since = (SELECT kinds FROM herd.epoch) WHERE schema = NEW.schema AND name = NEW.name;
+    END IF;
     RETURN NULL;
 END $$;
 
--- kinds is raised by whatever makes a table distributed, reference or local, or changes where reference tables are. A
--- statement that relies on tables being local looks at it in its own transaction. Made once: its locks would stop others.
+-- kinds is raised by whatever makes a table distributed, reference or local, gives one another name, or changes where
+-- reference tables are; members is what it was raised to when nodes came or went last, since when a table became what it
+-- is. A statement that relies on tables being local looks at them in its own transaction. Raised when a transaction
+-- commits, so that one that stays open holds nobody up. Made once: its locks would stop others.
 DO $herd$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.epoch'::regclass AND attname = 'kinds') THEN
-        ALTER TABLE herd.epoch ADD COLUMN kinds bigint NOT NULL DEFAULT 1;
-        CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.relation
-            FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
-        CREATE TRIGGER kinds_changed AFTER INSERT OR UPDATE OR DELETE ON herd.node
-            FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.epoch'::regclass AND attname = 'members') THEN
+        ALTER TABLE herd.epoch ADD COLUMN IF NOT EXISTS kinds bigint NOT NULL DEFAULT 1;
+        ALTER TABLE herd.epoch ADD COLUMN members bigint NOT NULL DEFAULT 0;
+        ALTER TABLE herd.relation ADD COLUMN since bigint NOT NULL DEFAULT 0;
+        DROP TRIGGER IF EXISTS kinds_changed ON herd.relation;
+        DROP TRIGGER IF EXISTS kinds_changed ON herd.node;
+        CREATE CONSTRAINT TRIGGER kinds_changed AFTER INSERT OR DELETE OR UPDATE OF schema, name, kind ON herd.relation
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
+        CREATE CONSTRAINT TRIGGER kinds_changed AFTER INSERT OR DELETE OR UPDATE ON herd.node
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
     END IF;
 END $herd$;
+
+-- Whether this transaction has met a table that became the herd's, or got its name, after kinds was so much. Its locks tell
+-- which tables it has met, whatever code did it.
+CREATE OR REPLACE FUNCTION herd.met_since(planned bigint) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$
+SELECT EXISTS (
+    SELECT FROM herd.relation r JOIN pg_namespace n ON n.nspname = r.schema
+      JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
+      JOIN pg_locks l ON l.relation = c.oid AND l.locktype = 'relation' AND l.pid = pg_backend_pid()
+       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+     WHERE r.since > planned)
+$$;
+COMMENT ON FUNCTION herd.met_since(bigint) IS 'whether this transaction uses a table of the herd that was none when it was planned';
 
 -- How the catalog follows DDL that clients run. Their roles may not write the herd's tables: these functions write what
 -- can be seen to be true, and nothing else.
