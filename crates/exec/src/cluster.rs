@@ -4,6 +4,7 @@
 //! How one shard is rewritten is `herd.cluster_partition` in the catalog's `schema/node.sql`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use catalog::NodeId;
 
@@ -11,6 +12,10 @@ use crate::admin::{AdminCall, split_name};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
+
+/// How often a shard in use is tried again, and how long its writers have for themselves in between.
+const TRIES_MAX: usize = 20;
+const TRY_EVERY: Duration = Duration::from_millis(1000);
 
 impl<C: Client> Work<'_, C> {
     /// The number of shards that were rewritten.
@@ -54,24 +59,39 @@ impl<C: Client> Work<'_, C> {
                 failure = Some(crate::bulk::cancelled());
                 break;
             }
-            for (p, part) in lanes.iter_mut().zip(&parts) {
-                let Some(part) = part else { continue };
-                p.lane.put_query(&format!(
-                    "SELECT herd.cluster_partition({}::pg_catalog.regclass, {})",
-                    catalog::quote_literal(part),
-                    catalog::quote_literal(&index)
-                ));
-                if let Err(e) = p.lane.conn.flush().await {
-                    failure.get_or_insert(e.into());
-                }
-            }
-            for (p, _) in lanes.iter_mut().zip(&parts).filter(|(_, part)| part.is_some()) {
-                match p.lane.finish().await {
-                    Ok(_) => done += 1,
-                    Err(e) => {
+            let mut parts = parts;
+            for attempt in 0.. {
+                for (p, part) in lanes.iter_mut().zip(&parts) {
+                    let Some(part) = part else { continue };
+                    p.lane.put_query(&format!(
+                        "SELECT herd.cluster_partition({}::pg_catalog.regclass, {})",
+                        catalog::quote_literal(part),
+                        catalog::quote_literal(&index)
+                    ));
+                    if let Err(e) = p.lane.conn.flush().await {
                         failure.get_or_insert(e.into());
                     }
                 }
+                for (p, part) in lanes.iter_mut().zip(&mut parts) {
+                    if part.is_none() {
+                        continue;
+                    }
+                    match p.lane.finish().await {
+                        Ok(_) => {
+                            *part = None;
+                            done += 1;
+                        }
+                        Err(e) if e.sqlstate() == "55P03" && attempt < TRIES_MAX => {}
+                        Err(e) => {
+                            *part = None;
+                            failure.get_or_insert(e.into());
+                        }
+                    }
+                }
+                if parts.iter().all(Option::is_none) || failure.is_some() || self.is_cancelled() {
+                    break;
+                }
+                tokio::time::sleep(TRY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await;
             }
         }
         for p in lanes {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use catalog::{NodeId, Snapshot};
 use key::Bound;
 use parking_lot::Mutex;
-use plan::{KeyExpr, Plan};
+use plan::{Change, Insert, KeyExpr, Plan};
 use pool::{Many, SharedStatement, StatementKey};
 use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
@@ -231,6 +231,19 @@ impl Compiled {
             Some((start, start + (s.end - s.start), self.splice_text(s, shard)?.len()))
         };
         self.plan.whole().splices.iter().flatten().enumerate().filter_map(|(i, s)| length(s, i)).collect()
+    }
+
+    /// The tables of the herd that it reads by key or writes.
+    pub fn relations(&self) -> impl Iterator<Item = &Arc<catalog::Relation>> {
+        let written = match &self.plan {
+            Plan::Insert { rows: Insert::Rows(i), .. } => Some(&i.relation),
+            Plan::Insert { rows: Insert::Select(i), .. } => Some(&i.relation),
+            Plan::Insert { rows: Insert::Copies(w), .. } | Plan::Modify { change: Change::Copies(w), .. } => {
+                Some(&w.relation)
+            }
+            _ => None,
+        };
+        self.plan.whole().tables.iter().map(|t| &t.relation).chain(written)
     }
 
     /// A result may have columns of types whose oids differ from node to node.

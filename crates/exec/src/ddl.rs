@@ -19,11 +19,14 @@ mod elsewhere;
 mod facts;
 mod grant;
 mod index;
+mod limits;
 mod list;
+mod lock;
 mod mode;
 mod object;
 mod place;
 mod rename;
+mod renew;
 mod rights;
 mod role;
 mod run;
@@ -31,6 +34,8 @@ mod sequence;
 mod steps;
 
 pub use facts::Facts;
+pub use limits::Limits;
+pub(crate) use lock::Locks;
 pub use mode::{Mode, changes_catalog};
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};
 

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use catalog::schema::CATALOG_LOCK;
 use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
 use key::{Bound, Located};
 use plan::code::{Graph, Kind};
@@ -15,11 +17,14 @@ use wire::{ErrorFields, backend, put};
 use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
 use crate::client::Client;
 use crate::copy_lane::copy_line;
+use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::herd::{catalog_error, refused};
 use crate::route::Forwarded;
 use crate::work::Work;
 
+/// How long the catalog's lock is waited for in one go.
+const CATALOG_TRY: Duration = Duration::from_millis(300);
 /// Rows fetched at a time from the table that is moved.
 const CHUNK_ROWS: usize = 20_000;
 
@@ -99,11 +104,10 @@ impl<C: Client> Work<'_, C> {
 
     /// The catalog as it is now, read inside the transaction with the catalog locked, so that plans are never stale.
     async fn current_snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        self.lock_catalog().await?;
         let home = self.home();
         let mut p = self.lane(home).await?;
-        p.wrote = true;
         let loaded = async {
-            p.lane.run(&format!("SELECT pg_catalog.pg_advisory_xact_lock({})", catalog::schema::CATALOG_LOCK)).await?;
             let owner = "SELECT (pg_catalog.pg_has_role(nspowner, 'MEMBER'))::int FROM pg_catalog.pg_namespace WHERE nspname = 'herd'";
             let allowed = p.lane.rows(owner).await?;
             if allowed.first().and_then(|r| r[0].as_deref()) != Some("1") {
@@ -114,6 +118,27 @@ impl<C: Client> Work<'_, C> {
         .await;
         self.put_back(p).await;
         Ok(Arc::new(loaded?))
+    }
+
+    /// In short tries: whoever comes behind waits for those that are in front, too.
+    async fn lock_catalog(&mut self) -> Result<()> {
+        let (begun, home) = (Instant::now(), self.home());
+        let lock = format!("SELECT herd.lock_catalog({CATALOG_LOCK}, {})::pg_catalog.int4", CATALOG_TRY.as_millis());
+        let mut limits = None;
+        loop {
+            let mut p = self.lane(home).await?;
+            p.wrote = true;
+            let got = p.lane.rows(&lock).await;
+            self.put_back(p).await;
+            if got?.first().and_then(|r| r[0].as_deref()) == Some("1") {
+                return Ok(());
+            }
+            limits = match limits {
+                None => Some(self.limits(begun).await?),
+                some => some,
+            };
+            self.rest(limits.as_ref(), CATALOG_TRY.mul_f64(rand::random())).await?;
+        }
     }
 
     async fn plan_table(
@@ -129,6 +154,9 @@ impl<C: Client> Work<'_, C> {
             Some(r) => (r.schema.clone(), r.name.clone()),
             None => return Err(ExecError::sql("42P01", format!("relation \"{name}\" does not exist"))),
         };
+        if let Some(r) = found.filter(|r| r.distribution().is_some() || r.is_reference()) {
+            self.take_locks(&Locks::exclusive(r)).await?;
+        }
         let home = self.home();
         let mut p = self.lane(home).await?;
         let planned = async {
@@ -161,6 +189,8 @@ impl<C: Client> Work<'_, C> {
                             *other = catalog::qualified(&r.schema, &r.name);
                         }
                     }
+                    let rows = p.lane.rows(&catalog::new_prefix_sql(&name, true)).await?;
+                    request.prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
                     catalog::plan_distribution(snapshot, &definition, &request, shards).map_err(|r| refused(&r))
                 }
             }

@@ -139,6 +139,7 @@ impl<C: Client> Work<'_, C> {
                     return Err(e);
                 }
             };
+            p.lane.look = self.looks.of(*node);
             match take_opened(opened, *node, &part.sql) {
                 Some(portal) => rows::send_opened(&mut p.lane, &portal),
                 None => {

@@ -3,11 +3,17 @@
 //! Of those that run whole on home because their tables are local: were those still local? Such a statement may wait for
 //! a table's lock while the table is being distributed, and would then meet home's shards alone. So a look at
 //! `herd.epoch.kinds` travels behind it, in the same round trip and the same transaction: what changes kinds changes that
-//! number, and the look has a snapshot younger than the statement's locks. Who writes fails and is rolled back; who reads
-//! is told, and judges whether that concerns his tables. INSERTs put together have one of their own
+//! number, and the look has a snapshot younger than the statement's locks. Where the number is another one, the transaction's
+//! own locks tell whether any table it has met has changed (`herd.met_since`); other tables are nobody's business. Who
+//! writes fails and is rolled back; who reads is told. INSERTs put together have one of their own
 //! ([`Guard::of_rows`]). It does not know how a statement is sent.
 //!
 //! Not seen under REPEATABLE READ and SERIALIZABLE, whose snapshots stay as old as the transaction.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::NodeId;
 
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
@@ -22,19 +28,30 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// For a statement planned when home's number was `kinds`. It has no rows unless that has changed.
+    /// For a statement planned when home's number was `kinds`. It has no rows unless the statement has met a table that
+    /// has changed since. Which ones it has met is looked at only where any has changed at all.
     pub fn of(kinds: i64, writes: bool) -> Self {
+        Self::unless(kinds, "", writes)
+    }
+
+    /// For writes of what every node has: the nodes must be those of `kinds`, too.
+    fn of_copies(kinds: i64) -> Self {
+        Self::unless(kinds, &format!("members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8 OR "), true)
+    }
+
+    fn unless(kinds: i64, or: &str, writes: bool) -> Self {
         // Qualified: the client's search_path may hold operators of its own.
         let changed = format!("kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
-        let sql = match writes {
-            // The division is done only where it has changed.
-            true => format!(
-                "SELECT FROM herd.epoch WHERE CASE WHEN {changed} \
-                 THEN (1 OPERATOR(pg_catalog./) (kinds OPERATOR(pg_catalog.-) kinds)) IS NULL ELSE false END"
-            ),
-            false => format!("SELECT FROM herd.epoch WHERE {changed}"),
+        let met = format!("{or}herd.met_since({kinds}::pg_catalog.int8)");
+        // Evaluated in the order of the CASE, the division only where it is true.
+        let then = match writes {
+            true => {
+                let fails = "(1 OPERATOR(pg_catalog./) (kinds OPERATOR(pg_catalog.-) kinds)) IS NULL";
+                format!("CASE WHEN {met} THEN {fails} ELSE false END")
+            }
+            false => met,
         };
-        Guard { sql }
+        Guard { sql: format!("SELECT FROM herd.epoch WHERE CASE WHEN {changed} THEN {then} ELSE false END") }
     }
 
     /// For INSERTs put together, which name the `table` where one alone names a partition: it is still the table of this
@@ -54,6 +71,34 @@ impl Guard {
     }
 }
 
+/// The fence of statements that name a distributed table and not a partition: on each node, a partition of every such
+/// table must still have the name it had when the statement was planned (`ddl/renew.rs` says when it has not). It is only
+/// parsed, behind the statement, in its transaction: the statement's lock keeps the table's name what it is until then.
+#[derive(Clone, Debug, Default)]
+pub struct Looks(HashMap<NodeId, Arc<str>>);
+
+impl Looks {
+    pub fn behind(compiled: &Compiled) -> Self {
+        let mut partitions: HashMap<NodeId, BTreeSet<String>> = HashMap::new();
+        for relation in compiled.relations() {
+            let Some(d) = relation.distribution() else { continue };
+            let mut nodes = HashSet::new();
+            for shard in d.group.shards.iter().filter(|s| nodes.insert(s.node)) {
+                partitions.entry(shard.node).or_default().insert(d.partition(shard.number));
+            }
+        }
+        let text = |names: BTreeSet<String>| {
+            let each = names.into_iter().map(|name| format!("SELECT FROM {name}")).collect::<Vec<_>>();
+            Arc::from(each.join(" UNION ALL "))
+        };
+        Looks(partitions.into_iter().map(|(node, names)| (node, text(names))).collect())
+    }
+
+    pub fn of(&self, node: NodeId) -> Option<Arc<str>> {
+        self.0.get(&node).cloned()
+    }
+}
+
 impl<C: crate::Client> Work<'_, C> {
     /// The guard a statement on `node` needs.
     pub fn guard(&self, compiled: &Compiled, node: i32) -> Option<Guard> {
@@ -62,9 +107,9 @@ impl<C: crate::Client> Work<'_, C> {
             .then(|| Guard::of(self.epoch.snapshot.kinds, plan.writes))
     }
 
-    /// Inside a transaction: an error if kinds of tables, or the nodes, have changed since the snapshot.
+    /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.
     pub async fn same_kinds(&mut self) -> Result<()> {
-        match self.ask_home(&Guard::of(self.epoch.snapshot.kinds, true).sql).await {
+        match self.ask_home(&Guard::of_copies(self.epoch.snapshot.kinds).sql).await {
             Err(e) if e.code() == RAISED => Err(ExecError::Moved),
             other => other.map(drop),
         }

@@ -14,6 +14,7 @@ use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
 use crate::gates::Gates;
 use crate::lease::Lease;
+use crate::pause::Pauses;
 use crate::progress::Progress;
 use crate::roles::Roles;
 use crate::row_lane::RowLanes;
@@ -49,8 +50,11 @@ pub struct Herd {
     /// Readers of `herd.snapshot` take their turns here.
     pub gates: Gates,
     pub progress: Progress,
+    /// Tables that statements do not begin with for a moment.
+    pub pauses: Pauses,
     transactions: AtomicU64,
-    refreshing: Mutex<()>,
+    /// One at a time; the connection by which the catalog was loaded last.
+    refreshing: Mutex<Option<Conn>>,
 }
 
 impl Herd {
@@ -74,8 +78,9 @@ impl Herd {
             router,
             gates: Gates::default(),
             progress: Progress::default(),
+            pauses: Pauses::default(),
             transactions: AtomicU64::new(1),
-            refreshing: Mutex::new(()),
+            refreshing: Mutex::new(None),
         }
     }
 
@@ -114,13 +119,22 @@ impl Herd {
 
     /// Loads the catalog anew, unless somebody did while we waited and it is at least as new as `epoch`.
     pub async fn refresh(&self, at_least: Option<i64>) -> Result<()> {
-        let _guard = self.refreshing.lock().await;
+        let mut desk = self.refreshing.lock().await;
         let current = self.epoch.load().snapshot.clone();
         if at_least.is_some_and(|e| current.epoch >= e) {
             return Ok(());
         }
+        if let Some(mut conn) = desk.take()
+            && let Ok(snapshot) = load(&mut conn, Some(&current)).await
+        {
+            *desk = Some(conn);
+            self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
+            return Ok(());
+        }
+        // A connection that has stood for long may be dead while home is well.
         let mut conn = self.own.connect(&self.config.home).await?;
         let snapshot = load(&mut conn, Some(&current)).await?;
+        *desk = Some(conn);
         self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
+use crate::guard::Looks;
 use crate::pin::Pin;
 use crate::render::Fill;
 use crate::request::{Literals, Request};
@@ -169,6 +170,7 @@ impl<C: Client> Work<'_, C> {
             patience: 0,
             now: self.now.clone(),
             bulk: Bulk::default(),
+            looks: Default::default(),
         };
         let read = tokio::select! {
             biased;
@@ -207,6 +209,7 @@ impl<C: Client> Work<'_, C> {
             patience: 0,
             now: self.now.clone(),
             bulk: Bulk::default(),
+            looks: Default::default(),
         };
         let read = match reader.read(source, request).await {
             Ok(_) => capture.flush().await,
@@ -225,11 +228,16 @@ impl<C: Client> Work<'_, C> {
                 done if done.moved => Err(ExecError::Moved),
                 done => Ok(done.tag),
             },
-            Placed::Several(_) => match &compiled.plan {
-                Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
-                Plan::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
-                Plan::Forward(_) | Plan::Insert { .. } | Plan::Modify { .. } => Err(ExecError::internal("not a read")),
-            },
+            Placed::Several(_) => {
+                self.looks = Looks::behind(compiled);
+                match &compiled.plan {
+                    Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
+                    Plan::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
+                    Plan::Forward(_) | Plan::Insert { .. } | Plan::Modify { .. } => {
+                        Err(ExecError::internal("not a read"))
+                    }
+                }
+            }
         }
     }
 }

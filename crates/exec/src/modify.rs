@@ -126,6 +126,7 @@ impl<C: Client> Work<'_, C> {
                 }
             };
             p.wrote = true;
+            p.lane.look = self.looks.of(*node);
             let mark = self.mark(keep, statement);
             let (foreign, formats) = (*node != self.home(), request.result_formats());
             rows::send_statement(&mut p.lane, mark.as_deref(), statement, foreign, formats);

@@ -9,7 +9,7 @@ use wire::{ErrorFields, backend, put};
 use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
-use crate::guard::{self, Guard};
+use crate::guard::{self, Guard, Looks};
 use crate::request::{Bound, Literals, Request};
 use crate::rows;
 use crate::share::Way;
@@ -59,9 +59,24 @@ impl<C: Client> Work<'_, C> {
         };
         let spliced = |shard| compiled.spliced(request.sql, template, shard);
         let guard = self.guard(compiled, node);
+        // By the table's own name: is it still the one that was planned for?
+        let behind = match shard {
+            None if !compiled.plan.whole().tables.is_empty() => Looks::behind(compiled).of(node),
+            _ => None,
+        };
         match request.bound {
             None => {
                 match &guard {
+                    None if behind.is_some() => {
+                        let out = p.lane.conn.out();
+                        put::parse(out, "", request.sql, &[]);
+                        put::bind_tail(out, "", "", &pool::NO_PARAMETERS);
+                        put::describe(out, b'P', "");
+                        put::execute(out, "", 0);
+                        rows::put_look(out, behind);
+                        put::sync(out);
+                        p.lane.conn.sent_sync();
+                    }
                     // By the extended protocol, where the guard is prepared already.
                     Some(guard) => {
                         let look = prepare_guard(&mut p.lane, guard);
@@ -109,6 +124,7 @@ impl<C: Client> Work<'_, C> {
                 put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail);
                 put::execute(p.lane.conn.out(), "", 0);
                 put_guard(p.lane.conn.out(), look);
+                rows::put_look(p.lane.conn.out(), behind);
                 put::sync(p.lane.conn.out());
                 p.lane.conn.sent_sync();
             }

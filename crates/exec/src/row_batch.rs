@@ -191,6 +191,7 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
         patience: 0,
         now: Now::default(),
         bulk: Bulk::default(),
+        looks: Default::default(),
     };
     let table = catalog::qualified(&lane.relation.schema, &lane.relation.name);
     let columns = lane.columns.iter().copied().chain(lane.filled().map(|(i, _)| i));

@@ -1,6 +1,8 @@
 //! Rows of a query on one lane, pulled one by one: nothing is read ahead beyond the connection's buffer.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
 use pool::{PoolError, StatementKey, StatementName};
 use txn::Lane;
 use wire::backend::{self, Field};
@@ -21,6 +23,7 @@ pub fn send(
     result_formats: &[i16],
 ) {
     let name = keep.map(|mark| prepared(lane, StatementKey::of(&format!("{mark} {sql}"), types), sql, types));
+    let look = lane.look.take();
     let out = lane.conn.out();
     let name = match &name {
         Some(name) => name,
@@ -32,6 +35,7 @@ pub fn send(
     put::bind(out, "", name, formats, values.iter().map(|v| v.as_deref()), result_formats);
     put::describe(out, b'P', "");
     put::execute(out, "", 0);
+    put_look(out, look);
     put::sync(out);
     lane.conn.sent_sync();
 }
@@ -46,6 +50,13 @@ pub fn send_statement(
 ) {
     let types = statement.types_on(foreign);
     send(lane, keep, &statement.sql, &types, &statement.formats, &statement.values, result_formats);
+}
+
+/// What is only read, not run, is read in the same transaction, and answered by nothing a reader of replies heeds but an error.
+pub fn put_look(out: &mut BytesMut, look: Option<Arc<str>>) {
+    if let Some(look) = look {
+        put::parse(out, "", &look, &[]);
+    }
 }
 
 /// The name of a statement on the lane's connection; where it has none yet, its Parse goes in front.
@@ -64,10 +75,12 @@ pub fn prepared(lane: &mut Lane, key: StatementKey, sql: &str, types: &[u32]) ->
 
 /// Executes a portal that was bound before, without waiting, and closes it.
 pub fn send_opened(lane: &mut Lane, portal: &str) {
+    let look = lane.look.take();
     let out = lane.conn.out();
     put::describe(out, b'P', portal);
     put::execute(out, portal, 0);
     put::close(out, b'P', portal);
+    put_look(out, look);
     put::sync(out);
     lane.conn.sent_sync();
 }

@@ -13,6 +13,7 @@ use crate::bulk::Bulk;
 use crate::client::Client;
 use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
+use crate::guard::Looks;
 use crate::herd::Herd;
 use crate::now::Now;
 use crate::pin::Pin;
@@ -43,6 +44,8 @@ pub struct Work<'w, C: Client> {
     /// `now()` of the statement or its transaction.
     pub now: Now,
     pub bulk: Bulk,
+    /// What nodes look at behind their parts of this statement.
+    pub looks: Looks,
 }
 
 impl<C: Client> Work<'_, C> {

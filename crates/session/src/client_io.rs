@@ -162,6 +162,12 @@ impl ClientIo {
         self.sent + self.out.len() as u64
     }
 
+    /// Takes back what was answered since, if none of it has been sent.
+    pub fn take_back(&mut self, answered: u64) -> bool {
+        let unsent = answered.checked_sub(self.sent).map(|n| n as usize).filter(|n| *n <= self.out.len());
+        unsent.inspect(|n| self.out.truncate(*n)).is_some()
+    }
+
     pub async fn send(&mut self) -> exec_result::Result<()> {
         if self.out.is_empty() {
             return Ok(());

@@ -86,6 +86,7 @@ impl Session {
             patience: 0,
             now,
             bulk: self.bulk,
+            looks: Default::default(),
         };
         let done = work.run(compiled, request).await;
         held.flush().await?;

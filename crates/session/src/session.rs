@@ -108,6 +108,7 @@ impl Session {
             patience,
             now,
             bulk: self.bulk,
+            looks: Default::default(),
         }
     }
 

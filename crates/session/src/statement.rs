@@ -21,6 +21,26 @@ use crate::special;
 
 /// Planning that takes longer is others' time.
 const LONG: Duration = Duration::from_millis(20);
+/// How often a change of the schema begins again by itself.
+const CHANGES_MAX: u32 = 20;
+/// How long a statement is tried again that meets a catalog which is being changed.
+const STALE_MAX: Duration = Duration::from_secs(10);
+
+/// How often it is tried again though nothing has moved.
+const FRUITLESS_MAX: usize = 5;
+const FRUITLESS_PAUSE: Duration = Duration::from_millis(20);
+
+struct Stale {
+    since: Instant,
+    fruitless: usize,
+}
+
+impl Default for Stale {
+    fn default() -> Self {
+        Stale { since: Instant::now(), fruitless: 0 }
+    }
+}
+
 /// How often a statement begins again after deadlocks.
 const DEADLOCKS_MAX: usize = 10;
 
@@ -104,7 +124,19 @@ impl Session {
         let literals = template.map_or(Literals::Own, Literals::Template);
         let request = Request { sql, bound, literals };
         let fresh = !self.transaction.active;
+        // The first of a transaction can begin again as one of its own can: nothing else is undone with it.
+        let first = !fresh && self.transaction.is_fresh() && !self.transaction.failed;
         let before = self.io.answered();
+        let paused;
+        let mut compiled = compiled;
+        let mut request = request;
+        if (self.transaction.explicit || !self.router.herd.pauses.none())
+            && let Some(again) = self.touch(compiled, sql).await?
+        {
+            paused = again;
+            compiled = &paused;
+            request.literals = Literals::Own;
+        }
         let _turn = match self.share_rows(compiled, &request).await? {
             RowWay::Done(forwarded) => {
                 self.router.metrics.statement(Strategy::Route, started.elapsed());
@@ -124,15 +156,31 @@ impl Session {
             self.io.begin();
             result = self.work().run(compiled, &request).await;
         }
-        let result = match result {
-            Err(e) if fresh && is_stale(&e) && self.io.answered() == before && self.moved_since(&e).await => {
-                self.finish_implicit(true).await?;
-                self.take_epoch();
-                let statement = sql::parse(sql, self.standard_conforming_strings())?.pop().ok_or(e)?;
-                let again = Arc::new(self.compile(&statement, sql, None)?);
-                self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await
+        let mut stale = Stale::default();
+        loop {
+            result = match result {
+                Ok(f) if f.moved => Err(ExecError::Moved),
+                other => other,
+            };
+            let e = match result {
+                Err(e) if (fresh || first) && is_stale(&e) && self.io.take_back(before) => e,
+                _ => break,
+            };
+            if self.io.has_left() || !self.moved_since(&e, &mut stale).await {
+                result = Err(e);
+                break;
             }
-            Ok(f) if f.moved => Box::pin(self.still_right(sql)).await.map(|()| f),
+            match first {
+                true => self.begin_again().await,
+                false => self.finish_implicit(true).await?,
+            }
+            self.take_epoch();
+            let statement = sql::parse(sql, self.standard_conforming_strings())?.pop().ok_or(e)?;
+            let again = Arc::new(self.compile(&statement, sql, None)?);
+            result = self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await;
+        }
+        let result = match result {
+            Err(e) if names_partition(&e) && !sql.contains("herd_shards") => Err(ExecError::Moved),
             other => other,
         };
         let strategy = match (&result, compiled.plan.strategy()) {
@@ -149,6 +197,38 @@ impl Session {
         }
     }
 
+    /// The statement begins with its tables. Where a change takes its locks on one that the transaction has not touched it
+    /// waits, and is planned anew if the catalog is another one afterwards.
+    async fn touch(&mut self, compiled: &Compiled, sql: &str) -> Result<Option<Arc<Compiled>>> {
+        let touched = &self.transaction.touched;
+        let oids = compiled.relations().map(|r| r.oid);
+        let new: Vec<u32> = oids.filter(|oid| !touched.contains(oid)).collect();
+        if new.is_empty() || self.own_schema {
+            return Ok(None);
+        }
+        let mut again = None;
+        let herd = self.router.herd.clone();
+        if !herd.pauses.none() {
+            let cancelled = exec::Client::cancelled(&mut self.io);
+            tokio::select! {
+                biased;
+                () = cancelled => return Err(ExecError::sql("57014", "canceling statement due to user request")),
+                _ = herd.pauses.wait(&new, compiled.plan.whole().writes) => {}
+            }
+            let before = self.epoch.clone();
+            self.take_epoch();
+            if !Arc::ptr_eq(&before, &self.epoch) {
+                let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
+                let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
+                again = Some(Arc::new(self.compile(&statement, sql, None)?));
+            }
+        }
+        if self.transaction.explicit {
+            self.transaction.touched.extend(new);
+        }
+        Ok(again)
+    }
+
     /// An INSERT of rows together with those of others, unless that was tried for this statement already.
     pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<RowWay> {
         if let Some(way) = self.row_way.take() {
@@ -161,19 +241,31 @@ impl Session {
         self.work().share_rows(compiled, request, two_phase).await
     }
 
-    /// Kinds of tables have changed while this ran on home: whether it would run there today.
-    async fn still_right(&mut self, sql: &str) -> Result<()> {
-        self.kinds_moved().await;
-        self.take_epoch();
-        let Some(statement) = sql::parse(sql, self.standard_conforming_strings())?.pop() else { return Ok(()) };
-        match self.compile(&statement, sql, None) {
-            Ok(again) if again.plan.whole().local && again.plan.whole().tables.is_empty() => Ok(()),
-            _ => Err(ExecError::Moved),
+    /// Whether a statement that failed so is worth another try: the catalog has moved on, or a change of it was about to
+    /// be finished on some node.
+    async fn moved_since(&mut self, e: &ExecError, stale: &mut Stale) -> bool {
+        if stale.since.elapsed() > STALE_MAX {
+            return false;
         }
-    }
-
-    async fn moved_since(&mut self, e: &ExecError) -> bool {
-        if matches!(e, ExecError::Moved) { self.kinds_moved().await } else { self.catalog_moved().await }
+        let moved = match e {
+            ExecError::Moved => self.kinds_moved().await,
+            _ => self.catalog_moved().await,
+        };
+        // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
+        if !moved && stale.fruitless == 0 && e.code() != "23514" {
+            stale.fruitless = 1;
+            exec::changes_finished(&self.router.herd, &self.epoch.snapshot).await;
+            return true;
+        }
+        if !moved && names_partition(e) && stale.fruitless < FRUITLESS_MAX {
+            stale.fruitless += 1;
+            tokio::time::sleep(FRUITLESS_PAUSE).await;
+            return true;
+        }
+        if moved {
+            stale.fruitless = 0;
+        }
+        moved
     }
 
     /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.
@@ -360,7 +452,18 @@ impl Session {
         };
         let path = self.search_path.clone();
         let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
-        let done = self.work().admin(call, &path, shards, described, format).await?;
+        let (fresh, started) = (!self.transaction.active, Instant::now());
+        let before = self.io.answered();
+        let mut attempt = 0;
+        let done = loop {
+            match self.work().admin(call.clone(), &path, shards, described, format).await {
+                Err(e) if fresh && attempt < CHANGES_MAX && self.is_undone(&e, before) => {
+                    self.once_more(attempt, started).await?
+                }
+                done => break done?,
+            }
+            attempt += 1;
+        };
         self.after_commit.extend(done.after_commit);
         if done.changed {
             self.load_own_schema().await?;
@@ -382,14 +485,23 @@ impl Session {
             self.pin_home(Pins::TEMPORARY);
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
-        let done = match temporary.is_some() {
-            true => None,
-            false => {
+        let fresh = !self.transaction.active;
+        let before = self.io.answered();
+        let mut done = Ok(None);
+        for attempt in 0.. {
+            if temporary.is_none() {
                 let mut work = self.work();
                 work.uses = plan::Sequences::Any;
-                work.ddl(statement, sql, &path, &names).await?
+                done = work.ddl(statement, sql, &path, &names).await;
             }
-        };
+            match &done {
+                Err(e) if fresh && attempt < CHANGES_MAX && self.is_undone(e, before) => {
+                    self.once_more(attempt, started).await?
+                }
+                _ => break,
+            }
+        }
+        let done = done?;
         let forwarded = match done {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
@@ -405,14 +517,41 @@ impl Session {
             }
         }
         if exec::changes_catalog(statement) {
-            self.schema_changed().await?;
+            // A simple Query of one statement: nobody looks before the commit.
+            self.schema_changed(bound.is_none() && !self.batch && !self.transaction.explicit).await?;
         }
         self.router.metrics.statement(Strategy::Ddl, started.elapsed());
         Ok(forwarded)
     }
 
+    /// A change that lost a deadlock, or to another change, has left nothing behind and nobody has seen any of it.
+    fn is_undone(&mut self, e: &ExecError, before: u64) -> bool {
+        let lost = match e.code().as_str() {
+            "40P01" | "40001" => true,
+            // Cancelled to break a deadlock over several nodes.
+            "57014" => self.io.take_deadlocked(),
+            _ => false,
+        };
+        lost && !matches!(e, ExecError::Partial(_)) && !self.io.has_left() && self.io.take_back(before)
+    }
+
+    /// It begins again, as long as the client lets it.
+    async fn once_more(&mut self, attempt: u32, begun: Instant) -> Result<()> {
+        self.finish_implicit(true).await?;
+        let pause = Duration::from_millis(20 << attempt.min(5)).mul_f64(0.5 + rand::random::<f64>());
+        let mut work = self.work();
+        let limits = work.limits(begun).await?;
+        work.rest(Some(&limits), pause).await?;
+        self.io.begin();
+        self.newest_epoch().await
+    }
+
     /// After DDL: the transaction's own view of the catalog, or at once everybody's.
-    async fn schema_changed(&mut self) -> Result<()> {
+    async fn schema_changed(&mut self, last: bool) -> Result<()> {
+        if self.transaction.active && last {
+            self.own_schema = true;
+            return Ok(());
+        }
         if self.transaction.active {
             let before = self.epoch.clone();
             self.load_own_schema().await?;
@@ -471,19 +610,7 @@ impl Session {
         }
         self.router.metrics.statement(Strategy::Copy, started.elapsed());
         match result {
-            Ok(f) if f.moved => {
-                self.kinds_moved().await;
-                self.take_epoch();
-                let (snapshot, path) = (&self.epoch.snapshot, &self.search_path);
-                let named = c.relation.as_ref().and_then(|rv| {
-                    let (schema, name) = sql::names::table(rv);
-                    snapshot.resolve(schema, name, path)
-                });
-                match named {
-                    Some(r) if r.distribution().is_none() && !r.is_reference() => Ok(f),
-                    _ => Err(ExecError::Moved),
-                }
-            }
+            Ok(f) if f.moved => Err(ExecError::Moved),
             Ok(f) => Ok(f),
             Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
         }
@@ -553,6 +680,11 @@ fn is_stale(e: &ExecError) -> bool {
     matches!(e, ExecError::Moved)
         || matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
             && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+}
+
+/// A partition it was planned for has another name by now, or is gone.
+fn names_partition(e: &ExecError) -> bool {
+    e.code() == "42P01" && e.to_fields().message().contains("\"herd_shards.")
 }
 
 /// The table a statement creates for this session alone.

@@ -142,6 +142,15 @@ impl Session {
         }
     }
 
+    /// The client's transaction stands as if it had just been begun: its first statement is tried again.
+    pub async fn begin_again(&mut self) {
+        use exec::Client;
+        self.transaction.doubtful |= !self.io.settled().await;
+        self.transaction.begin_again().await;
+        let kept = std::mem::take(&mut self.transaction.kept);
+        kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane)));
+    }
+
     pub async fn rollback(&mut self) {
         use exec::Client;
         self.transaction.doubtful |= !self.io.settled().await;
@@ -169,6 +178,10 @@ impl Session {
                 catalog_changed(&self.router.herd, after).await;
             }
             self.take_epoch();
+        }
+        if !self.transaction.pauses.is_empty() {
+            let pauses = std::mem::take(&mut self.transaction.pauses);
+            self.router.herd.pauses.end(&pauses);
         }
     }
 

@@ -13,7 +13,6 @@ pub struct Elsewhere {
     pub now: Now,
     pub before: Vec<String>,
     pub after: Vec<String>,
-    pub epoch: Option<i64>,
     /// The schema that a new object without one goes to.
     pub schema: Option<String>,
 }
@@ -42,15 +41,8 @@ impl Elsewhere {
         for sql in &self.after {
             p.lane.run(sql).await?;
         }
-        if self.epoch.is_some() {
-            p.lane.run(&bump(self.epoch)).await?;
-        }
         Ok(())
     }
-}
-
-pub fn bump(epoch: Option<i64>) -> String {
-    format!("SELECT herd.bump_epoch({})", epoch.map_or_else(String::new, |e| e.to_string()))
 }
 
 pub async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
@@ -62,10 +54,6 @@ pub async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
 
 pub fn is_true(rows: &[catalog::Row]) -> bool {
     rows.first().and_then(|r| r.first()?.as_deref()) == Some("t")
-}
-
-pub fn number(rows: &[catalog::Row]) -> Option<i64> {
-    rows.first()?.first()?.as_deref()?.parse().ok()
 }
 
 pub fn restore_setting(name: &str, value: Option<&str>) -> String {

@@ -36,11 +36,12 @@ pub struct Answers {
 /// PostgreSQL's limit on names (NAMEDATALEN − 1).
 const NAME_BYTES_MAX: usize = 63;
 
-/// The query. Statements that change the catalog wait here for one another.
+/// The query. Statements that change the catalog go on beside one another; whoever makes tables distributed or local, or
+/// adds nodes, waits until they have ended, and they for him.
 pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> String {
     let mut sql = String::new();
     if mode == Mode::Changes {
-        sql += &format!("SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK}); ");
+        sql += &format!("SELECT pg_catalog.pg_advisory_xact_lock_shared({CATALOG_LOCK}); ");
     }
     sql += "SELECT 'epoch', epoch::pg_catalog.text, NULL, NULL FROM herd.epoch \
             UNION ALL SELECT 'schema', pg_catalog.current_schema()::pg_catalog.text, NULL, NULL";

@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 use txn::Participant;
 use wire::ErrorFields;
 
-use super::elsewhere::{Elsewhere, bump, holds, is_true, number, restore_setting};
+use super::elsewhere::{Elsewhere, holds, is_true, restore_setting};
 use super::facts::{self, Answers};
 use super::steps::{NodeSteps, Spread, Step};
-use super::{Ddl, Facts, Mode, changes_catalog, classify, role};
+use super::{Ddl, Facts, Mode, changes_catalog, classify, lock, renew, role};
 use crate::client::Client;
 use crate::compiled::{Compiled, Epoch};
 use crate::error::{ExecError, Result};
@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
         facts.indexes = std::mem::take(&mut answers.indexes);
         facts.index_name = answers.index_name.take();
         let ddl = classify(statement, &sql, &work.epoch.snapshot, &facts);
-        let done = work.run_ddl(ddl, statement, &sql, &answers, block).await;
+        let done = work.run_ddl(ddl, statement, &sql, &facts, &answers, block).await;
         match done {
             Ok(forwarded) => Ok(forwarded),
             Err(e) => Err(crate::names::restore_error(work.herd, &work.epoch.snapshot, e).await),
@@ -86,6 +86,7 @@ impl<C: Client> Work<'_, C> {
             patience: 0,
             now: self.now.clone(),
             bulk: Default::default(),
+            looks: Default::default(),
         }
     }
 
@@ -108,6 +109,7 @@ impl<C: Client> Work<'_, C> {
         ddl: Ddl,
         statement: &NodeEnum,
         sql: &str,
+        facts: &Facts,
         answers: &Answers,
         block: bool,
     ) -> Result<Option<Forwarded>> {
@@ -122,7 +124,13 @@ impl<C: Client> Work<'_, C> {
                 };
                 self.spread(spread, answers, mode == Mode::Changes).await?
             }
-            Ddl::Nodes(spread) => self.spread(*spread, answers, mode == Mode::Changes).await?,
+            Ddl::Nodes(mut spread) => {
+                if let Some(locks) = lock::wanted(statement, &self.epoch.snapshot, facts) {
+                    self.take_locks(&locks).await?;
+                }
+                self.renew(&mut spread, &renew::renewed(statement, &self.epoch.snapshot, facts)).await?;
+                self.spread(*spread, answers, mode == Mode::Changes).await?
+            }
             Ddl::Autocommit(spread) => {
                 if block && spread.nodes.len() > 1 {
                     return Err(ExecError::sql(
@@ -137,12 +145,20 @@ impl<C: Client> Work<'_, C> {
         if mode == Mode::Plain && changes_catalog(statement) && !block {
             // What PostgreSQL does not do in a transaction is done; now the routers must hear of it.
             self.need_transaction();
-            self.bump_everywhere().await?;
+            self.join_all().await?;
+            self.raises_epoch();
         }
-        if mode == Mode::Uses {
-            self.unchanged(answers.epoch).await?;
+        if matches!(mode, Mode::Uses | Mode::Changes) {
+            // A table that became distributed meanwhile is on other nodes, too, and a node that has come needs all of it.
+            self.same_kinds().await?;
         }
         Ok(Some(forwarded))
+    }
+
+    /// The transaction changes the catalog: routers hear of it when it commits.
+    fn raises_epoch(&mut self) {
+        self.transaction.raises_epoch = Some(self.home());
+        self.transaction.schema_mark = self.herd.next_transaction();
     }
 
     /// Runs the steps: in the transaction, if there is one.
@@ -151,7 +167,10 @@ impl<C: Client> Work<'_, C> {
         let Spread { nodes, tag, settings, unqualified, read_only, .. } = spread;
         let mut nodes = nodes.into_iter();
         let Some(first) = nodes.next() else { return Err(ExecError::internal("a utility statement for no node")) };
-        let (mut forwarded, epoch) = self.at_home(first, tag.is_none(), !read_only, bump).await?;
+        if bump {
+            self.raises_epoch();
+        }
+        let mut forwarded = self.at_home(first, tag.is_none(), !read_only).await?;
         if let Some(tag) = tag {
             forwarded.tag = tag.to_string();
         }
@@ -172,7 +191,6 @@ impl<C: Client> Work<'_, C> {
                 now: self.now.clone(),
                 before: settings.iter().map(|(name, value)| format!("SET LOCAL {name} = {value}")).collect(),
                 after: settings.iter().map(|(name, _)| restore_setting(name, self.settings.get(name))).collect(),
-                epoch,
                 schema: unqualified.then(|| answers.current_schema.clone()),
             };
             tasks.spawn(async move {
@@ -198,14 +216,8 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// Home's steps; the client sees the first. Returns the new epoch, if there is one.
-    async fn at_home(
-        &mut self,
-        n: NodeSteps,
-        forward_first: bool,
-        wrote: bool,
-        bump: bool,
-    ) -> Result<(Forwarded, Option<i64>)> {
+    /// Home's steps; the client sees the first.
+    async fn at_home(&mut self, n: NodeSteps, forward_first: bool, wrote: bool) -> Result<Forwarded> {
         let mut p = self.lane(n.node).await?;
         p.wrote |= wrote;
         let done = async {
@@ -220,8 +232,7 @@ impl<C: Client> Work<'_, C> {
                     p.lane.run(&sql).await?;
                 }
             }
-            let epoch = if bump { p.lane.rows("SELECT herd.bump_epoch()").await? } else { vec![] };
-            Ok((forwarded, number(&epoch)))
+            Ok(forwarded)
         }
         .await;
         self.put_back(p).await;
@@ -285,17 +296,13 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    async fn bump_everywhere(&mut self) -> Result<()> {
-        let home = NodeSteps { node: self.home(), steps: vec![] };
-        let (_, epoch) = self.at_home(home, false, true, true).await?;
-        let others: Vec<NodeId> =
-            self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != self.home()).collect();
-        for node in others {
+    /// Every node takes part in the transaction.
+    async fn join_all(&mut self) -> Result<()> {
+        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        for node in nodes {
             let mut p = self.lane(node).await?;
             p.wrote = true;
-            let done = p.lane.run(&bump(epoch)).await;
             self.put_back(p).await;
-            done?;
         }
         Ok(())
     }
@@ -325,17 +332,8 @@ impl<C: Client> Work<'_, C> {
         };
         let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
-        let (_, _) = work.at_home(NodeSteps { node: home, steps: vec![] }, false, true, true).await?;
+        work.raises_epoch();
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
-    }
-
-    /// The statement went by a catalog that still holds: a table that became distributed meanwhile is on other nodes, too.
-    async fn unchanged(&mut self, epoch: i64) -> Result<()> {
-        let now = self.ask_home("SELECT epoch FROM herd.epoch").await?;
-        if number(&now) == Some(epoch) {
-            return Ok(());
-        }
-        Err(ExecError::sql("40001", "the catalog of the herd has changed meanwhile").hint("Try again."))
     }
 
     /// What comes before anything is changed: the warning, the checks, the privileges.

@@ -78,6 +78,7 @@ impl Session {
             patience: 0,
             now: Default::default(),
             bulk: Default::default(),
+            looks: Default::default(),
         };
         let statement = sql::parse(sql, true).unwrap().remove(0);
         let path = ["pg_catalog".to_string(), "public".to_string()];

@@ -68,12 +68,25 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
             heard = ear.fill() => {
                 heard?;
                 while ear.buffered_frame()?.is_some() {}
-                // What they say is only that there is something new.
-                drop(ear.take_notifications());
+                let mut heard = ear.take_notifications();
+                while let Ok(Some(frame)) = wire::frame::take(&mut heard, NOTIFICATION_MAX) {
+                    if let Some(said) = said(frame.body()) {
+                        herd.pauses.heed(said);
+                    }
+                }
             }
             () = tokio::time::sleep(registry::REPORT_EVERY) => {}
         }
     }
+}
+
+/// PostgreSQL's payloads are shorter than 8000 bytes.
+const NOTIFICATION_MAX: usize = 1 << 14;
+
+/// What a NotificationResponse says: after the sender's process id and the channel's name.
+fn said(body: &[u8]) -> Option<&str> {
+    let mut texts = body.get(4..)?.split(|b| *b == 0);
+    std::str::from_utf8(texts.nth(1)?).ok()
 }
 
 /// Finishes what dead routers left behind, at the start and every few seconds; looks whether a router died between
