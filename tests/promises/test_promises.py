@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from . import bank, cancels, crash_matrix, fuzz, leaks, login, packets, slow, snapshot, soak
+from . import bank, cancels, crash_matrix, fuzz, leaks, login, packets, renames, slow, snapshot, soak
 from .cluster import Cluster
 
 # One group: these want the machine to themselves, as far as pytest can give it.
@@ -32,6 +32,13 @@ def test_the_bank_under_kill_9(cluster):
 @pytest.mark.parametrize("who", ["off", "client", "role"])
 def test_the_bank_without_flushes(cluster, who):
     assert bank.run(SEED, seconds=10, clients=8, synchronous_commit=who, cluster=cluster)["transfers"] > 100
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+@pytest.mark.parametrize("what", ["rename,schema", "anew,kind", "alter,index"])
+def test_names_move_under_load(cluster, what):
+    figures = renames.run(SEED, seconds=10, writers=16, what=what, cluster=cluster)
+    assert figures["statements"] > 100 and all(figures["changes"].values())
 
 
 @pytest.mark.parametrize("cluster", [3], indirect=True)
