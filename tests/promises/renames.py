@@ -9,6 +9,7 @@ A writer has keys of its own, so no two wait for each other's rows. `who` (or `m
 name at some time between question and answer, and all statements of a transaction must meet the same one.
 """
 
+import itertools
 import random
 import threading
 import time
@@ -50,6 +51,9 @@ class Writer(threading.Thread):
         self.told: dict[tuple, int] = {}
         self.unknown: dict[tuple, int] = {}
         self.codes: dict[str, int] = {}
+        # Rows that went by COPY: the table, the key, and who may have got it.
+        self.copied: list[tuple] = []
+        self.new_keys = itertools.count(1_000_000 * (number + 1))
         self.misdirected: list[str] = []
         self.statements, self.stall, self.stalled_in = 0, 0.0, ""
         self.trouble: BaseException | None = None
@@ -60,7 +64,7 @@ class Writer(threading.Thread):
             connection.execute("set search_path = s1, s2, public")
             while not self.world.stop.is_set():
                 table = self.random.choice(self.world.tables)
-                act = self.random.choice((self._one, self._several, self._block, self._read))
+                act = self.random.choice((self._one, self._several, self._block, self._read, self._insert, self._copy, self._copy_out))
                 started = time.monotonic()
                 try:
                     act(connection, table)
@@ -81,11 +85,14 @@ class Writer(threading.Thread):
         return connection.execute(sql, values).fetchall()
 
     def _judge(self, table: str, what: str, rows: list, count: int, since: float) -> None:
-        names = self.world.names.get(table)
-        may = names.may_be(since, time.monotonic()) if names else {"-"}
+        may = self._may(table, since)
         met = {row[0] for row in rows}
         if len(rows) != count or len(met) > 1 or not met <= may:
             self.misdirected.append(f"{what} of {table}: {len(rows)} rows of {count}, {met or 'nobody'} of {may}")
+
+    def _may(self, table: str, since: float) -> set:
+        names = self.world.names.get(table)
+        return names.may_be(since, time.monotonic()) if names else {"-"}
 
     def _count(self, counts: dict, table: str, rows: list) -> None:
         for who, key in rows:
@@ -125,8 +132,29 @@ class Writer(threading.Thread):
     def _read(self, connection, table: str) -> None:
         since = time.monotonic()
         count = self.world.keys
-        rows = self._ask(connection, f"select who, count(*) from {table} group by who")
+        rows = self._ask(connection, f"select who, count(*) from {table} where k < {count} group by who")
         self._judge(table, "read", [(who, 0) for who, n in rows for _ in range(n)], count, since)
+
+    def _insert(self, connection, table: str) -> None:
+        since, keys = time.monotonic(), [next(self.new_keys) for _ in range(3)]
+        rows = self._ask(connection, f"insert into {table} (k, n) values (%s, 1), (%s, 1), (%s, 1) returning who, k", *keys)
+        self._judge(table, "insert", rows, 3, since)
+        self._count(self.told, table, rows)
+
+    def _copy(self, connection, table: str) -> None:
+        since, keys = time.monotonic(), [next(self.new_keys) for _ in range(5)]
+        self.statements += 1
+        with connection.cursor() as cursor, cursor.copy(f"copy {table} (k, n) from stdin") as copy:
+            for key in keys:
+                copy.write_row((key, 1))
+        self.copied += [(table, key, self._may(table, since)) for key in keys]
+
+    def _copy_out(self, connection, table: str) -> None:
+        since = time.monotonic()
+        self.statements += 1
+        with connection.cursor() as cursor, cursor.copy(f"copy {table} (who, k) to stdout") as copy:
+            rows = [(who, int(key)) for who, key in copy.rows() if int(key) < self.world.keys]
+        self._judge(table, "copy", rows, self.world.keys, since)
 
 
 class Changer(threading.Thread):
@@ -190,7 +218,7 @@ class Changer(threading.Thread):
     def _anew(self, connection) -> None:
         made = f"made {self.done + 1}"
         self._change(
-            connection, "fresh", made, "drop table fresh", "create table fresh (k int primary key, n bigint, who text)",
+            connection, "fresh", made, "drop table fresh", f"create table fresh (k int primary key, n bigint, who text default '{made}')",
             f"insert into fresh select g, 0, '{made}' from generate_series(0, {self.world.keys - 1}) g",
             f"select create_distributed_table('fresh', 'k', shard_count => {4 + self.done % 3 * 2}, colocate_with => 'none')",
         )
@@ -218,7 +246,7 @@ class World:
     def make(self) -> None:
         def table(name: str, who: str, distribute: str | None) -> list[str]:
             statements = [
-                f"create table {name} (k int primary key, n bigint, who text)",
+                f"create table {name} (k int primary key, n bigint, who text default '{who}')",
                 f"insert into {name} select g, 0, '{who}' from generate_series(0, {self.keys - 1}) g",
             ]
             return statements + [f"select create_distributed_table('{name}', 'k', {distribute})"] * (distribute is not None)
@@ -276,6 +304,13 @@ def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str],
         if thread.trouble is not None:
             raise thread.trouble
     found, told, unknown = world.found(), _sum(w.told for w in crew), _sum(w.unknown for w in crew)
+    misdirected = [text for w in crew for text in w.misdirected]
+    for table, key, may in (row for w in crew for row in w.copied if row[0] != "fresh"):
+        met = {who for who in ("A", "B", "-") if (table, who, key) in found}
+        if len(met) != 1 or not met <= may:
+            misdirected.append(f"copied to {table}: {key} is in {met or 'nobody'} of {may}")
+        for who in met:
+            told[table, who, key] = 1
     # What is dropped takes its changes with it.
     kept = [key for key in told if key[0] != "fresh"]
     lost = {key: told[key] - found.get(key, 0) for key in kept if found.get(key, 0) < told[key]}
@@ -283,7 +318,6 @@ def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str],
         key: n for key, n in found.items()
         if key[0] != "fresh" and n > told.get(key, 0) + unknown.get(key, 0)
     }
-    misdirected = [text for w in crew for text in w.misdirected]
     slowest = max(crew, key=lambda w: w.stall)
     figures = {
         "statements": sum(w.statements for w in crew), "failed": _sum(w.codes for w in crew), "misdirected": len(misdirected),

@@ -3,8 +3,8 @@
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use catalog::{NodeId, Snapshot};
 use key::Bound;
@@ -15,6 +15,7 @@ use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 
 use crate::describe::{Described, PartColumns};
+use crate::guard::Looks;
 use crate::plan_cache::PlanCache;
 use crate::request::{Keep, Request};
 use crate::schema_usage::Asker;
@@ -114,6 +115,7 @@ pub struct Compiled {
     pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
     /// Of an INSERT that can be one of many rows.
     pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
+    looks: OnceLock<Looks>,
 }
 
 impl Compiled {
@@ -144,6 +146,7 @@ impl Compiled {
             row_literals,
             shared: Mutex::default(),
             many: Mutex::default(),
+            looks: OnceLock::new(),
             plan,
             text: text.to_string(),
             context,
@@ -244,6 +247,11 @@ impl Compiled {
             _ => None,
         };
         self.plan.whole().tables.iter().map(|t| &t.relation).chain(written)
+    }
+
+    /// What nodes look at beside it where it names those tables themselves.
+    pub fn looks(&self) -> &Looks {
+        self.looks.get_or_init(|| Looks::of_tables(self.relations()))
     }
 
     /// A result may have columns of types whose oids differ from node to node.

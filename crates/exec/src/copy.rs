@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
-use crate::guard::Guard;
+use crate::guard::{Guard, Looks};
 use crate::progress::{self, Running};
 use crate::request::{Bound, Request};
 use crate::route::{Forwarded, Ids, forward, forward_guarded};
@@ -244,7 +244,8 @@ impl<C: Client> Work<'_, C> {
             .map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>())
             .unwrap_or_default();
         let followed = self.follow("COPY TO", "PIPE", Some(relation.clone()), false);
-        self.copy_nodes_to(copy, &query, &nodes, &followed.running).await
+        let looks = Looks::of_tables(std::iter::once(relation));
+        self.copy_nodes_to(copy, &query, &nodes, &looks, &followed.running).await
     }
 
     /// The same query on each node, its COPY data joined into one stream.
@@ -253,6 +254,7 @@ impl<C: Client> Work<'_, C> {
         copy: &ast::CopyStmt,
         query: &str,
         nodes: &std::collections::BTreeSet<i32>,
+        looks: &Looks,
         running: &Running,
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
@@ -263,7 +265,7 @@ impl<C: Client> Work<'_, C> {
         for (i, node) in nodes.iter().enumerate() {
             let mut p = self.lane(*node).await?;
             let options_text = option_list(&copy.options, i == 0)?;
-            p.lane.put_query(&format!("COPY ({query}) TO STDOUT{options_text}"));
+            p.lane.put_query(&looks.in_front(*node, &format!("COPY ({query}) TO STDOUT{options_text}")));
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             flushed?;
@@ -332,7 +334,8 @@ impl<C: Client> Work<'_, C> {
         match self.place(&query, &request).await? {
             crate::Placed::One(node, _) => {
                 let local = self.guard(&query, node).is_some();
-                self.copy_on(node, sql, query.plan.whole().writes, local).await
+                let sql = query.looks().in_front(node, sql);
+                self.copy_on(node, &sql, query.plan.whole().writes, local).await
             }
             crate::Placed::Several(_) => {
                 if !matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_)) {

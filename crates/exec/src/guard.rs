@@ -13,7 +13,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::NodeId;
+use catalog::{NodeId, Relation};
 
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
@@ -75,12 +75,12 @@ impl Guard {
 /// table must still have the name it had when the statement was planned (`ddl/renew.rs` says when it has not). It is only
 /// parsed, behind the statement, in its transaction: the statement's lock keeps the table's name what it is until then.
 #[derive(Clone, Debug, Default)]
-pub struct Looks(HashMap<NodeId, Arc<str>>);
+pub struct Looks(Arc<HashMap<NodeId, Arc<str>>>);
 
 impl Looks {
-    pub fn behind(compiled: &Compiled) -> Self {
+    pub fn of_tables<'r>(tables: impl Iterator<Item = &'r Arc<Relation>>) -> Self {
         let mut partitions: HashMap<NodeId, BTreeSet<String>> = HashMap::new();
-        for relation in compiled.relations() {
+        for relation in tables {
             let Some(d) = relation.distribution() else { continue };
             let mut nodes = HashSet::new();
             for shard in d.group.shards.iter().filter(|s| nodes.insert(s.node)) {
@@ -91,11 +91,20 @@ impl Looks {
             let each = names.into_iter().map(|name| format!("SELECT FROM {name}")).collect::<Vec<_>>();
             Arc::from(each.join(" UNION ALL "))
         };
-        Looks(partitions.into_iter().map(|(node, names)| (node, text(names))).collect())
+        Looks(Arc::new(partitions.into_iter().map(|(node, names)| (node, text(names))).collect()))
     }
 
     pub fn of(&self, node: NodeId) -> Option<Arc<str>> {
         self.0.get(&node).cloned()
+    }
+
+    /// In front of a COPY, whose rows nobody sends twice: it fails before it asks for any. PREPARE keeps a lock on the
+    /// partition to the end of the transaction, so its name, and with it the table's, stays what it is.
+    pub fn in_front(&self, node: NodeId, sql: &str) -> String {
+        match self.0.get(&node) {
+            Some(look) => format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look; {sql}"),
+            None => sql.to_string(),
+        }
     }
 }
 

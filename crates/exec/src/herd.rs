@@ -66,6 +66,7 @@ impl Herd {
         snapshot: Snapshot,
         router: u64,
     ) -> Self {
+        let pauses = Pauses::new(router, config.seal.clone());
         Herd {
             rows: RowLanes::default(),
             shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
@@ -78,7 +79,7 @@ impl Herd {
             router,
             gates: Gates::default(),
             progress: Progress::default(),
-            pauses: Pauses::default(),
+            pauses,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(None),
         }

@@ -14,7 +14,6 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
 use crate::finish::parameters;
-use crate::guard::Looks;
 use crate::pin::Pin;
 use crate::render::Fill;
 use crate::request::{Literals, Request};
@@ -229,7 +228,7 @@ impl<C: Client> Work<'_, C> {
                 done => Ok(done.tag),
             },
             Placed::Several(_) => {
-                self.looks = Looks::behind(compiled);
+                self.looks = compiled.looks().clone();
                 match &compiled.plan {
                     Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
                     Plan::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),

@@ -9,7 +9,7 @@ use wire::{ErrorFields, backend, put};
 use crate::client::{Client, PENDING_MAX};
 use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
-use crate::guard::{self, Guard, Looks};
+use crate::guard::{self, Guard};
 use crate::request::{Bound, Literals, Request};
 use crate::rows;
 use crate::share::Way;
@@ -61,7 +61,7 @@ impl<C: Client> Work<'_, C> {
         let guard = self.guard(compiled, node);
         // By the table's own name: is it still the one that was planned for?
         let behind = match shard {
-            None if !compiled.plan.whole().tables.is_empty() => Looks::behind(compiled).of(node),
+            None if !compiled.plan.whole().tables.is_empty() => compiled.looks().of(node),
             _ => None,
         };
         match request.bound {

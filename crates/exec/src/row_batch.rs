@@ -19,6 +19,7 @@ use crate::bulk::Bulk;
 use crate::client::Client;
 use crate::copy_lane::{end_copy, push};
 use crate::error::{ExecError, Result};
+use crate::guard::Looks;
 use crate::now::Now;
 use crate::pin::Pin;
 use crate::row_lane::{Job, RowLane, Turn};
@@ -198,6 +199,7 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
     let names: Vec<String> = columns.map(|i| catalog::quote_ident(&lane.relation.columns[i].name)).collect();
     let names = if lane.positional { String::new() } else { format!(" ({})", names.join(", ")) };
     let sql = format!("COPY {table}{names} FROM STDIN");
+    let looks = Looks::of_tables(std::iter::once(&lane.relation));
     let mut lanes: Vec<(Participant, u64)> = Vec::with_capacity(nodes.len());
     let mut sent = Ok(());
     for node in nodes {
@@ -213,7 +215,7 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
         for (p, rows) in &mut lanes {
             p.wrote = true;
             // Without waiting for consent: what refuses a COPY ignores its data, and says so at the end.
-            p.lane.put_query(&sql);
+            p.lane.put_query(&looks.in_front(p.lane.node, &sql));
             *rows = put_rows(p, jobs);
             // What goes wrong here is seen again when the answer is read.
             let _ = push(p).await;

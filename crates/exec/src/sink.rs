@@ -18,6 +18,7 @@ use crate::client::{Client, PENDING_MAX};
 use crate::copy_lane::{copy_line, end_copy, push};
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
+use crate::guard::Looks;
 use crate::now::Now;
 use crate::progress::{self, Running};
 use crate::render::{self, BatchStatement, Fill};
@@ -73,6 +74,7 @@ pub struct Sink {
     home: NodeId,
     sequences: Vec<Sequence>,
     source: (Pools, NodeTarget, ClientLogin),
+    looks: Looks,
     batching: Option<Batching>,
     bulk: Batches,
     /// Rows given are numbered as the client's data is.
@@ -143,6 +145,7 @@ impl Sink {
         let home = snapshot.home;
         let source = (work.herd.pools.clone(), work.herd.target(snapshot, home)?, work.login.clone());
         let mut sink = Sink {
+            looks: Looks::of_tables(std::iter::once(&relation)),
             relation,
             columns,
             given,
@@ -214,12 +217,12 @@ impl Sink {
     /// Starts COPY FROM STDIN on every lane.
     pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
         if let Some(batching) = &self.batching {
-            self.bulk = Batches::Stream(Stream::begin(batching, sql, &mut self.lanes).await?);
+            self.bulk = Batches::Stream(Stream::begin(batching, sql, self.looks.clone(), &mut self.lanes).await?);
             return Ok(());
         }
         for p in &mut self.lanes {
             self.copying += 1;
-            p.lane.put_query(sql);
+            p.lane.put_query(&self.looks.in_front(p.lane.node, sql));
             p.lane.conn.flush().await?;
         }
         for p in &mut self.lanes {
@@ -255,7 +258,7 @@ impl Sink {
             true => self.lanes.iter().position(|p| p.lane.node == self.home),
             false => None,
         };
-        let (sql, width) = (HeldSql { copy, insert }, self.columns.len());
+        let (sql, width) = (HeldSql { copy, insert, looks: self.looks.clone() }, self.columns.len());
         let held = Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats);
         self.bulk = Batches::Held(held.at_home(self.home));
     }
@@ -424,6 +427,7 @@ impl Sink {
         self.inserted = true;
         let p = &mut self.lanes[i];
         let foreign = p.lane.node != self.home;
+        p.lane.look = self.looks.of(p.lane.node);
         rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
         p.lane.conn.flush().await?;
         let counts = self.relation.distribution().is_some() || p.lane.node == self.home;

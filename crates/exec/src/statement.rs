@@ -8,7 +8,6 @@ use plan::{Change, Insert, Part, Plan};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::error::Result;
-use crate::guard::Looks;
 use crate::render::Fill;
 use crate::request::{Bound, Literals, Request};
 use crate::route::Forwarded;
@@ -28,7 +27,7 @@ impl<C: Client> Work<'_, C> {
         let tag = match self.place(compiled, request).await? {
             Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,
             Placed::Several(nodes) => {
-                self.looks = Looks::behind(compiled);
+                self.looks = compiled.looks().clone();
                 let done = Box::pin(self.several(compiled, request, &nodes)).await;
                 done.map_err(|e| e.of_views(&compiled.plan.whole().apart_views))?
             }

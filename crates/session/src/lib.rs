@@ -5,6 +5,7 @@
 //! client in one place: `Session::report`.
 
 pub mod activity;
+mod anew;
 mod apart;
 mod backends;
 mod budget;

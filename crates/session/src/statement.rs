@@ -21,26 +21,6 @@ use crate::special;
 
 /// Planning that takes longer is others' time.
 const LONG: Duration = Duration::from_millis(20);
-/// How often a change of the schema begins again by itself.
-const CHANGES_MAX: u32 = 20;
-/// How long a statement is tried again that meets a catalog which is being changed.
-const STALE_MAX: Duration = Duration::from_secs(10);
-
-/// How often it is tried again though nothing has moved.
-const FRUITLESS_MAX: usize = 5;
-const FRUITLESS_PAUSE: Duration = Duration::from_millis(20);
-
-struct Stale {
-    since: Instant,
-    fruitless: usize,
-}
-
-impl Default for Stale {
-    fn default() -> Self {
-        Stale { since: Instant::now(), fruitless: 0 }
-    }
-}
-
 /// How often a statement begins again after deadlocks.
 const DEADLOCKS_MAX: usize = 10;
 
@@ -123,10 +103,7 @@ impl Session {
         let started = Instant::now();
         let literals = template.map_or(Literals::Own, Literals::Template);
         let request = Request { sql, bound, literals };
-        let fresh = !self.transaction.active;
-        // The first of a transaction can begin again as one of its own can: nothing else is undone with it.
-        let first = !fresh && self.transaction.is_fresh() && !self.transaction.failed;
-        let before = self.io.answered();
+        let mut retry = self.retry();
         let paused;
         let mut compiled = compiled;
         let mut request = request;
@@ -149,39 +126,31 @@ impl Session {
         // Cancelled to break a deadlock: all of it is undone, and nobody has seen any of it. The others go first.
         for _ in 0..DEADLOCKS_MAX {
             let undone = matches!(&result, Err(e) if e.code() == "57014" && !matches!(e, ExecError::Partial(_)));
-            if !undone || !fresh || self.io.answered() != before || self.io.has_left() || !self.io.take_deadlocked() {
+            if !undone
+                || !retry.fresh
+                || self.io.answered() != retry.before
+                || self.io.has_left()
+                || !self.io.take_deadlocked()
+            {
                 break;
             }
             self.finish_implicit(true).await?;
             self.io.begin();
             result = self.work().run(compiled, &request).await;
         }
-        let mut stale = Stale::default();
-        loop {
-            result = match result {
-                Ok(f) if f.moved => Err(ExecError::Moved),
-                other => other,
-            };
+        let result = loop {
             let e = match result {
-                Err(e) if (fresh || first) && is_stale(&e) && self.io.take_back(before) => e,
-                _ => break,
+                Ok(f) if !f.moved => break Ok(f),
+                Ok(_) => ExecError::Moved,
+                Err(e) => e,
             };
-            if self.io.has_left() || !self.moved_since(&e, &mut stale).await {
-                result = Err(e);
-                break;
+            if let Err(e) = self.begin_anew(e, &mut retry, sql).await {
+                break Err(e);
             }
-            match first {
-                true => self.begin_again().await,
-                false => self.finish_implicit(true).await?,
-            }
-            self.take_epoch();
-            let statement = sql::parse(sql, self.standard_conforming_strings())?.pop().ok_or(e)?;
+            let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
+            let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
             let again = Arc::new(self.compile(&statement, sql, None)?);
             result = self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await;
-        }
-        let result = match result {
-            Err(e) if names_partition(&e) && !sql.contains("herd_shards") => Err(ExecError::Moved),
-            other => other,
         };
         let strategy = match (&result, compiled.plan.strategy()) {
             (_, plan::Strategy::Reference) => Strategy::Reference,
@@ -213,7 +182,7 @@ impl Session {
             tokio::select! {
                 biased;
                 () = cancelled => return Err(ExecError::sql("57014", "canceling statement due to user request")),
-                _ = herd.pauses.wait(&new, compiled.plan.whole().writes) => {}
+                () = herd.pauses.wait(&new, compiled.plan.whole().writes, &self.transaction.pauses) => {}
             }
             let before = self.epoch.clone();
             self.take_epoch();
@@ -239,52 +208,6 @@ impl Session {
         }
         let two_phase = self.own.is_on("herd.two_phase");
         self.work().share_rows(compiled, request, two_phase).await
-    }
-
-    /// Whether a statement that failed so is worth another try: the catalog has moved on, or a change of it was about to
-    /// be finished on some node.
-    async fn moved_since(&mut self, e: &ExecError, stale: &mut Stale) -> bool {
-        if stale.since.elapsed() > STALE_MAX {
-            return false;
-        }
-        let moved = match e {
-            ExecError::Moved => self.kinds_moved().await,
-            _ => self.catalog_moved().await,
-        };
-        // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
-        if !moved && stale.fruitless == 0 && e.code() != "23514" {
-            stale.fruitless = 1;
-            exec::changes_finished(&self.router.herd, &self.epoch.snapshot).await;
-            return true;
-        }
-        if !moved && names_partition(e) && stale.fruitless < FRUITLESS_MAX {
-            stale.fruitless += 1;
-            tokio::time::sleep(FRUITLESS_PAUSE).await;
-            return true;
-        }
-        if moved {
-            stale.fruitless = 0;
-        }
-        moved
-    }
-
-    /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.
-    async fn kinds_moved(&mut self) -> bool {
-        let herd = self.router.herd.clone();
-        !Arc::ptr_eq(&herd.epoch.load(), &self.epoch) || herd.refresh(None).await.is_ok()
-    }
-
-    /// Whether home's catalog is newer than ours; if so it is loaded.
-    async fn catalog_moved(&mut self) -> bool {
-        let ours = self.epoch.snapshot.epoch;
-        if self.router.herd.epoch.load().snapshot.epoch > ours {
-            return true;
-        }
-        let herd = self.router.herd.clone();
-        let Ok(mut conn) = herd.own.get(&herd.config.home).await else { return false };
-        let Ok(rows) = conn.simple("SELECT epoch FROM herd.epoch").await else { return false };
-        let theirs: i64 = rows.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(ours);
-        theirs > ours && herd.refresh(Some(theirs)).await.is_ok()
     }
 
     /// Runs a statement that goes by its tree.
@@ -452,17 +375,12 @@ impl Session {
         };
         let path = self.search_path.clone();
         let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
-        let (fresh, started) = (!self.transaction.active, Instant::now());
-        let before = self.io.answered();
-        let mut attempt = 0;
+        let mut retry = self.retry();
         let done = loop {
             match self.work().admin(call.clone(), &path, shards, described, format).await {
-                Err(e) if fresh && attempt < CHANGES_MAX && self.is_undone(&e, before) => {
-                    self.once_more(attempt, started).await?
-                }
-                done => break done?,
+                Err(e) => self.change_anew(e, &mut retry).await?,
+                Ok(done) => break done,
             }
-            attempt += 1;
         };
         self.after_commit.extend(done.after_commit);
         if done.changed {
@@ -485,23 +403,18 @@ impl Session {
             self.pin_home(Pins::TEMPORARY);
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
-        let fresh = !self.transaction.active;
-        let before = self.io.answered();
-        let mut done = Ok(None);
-        for attempt in 0.. {
-            if temporary.is_none() {
-                let mut work = self.work();
-                work.uses = plan::Sequences::Any;
-                done = work.ddl(statement, sql, &path, &names).await;
+        let mut retry = self.retry();
+        let done = loop {
+            if temporary.is_some() {
+                break None;
             }
-            match &done {
-                Err(e) if fresh && attempt < CHANGES_MAX && self.is_undone(e, before) => {
-                    self.once_more(attempt, started).await?
-                }
-                _ => break,
+            let mut work = self.work();
+            work.uses = plan::Sequences::Any;
+            match work.ddl(statement, sql, &path, &names).await {
+                Err(e) => self.change_anew(e, &mut retry).await?,
+                Ok(done) => break done,
             }
-        }
-        let done = done?;
+        };
         let forwarded = match done {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
@@ -522,28 +435,6 @@ impl Session {
         }
         self.router.metrics.statement(Strategy::Ddl, started.elapsed());
         Ok(forwarded)
-    }
-
-    /// A change that lost a deadlock, or to another change, has left nothing behind and nobody has seen any of it.
-    fn is_undone(&mut self, e: &ExecError, before: u64) -> bool {
-        let lost = match e.code().as_str() {
-            "40P01" | "40001" => true,
-            // Cancelled to break a deadlock over several nodes.
-            "57014" => self.io.take_deadlocked(),
-            _ => false,
-        };
-        lost && !matches!(e, ExecError::Partial(_)) && !self.io.has_left() && self.io.take_back(before)
-    }
-
-    /// It begins again, as long as the client lets it.
-    async fn once_more(&mut self, attempt: u32, begun: Instant) -> Result<()> {
-        self.finish_implicit(true).await?;
-        let pause = Duration::from_millis(20 << attempt.min(5)).mul_f64(0.5 + rand::random::<f64>());
-        let mut work = self.work();
-        let limits = work.limits(begun).await?;
-        work.rest(Some(&limits), pause).await?;
-        self.io.begin();
-        self.newest_epoch().await
     }
 
     /// After DDL: the transaction's own view of the catalog, or at once everybody's.
@@ -569,7 +460,26 @@ impl Session {
         let started = Instant::now();
         let mut copy = c.clone();
         let bulk = exec::BulkCopy::take(&mut copy)?;
-        let c = &copy;
+        let mut retry = self.retry();
+        let result = loop {
+            let e = match self.copy_once(&copy, sql, bulk).await {
+                Ok(f) if !f.moved => break Ok(f),
+                Ok(_) => ExecError::Moved,
+                Err(e) => e,
+            };
+            if let Err(e) = self.begin_anew(e, &mut retry, sql).await {
+                break Err(e);
+            }
+        };
+        self.router.metrics.statement(Strategy::Copy, started.elapsed());
+        match result {
+            Ok(f) => Ok(f),
+            Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
+        }
+    }
+
+    /// Planned and run once.
+    async fn copy_once(&mut self, c: &ast::CopyStmt, sql: &str, bulk: exec::BulkCopy) -> Result<Forwarded> {
         let herd_reads = bulk.is_any() || (self.bulk.upsert && c.is_from);
         let relation = c.relation.as_ref().and_then(|rv| {
             let (schema, name) = sql::names::table(rv);
@@ -604,15 +514,10 @@ impl Session {
             }
             false => None,
         };
-        let mut result = self.work().copy(c, sql, relation, query, bulk).await;
-        if let Some(scope) = scope {
-            result = self.code_ends(scope, result).await;
-        }
-        self.router.metrics.statement(Strategy::Copy, started.elapsed());
-        match result {
-            Ok(f) if f.moved => Err(ExecError::Moved),
-            Ok(f) => Ok(f),
-            Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
+        let result = self.work().copy(c, sql, relation, query, bulk).await;
+        match scope {
+            Some(scope) => self.code_ends(scope, result).await,
+            None => result,
         }
     }
 
@@ -673,18 +578,6 @@ fn writes(sql: &str) -> bool {
 /// What a query inside may take from sequences is taken then.
 fn runs_query(sql: &str) -> bool {
     matches!(&*sql::split::first_keyword(sql).to_ascii_uppercase(), "FETCH" | "MOVE" | "DECLARE" | "EXPLAIN")
-}
-
-/// Errors that a catalog which has moved on may explain.
-fn is_stale(e: &ExecError) -> bool {
-    matches!(e, ExecError::Moved)
-        || matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
-            && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
-}
-
-/// A partition it was planned for has another name by now, or is gone.
-fn names_partition(e: &ExecError) -> bool {
-    e.code() == "42P01" && e.to_fields().message().contains("\"herd_shards.")
 }
 
 /// The table a statement creates for this session alone.

@@ -149,6 +149,7 @@ impl Session {
         self.transaction.begin_again().await;
         let kept = std::mem::take(&mut self.transaction.kept);
         kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane)));
+        self.end_pauses().await;
     }
 
     pub async fn rollback(&mut self) {
@@ -179,9 +180,13 @@ impl Session {
             }
             self.take_epoch();
         }
+        self.end_pauses().await;
+    }
+
+    async fn end_pauses(&mut self) {
         if !self.transaction.pauses.is_empty() {
             let pauses = std::mem::take(&mut self.transaction.pauses);
-            self.router.herd.pauses.end(&pauses);
+            self.router.herd.end_pauses(&pauses).await;
         }
     }
 

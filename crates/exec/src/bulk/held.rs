@@ -14,6 +14,7 @@ use super::rows::Rows;
 use super::{Batching, Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::copy_lane::copy_line;
 use crate::error::{ExecError, Result};
+use crate::guard::Looks;
 use crate::render::BatchStatement;
 use crate::rows;
 
@@ -30,6 +31,7 @@ pub struct HeldSql {
     /// `COPY t (…) FROM STDIN`; `None`: batches go as INSERTs.
     pub copy: Option<String>,
     pub insert: BatchStatement,
+    pub looks: Looks,
 }
 
 pub struct Held {
@@ -174,7 +176,7 @@ impl Held {
         let by_copy = self.sql.copy.is_some() && lane.wait == 0;
         lane.wait = lane.wait.saturating_sub(1);
         match &self.sql.copy {
-            Some(sql) if by_copy => put_copy(p, sql, !self.commits, &rows)?,
+            Some(sql) if by_copy => put_copy(p, &self.sql.looks.in_front(p.lane.node, sql), !self.commits, &rows)?,
             _ => self.put_insert(p, &rows)?,
         }
         let first = self.lanes[at].first;
@@ -187,6 +189,7 @@ impl Held {
     fn put_insert(&self, p: &mut Participant, rows: &Rows) -> Result<()> {
         let statement = self.sql.insert.with(rows.arrays()?.finish());
         let foreign = p.lane.node != self.home;
+        p.lane.look = self.sql.looks.of(p.lane.node);
         rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
         Ok(())
     }

@@ -14,10 +14,12 @@ use wire::{ErrorFields, Frame, backend, put};
 use super::{Batching, Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::client::PENDING_MAX;
 use crate::error::{ExecError, Result};
+use crate::guard::Looks;
 
 pub struct Stream {
     /// `COPY t (…) FROM STDIN …`
     sql: String,
+    looks: Looks,
     /// What comes first and last in every COPY: a header, the binary format's trailer.
     preamble: Vec<u8>,
     trailer: &'static [u8],
@@ -50,11 +52,11 @@ struct Batch {
 }
 
 impl Stream {
-    pub async fn begin(batching: &Batching, copy: &str, lanes: &mut [Participant]) -> Result<Stream> {
+    pub async fn begin(batching: &Batching, copy: &str, looks: Looks, lanes: &mut [Participant]) -> Result<Stream> {
         let sql = format!("{WITHOUT_FLUSH}{copy}");
         // Whether the nodes take the statement is seen before the client is asked for data: a COPY begun and given up.
         for p in lanes.iter_mut() {
-            p.lane.put_query(&sql);
+            p.lane.put_query(&looks.in_front(p.lane.node, &sql));
             put::copy_fail(p.lane.conn.out(), "a try");
             p.lane.conn.flush().await?;
         }
@@ -63,6 +65,7 @@ impl Stream {
         }
         Ok(Stream {
             sql,
+            looks,
             preamble: vec![],
             trailer: &[],
             batch_rows: batching.rows_for(lanes.len(), 1),
@@ -90,7 +93,7 @@ impl Stream {
         self.taken += 1;
         let first = self.taken;
         let open = self.lanes[at].open.get_or_insert_with(|| {
-            lanes[at].lane.put_query(&self.sql);
+            lanes[at].lane.put_query(&self.looks.in_front(lanes[at].lane.node, &self.sql));
             if !self.preamble.is_empty() {
                 put::copy_data(lanes[at].lane.conn.out(), &self.preamble);
             }

@@ -17,7 +17,6 @@ use super::place::{is_herd, name_of, object_type, of_relation, range_vars, strin
 use super::{Facts, Limits};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::pause::Pauses;
 use crate::work::Work;
 
 /// How long a try waits for a lock on a node: less than PostgreSQL's deadlock_timeout.
@@ -126,7 +125,7 @@ impl<C: Client> Work<'_, C> {
             let wait = TRIES[attempt.min(TRIES.len() - 1)];
             let pause = self.herd.pauses.begin(&locks.oids(), locks.readers(), wait + CHANGE_MAX);
             if attempt > 0 {
-                self.announce(locks, wait + CHANGE_MAX).await;
+                self.herd.announce_pause(pause).await;
             }
             let e = match self.try_locks(&nodes, &locks.sql(wait)).await {
                 Ok(()) => {
@@ -135,7 +134,7 @@ impl<C: Client> Work<'_, C> {
                 }
                 Err(e) => e,
             };
-            self.herd.pauses.end(&[pause]);
+            self.herd.end_pauses(&[pause]).await;
             if !matches!(e.code().as_str(), "55P03" | "40P01") {
                 // The statement itself will fail, and says so in its own words; or it needs less than we thought.
                 return if matches!(e.code().as_str(), "42501" | "42P01") { Ok(()) } else { Err(e) };
@@ -195,17 +194,6 @@ impl<C: Client> Work<'_, C> {
             biased;
             () = self.client.cancelled() => Err(crate::bulk::cancelled()),
             () = tokio::time::sleep(pause) => limits.map_or(Ok(()), Limits::check),
-        }
-    }
-
-    /// Tells other routers. They need not hear of it.
-    async fn announce(&mut self, locks: &Locks, length: Duration) {
-        let said = Pauses::announcement(&locks.oids(), locks.readers(), length);
-        let sql = format!("NOTIFY {}, {}", catalog::schema::EPOCH_CHANNEL, quote_literal(&said));
-        if let Ok(mut conn) = self.herd.own.get(&self.herd.config.home).await
-            && let Err(e) = conn.simple(&sql).await
-        {
-            tracing::debug!(error = %e, "other routers were not told of a change that takes its locks");
         }
     }
 }

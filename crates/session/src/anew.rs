@@ -1,0 +1,143 @@
+//! What begins again by itself: a statement that was planned by a catalog which has moved on, and a change of the schema that
+//! lost a deadlock, or to another change. Only where nobody has seen anything of it: by itself, or the first of its
+//! transaction, and nothing of its answer has left. It does not know how statements run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use exec::ExecError;
+
+use crate::session::{Result, Session};
+
+/// How often a change of the schema begins again by itself.
+const CHANGES_MAX: u32 = 20;
+/// How long a statement is tried again that meets a catalog which is being changed.
+const STALE_MAX: Duration = Duration::from_secs(10);
+/// How often it is tried again though nothing has moved.
+const FRUITLESS_MAX: usize = 5;
+const FRUITLESS_PAUSE: Duration = Duration::from_millis(20);
+
+/// What it was like when the statement began.
+pub struct Retry {
+    /// It is a transaction of its own.
+    pub fresh: bool,
+    /// It is the first of its transaction: nothing else is undone with it.
+    first: bool,
+    /// What the client had been answered.
+    pub before: u64,
+    begun: Instant,
+    attempt: u32,
+    fruitless: usize,
+}
+
+impl Session {
+    pub fn retry(&self) -> Retry {
+        let fresh = !self.transaction.active;
+        Retry {
+            fresh,
+            first: !fresh && self.transaction.is_fresh() && !self.transaction.failed,
+            before: self.io.answered(),
+            begun: Instant::now(),
+            attempt: 0,
+            fruitless: 0,
+        }
+    }
+
+    /// The statement failed so. If that is no wonder, all of it is undone, the session has the catalog as it is now, and
+    /// the statement is to be planned by that. Otherwise the error.
+    pub async fn begin_anew(&mut self, e: ExecError, retry: &mut Retry, sql: &str) -> Result<()> {
+        let may =
+            (retry.fresh || retry.first) && is_stale(&e) && self.io.take_back(retry.before) && !self.io.has_left();
+        if !may || !self.moved_since(&e, retry).await {
+            // A name that the client did not write is nothing to show.
+            return Err(if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Moved } else { e });
+        }
+        match retry.first {
+            true => self.begin_again().await,
+            false => self.finish_implicit(true).await?,
+        }
+        self.take_epoch();
+        Ok(())
+    }
+
+    /// Whether a statement that failed so is worth another try: the catalog has moved on, or a change of it was about to
+    /// be finished on some node.
+    async fn moved_since(&mut self, e: &ExecError, retry: &mut Retry) -> bool {
+        if retry.begun.elapsed() > STALE_MAX {
+            return false;
+        }
+        let moved = match e {
+            ExecError::Moved => self.kinds_moved().await,
+            _ => self.catalog_moved().await,
+        };
+        // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
+        if !moved && retry.fruitless == 0 && e.code() != "23514" {
+            retry.fruitless = 1;
+            exec::changes_finished(&self.router.herd, &self.epoch.snapshot).await;
+            return true;
+        }
+        if !moved && names_partition(e) && retry.fruitless < FRUITLESS_MAX {
+            retry.fruitless += 1;
+            tokio::time::sleep(FRUITLESS_PAUSE).await;
+            return true;
+        }
+        if moved {
+            retry.fruitless = 0;
+        }
+        moved
+    }
+
+    /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.
+    async fn kinds_moved(&mut self) -> bool {
+        let herd = self.router.herd.clone();
+        !Arc::ptr_eq(&herd.epoch.load(), &self.epoch) || herd.refresh(None).await.is_ok()
+    }
+
+    /// Whether home's catalog is newer than ours; if so it is loaded.
+    async fn catalog_moved(&mut self) -> bool {
+        let ours = self.epoch.snapshot.epoch;
+        if self.router.herd.epoch.load().snapshot.epoch > ours {
+            return true;
+        }
+        let herd = self.router.herd.clone();
+        let Ok(mut conn) = herd.own.get(&herd.config.home).await else { return false };
+        let Ok(rows) = conn.simple("SELECT epoch FROM herd.epoch").await else { return false };
+        let theirs: i64 = rows.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(ours);
+        theirs > ours && herd.refresh(Some(theirs)).await.is_ok()
+    }
+
+    /// A change of the schema failed so. If it lost to others all of it is undone, and it may begin again in a moment, as
+    /// long as the client lets it. Otherwise the error.
+    pub async fn change_anew(&mut self, e: ExecError, retry: &mut Retry) -> Result<()> {
+        let lost = match e.code().as_str() {
+            "40P01" | "40001" => true,
+            // Cancelled to break a deadlock over several nodes.
+            "57014" => self.io.take_deadlocked(),
+            _ => false,
+        };
+        let may = lost && retry.fresh && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));
+        if !may || self.io.has_left() || !self.io.take_back(retry.before) {
+            return Err(e);
+        }
+        self.finish_implicit(true).await?;
+        let pause = Duration::from_millis(20 << retry.attempt.min(5)).mul_f64(0.5 + rand::random::<f64>());
+        retry.attempt += 1;
+        let mut work = self.work();
+        let limits = work.limits(retry.begun).await?;
+        work.rest(Some(&limits), pause).await?;
+        self.io.begin();
+        self.newest_epoch().await
+    }
+}
+
+/// Errors that a catalog which has moved on may explain.
+fn is_stale(e: &ExecError) -> bool {
+    matches!(e, ExecError::Moved)
+        || matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
+            && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+}
+
+/// A partition it was planned for has another name by now, or is gone.
+fn names_partition(e: &ExecError) -> bool {
+    e.code() == "42P01" && e.to_fields().message().contains("\"herd_shards.")
+}
