@@ -180,7 +180,7 @@ class Changer(threading.Thread):
                     getattr(self, f"_{self.kind}")(connection)
                     self.done += 1
                 except psycopg.Error as error:
-                    code = f"{error.sqlstate} {str(error).splitlines()[0][:90]}"
+                    code = f"{error.sqlstate} {' '.join(str(error).split())[:300]}"
                     self.codes[code] = self.codes.get(code, 0) + 1
                     connection.execute("rollback")
                 self.took.append(time.monotonic() - started)
