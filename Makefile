@@ -20,7 +20,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 HERD = $(TARGET)/release/herd
 TESTED_HERD = $(TARGET)/debug/herd
 
-.PHONY: promises fuzz deny deny-local help venv build test test-rust test-end-to-end fmt lint golden demo clean-herd
+.PHONY: promises fuzz deny deny-local help venv build test test-rust test-end-to-end fmt lint golden walk demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -87,6 +87,10 @@ lint: venv ## check the format, and clippy's lints
 
 golden: venv ## write the golden files anew; look at the difference before you commit it
 	@$(ENV) UPDATE_GOLDEN=1 cargo test -p sql -p plan -p exec --test golden --test ddl
+	@git --no-pager diff --stat
+
+walk: venv ## write the walk over syntax trees anew, after an upgrade of pg_query
+	@$(ENV) UPDATE_WALK=1 cargo test --quiet -p sql --test walk_is_current
 	@git --no-pager diff --stat
 
 demo: build ## start a herd of 2 nodes, run W1 to W4 in small beside a plain PostgreSQL, say how to connect

@@ -252,148 +252,144 @@ pub fn below<'a>(node: &'a NodeEnum, v: &mut dyn Visit<'a>) {
     }
 }
 
-pub fn parse_result<'a>(x: &'a protobuf::ParseResult, v: &mut dyn Visit<'a>) {
-    x.stmts.iter().for_each(|y| raw_stmt(y, v));
-}
-
-pub fn list<'a>(x: &'a protobuf::List, v: &mut dyn Visit<'a>) {
+fn list<'a>(x: &'a protobuf::List, v: &mut dyn Visit<'a>) {
     x.items.iter().for_each(|y| walk(y, v));
 }
 
-pub fn oid_list<'a>(x: &'a protobuf::OidList, v: &mut dyn Visit<'a>) {
+fn oid_list<'a>(x: &'a protobuf::OidList, v: &mut dyn Visit<'a>) {
     x.items.iter().for_each(|y| walk(y, v));
 }
 
-pub fn int_list<'a>(x: &'a protobuf::IntList, v: &mut dyn Visit<'a>) {
+fn int_list<'a>(x: &'a protobuf::IntList, v: &mut dyn Visit<'a>) {
     x.items.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alias<'a>(x: &'a protobuf::Alias, v: &mut dyn Visit<'a>) {
+fn alias<'a>(x: &'a protobuf::Alias, v: &mut dyn Visit<'a>) {
     x.colnames.iter().for_each(|y| walk(y, v));
 }
 
-pub fn range_var<'a>(x: &'a protobuf::RangeVar, v: &mut dyn Visit<'a>) {
+fn range_var<'a>(x: &'a protobuf::RangeVar, v: &mut dyn Visit<'a>) {
     v.range_var(x);
     if let Some(y) = x.alias.as_ref() { alias(y, v) }
 }
 
-pub fn into_clause<'a>(x: &'a protobuf::IntoClause, v: &mut dyn Visit<'a>) {
+fn into_clause<'a>(x: &'a protobuf::IntoClause, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.rel.as_ref() { range_var(y, v) }
     x.col_names.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn grouping_func<'a>(x: &'a protobuf::GroupingFunc, v: &mut dyn Visit<'a>) {
+fn grouping_func<'a>(x: &'a protobuf::GroupingFunc, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     x.args.iter().for_each(|y| walk(y, v));
     x.refs.iter().for_each(|y| walk(y, v));
 }
 
-pub fn named_arg_expr<'a>(x: &'a protobuf::NamedArgExpr, v: &mut dyn Visit<'a>) {
+fn named_arg_expr<'a>(x: &'a protobuf::NamedArgExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
 }
 
-pub fn bool_expr<'a>(x: &'a protobuf::BoolExpr, v: &mut dyn Visit<'a>) {
+fn bool_expr<'a>(x: &'a protobuf::BoolExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     x.args.iter().for_each(|y| walk(y, v));
 }
 
-pub fn sub_link<'a>(x: &'a protobuf::SubLink, v: &mut dyn Visit<'a>) {
+fn sub_link<'a>(x: &'a protobuf::SubLink, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.testexpr.as_deref() { walk(y, v) }
     x.oper_name.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.subselect.as_deref() { walk(y, v) }
 }
 
-pub fn coerce_via_io<'a>(x: &'a protobuf::CoerceViaIo, v: &mut dyn Visit<'a>) {
+fn coerce_via_io<'a>(x: &'a protobuf::CoerceViaIo, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
 }
 
-pub fn case_expr<'a>(x: &'a protobuf::CaseExpr, v: &mut dyn Visit<'a>) {
+fn case_expr<'a>(x: &'a protobuf::CaseExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
     x.args.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.defresult.as_deref() { walk(y, v) }
 }
 
-pub fn case_when<'a>(x: &'a protobuf::CaseWhen, v: &mut dyn Visit<'a>) {
+fn case_when<'a>(x: &'a protobuf::CaseWhen, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
     if let Some(y) = x.result.as_deref() { walk(y, v) }
 }
 
-pub fn row_expr<'a>(x: &'a protobuf::RowExpr, v: &mut dyn Visit<'a>) {
+fn row_expr<'a>(x: &'a protobuf::RowExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     x.args.iter().for_each(|y| walk(y, v));
     x.colnames.iter().for_each(|y| walk(y, v));
 }
 
-pub fn coalesce_expr<'a>(x: &'a protobuf::CoalesceExpr, v: &mut dyn Visit<'a>) {
+fn coalesce_expr<'a>(x: &'a protobuf::CoalesceExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     x.args.iter().for_each(|y| walk(y, v));
 }
 
-pub fn min_max_expr<'a>(x: &'a protobuf::MinMaxExpr, v: &mut dyn Visit<'a>) {
+fn min_max_expr<'a>(x: &'a protobuf::MinMaxExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     x.args.iter().for_each(|y| walk(y, v));
 }
 
-pub fn sql_value_function<'a>(x: &'a protobuf::SqlValueFunction, v: &mut dyn Visit<'a>) {
+fn sql_value_function<'a>(x: &'a protobuf::SqlValueFunction, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
 }
 
-pub fn xml_expr<'a>(x: &'a protobuf::XmlExpr, v: &mut dyn Visit<'a>) {
+fn xml_expr<'a>(x: &'a protobuf::XmlExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     x.named_args.iter().for_each(|y| walk(y, v));
     x.arg_names.iter().for_each(|y| walk(y, v));
     x.args.iter().for_each(|y| walk(y, v));
 }
 
-pub fn json_value_expr<'a>(x: &'a protobuf::JsonValueExpr, v: &mut dyn Visit<'a>) {
+fn json_value_expr<'a>(x: &'a protobuf::JsonValueExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.raw_expr.as_deref() { walk(y, v) }
     if let Some(y) = x.formatted_expr.as_deref() { walk(y, v) }
 }
 
-pub fn json_is_predicate<'a>(x: &'a protobuf::JsonIsPredicate, v: &mut dyn Visit<'a>) {
+fn json_is_predicate<'a>(x: &'a protobuf::JsonIsPredicate, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
 }
 
-pub fn json_behavior<'a>(x: &'a protobuf::JsonBehavior, v: &mut dyn Visit<'a>) {
+fn json_behavior<'a>(x: &'a protobuf::JsonBehavior, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
 }
 
-pub fn json_table_path_scan<'a>(x: &'a protobuf::JsonTablePathScan, v: &mut dyn Visit<'a>) {
+fn json_table_path_scan<'a>(x: &'a protobuf::JsonTablePathScan, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.plan.as_deref() { walk(y, v) }
     if let Some(y) = x.child.as_deref() { walk(y, v) }
 }
 
-pub fn json_table_sibling_join<'a>(x: &'a protobuf::JsonTableSiblingJoin, v: &mut dyn Visit<'a>) {
+fn json_table_sibling_join<'a>(x: &'a protobuf::JsonTableSiblingJoin, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.plan.as_deref() { walk(y, v) }
     if let Some(y) = x.lplan.as_deref() { walk(y, v) }
     if let Some(y) = x.rplan.as_deref() { walk(y, v) }
 }
 
-pub fn null_test<'a>(x: &'a protobuf::NullTest, v: &mut dyn Visit<'a>) {
+fn null_test<'a>(x: &'a protobuf::NullTest, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
 }
 
-pub fn boolean_test<'a>(x: &'a protobuf::BooleanTest, v: &mut dyn Visit<'a>) {
+fn boolean_test<'a>(x: &'a protobuf::BooleanTest, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
 }
 
-pub fn set_to_default<'a>(x: &'a protobuf::SetToDefault, v: &mut dyn Visit<'a>) {
+fn set_to_default<'a>(x: &'a protobuf::SetToDefault, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
 }
 
-pub fn current_of_expr<'a>(x: &'a protobuf::CurrentOfExpr, v: &mut dyn Visit<'a>) {
+fn current_of_expr<'a>(x: &'a protobuf::CurrentOfExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.xpr.as_deref() { walk(y, v) }
 }
 
-pub fn join_expr<'a>(x: &'a protobuf::JoinExpr, v: &mut dyn Visit<'a>) {
+fn join_expr<'a>(x: &'a protobuf::JoinExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.larg.as_deref() { walk(y, v) }
     if let Some(y) = x.rarg.as_deref() { walk(y, v) }
     x.using_clause.iter().for_each(|y| walk(y, v));
@@ -402,33 +398,33 @@ pub fn join_expr<'a>(x: &'a protobuf::JoinExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.alias.as_ref() { alias(y, v) }
 }
 
-pub fn type_name<'a>(x: &'a protobuf::TypeName, v: &mut dyn Visit<'a>) {
+fn type_name<'a>(x: &'a protobuf::TypeName, v: &mut dyn Visit<'a>) {
     x.names.iter().for_each(|y| walk(y, v));
     x.typmods.iter().for_each(|y| walk(y, v));
     x.array_bounds.iter().for_each(|y| walk(y, v));
 }
 
-pub fn column_ref<'a>(x: &'a protobuf::ColumnRef, v: &mut dyn Visit<'a>) {
+fn column_ref<'a>(x: &'a protobuf::ColumnRef, v: &mut dyn Visit<'a>) {
     x.fields.iter().for_each(|y| walk(y, v));
 }
 
-pub fn aexpr<'a>(x: &'a protobuf::AExpr, v: &mut dyn Visit<'a>) {
+fn aexpr<'a>(x: &'a protobuf::AExpr, v: &mut dyn Visit<'a>) {
     x.name.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.lexpr.as_deref() { walk(y, v) }
     if let Some(y) = x.rexpr.as_deref() { walk(y, v) }
 }
 
-pub fn type_cast<'a>(x: &'a protobuf::TypeCast, v: &mut dyn Visit<'a>) {
+fn type_cast<'a>(x: &'a protobuf::TypeCast, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
 }
 
-pub fn collate_clause<'a>(x: &'a protobuf::CollateClause, v: &mut dyn Visit<'a>) {
+fn collate_clause<'a>(x: &'a protobuf::CollateClause, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
     x.collname.iter().for_each(|y| walk(y, v));
 }
 
-pub fn func_call<'a>(x: &'a protobuf::FuncCall, v: &mut dyn Visit<'a>) {
+fn func_call<'a>(x: &'a protobuf::FuncCall, v: &mut dyn Visit<'a>) {
     x.funcname.iter().for_each(|y| walk(y, v));
     x.args.iter().for_each(|y| walk(y, v));
     x.agg_order.iter().for_each(|y| walk(y, v));
@@ -436,53 +432,53 @@ pub fn func_call<'a>(x: &'a protobuf::FuncCall, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.over.as_deref() { window_def(y, v) }
 }
 
-pub fn aindices<'a>(x: &'a protobuf::AIndices, v: &mut dyn Visit<'a>) {
+fn aindices<'a>(x: &'a protobuf::AIndices, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.lidx.as_deref() { walk(y, v) }
     if let Some(y) = x.uidx.as_deref() { walk(y, v) }
 }
 
-pub fn aindirection<'a>(x: &'a protobuf::AIndirection, v: &mut dyn Visit<'a>) {
+fn aindirection<'a>(x: &'a protobuf::AIndirection, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
     x.indirection.iter().for_each(|y| walk(y, v));
 }
 
-pub fn aarray_expr<'a>(x: &'a protobuf::AArrayExpr, v: &mut dyn Visit<'a>) {
+fn aarray_expr<'a>(x: &'a protobuf::AArrayExpr, v: &mut dyn Visit<'a>) {
     x.elements.iter().for_each(|y| walk(y, v));
 }
 
-pub fn res_target<'a>(x: &'a protobuf::ResTarget, v: &mut dyn Visit<'a>) {
+fn res_target<'a>(x: &'a protobuf::ResTarget, v: &mut dyn Visit<'a>) {
     x.indirection.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.val.as_deref() { walk(y, v) }
 }
 
-pub fn multi_assign_ref<'a>(x: &'a protobuf::MultiAssignRef, v: &mut dyn Visit<'a>) {
+fn multi_assign_ref<'a>(x: &'a protobuf::MultiAssignRef, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.source.as_deref() { walk(y, v) }
 }
 
-pub fn sort_by<'a>(x: &'a protobuf::SortBy, v: &mut dyn Visit<'a>) {
+fn sort_by<'a>(x: &'a protobuf::SortBy, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.node.as_deref() { walk(y, v) }
     x.use_op.iter().for_each(|y| walk(y, v));
 }
 
-pub fn window_def<'a>(x: &'a protobuf::WindowDef, v: &mut dyn Visit<'a>) {
+fn window_def<'a>(x: &'a protobuf::WindowDef, v: &mut dyn Visit<'a>) {
     x.partition_clause.iter().for_each(|y| walk(y, v));
     x.order_clause.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.start_offset.as_deref() { walk(y, v) }
     if let Some(y) = x.end_offset.as_deref() { walk(y, v) }
 }
 
-pub fn range_subselect<'a>(x: &'a protobuf::RangeSubselect, v: &mut dyn Visit<'a>) {
+fn range_subselect<'a>(x: &'a protobuf::RangeSubselect, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.subquery.as_deref() { walk(y, v) }
     if let Some(y) = x.alias.as_ref() { alias(y, v) }
 }
 
-pub fn range_function<'a>(x: &'a protobuf::RangeFunction, v: &mut dyn Visit<'a>) {
+fn range_function<'a>(x: &'a protobuf::RangeFunction, v: &mut dyn Visit<'a>) {
     x.functions.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.alias.as_ref() { alias(y, v) }
     x.coldeflist.iter().for_each(|y| walk(y, v));
 }
 
-pub fn range_table_func<'a>(x: &'a protobuf::RangeTableFunc, v: &mut dyn Visit<'a>) {
+fn range_table_func<'a>(x: &'a protobuf::RangeTableFunc, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.docexpr.as_deref() { walk(y, v) }
     if let Some(y) = x.rowexpr.as_deref() { walk(y, v) }
     x.namespaces.iter().for_each(|y| walk(y, v));
@@ -490,20 +486,20 @@ pub fn range_table_func<'a>(x: &'a protobuf::RangeTableFunc, v: &mut dyn Visit<'
     if let Some(y) = x.alias.as_ref() { alias(y, v) }
 }
 
-pub fn range_table_func_col<'a>(x: &'a protobuf::RangeTableFuncCol, v: &mut dyn Visit<'a>) {
+fn range_table_func_col<'a>(x: &'a protobuf::RangeTableFuncCol, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
     if let Some(y) = x.colexpr.as_deref() { walk(y, v) }
     if let Some(y) = x.coldefexpr.as_deref() { walk(y, v) }
 }
 
-pub fn range_table_sample<'a>(x: &'a protobuf::RangeTableSample, v: &mut dyn Visit<'a>) {
+fn range_table_sample<'a>(x: &'a protobuf::RangeTableSample, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_deref() { walk(y, v) }
     x.method.iter().for_each(|y| walk(y, v));
     x.args.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.repeatable.as_deref() { walk(y, v) }
 }
 
-pub fn column_def<'a>(x: &'a protobuf::ColumnDef, v: &mut dyn Visit<'a>) {
+fn column_def<'a>(x: &'a protobuf::ColumnDef, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
     if let Some(y) = x.raw_default.as_deref() { walk(y, v) }
     if let Some(y) = x.cooked_default.as_deref() { walk(y, v) }
@@ -513,85 +509,85 @@ pub fn column_def<'a>(x: &'a protobuf::ColumnDef, v: &mut dyn Visit<'a>) {
     x.fdwoptions.iter().for_each(|y| walk(y, v));
 }
 
-pub fn table_like_clause<'a>(x: &'a protobuf::TableLikeClause, v: &mut dyn Visit<'a>) {
+fn table_like_clause<'a>(x: &'a protobuf::TableLikeClause, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
 }
 
-pub fn index_elem<'a>(x: &'a protobuf::IndexElem, v: &mut dyn Visit<'a>) {
+fn index_elem<'a>(x: &'a protobuf::IndexElem, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
     x.collation.iter().for_each(|y| walk(y, v));
     x.opclass.iter().for_each(|y| walk(y, v));
     x.opclassopts.iter().for_each(|y| walk(y, v));
 }
 
-pub fn def_elem<'a>(x: &'a protobuf::DefElem, v: &mut dyn Visit<'a>) {
+fn def_elem<'a>(x: &'a protobuf::DefElem, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.arg.as_deref() { walk(y, v) }
 }
 
-pub fn locking_clause<'a>(x: &'a protobuf::LockingClause, v: &mut dyn Visit<'a>) {
+fn locking_clause<'a>(x: &'a protobuf::LockingClause, v: &mut dyn Visit<'a>) {
     x.locked_rels.iter().for_each(|y| walk(y, v));
 }
 
-pub fn xml_serialize<'a>(x: &'a protobuf::XmlSerialize, v: &mut dyn Visit<'a>) {
+fn xml_serialize<'a>(x: &'a protobuf::XmlSerialize, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
 }
 
-pub fn partition_elem<'a>(x: &'a protobuf::PartitionElem, v: &mut dyn Visit<'a>) {
+fn partition_elem<'a>(x: &'a protobuf::PartitionElem, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
     x.collation.iter().for_each(|y| walk(y, v));
     x.opclass.iter().for_each(|y| walk(y, v));
 }
 
-pub fn partition_spec<'a>(x: &'a protobuf::PartitionSpec, v: &mut dyn Visit<'a>) {
+fn partition_spec<'a>(x: &'a protobuf::PartitionSpec, v: &mut dyn Visit<'a>) {
     x.part_params.iter().for_each(|y| walk(y, v));
 }
 
-pub fn partition_bound_spec<'a>(x: &'a protobuf::PartitionBoundSpec, v: &mut dyn Visit<'a>) {
+fn partition_bound_spec<'a>(x: &'a protobuf::PartitionBoundSpec, v: &mut dyn Visit<'a>) {
     x.listdatums.iter().for_each(|y| walk(y, v));
     x.lowerdatums.iter().for_each(|y| walk(y, v));
     x.upperdatums.iter().for_each(|y| walk(y, v));
 }
 
-pub fn partition_range_datum<'a>(x: &'a protobuf::PartitionRangeDatum, v: &mut dyn Visit<'a>) {
+fn partition_range_datum<'a>(x: &'a protobuf::PartitionRangeDatum, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.value.as_deref() { walk(y, v) }
 }
 
-pub fn partition_cmd<'a>(x: &'a protobuf::PartitionCmd, v: &mut dyn Visit<'a>) {
+fn partition_cmd<'a>(x: &'a protobuf::PartitionCmd, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.name.as_ref() { range_var(y, v) }
     if let Some(y) = x.bound.as_ref() { partition_bound_spec(y, v) }
 }
 
-pub fn grouping_set<'a>(x: &'a protobuf::GroupingSet, v: &mut dyn Visit<'a>) {
+fn grouping_set<'a>(x: &'a protobuf::GroupingSet, v: &mut dyn Visit<'a>) {
     x.content.iter().for_each(|y| walk(y, v));
 }
 
-pub fn with_clause<'a>(x: &'a protobuf::WithClause, v: &mut dyn Visit<'a>) {
+fn with_clause<'a>(x: &'a protobuf::WithClause, v: &mut dyn Visit<'a>) {
     x.ctes.iter().for_each(|y| walk(y, v));
 }
 
-pub fn infer_clause<'a>(x: &'a protobuf::InferClause, v: &mut dyn Visit<'a>) {
+fn infer_clause<'a>(x: &'a protobuf::InferClause, v: &mut dyn Visit<'a>) {
     x.index_elems.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
 }
 
-pub fn on_conflict_clause<'a>(x: &'a protobuf::OnConflictClause, v: &mut dyn Visit<'a>) {
+fn on_conflict_clause<'a>(x: &'a protobuf::OnConflictClause, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.infer.as_deref() { infer_clause(y, v) }
     x.target_list.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
 }
 
-pub fn cte_search_clause<'a>(x: &'a protobuf::CteSearchClause, v: &mut dyn Visit<'a>) {
+fn cte_search_clause<'a>(x: &'a protobuf::CteSearchClause, v: &mut dyn Visit<'a>) {
     x.search_col_list.iter().for_each(|y| walk(y, v));
 }
 
-pub fn cte_cycle_clause<'a>(x: &'a protobuf::CteCycleClause, v: &mut dyn Visit<'a>) {
+fn cte_cycle_clause<'a>(x: &'a protobuf::CteCycleClause, v: &mut dyn Visit<'a>) {
     x.cycle_col_list.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.cycle_mark_value.as_deref() { walk(y, v) }
     if let Some(y) = x.cycle_mark_default.as_deref() { walk(y, v) }
 }
 
-pub fn common_table_expr<'a>(x: &'a protobuf::CommonTableExpr, v: &mut dyn Visit<'a>) {
+fn common_table_expr<'a>(x: &'a protobuf::CommonTableExpr, v: &mut dyn Visit<'a>) {
     x.aliascolnames.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.ctequery.as_deref() { walk(y, v) }
     if let Some(y) = x.search_clause.as_ref() { cte_search_clause(y, v) }
@@ -602,26 +598,26 @@ pub fn common_table_expr<'a>(x: &'a protobuf::CommonTableExpr, v: &mut dyn Visit
     x.ctecolcollations.iter().for_each(|y| walk(y, v));
 }
 
-pub fn merge_when_clause<'a>(x: &'a protobuf::MergeWhenClause, v: &mut dyn Visit<'a>) {
+fn merge_when_clause<'a>(x: &'a protobuf::MergeWhenClause, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.condition.as_deref() { walk(y, v) }
     x.target_list.iter().for_each(|y| walk(y, v));
     x.values.iter().for_each(|y| walk(y, v));
 }
 
-pub fn returning_clause<'a>(x: &'a protobuf::ReturningClause, v: &mut dyn Visit<'a>) {
+fn returning_clause<'a>(x: &'a protobuf::ReturningClause, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
     x.exprs.iter().for_each(|y| walk(y, v));
 }
 
-pub fn json_output<'a>(x: &'a protobuf::JsonOutput, v: &mut dyn Visit<'a>) {
+fn json_output<'a>(x: &'a protobuf::JsonOutput, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
 }
 
-pub fn json_argument<'a>(x: &'a protobuf::JsonArgument, v: &mut dyn Visit<'a>) {
+fn json_argument<'a>(x: &'a protobuf::JsonArgument, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.val.as_deref() { json_value_expr(y, v) }
 }
 
-pub fn json_func_expr<'a>(x: &'a protobuf::JsonFuncExpr, v: &mut dyn Visit<'a>) {
+fn json_func_expr<'a>(x: &'a protobuf::JsonFuncExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.context_item.as_deref() { json_value_expr(y, v) }
     if let Some(y) = x.pathspec.as_deref() { walk(y, v) }
     x.passing.iter().for_each(|y| walk(y, v));
@@ -630,11 +626,11 @@ pub fn json_func_expr<'a>(x: &'a protobuf::JsonFuncExpr, v: &mut dyn Visit<'a>) 
     if let Some(y) = x.on_error.as_deref() { json_behavior(y, v) }
 }
 
-pub fn json_table_path_spec<'a>(x: &'a protobuf::JsonTablePathSpec, v: &mut dyn Visit<'a>) {
+fn json_table_path_spec<'a>(x: &'a protobuf::JsonTablePathSpec, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.string.as_deref() { walk(y, v) }
 }
 
-pub fn json_table<'a>(x: &'a protobuf::JsonTable, v: &mut dyn Visit<'a>) {
+fn json_table<'a>(x: &'a protobuf::JsonTable, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.context_item.as_deref() { json_value_expr(y, v) }
     if let Some(y) = x.pathspec.as_deref() { json_table_path_spec(y, v) }
     x.passing.iter().for_each(|y| walk(y, v));
@@ -643,7 +639,7 @@ pub fn json_table<'a>(x: &'a protobuf::JsonTable, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.alias.as_ref() { alias(y, v) }
 }
 
-pub fn json_table_column<'a>(x: &'a protobuf::JsonTableColumn, v: &mut dyn Visit<'a>) {
+fn json_table_column<'a>(x: &'a protobuf::JsonTableColumn, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
     if let Some(y) = x.pathspec.as_deref() { json_table_path_spec(y, v) }
     x.columns.iter().for_each(|y| walk(y, v));
@@ -651,63 +647,63 @@ pub fn json_table_column<'a>(x: &'a protobuf::JsonTableColumn, v: &mut dyn Visit
     if let Some(y) = x.on_error.as_deref() { json_behavior(y, v) }
 }
 
-pub fn json_key_value<'a>(x: &'a protobuf::JsonKeyValue, v: &mut dyn Visit<'a>) {
+fn json_key_value<'a>(x: &'a protobuf::JsonKeyValue, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.key.as_deref() { walk(y, v) }
     if let Some(y) = x.value.as_deref() { json_value_expr(y, v) }
 }
 
-pub fn json_parse_expr<'a>(x: &'a protobuf::JsonParseExpr, v: &mut dyn Visit<'a>) {
+fn json_parse_expr<'a>(x: &'a protobuf::JsonParseExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { json_value_expr(y, v) }
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
 }
 
-pub fn json_scalar_expr<'a>(x: &'a protobuf::JsonScalarExpr, v: &mut dyn Visit<'a>) {
+fn json_scalar_expr<'a>(x: &'a protobuf::JsonScalarExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
 }
 
-pub fn json_serialize_expr<'a>(x: &'a protobuf::JsonSerializeExpr, v: &mut dyn Visit<'a>) {
+fn json_serialize_expr<'a>(x: &'a protobuf::JsonSerializeExpr, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { json_value_expr(y, v) }
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
 }
 
-pub fn json_object_constructor<'a>(x: &'a protobuf::JsonObjectConstructor, v: &mut dyn Visit<'a>) {
+fn json_object_constructor<'a>(x: &'a protobuf::JsonObjectConstructor, v: &mut dyn Visit<'a>) {
     x.exprs.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
 }
 
-pub fn json_array_constructor<'a>(x: &'a protobuf::JsonArrayConstructor, v: &mut dyn Visit<'a>) {
+fn json_array_constructor<'a>(x: &'a protobuf::JsonArrayConstructor, v: &mut dyn Visit<'a>) {
     x.exprs.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
 }
 
-pub fn json_array_query_constructor<'a>(x: &'a protobuf::JsonArrayQueryConstructor, v: &mut dyn Visit<'a>) {
+fn json_array_query_constructor<'a>(x: &'a protobuf::JsonArrayQueryConstructor, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.query.as_deref() { walk(y, v) }
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
 }
 
-pub fn json_agg_constructor<'a>(x: &'a protobuf::JsonAggConstructor, v: &mut dyn Visit<'a>) {
+fn json_agg_constructor<'a>(x: &'a protobuf::JsonAggConstructor, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.output.as_ref() { json_output(y, v) }
     if let Some(y) = x.agg_filter.as_deref() { walk(y, v) }
     x.agg_order.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.over.as_deref() { window_def(y, v) }
 }
 
-pub fn json_object_agg<'a>(x: &'a protobuf::JsonObjectAgg, v: &mut dyn Visit<'a>) {
+fn json_object_agg<'a>(x: &'a protobuf::JsonObjectAgg, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.constructor.as_deref() { json_agg_constructor(y, v) }
     if let Some(y) = x.arg.as_deref() { json_key_value(y, v) }
 }
 
-pub fn json_array_agg<'a>(x: &'a protobuf::JsonArrayAgg, v: &mut dyn Visit<'a>) {
+fn json_array_agg<'a>(x: &'a protobuf::JsonArrayAgg, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.constructor.as_deref() { json_agg_constructor(y, v) }
     if let Some(y) = x.arg.as_deref() { json_value_expr(y, v) }
 }
 
-pub fn raw_stmt<'a>(x: &'a protobuf::RawStmt, v: &mut dyn Visit<'a>) {
+fn raw_stmt<'a>(x: &'a protobuf::RawStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.stmt.as_deref() { walk(y, v) }
 }
 
-pub fn insert_stmt<'a>(x: &'a protobuf::InsertStmt, v: &mut dyn Visit<'a>) {
+fn insert_stmt<'a>(x: &'a protobuf::InsertStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.cols.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.select_stmt.as_deref() { walk(y, v) }
@@ -716,7 +712,7 @@ pub fn insert_stmt<'a>(x: &'a protobuf::InsertStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.with_clause.as_ref() { with_clause(y, v) }
 }
 
-pub fn delete_stmt<'a>(x: &'a protobuf::DeleteStmt, v: &mut dyn Visit<'a>) {
+fn delete_stmt<'a>(x: &'a protobuf::DeleteStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.using_clause.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
@@ -724,7 +720,7 @@ pub fn delete_stmt<'a>(x: &'a protobuf::DeleteStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.with_clause.as_ref() { with_clause(y, v) }
 }
 
-pub fn update_stmt<'a>(x: &'a protobuf::UpdateStmt, v: &mut dyn Visit<'a>) {
+fn update_stmt<'a>(x: &'a protobuf::UpdateStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.target_list.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
@@ -733,7 +729,7 @@ pub fn update_stmt<'a>(x: &'a protobuf::UpdateStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.with_clause.as_ref() { with_clause(y, v) }
 }
 
-pub fn merge_stmt<'a>(x: &'a protobuf::MergeStmt, v: &mut dyn Visit<'a>) {
+fn merge_stmt<'a>(x: &'a protobuf::MergeStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.source_relation.as_deref() { walk(y, v) }
     if let Some(y) = x.join_condition.as_deref() { walk(y, v) }
@@ -765,7 +761,7 @@ pub fn select_stmt<'a>(x: &'a protobuf::SelectStmt, v: &mut dyn Visit<'a>) {
     v.leave_select(x)
 }
 
-pub fn set_operation_stmt<'a>(x: &'a protobuf::SetOperationStmt, v: &mut dyn Visit<'a>) {
+fn set_operation_stmt<'a>(x: &'a protobuf::SetOperationStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.larg.as_deref() { walk(y, v) }
     if let Some(y) = x.rarg.as_deref() { walk(y, v) }
     x.col_types.iter().for_each(|y| walk(y, v));
@@ -774,65 +770,65 @@ pub fn set_operation_stmt<'a>(x: &'a protobuf::SetOperationStmt, v: &mut dyn Vis
     x.group_clauses.iter().for_each(|y| walk(y, v));
 }
 
-pub fn return_stmt<'a>(x: &'a protobuf::ReturnStmt, v: &mut dyn Visit<'a>) {
+fn return_stmt<'a>(x: &'a protobuf::ReturnStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.returnval.as_deref() { walk(y, v) }
 }
 
-pub fn pl_assign_stmt<'a>(x: &'a protobuf::PlAssignStmt, v: &mut dyn Visit<'a>) {
+fn pl_assign_stmt<'a>(x: &'a protobuf::PlAssignStmt, v: &mut dyn Visit<'a>) {
     x.indirection.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.val.as_deref() { select_stmt(y, v) }
 }
 
-pub fn create_schema_stmt<'a>(x: &'a protobuf::CreateSchemaStmt, v: &mut dyn Visit<'a>) {
+fn create_schema_stmt<'a>(x: &'a protobuf::CreateSchemaStmt, v: &mut dyn Visit<'a>) {
     x.schema_elts.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_table_stmt<'a>(x: &'a protobuf::AlterTableStmt, v: &mut dyn Visit<'a>) {
+fn alter_table_stmt<'a>(x: &'a protobuf::AlterTableStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.cmds.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_table_cmd<'a>(x: &'a protobuf::AlterTableCmd, v: &mut dyn Visit<'a>) {
+fn alter_table_cmd<'a>(x: &'a protobuf::AlterTableCmd, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.def.as_deref() { walk(y, v) }
 }
 
-pub fn alter_collation_stmt<'a>(x: &'a protobuf::AlterCollationStmt, v: &mut dyn Visit<'a>) {
+fn alter_collation_stmt<'a>(x: &'a protobuf::AlterCollationStmt, v: &mut dyn Visit<'a>) {
     x.collname.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_domain_stmt<'a>(x: &'a protobuf::AlterDomainStmt, v: &mut dyn Visit<'a>) {
+fn alter_domain_stmt<'a>(x: &'a protobuf::AlterDomainStmt, v: &mut dyn Visit<'a>) {
     x.type_name.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.def.as_deref() { walk(y, v) }
 }
 
-pub fn grant_stmt<'a>(x: &'a protobuf::GrantStmt, v: &mut dyn Visit<'a>) {
+fn grant_stmt<'a>(x: &'a protobuf::GrantStmt, v: &mut dyn Visit<'a>) {
     x.objects.iter().for_each(|y| walk(y, v));
     x.privileges.iter().for_each(|y| walk(y, v));
     x.grantees.iter().for_each(|y| walk(y, v));
 }
 
-pub fn object_with_args<'a>(x: &'a protobuf::ObjectWithArgs, v: &mut dyn Visit<'a>) {
+fn object_with_args<'a>(x: &'a protobuf::ObjectWithArgs, v: &mut dyn Visit<'a>) {
     x.objname.iter().for_each(|y| walk(y, v));
     x.objargs.iter().for_each(|y| walk(y, v));
     x.objfuncargs.iter().for_each(|y| walk(y, v));
 }
 
-pub fn access_priv<'a>(x: &'a protobuf::AccessPriv, v: &mut dyn Visit<'a>) {
+fn access_priv<'a>(x: &'a protobuf::AccessPriv, v: &mut dyn Visit<'a>) {
     x.cols.iter().for_each(|y| walk(y, v));
 }
 
-pub fn grant_role_stmt<'a>(x: &'a protobuf::GrantRoleStmt, v: &mut dyn Visit<'a>) {
+fn grant_role_stmt<'a>(x: &'a protobuf::GrantRoleStmt, v: &mut dyn Visit<'a>) {
     x.granted_roles.iter().for_each(|y| walk(y, v));
     x.grantee_roles.iter().for_each(|y| walk(y, v));
     x.opt.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_default_privileges_stmt<'a>(x: &'a protobuf::AlterDefaultPrivilegesStmt, v: &mut dyn Visit<'a>) {
+fn alter_default_privileges_stmt<'a>(x: &'a protobuf::AlterDefaultPrivilegesStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.action.as_ref() { grant_stmt(y, v) }
 }
 
-pub fn copy_stmt<'a>(x: &'a protobuf::CopyStmt, v: &mut dyn Visit<'a>) {
+fn copy_stmt<'a>(x: &'a protobuf::CopyStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.query.as_deref() { walk(y, v) }
     x.attlist.iter().for_each(|y| walk(y, v));
@@ -840,11 +836,11 @@ pub fn copy_stmt<'a>(x: &'a protobuf::CopyStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
 }
 
-pub fn variable_set_stmt<'a>(x: &'a protobuf::VariableSetStmt, v: &mut dyn Visit<'a>) {
+fn variable_set_stmt<'a>(x: &'a protobuf::VariableSetStmt, v: &mut dyn Visit<'a>) {
     x.args.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_stmt<'a>(x: &'a protobuf::CreateStmt, v: &mut dyn Visit<'a>) {
+fn create_stmt<'a>(x: &'a protobuf::CreateStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.table_elts.iter().for_each(|y| walk(y, v));
     x.inh_relations.iter().for_each(|y| walk(y, v));
@@ -856,7 +852,7 @@ pub fn create_stmt<'a>(x: &'a protobuf::CreateStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn constraint<'a>(x: &'a protobuf::Constraint, v: &mut dyn Visit<'a>) {
+fn constraint<'a>(x: &'a protobuf::Constraint, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.raw_expr.as_deref() { walk(y, v) }
     x.keys.iter().for_each(|y| walk(y, v));
     x.including.iter().for_each(|y| walk(y, v));
@@ -870,85 +866,85 @@ pub fn constraint<'a>(x: &'a protobuf::Constraint, v: &mut dyn Visit<'a>) {
     x.old_conpfeqop.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_table_space_stmt<'a>(x: &'a protobuf::CreateTableSpaceStmt, v: &mut dyn Visit<'a>) {
+fn create_table_space_stmt<'a>(x: &'a protobuf::CreateTableSpaceStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_table_space_options_stmt<'a>(x: &'a protobuf::AlterTableSpaceOptionsStmt, v: &mut dyn Visit<'a>) {
+fn alter_table_space_options_stmt<'a>(x: &'a protobuf::AlterTableSpaceOptionsStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_table_move_all_stmt<'a>(x: &'a protobuf::AlterTableMoveAllStmt, v: &mut dyn Visit<'a>) {
+fn alter_table_move_all_stmt<'a>(x: &'a protobuf::AlterTableMoveAllStmt, v: &mut dyn Visit<'a>) {
     x.roles.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_extension_stmt<'a>(x: &'a protobuf::CreateExtensionStmt, v: &mut dyn Visit<'a>) {
+fn create_extension_stmt<'a>(x: &'a protobuf::CreateExtensionStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_extension_stmt<'a>(x: &'a protobuf::AlterExtensionStmt, v: &mut dyn Visit<'a>) {
+fn alter_extension_stmt<'a>(x: &'a protobuf::AlterExtensionStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_extension_contents_stmt<'a>(x: &'a protobuf::AlterExtensionContentsStmt, v: &mut dyn Visit<'a>) {
+fn alter_extension_contents_stmt<'a>(x: &'a protobuf::AlterExtensionContentsStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn create_fdw_stmt<'a>(x: &'a protobuf::CreateFdwStmt, v: &mut dyn Visit<'a>) {
+fn create_fdw_stmt<'a>(x: &'a protobuf::CreateFdwStmt, v: &mut dyn Visit<'a>) {
     x.func_options.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_fdw_stmt<'a>(x: &'a protobuf::AlterFdwStmt, v: &mut dyn Visit<'a>) {
+fn alter_fdw_stmt<'a>(x: &'a protobuf::AlterFdwStmt, v: &mut dyn Visit<'a>) {
     x.func_options.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_foreign_server_stmt<'a>(x: &'a protobuf::CreateForeignServerStmt, v: &mut dyn Visit<'a>) {
+fn create_foreign_server_stmt<'a>(x: &'a protobuf::CreateForeignServerStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_foreign_server_stmt<'a>(x: &'a protobuf::AlterForeignServerStmt, v: &mut dyn Visit<'a>) {
+fn alter_foreign_server_stmt<'a>(x: &'a protobuf::AlterForeignServerStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_foreign_table_stmt<'a>(x: &'a protobuf::CreateForeignTableStmt, v: &mut dyn Visit<'a>) {
+fn create_foreign_table_stmt<'a>(x: &'a protobuf::CreateForeignTableStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.base_stmt.as_ref() { create_stmt(y, v) }
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_user_mapping_stmt<'a>(x: &'a protobuf::CreateUserMappingStmt, v: &mut dyn Visit<'a>) {
+fn create_user_mapping_stmt<'a>(x: &'a protobuf::CreateUserMappingStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_user_mapping_stmt<'a>(x: &'a protobuf::AlterUserMappingStmt, v: &mut dyn Visit<'a>) {
+fn alter_user_mapping_stmt<'a>(x: &'a protobuf::AlterUserMappingStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn import_foreign_schema_stmt<'a>(x: &'a protobuf::ImportForeignSchemaStmt, v: &mut dyn Visit<'a>) {
+fn import_foreign_schema_stmt<'a>(x: &'a protobuf::ImportForeignSchemaStmt, v: &mut dyn Visit<'a>) {
     x.table_list.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_policy_stmt<'a>(x: &'a protobuf::CreatePolicyStmt, v: &mut dyn Visit<'a>) {
+fn create_policy_stmt<'a>(x: &'a protobuf::CreatePolicyStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.table.as_ref() { range_var(y, v) }
     x.roles.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.qual.as_deref() { walk(y, v) }
     if let Some(y) = x.with_check.as_deref() { walk(y, v) }
 }
 
-pub fn alter_policy_stmt<'a>(x: &'a protobuf::AlterPolicyStmt, v: &mut dyn Visit<'a>) {
+fn alter_policy_stmt<'a>(x: &'a protobuf::AlterPolicyStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.table.as_ref() { range_var(y, v) }
     x.roles.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.qual.as_deref() { walk(y, v) }
     if let Some(y) = x.with_check.as_deref() { walk(y, v) }
 }
 
-pub fn create_am_stmt<'a>(x: &'a protobuf::CreateAmStmt, v: &mut dyn Visit<'a>) {
+fn create_am_stmt<'a>(x: &'a protobuf::CreateAmStmt, v: &mut dyn Visit<'a>) {
     x.handler_name.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_trig_stmt<'a>(x: &'a protobuf::CreateTrigStmt, v: &mut dyn Visit<'a>) {
+fn create_trig_stmt<'a>(x: &'a protobuf::CreateTrigStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.funcname.iter().for_each(|y| walk(y, v));
     x.args.iter().for_each(|y| walk(y, v));
@@ -958,100 +954,100 @@ pub fn create_trig_stmt<'a>(x: &'a protobuf::CreateTrigStmt, v: &mut dyn Visit<'
     if let Some(y) = x.constrrel.as_ref() { range_var(y, v) }
 }
 
-pub fn create_event_trig_stmt<'a>(x: &'a protobuf::CreateEventTrigStmt, v: &mut dyn Visit<'a>) {
+fn create_event_trig_stmt<'a>(x: &'a protobuf::CreateEventTrigStmt, v: &mut dyn Visit<'a>) {
     x.whenclause.iter().for_each(|y| walk(y, v));
     x.funcname.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_plang_stmt<'a>(x: &'a protobuf::CreatePLangStmt, v: &mut dyn Visit<'a>) {
+fn create_plang_stmt<'a>(x: &'a protobuf::CreatePLangStmt, v: &mut dyn Visit<'a>) {
     x.plhandler.iter().for_each(|y| walk(y, v));
     x.plinline.iter().for_each(|y| walk(y, v));
     x.plvalidator.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_role_stmt<'a>(x: &'a protobuf::CreateRoleStmt, v: &mut dyn Visit<'a>) {
+fn create_role_stmt<'a>(x: &'a protobuf::CreateRoleStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_role_stmt<'a>(x: &'a protobuf::AlterRoleStmt, v: &mut dyn Visit<'a>) {
+fn alter_role_stmt<'a>(x: &'a protobuf::AlterRoleStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_role_set_stmt<'a>(x: &'a protobuf::AlterRoleSetStmt, v: &mut dyn Visit<'a>) {
+fn alter_role_set_stmt<'a>(x: &'a protobuf::AlterRoleSetStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.setstmt.as_ref() { variable_set_stmt(y, v) }
 }
 
-pub fn drop_role_stmt<'a>(x: &'a protobuf::DropRoleStmt, v: &mut dyn Visit<'a>) {
+fn drop_role_stmt<'a>(x: &'a protobuf::DropRoleStmt, v: &mut dyn Visit<'a>) {
     x.roles.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_seq_stmt<'a>(x: &'a protobuf::CreateSeqStmt, v: &mut dyn Visit<'a>) {
+fn create_seq_stmt<'a>(x: &'a protobuf::CreateSeqStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.sequence.as_ref() { range_var(y, v) }
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_seq_stmt<'a>(x: &'a protobuf::AlterSeqStmt, v: &mut dyn Visit<'a>) {
+fn alter_seq_stmt<'a>(x: &'a protobuf::AlterSeqStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.sequence.as_ref() { range_var(y, v) }
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn define_stmt<'a>(x: &'a protobuf::DefineStmt, v: &mut dyn Visit<'a>) {
+fn define_stmt<'a>(x: &'a protobuf::DefineStmt, v: &mut dyn Visit<'a>) {
     x.defnames.iter().for_each(|y| walk(y, v));
     x.args.iter().for_each(|y| walk(y, v));
     x.definition.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_domain_stmt<'a>(x: &'a protobuf::CreateDomainStmt, v: &mut dyn Visit<'a>) {
+fn create_domain_stmt<'a>(x: &'a protobuf::CreateDomainStmt, v: &mut dyn Visit<'a>) {
     x.domainname.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
     if let Some(y) = x.coll_clause.as_deref() { collate_clause(y, v) }
     x.constraints.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_op_class_stmt<'a>(x: &'a protobuf::CreateOpClassStmt, v: &mut dyn Visit<'a>) {
+fn create_op_class_stmt<'a>(x: &'a protobuf::CreateOpClassStmt, v: &mut dyn Visit<'a>) {
     x.opclassname.iter().for_each(|y| walk(y, v));
     x.opfamilyname.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.datatype.as_ref() { type_name(y, v) }
     x.items.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_op_class_item<'a>(x: &'a protobuf::CreateOpClassItem, v: &mut dyn Visit<'a>) {
+fn create_op_class_item<'a>(x: &'a protobuf::CreateOpClassItem, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.name.as_ref() { object_with_args(y, v) }
     x.order_family.iter().for_each(|y| walk(y, v));
     x.class_args.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.storedtype.as_ref() { type_name(y, v) }
 }
 
-pub fn create_op_family_stmt<'a>(x: &'a protobuf::CreateOpFamilyStmt, v: &mut dyn Visit<'a>) {
+fn create_op_family_stmt<'a>(x: &'a protobuf::CreateOpFamilyStmt, v: &mut dyn Visit<'a>) {
     x.opfamilyname.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_op_family_stmt<'a>(x: &'a protobuf::AlterOpFamilyStmt, v: &mut dyn Visit<'a>) {
+fn alter_op_family_stmt<'a>(x: &'a protobuf::AlterOpFamilyStmt, v: &mut dyn Visit<'a>) {
     x.opfamilyname.iter().for_each(|y| walk(y, v));
     x.items.iter().for_each(|y| walk(y, v));
 }
 
-pub fn drop_stmt<'a>(x: &'a protobuf::DropStmt, v: &mut dyn Visit<'a>) {
+fn drop_stmt<'a>(x: &'a protobuf::DropStmt, v: &mut dyn Visit<'a>) {
     x.objects.iter().for_each(|y| walk(y, v));
 }
 
-pub fn truncate_stmt<'a>(x: &'a protobuf::TruncateStmt, v: &mut dyn Visit<'a>) {
+fn truncate_stmt<'a>(x: &'a protobuf::TruncateStmt, v: &mut dyn Visit<'a>) {
     x.relations.iter().for_each(|y| walk(y, v));
 }
 
-pub fn comment_stmt<'a>(x: &'a protobuf::CommentStmt, v: &mut dyn Visit<'a>) {
+fn comment_stmt<'a>(x: &'a protobuf::CommentStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn sec_label_stmt<'a>(x: &'a protobuf::SecLabelStmt, v: &mut dyn Visit<'a>) {
+fn sec_label_stmt<'a>(x: &'a protobuf::SecLabelStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn declare_cursor_stmt<'a>(x: &'a protobuf::DeclareCursorStmt, v: &mut dyn Visit<'a>) {
+fn declare_cursor_stmt<'a>(x: &'a protobuf::DeclareCursorStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.query.as_deref() { walk(y, v) }
 }
 
-pub fn index_stmt<'a>(x: &'a protobuf::IndexStmt, v: &mut dyn Visit<'a>) {
+fn index_stmt<'a>(x: &'a protobuf::IndexStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.index_params.iter().for_each(|y| walk(y, v));
     x.index_including_params.iter().for_each(|y| walk(y, v));
@@ -1060,23 +1056,23 @@ pub fn index_stmt<'a>(x: &'a protobuf::IndexStmt, v: &mut dyn Visit<'a>) {
     x.exclude_op_names.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_stats_stmt<'a>(x: &'a protobuf::CreateStatsStmt, v: &mut dyn Visit<'a>) {
+fn create_stats_stmt<'a>(x: &'a protobuf::CreateStatsStmt, v: &mut dyn Visit<'a>) {
     x.defnames.iter().for_each(|y| walk(y, v));
     x.stat_types.iter().for_each(|y| walk(y, v));
     x.exprs.iter().for_each(|y| walk(y, v));
     x.relations.iter().for_each(|y| walk(y, v));
 }
 
-pub fn stats_elem<'a>(x: &'a protobuf::StatsElem, v: &mut dyn Visit<'a>) {
+fn stats_elem<'a>(x: &'a protobuf::StatsElem, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.expr.as_deref() { walk(y, v) }
 }
 
-pub fn alter_stats_stmt<'a>(x: &'a protobuf::AlterStatsStmt, v: &mut dyn Visit<'a>) {
+fn alter_stats_stmt<'a>(x: &'a protobuf::AlterStatsStmt, v: &mut dyn Visit<'a>) {
     x.defnames.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.stxstattarget.as_deref() { walk(y, v) }
 }
 
-pub fn create_function_stmt<'a>(x: &'a protobuf::CreateFunctionStmt, v: &mut dyn Visit<'a>) {
+fn create_function_stmt<'a>(x: &'a protobuf::CreateFunctionStmt, v: &mut dyn Visit<'a>) {
     x.funcname.iter().for_each(|y| walk(y, v));
     x.parameters.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.return_type.as_ref() { type_name(y, v) }
@@ -1084,224 +1080,224 @@ pub fn create_function_stmt<'a>(x: &'a protobuf::CreateFunctionStmt, v: &mut dyn
     if let Some(y) = x.sql_body.as_deref() { walk(y, v) }
 }
 
-pub fn function_parameter<'a>(x: &'a protobuf::FunctionParameter, v: &mut dyn Visit<'a>) {
+fn function_parameter<'a>(x: &'a protobuf::FunctionParameter, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.arg_type.as_ref() { type_name(y, v) }
     if let Some(y) = x.defexpr.as_deref() { walk(y, v) }
 }
 
-pub fn alter_function_stmt<'a>(x: &'a protobuf::AlterFunctionStmt, v: &mut dyn Visit<'a>) {
+fn alter_function_stmt<'a>(x: &'a protobuf::AlterFunctionStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.func.as_ref() { object_with_args(y, v) }
     x.actions.iter().for_each(|y| walk(y, v));
 }
 
-pub fn do_stmt<'a>(x: &'a protobuf::DoStmt, v: &mut dyn Visit<'a>) {
+fn do_stmt<'a>(x: &'a protobuf::DoStmt, v: &mut dyn Visit<'a>) {
     x.args.iter().for_each(|y| walk(y, v));
 }
 
-pub fn call_stmt<'a>(x: &'a protobuf::CallStmt, v: &mut dyn Visit<'a>) {
+fn call_stmt<'a>(x: &'a protobuf::CallStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.funccall.as_deref() { func_call(y, v) }
     x.outargs.iter().for_each(|y| walk(y, v));
 }
 
-pub fn rename_stmt<'a>(x: &'a protobuf::RenameStmt, v: &mut dyn Visit<'a>) {
+fn rename_stmt<'a>(x: &'a protobuf::RenameStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn alter_object_depends_stmt<'a>(x: &'a protobuf::AlterObjectDependsStmt, v: &mut dyn Visit<'a>) {
+fn alter_object_depends_stmt<'a>(x: &'a protobuf::AlterObjectDependsStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn alter_object_schema_stmt<'a>(x: &'a protobuf::AlterObjectSchemaStmt, v: &mut dyn Visit<'a>) {
+fn alter_object_schema_stmt<'a>(x: &'a protobuf::AlterObjectSchemaStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn alter_owner_stmt<'a>(x: &'a protobuf::AlterOwnerStmt, v: &mut dyn Visit<'a>) {
+fn alter_owner_stmt<'a>(x: &'a protobuf::AlterOwnerStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.object.as_deref() { walk(y, v) }
 }
 
-pub fn alter_operator_stmt<'a>(x: &'a protobuf::AlterOperatorStmt, v: &mut dyn Visit<'a>) {
+fn alter_operator_stmt<'a>(x: &'a protobuf::AlterOperatorStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.opername.as_ref() { object_with_args(y, v) }
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_type_stmt<'a>(x: &'a protobuf::AlterTypeStmt, v: &mut dyn Visit<'a>) {
+fn alter_type_stmt<'a>(x: &'a protobuf::AlterTypeStmt, v: &mut dyn Visit<'a>) {
     x.type_name.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn rule_stmt<'a>(x: &'a protobuf::RuleStmt, v: &mut dyn Visit<'a>) {
+fn rule_stmt<'a>(x: &'a protobuf::RuleStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
     x.actions.iter().for_each(|y| walk(y, v));
 }
 
-pub fn transaction_stmt<'a>(x: &'a protobuf::TransactionStmt, v: &mut dyn Visit<'a>) {
+fn transaction_stmt<'a>(x: &'a protobuf::TransactionStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn composite_type_stmt<'a>(x: &'a protobuf::CompositeTypeStmt, v: &mut dyn Visit<'a>) {
+fn composite_type_stmt<'a>(x: &'a protobuf::CompositeTypeStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.typevar.as_ref() { range_var(y, v) }
     x.coldeflist.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_enum_stmt<'a>(x: &'a protobuf::CreateEnumStmt, v: &mut dyn Visit<'a>) {
+fn create_enum_stmt<'a>(x: &'a protobuf::CreateEnumStmt, v: &mut dyn Visit<'a>) {
     x.type_name.iter().for_each(|y| walk(y, v));
     x.vals.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_range_stmt<'a>(x: &'a protobuf::CreateRangeStmt, v: &mut dyn Visit<'a>) {
+fn create_range_stmt<'a>(x: &'a protobuf::CreateRangeStmt, v: &mut dyn Visit<'a>) {
     x.type_name.iter().for_each(|y| walk(y, v));
     x.params.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_enum_stmt<'a>(x: &'a protobuf::AlterEnumStmt, v: &mut dyn Visit<'a>) {
+fn alter_enum_stmt<'a>(x: &'a protobuf::AlterEnumStmt, v: &mut dyn Visit<'a>) {
     x.type_name.iter().for_each(|y| walk(y, v));
 }
 
-pub fn view_stmt<'a>(x: &'a protobuf::ViewStmt, v: &mut dyn Visit<'a>) {
+fn view_stmt<'a>(x: &'a protobuf::ViewStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.view.as_ref() { range_var(y, v) }
     x.aliases.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.query.as_deref() { walk(y, v) }
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn createdb_stmt<'a>(x: &'a protobuf::CreatedbStmt, v: &mut dyn Visit<'a>) {
+fn createdb_stmt<'a>(x: &'a protobuf::CreatedbStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_database_stmt<'a>(x: &'a protobuf::AlterDatabaseStmt, v: &mut dyn Visit<'a>) {
+fn alter_database_stmt<'a>(x: &'a protobuf::AlterDatabaseStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_database_set_stmt<'a>(x: &'a protobuf::AlterDatabaseSetStmt, v: &mut dyn Visit<'a>) {
+fn alter_database_set_stmt<'a>(x: &'a protobuf::AlterDatabaseSetStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.setstmt.as_ref() { variable_set_stmt(y, v) }
 }
 
-pub fn dropdb_stmt<'a>(x: &'a protobuf::DropdbStmt, v: &mut dyn Visit<'a>) {
+fn dropdb_stmt<'a>(x: &'a protobuf::DropdbStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_system_stmt<'a>(x: &'a protobuf::AlterSystemStmt, v: &mut dyn Visit<'a>) {
+fn alter_system_stmt<'a>(x: &'a protobuf::AlterSystemStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.setstmt.as_ref() { variable_set_stmt(y, v) }
 }
 
-pub fn cluster_stmt<'a>(x: &'a protobuf::ClusterStmt, v: &mut dyn Visit<'a>) {
+fn cluster_stmt<'a>(x: &'a protobuf::ClusterStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.params.iter().for_each(|y| walk(y, v));
 }
 
-pub fn vacuum_stmt<'a>(x: &'a protobuf::VacuumStmt, v: &mut dyn Visit<'a>) {
+fn vacuum_stmt<'a>(x: &'a protobuf::VacuumStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
     x.rels.iter().for_each(|y| walk(y, v));
 }
 
-pub fn vacuum_relation<'a>(x: &'a protobuf::VacuumRelation, v: &mut dyn Visit<'a>) {
+fn vacuum_relation<'a>(x: &'a protobuf::VacuumRelation, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.va_cols.iter().for_each(|y| walk(y, v));
 }
 
-pub fn explain_stmt<'a>(x: &'a protobuf::ExplainStmt, v: &mut dyn Visit<'a>) {
+fn explain_stmt<'a>(x: &'a protobuf::ExplainStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.query.as_deref() { walk(y, v) }
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_table_as_stmt<'a>(x: &'a protobuf::CreateTableAsStmt, v: &mut dyn Visit<'a>) {
+fn create_table_as_stmt<'a>(x: &'a protobuf::CreateTableAsStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.query.as_deref() { walk(y, v) }
     if let Some(y) = x.into.as_deref() { into_clause(y, v) }
 }
 
-pub fn refresh_mat_view_stmt<'a>(x: &'a protobuf::RefreshMatViewStmt, v: &mut dyn Visit<'a>) {
+fn refresh_mat_view_stmt<'a>(x: &'a protobuf::RefreshMatViewStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
 }
 
-pub fn lock_stmt<'a>(x: &'a protobuf::LockStmt, v: &mut dyn Visit<'a>) {
+fn lock_stmt<'a>(x: &'a protobuf::LockStmt, v: &mut dyn Visit<'a>) {
     x.relations.iter().for_each(|y| walk(y, v));
 }
 
-pub fn constraints_set_stmt<'a>(x: &'a protobuf::ConstraintsSetStmt, v: &mut dyn Visit<'a>) {
+fn constraints_set_stmt<'a>(x: &'a protobuf::ConstraintsSetStmt, v: &mut dyn Visit<'a>) {
     x.constraints.iter().for_each(|y| walk(y, v));
 }
 
-pub fn reindex_stmt<'a>(x: &'a protobuf::ReindexStmt, v: &mut dyn Visit<'a>) {
+fn reindex_stmt<'a>(x: &'a protobuf::ReindexStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     x.params.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_conversion_stmt<'a>(x: &'a protobuf::CreateConversionStmt, v: &mut dyn Visit<'a>) {
+fn create_conversion_stmt<'a>(x: &'a protobuf::CreateConversionStmt, v: &mut dyn Visit<'a>) {
     x.conversion_name.iter().for_each(|y| walk(y, v));
     x.func_name.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_cast_stmt<'a>(x: &'a protobuf::CreateCastStmt, v: &mut dyn Visit<'a>) {
+fn create_cast_stmt<'a>(x: &'a protobuf::CreateCastStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.sourcetype.as_ref() { type_name(y, v) }
     if let Some(y) = x.targettype.as_ref() { type_name(y, v) }
     if let Some(y) = x.func.as_ref() { object_with_args(y, v) }
 }
 
-pub fn create_transform_stmt<'a>(x: &'a protobuf::CreateTransformStmt, v: &mut dyn Visit<'a>) {
+fn create_transform_stmt<'a>(x: &'a protobuf::CreateTransformStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.type_name.as_ref() { type_name(y, v) }
     if let Some(y) = x.fromsql.as_ref() { object_with_args(y, v) }
     if let Some(y) = x.tosql.as_ref() { object_with_args(y, v) }
 }
 
-pub fn prepare_stmt<'a>(x: &'a protobuf::PrepareStmt, v: &mut dyn Visit<'a>) {
+fn prepare_stmt<'a>(x: &'a protobuf::PrepareStmt, v: &mut dyn Visit<'a>) {
     x.argtypes.iter().for_each(|y| walk(y, v));
     if let Some(y) = x.query.as_deref() { walk(y, v) }
 }
 
-pub fn execute_stmt<'a>(x: &'a protobuf::ExecuteStmt, v: &mut dyn Visit<'a>) {
+fn execute_stmt<'a>(x: &'a protobuf::ExecuteStmt, v: &mut dyn Visit<'a>) {
     x.params.iter().for_each(|y| walk(y, v));
 }
 
-pub fn drop_owned_stmt<'a>(x: &'a protobuf::DropOwnedStmt, v: &mut dyn Visit<'a>) {
+fn drop_owned_stmt<'a>(x: &'a protobuf::DropOwnedStmt, v: &mut dyn Visit<'a>) {
     x.roles.iter().for_each(|y| walk(y, v));
 }
 
-pub fn reassign_owned_stmt<'a>(x: &'a protobuf::ReassignOwnedStmt, v: &mut dyn Visit<'a>) {
+fn reassign_owned_stmt<'a>(x: &'a protobuf::ReassignOwnedStmt, v: &mut dyn Visit<'a>) {
     x.roles.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_ts_dictionary_stmt<'a>(x: &'a protobuf::AlterTsDictionaryStmt, v: &mut dyn Visit<'a>) {
+fn alter_ts_dictionary_stmt<'a>(x: &'a protobuf::AlterTsDictionaryStmt, v: &mut dyn Visit<'a>) {
     x.dictname.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_ts_configuration_stmt<'a>(x: &'a protobuf::AlterTsConfigurationStmt, v: &mut dyn Visit<'a>) {
+fn alter_ts_configuration_stmt<'a>(x: &'a protobuf::AlterTsConfigurationStmt, v: &mut dyn Visit<'a>) {
     x.cfgname.iter().for_each(|y| walk(y, v));
     x.tokentype.iter().for_each(|y| walk(y, v));
     x.dicts.iter().for_each(|y| walk(y, v));
 }
 
-pub fn publication_table<'a>(x: &'a protobuf::PublicationTable, v: &mut dyn Visit<'a>) {
+fn publication_table<'a>(x: &'a protobuf::PublicationTable, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.relation.as_ref() { range_var(y, v) }
     if let Some(y) = x.where_clause.as_deref() { walk(y, v) }
     x.columns.iter().for_each(|y| walk(y, v));
 }
 
-pub fn publication_obj_spec<'a>(x: &'a protobuf::PublicationObjSpec, v: &mut dyn Visit<'a>) {
+fn publication_obj_spec<'a>(x: &'a protobuf::PublicationObjSpec, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.pubtable.as_deref() { publication_table(y, v) }
 }
 
-pub fn create_publication_stmt<'a>(x: &'a protobuf::CreatePublicationStmt, v: &mut dyn Visit<'a>) {
+fn create_publication_stmt<'a>(x: &'a protobuf::CreatePublicationStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
     x.pubobjects.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_publication_stmt<'a>(x: &'a protobuf::AlterPublicationStmt, v: &mut dyn Visit<'a>) {
+fn alter_publication_stmt<'a>(x: &'a protobuf::AlterPublicationStmt, v: &mut dyn Visit<'a>) {
     x.options.iter().for_each(|y| walk(y, v));
     x.pubobjects.iter().for_each(|y| walk(y, v));
 }
 
-pub fn create_subscription_stmt<'a>(x: &'a protobuf::CreateSubscriptionStmt, v: &mut dyn Visit<'a>) {
+fn create_subscription_stmt<'a>(x: &'a protobuf::CreateSubscriptionStmt, v: &mut dyn Visit<'a>) {
     x.publication.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
 
-pub fn alter_subscription_stmt<'a>(x: &'a protobuf::AlterSubscriptionStmt, v: &mut dyn Visit<'a>) {
+fn alter_subscription_stmt<'a>(x: &'a protobuf::AlterSubscriptionStmt, v: &mut dyn Visit<'a>) {
     x.publication.iter().for_each(|y| walk(y, v));
     x.options.iter().for_each(|y| walk(y, v));
 }
@@ -1525,148 +1521,144 @@ pub fn below_mut(node: &mut NodeEnum, v: &mut dyn VisitMut) {
     }
 }
 
-pub fn parse_result_mut(x: &mut protobuf::ParseResult, v: &mut dyn VisitMut) {
-    x.stmts.iter_mut().for_each(|y| raw_stmt_mut(y, v));
-}
-
-pub fn list_mut(x: &mut protobuf::List, v: &mut dyn VisitMut) {
+fn list_mut(x: &mut protobuf::List, v: &mut dyn VisitMut) {
     x.items.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn oid_list_mut(x: &mut protobuf::OidList, v: &mut dyn VisitMut) {
+fn oid_list_mut(x: &mut protobuf::OidList, v: &mut dyn VisitMut) {
     x.items.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn int_list_mut(x: &mut protobuf::IntList, v: &mut dyn VisitMut) {
+fn int_list_mut(x: &mut protobuf::IntList, v: &mut dyn VisitMut) {
     x.items.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alias_mut(x: &mut protobuf::Alias, v: &mut dyn VisitMut) {
+fn alias_mut(x: &mut protobuf::Alias, v: &mut dyn VisitMut) {
     x.colnames.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn range_var_mut(x: &mut protobuf::RangeVar, v: &mut dyn VisitMut) {
+fn range_var_mut(x: &mut protobuf::RangeVar, v: &mut dyn VisitMut) {
     v.range_var(x);
     if let Some(y) = x.alias.as_mut() { alias_mut(y, v) }
 }
 
-pub fn into_clause_mut(x: &mut protobuf::IntoClause, v: &mut dyn VisitMut) {
+fn into_clause_mut(x: &mut protobuf::IntoClause, v: &mut dyn VisitMut) {
     if let Some(y) = x.rel.as_mut() { range_var_mut(y, v) }
     x.col_names.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn grouping_func_mut(x: &mut protobuf::GroupingFunc, v: &mut dyn VisitMut) {
+fn grouping_func_mut(x: &mut protobuf::GroupingFunc, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
     x.refs.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn named_arg_expr_mut(x: &mut protobuf::NamedArgExpr, v: &mut dyn VisitMut) {
+fn named_arg_expr_mut(x: &mut protobuf::NamedArgExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn bool_expr_mut(x: &mut protobuf::BoolExpr, v: &mut dyn VisitMut) {
+fn bool_expr_mut(x: &mut protobuf::BoolExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn sub_link_mut(x: &mut protobuf::SubLink, v: &mut dyn VisitMut) {
+fn sub_link_mut(x: &mut protobuf::SubLink, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.testexpr.as_deref_mut() { walk_mut(y, v) }
     x.oper_name.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.subselect.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn coerce_via_io_mut(x: &mut protobuf::CoerceViaIo, v: &mut dyn VisitMut) {
+fn coerce_via_io_mut(x: &mut protobuf::CoerceViaIo, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn case_expr_mut(x: &mut protobuf::CaseExpr, v: &mut dyn VisitMut) {
+fn case_expr_mut(x: &mut protobuf::CaseExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.defresult.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn case_when_mut(x: &mut protobuf::CaseWhen, v: &mut dyn VisitMut) {
+fn case_when_mut(x: &mut protobuf::CaseWhen, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.result.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn row_expr_mut(x: &mut protobuf::RowExpr, v: &mut dyn VisitMut) {
+fn row_expr_mut(x: &mut protobuf::RowExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
     x.colnames.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn coalesce_expr_mut(x: &mut protobuf::CoalesceExpr, v: &mut dyn VisitMut) {
+fn coalesce_expr_mut(x: &mut protobuf::CoalesceExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn min_max_expr_mut(x: &mut protobuf::MinMaxExpr, v: &mut dyn VisitMut) {
+fn min_max_expr_mut(x: &mut protobuf::MinMaxExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn sql_value_function_mut(x: &mut protobuf::SqlValueFunction, v: &mut dyn VisitMut) {
+fn sql_value_function_mut(x: &mut protobuf::SqlValueFunction, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn xml_expr_mut(x: &mut protobuf::XmlExpr, v: &mut dyn VisitMut) {
+fn xml_expr_mut(x: &mut protobuf::XmlExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     x.named_args.iter_mut().for_each(|y| walk_mut(y, v));
     x.arg_names.iter_mut().for_each(|y| walk_mut(y, v));
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn json_value_expr_mut(x: &mut protobuf::JsonValueExpr, v: &mut dyn VisitMut) {
+fn json_value_expr_mut(x: &mut protobuf::JsonValueExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.raw_expr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.formatted_expr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn json_is_predicate_mut(x: &mut protobuf::JsonIsPredicate, v: &mut dyn VisitMut) {
+fn json_is_predicate_mut(x: &mut protobuf::JsonIsPredicate, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn json_behavior_mut(x: &mut protobuf::JsonBehavior, v: &mut dyn VisitMut) {
+fn json_behavior_mut(x: &mut protobuf::JsonBehavior, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn json_table_path_scan_mut(x: &mut protobuf::JsonTablePathScan, v: &mut dyn VisitMut) {
+fn json_table_path_scan_mut(x: &mut protobuf::JsonTablePathScan, v: &mut dyn VisitMut) {
     if let Some(y) = x.plan.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.child.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn json_table_sibling_join_mut(x: &mut protobuf::JsonTableSiblingJoin, v: &mut dyn VisitMut) {
+fn json_table_sibling_join_mut(x: &mut protobuf::JsonTableSiblingJoin, v: &mut dyn VisitMut) {
     if let Some(y) = x.plan.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.lplan.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.rplan.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn null_test_mut(x: &mut protobuf::NullTest, v: &mut dyn VisitMut) {
+fn null_test_mut(x: &mut protobuf::NullTest, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn boolean_test_mut(x: &mut protobuf::BooleanTest, v: &mut dyn VisitMut) {
+fn boolean_test_mut(x: &mut protobuf::BooleanTest, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn set_to_default_mut(x: &mut protobuf::SetToDefault, v: &mut dyn VisitMut) {
+fn set_to_default_mut(x: &mut protobuf::SetToDefault, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn current_of_expr_mut(x: &mut protobuf::CurrentOfExpr, v: &mut dyn VisitMut) {
+fn current_of_expr_mut(x: &mut protobuf::CurrentOfExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.xpr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn join_expr_mut(x: &mut protobuf::JoinExpr, v: &mut dyn VisitMut) {
+fn join_expr_mut(x: &mut protobuf::JoinExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.larg.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.rarg.as_deref_mut() { walk_mut(y, v) }
     x.using_clause.iter_mut().for_each(|y| walk_mut(y, v));
@@ -1675,33 +1667,33 @@ pub fn join_expr_mut(x: &mut protobuf::JoinExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.alias.as_mut() { alias_mut(y, v) }
 }
 
-pub fn type_name_mut(x: &mut protobuf::TypeName, v: &mut dyn VisitMut) {
+fn type_name_mut(x: &mut protobuf::TypeName, v: &mut dyn VisitMut) {
     x.names.iter_mut().for_each(|y| walk_mut(y, v));
     x.typmods.iter_mut().for_each(|y| walk_mut(y, v));
     x.array_bounds.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn column_ref_mut(x: &mut protobuf::ColumnRef, v: &mut dyn VisitMut) {
+fn column_ref_mut(x: &mut protobuf::ColumnRef, v: &mut dyn VisitMut) {
     x.fields.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn aexpr_mut(x: &mut protobuf::AExpr, v: &mut dyn VisitMut) {
+fn aexpr_mut(x: &mut protobuf::AExpr, v: &mut dyn VisitMut) {
     x.name.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.lexpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.rexpr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn type_cast_mut(x: &mut protobuf::TypeCast, v: &mut dyn VisitMut) {
+fn type_cast_mut(x: &mut protobuf::TypeCast, v: &mut dyn VisitMut) {
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
 }
 
-pub fn collate_clause_mut(x: &mut protobuf::CollateClause, v: &mut dyn VisitMut) {
+fn collate_clause_mut(x: &mut protobuf::CollateClause, v: &mut dyn VisitMut) {
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
     x.collname.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn func_call_mut(x: &mut protobuf::FuncCall, v: &mut dyn VisitMut) {
+fn func_call_mut(x: &mut protobuf::FuncCall, v: &mut dyn VisitMut) {
     x.funcname.iter_mut().for_each(|y| walk_mut(y, v));
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
     x.agg_order.iter_mut().for_each(|y| walk_mut(y, v));
@@ -1709,53 +1701,53 @@ pub fn func_call_mut(x: &mut protobuf::FuncCall, v: &mut dyn VisitMut) {
     if let Some(y) = x.over.as_deref_mut() { window_def_mut(y, v) }
 }
 
-pub fn aindices_mut(x: &mut protobuf::AIndices, v: &mut dyn VisitMut) {
+fn aindices_mut(x: &mut protobuf::AIndices, v: &mut dyn VisitMut) {
     if let Some(y) = x.lidx.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.uidx.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn aindirection_mut(x: &mut protobuf::AIndirection, v: &mut dyn VisitMut) {
+fn aindirection_mut(x: &mut protobuf::AIndirection, v: &mut dyn VisitMut) {
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
     x.indirection.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn aarray_expr_mut(x: &mut protobuf::AArrayExpr, v: &mut dyn VisitMut) {
+fn aarray_expr_mut(x: &mut protobuf::AArrayExpr, v: &mut dyn VisitMut) {
     x.elements.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn res_target_mut(x: &mut protobuf::ResTarget, v: &mut dyn VisitMut) {
+fn res_target_mut(x: &mut protobuf::ResTarget, v: &mut dyn VisitMut) {
     x.indirection.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.val.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn multi_assign_ref_mut(x: &mut protobuf::MultiAssignRef, v: &mut dyn VisitMut) {
+fn multi_assign_ref_mut(x: &mut protobuf::MultiAssignRef, v: &mut dyn VisitMut) {
     if let Some(y) = x.source.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn sort_by_mut(x: &mut protobuf::SortBy, v: &mut dyn VisitMut) {
+fn sort_by_mut(x: &mut protobuf::SortBy, v: &mut dyn VisitMut) {
     if let Some(y) = x.node.as_deref_mut() { walk_mut(y, v) }
     x.use_op.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn window_def_mut(x: &mut protobuf::WindowDef, v: &mut dyn VisitMut) {
+fn window_def_mut(x: &mut protobuf::WindowDef, v: &mut dyn VisitMut) {
     x.partition_clause.iter_mut().for_each(|y| walk_mut(y, v));
     x.order_clause.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.start_offset.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.end_offset.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn range_subselect_mut(x: &mut protobuf::RangeSubselect, v: &mut dyn VisitMut) {
+fn range_subselect_mut(x: &mut protobuf::RangeSubselect, v: &mut dyn VisitMut) {
     if let Some(y) = x.subquery.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.alias.as_mut() { alias_mut(y, v) }
 }
 
-pub fn range_function_mut(x: &mut protobuf::RangeFunction, v: &mut dyn VisitMut) {
+fn range_function_mut(x: &mut protobuf::RangeFunction, v: &mut dyn VisitMut) {
     x.functions.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.alias.as_mut() { alias_mut(y, v) }
     x.coldeflist.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn range_table_func_mut(x: &mut protobuf::RangeTableFunc, v: &mut dyn VisitMut) {
+fn range_table_func_mut(x: &mut protobuf::RangeTableFunc, v: &mut dyn VisitMut) {
     if let Some(y) = x.docexpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.rowexpr.as_deref_mut() { walk_mut(y, v) }
     x.namespaces.iter_mut().for_each(|y| walk_mut(y, v));
@@ -1763,20 +1755,20 @@ pub fn range_table_func_mut(x: &mut protobuf::RangeTableFunc, v: &mut dyn VisitM
     if let Some(y) = x.alias.as_mut() { alias_mut(y, v) }
 }
 
-pub fn range_table_func_col_mut(x: &mut protobuf::RangeTableFuncCol, v: &mut dyn VisitMut) {
+fn range_table_func_col_mut(x: &mut protobuf::RangeTableFuncCol, v: &mut dyn VisitMut) {
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.colexpr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.coldefexpr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn range_table_sample_mut(x: &mut protobuf::RangeTableSample, v: &mut dyn VisitMut) {
+fn range_table_sample_mut(x: &mut protobuf::RangeTableSample, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_deref_mut() { walk_mut(y, v) }
     x.method.iter_mut().for_each(|y| walk_mut(y, v));
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.repeatable.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn column_def_mut(x: &mut protobuf::ColumnDef, v: &mut dyn VisitMut) {
+fn column_def_mut(x: &mut protobuf::ColumnDef, v: &mut dyn VisitMut) {
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.raw_default.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.cooked_default.as_deref_mut() { walk_mut(y, v) }
@@ -1786,85 +1778,85 @@ pub fn column_def_mut(x: &mut protobuf::ColumnDef, v: &mut dyn VisitMut) {
     x.fdwoptions.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn table_like_clause_mut(x: &mut protobuf::TableLikeClause, v: &mut dyn VisitMut) {
+fn table_like_clause_mut(x: &mut protobuf::TableLikeClause, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
 }
 
-pub fn index_elem_mut(x: &mut protobuf::IndexElem, v: &mut dyn VisitMut) {
+fn index_elem_mut(x: &mut protobuf::IndexElem, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
     x.collation.iter_mut().for_each(|y| walk_mut(y, v));
     x.opclass.iter_mut().for_each(|y| walk_mut(y, v));
     x.opclassopts.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn def_elem_mut(x: &mut protobuf::DefElem, v: &mut dyn VisitMut) {
+fn def_elem_mut(x: &mut protobuf::DefElem, v: &mut dyn VisitMut) {
     if let Some(y) = x.arg.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn locking_clause_mut(x: &mut protobuf::LockingClause, v: &mut dyn VisitMut) {
+fn locking_clause_mut(x: &mut protobuf::LockingClause, v: &mut dyn VisitMut) {
     x.locked_rels.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn xml_serialize_mut(x: &mut protobuf::XmlSerialize, v: &mut dyn VisitMut) {
+fn xml_serialize_mut(x: &mut protobuf::XmlSerialize, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
 }
 
-pub fn partition_elem_mut(x: &mut protobuf::PartitionElem, v: &mut dyn VisitMut) {
+fn partition_elem_mut(x: &mut protobuf::PartitionElem, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
     x.collation.iter_mut().for_each(|y| walk_mut(y, v));
     x.opclass.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn partition_spec_mut(x: &mut protobuf::PartitionSpec, v: &mut dyn VisitMut) {
+fn partition_spec_mut(x: &mut protobuf::PartitionSpec, v: &mut dyn VisitMut) {
     x.part_params.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn partition_bound_spec_mut(x: &mut protobuf::PartitionBoundSpec, v: &mut dyn VisitMut) {
+fn partition_bound_spec_mut(x: &mut protobuf::PartitionBoundSpec, v: &mut dyn VisitMut) {
     x.listdatums.iter_mut().for_each(|y| walk_mut(y, v));
     x.lowerdatums.iter_mut().for_each(|y| walk_mut(y, v));
     x.upperdatums.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn partition_range_datum_mut(x: &mut protobuf::PartitionRangeDatum, v: &mut dyn VisitMut) {
+fn partition_range_datum_mut(x: &mut protobuf::PartitionRangeDatum, v: &mut dyn VisitMut) {
     if let Some(y) = x.value.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn partition_cmd_mut(x: &mut protobuf::PartitionCmd, v: &mut dyn VisitMut) {
+fn partition_cmd_mut(x: &mut protobuf::PartitionCmd, v: &mut dyn VisitMut) {
     if let Some(y) = x.name.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.bound.as_mut() { partition_bound_spec_mut(y, v) }
 }
 
-pub fn grouping_set_mut(x: &mut protobuf::GroupingSet, v: &mut dyn VisitMut) {
+fn grouping_set_mut(x: &mut protobuf::GroupingSet, v: &mut dyn VisitMut) {
     x.content.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn with_clause_mut(x: &mut protobuf::WithClause, v: &mut dyn VisitMut) {
+fn with_clause_mut(x: &mut protobuf::WithClause, v: &mut dyn VisitMut) {
     x.ctes.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn infer_clause_mut(x: &mut protobuf::InferClause, v: &mut dyn VisitMut) {
+fn infer_clause_mut(x: &mut protobuf::InferClause, v: &mut dyn VisitMut) {
     x.index_elems.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn on_conflict_clause_mut(x: &mut protobuf::OnConflictClause, v: &mut dyn VisitMut) {
+fn on_conflict_clause_mut(x: &mut protobuf::OnConflictClause, v: &mut dyn VisitMut) {
     if let Some(y) = x.infer.as_deref_mut() { infer_clause_mut(y, v) }
     x.target_list.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn cte_search_clause_mut(x: &mut protobuf::CteSearchClause, v: &mut dyn VisitMut) {
+fn cte_search_clause_mut(x: &mut protobuf::CteSearchClause, v: &mut dyn VisitMut) {
     x.search_col_list.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn cte_cycle_clause_mut(x: &mut protobuf::CteCycleClause, v: &mut dyn VisitMut) {
+fn cte_cycle_clause_mut(x: &mut protobuf::CteCycleClause, v: &mut dyn VisitMut) {
     x.cycle_col_list.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.cycle_mark_value.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.cycle_mark_default.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn common_table_expr_mut(x: &mut protobuf::CommonTableExpr, v: &mut dyn VisitMut) {
+fn common_table_expr_mut(x: &mut protobuf::CommonTableExpr, v: &mut dyn VisitMut) {
     x.aliascolnames.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.ctequery.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.search_clause.as_mut() { cte_search_clause_mut(y, v) }
@@ -1875,26 +1867,26 @@ pub fn common_table_expr_mut(x: &mut protobuf::CommonTableExpr, v: &mut dyn Visi
     x.ctecolcollations.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn merge_when_clause_mut(x: &mut protobuf::MergeWhenClause, v: &mut dyn VisitMut) {
+fn merge_when_clause_mut(x: &mut protobuf::MergeWhenClause, v: &mut dyn VisitMut) {
     if let Some(y) = x.condition.as_deref_mut() { walk_mut(y, v) }
     x.target_list.iter_mut().for_each(|y| walk_mut(y, v));
     x.values.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn returning_clause_mut(x: &mut protobuf::ReturningClause, v: &mut dyn VisitMut) {
+fn returning_clause_mut(x: &mut protobuf::ReturningClause, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
     x.exprs.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn json_output_mut(x: &mut protobuf::JsonOutput, v: &mut dyn VisitMut) {
+fn json_output_mut(x: &mut protobuf::JsonOutput, v: &mut dyn VisitMut) {
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
 }
 
-pub fn json_argument_mut(x: &mut protobuf::JsonArgument, v: &mut dyn VisitMut) {
+fn json_argument_mut(x: &mut protobuf::JsonArgument, v: &mut dyn VisitMut) {
     if let Some(y) = x.val.as_deref_mut() { json_value_expr_mut(y, v) }
 }
 
-pub fn json_func_expr_mut(x: &mut protobuf::JsonFuncExpr, v: &mut dyn VisitMut) {
+fn json_func_expr_mut(x: &mut protobuf::JsonFuncExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.context_item.as_deref_mut() { json_value_expr_mut(y, v) }
     if let Some(y) = x.pathspec.as_deref_mut() { walk_mut(y, v) }
     x.passing.iter_mut().for_each(|y| walk_mut(y, v));
@@ -1903,11 +1895,11 @@ pub fn json_func_expr_mut(x: &mut protobuf::JsonFuncExpr, v: &mut dyn VisitMut) 
     if let Some(y) = x.on_error.as_deref_mut() { json_behavior_mut(y, v) }
 }
 
-pub fn json_table_path_spec_mut(x: &mut protobuf::JsonTablePathSpec, v: &mut dyn VisitMut) {
+fn json_table_path_spec_mut(x: &mut protobuf::JsonTablePathSpec, v: &mut dyn VisitMut) {
     if let Some(y) = x.string.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn json_table_mut(x: &mut protobuf::JsonTable, v: &mut dyn VisitMut) {
+fn json_table_mut(x: &mut protobuf::JsonTable, v: &mut dyn VisitMut) {
     if let Some(y) = x.context_item.as_deref_mut() { json_value_expr_mut(y, v) }
     if let Some(y) = x.pathspec.as_deref_mut() { json_table_path_spec_mut(y, v) }
     x.passing.iter_mut().for_each(|y| walk_mut(y, v));
@@ -1916,7 +1908,7 @@ pub fn json_table_mut(x: &mut protobuf::JsonTable, v: &mut dyn VisitMut) {
     if let Some(y) = x.alias.as_mut() { alias_mut(y, v) }
 }
 
-pub fn json_table_column_mut(x: &mut protobuf::JsonTableColumn, v: &mut dyn VisitMut) {
+fn json_table_column_mut(x: &mut protobuf::JsonTableColumn, v: &mut dyn VisitMut) {
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.pathspec.as_deref_mut() { json_table_path_spec_mut(y, v) }
     x.columns.iter_mut().for_each(|y| walk_mut(y, v));
@@ -1924,63 +1916,63 @@ pub fn json_table_column_mut(x: &mut protobuf::JsonTableColumn, v: &mut dyn Visi
     if let Some(y) = x.on_error.as_deref_mut() { json_behavior_mut(y, v) }
 }
 
-pub fn json_key_value_mut(x: &mut protobuf::JsonKeyValue, v: &mut dyn VisitMut) {
+fn json_key_value_mut(x: &mut protobuf::JsonKeyValue, v: &mut dyn VisitMut) {
     if let Some(y) = x.key.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.value.as_deref_mut() { json_value_expr_mut(y, v) }
 }
 
-pub fn json_parse_expr_mut(x: &mut protobuf::JsonParseExpr, v: &mut dyn VisitMut) {
+fn json_parse_expr_mut(x: &mut protobuf::JsonParseExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { json_value_expr_mut(y, v) }
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
 }
 
-pub fn json_scalar_expr_mut(x: &mut protobuf::JsonScalarExpr, v: &mut dyn VisitMut) {
+fn json_scalar_expr_mut(x: &mut protobuf::JsonScalarExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
 }
 
-pub fn json_serialize_expr_mut(x: &mut protobuf::JsonSerializeExpr, v: &mut dyn VisitMut) {
+fn json_serialize_expr_mut(x: &mut protobuf::JsonSerializeExpr, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { json_value_expr_mut(y, v) }
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
 }
 
-pub fn json_object_constructor_mut(x: &mut protobuf::JsonObjectConstructor, v: &mut dyn VisitMut) {
+fn json_object_constructor_mut(x: &mut protobuf::JsonObjectConstructor, v: &mut dyn VisitMut) {
     x.exprs.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
 }
 
-pub fn json_array_constructor_mut(x: &mut protobuf::JsonArrayConstructor, v: &mut dyn VisitMut) {
+fn json_array_constructor_mut(x: &mut protobuf::JsonArrayConstructor, v: &mut dyn VisitMut) {
     x.exprs.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
 }
 
-pub fn json_array_query_constructor_mut(x: &mut protobuf::JsonArrayQueryConstructor, v: &mut dyn VisitMut) {
+fn json_array_query_constructor_mut(x: &mut protobuf::JsonArrayQueryConstructor, v: &mut dyn VisitMut) {
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
 }
 
-pub fn json_agg_constructor_mut(x: &mut protobuf::JsonAggConstructor, v: &mut dyn VisitMut) {
+fn json_agg_constructor_mut(x: &mut protobuf::JsonAggConstructor, v: &mut dyn VisitMut) {
     if let Some(y) = x.output.as_mut() { json_output_mut(y, v) }
     if let Some(y) = x.agg_filter.as_deref_mut() { walk_mut(y, v) }
     x.agg_order.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.over.as_deref_mut() { window_def_mut(y, v) }
 }
 
-pub fn json_object_agg_mut(x: &mut protobuf::JsonObjectAgg, v: &mut dyn VisitMut) {
+fn json_object_agg_mut(x: &mut protobuf::JsonObjectAgg, v: &mut dyn VisitMut) {
     if let Some(y) = x.constructor.as_deref_mut() { json_agg_constructor_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { json_key_value_mut(y, v) }
 }
 
-pub fn json_array_agg_mut(x: &mut protobuf::JsonArrayAgg, v: &mut dyn VisitMut) {
+fn json_array_agg_mut(x: &mut protobuf::JsonArrayAgg, v: &mut dyn VisitMut) {
     if let Some(y) = x.constructor.as_deref_mut() { json_agg_constructor_mut(y, v) }
     if let Some(y) = x.arg.as_deref_mut() { json_value_expr_mut(y, v) }
 }
 
-pub fn raw_stmt_mut(x: &mut protobuf::RawStmt, v: &mut dyn VisitMut) {
+fn raw_stmt_mut(x: &mut protobuf::RawStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.stmt.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn insert_stmt_mut(x: &mut protobuf::InsertStmt, v: &mut dyn VisitMut) {
+fn insert_stmt_mut(x: &mut protobuf::InsertStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.cols.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.select_stmt.as_deref_mut() { walk_mut(y, v) }
@@ -1989,7 +1981,7 @@ pub fn insert_stmt_mut(x: &mut protobuf::InsertStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.with_clause.as_mut() { with_clause_mut(y, v) }
 }
 
-pub fn delete_stmt_mut(x: &mut protobuf::DeleteStmt, v: &mut dyn VisitMut) {
+fn delete_stmt_mut(x: &mut protobuf::DeleteStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.using_clause.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
@@ -1997,7 +1989,7 @@ pub fn delete_stmt_mut(x: &mut protobuf::DeleteStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.with_clause.as_mut() { with_clause_mut(y, v) }
 }
 
-pub fn update_stmt_mut(x: &mut protobuf::UpdateStmt, v: &mut dyn VisitMut) {
+fn update_stmt_mut(x: &mut protobuf::UpdateStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.target_list.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
@@ -2006,7 +1998,7 @@ pub fn update_stmt_mut(x: &mut protobuf::UpdateStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.with_clause.as_mut() { with_clause_mut(y, v) }
 }
 
-pub fn merge_stmt_mut(x: &mut protobuf::MergeStmt, v: &mut dyn VisitMut) {
+fn merge_stmt_mut(x: &mut protobuf::MergeStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.source_relation.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.join_condition.as_deref_mut() { walk_mut(y, v) }
@@ -2015,7 +2007,7 @@ pub fn merge_stmt_mut(x: &mut protobuf::MergeStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.with_clause.as_mut() { with_clause_mut(y, v) }
 }
 
-pub fn select_stmt_mut(x: &mut protobuf::SelectStmt, v: &mut dyn VisitMut) {
+fn select_stmt_mut(x: &mut protobuf::SelectStmt, v: &mut dyn VisitMut) {
     if !v.select(x) {
         return;
     }
@@ -2038,7 +2030,7 @@ pub fn select_stmt_mut(x: &mut protobuf::SelectStmt, v: &mut dyn VisitMut) {
     v.leave_select(x)
 }
 
-pub fn set_operation_stmt_mut(x: &mut protobuf::SetOperationStmt, v: &mut dyn VisitMut) {
+fn set_operation_stmt_mut(x: &mut protobuf::SetOperationStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.larg.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.rarg.as_deref_mut() { walk_mut(y, v) }
     x.col_types.iter_mut().for_each(|y| walk_mut(y, v));
@@ -2047,65 +2039,65 @@ pub fn set_operation_stmt_mut(x: &mut protobuf::SetOperationStmt, v: &mut dyn Vi
     x.group_clauses.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn return_stmt_mut(x: &mut protobuf::ReturnStmt, v: &mut dyn VisitMut) {
+fn return_stmt_mut(x: &mut protobuf::ReturnStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.returnval.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn pl_assign_stmt_mut(x: &mut protobuf::PlAssignStmt, v: &mut dyn VisitMut) {
+fn pl_assign_stmt_mut(x: &mut protobuf::PlAssignStmt, v: &mut dyn VisitMut) {
     x.indirection.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.val.as_deref_mut() { select_stmt_mut(y, v) }
 }
 
-pub fn create_schema_stmt_mut(x: &mut protobuf::CreateSchemaStmt, v: &mut dyn VisitMut) {
+fn create_schema_stmt_mut(x: &mut protobuf::CreateSchemaStmt, v: &mut dyn VisitMut) {
     x.schema_elts.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_table_stmt_mut(x: &mut protobuf::AlterTableStmt, v: &mut dyn VisitMut) {
+fn alter_table_stmt_mut(x: &mut protobuf::AlterTableStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.cmds.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_table_cmd_mut(x: &mut protobuf::AlterTableCmd, v: &mut dyn VisitMut) {
+fn alter_table_cmd_mut(x: &mut protobuf::AlterTableCmd, v: &mut dyn VisitMut) {
     if let Some(y) = x.def.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_collation_stmt_mut(x: &mut protobuf::AlterCollationStmt, v: &mut dyn VisitMut) {
+fn alter_collation_stmt_mut(x: &mut protobuf::AlterCollationStmt, v: &mut dyn VisitMut) {
     x.collname.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_domain_stmt_mut(x: &mut protobuf::AlterDomainStmt, v: &mut dyn VisitMut) {
+fn alter_domain_stmt_mut(x: &mut protobuf::AlterDomainStmt, v: &mut dyn VisitMut) {
     x.type_name.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.def.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn grant_stmt_mut(x: &mut protobuf::GrantStmt, v: &mut dyn VisitMut) {
+fn grant_stmt_mut(x: &mut protobuf::GrantStmt, v: &mut dyn VisitMut) {
     x.objects.iter_mut().for_each(|y| walk_mut(y, v));
     x.privileges.iter_mut().for_each(|y| walk_mut(y, v));
     x.grantees.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn object_with_args_mut(x: &mut protobuf::ObjectWithArgs, v: &mut dyn VisitMut) {
+fn object_with_args_mut(x: &mut protobuf::ObjectWithArgs, v: &mut dyn VisitMut) {
     x.objname.iter_mut().for_each(|y| walk_mut(y, v));
     x.objargs.iter_mut().for_each(|y| walk_mut(y, v));
     x.objfuncargs.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn access_priv_mut(x: &mut protobuf::AccessPriv, v: &mut dyn VisitMut) {
+fn access_priv_mut(x: &mut protobuf::AccessPriv, v: &mut dyn VisitMut) {
     x.cols.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn grant_role_stmt_mut(x: &mut protobuf::GrantRoleStmt, v: &mut dyn VisitMut) {
+fn grant_role_stmt_mut(x: &mut protobuf::GrantRoleStmt, v: &mut dyn VisitMut) {
     x.granted_roles.iter_mut().for_each(|y| walk_mut(y, v));
     x.grantee_roles.iter_mut().for_each(|y| walk_mut(y, v));
     x.opt.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_default_privileges_stmt_mut(x: &mut protobuf::AlterDefaultPrivilegesStmt, v: &mut dyn VisitMut) {
+fn alter_default_privileges_stmt_mut(x: &mut protobuf::AlterDefaultPrivilegesStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.action.as_mut() { grant_stmt_mut(y, v) }
 }
 
-pub fn copy_stmt_mut(x: &mut protobuf::CopyStmt, v: &mut dyn VisitMut) {
+fn copy_stmt_mut(x: &mut protobuf::CopyStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
     x.attlist.iter_mut().for_each(|y| walk_mut(y, v));
@@ -2113,11 +2105,11 @@ pub fn copy_stmt_mut(x: &mut protobuf::CopyStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn variable_set_stmt_mut(x: &mut protobuf::VariableSetStmt, v: &mut dyn VisitMut) {
+fn variable_set_stmt_mut(x: &mut protobuf::VariableSetStmt, v: &mut dyn VisitMut) {
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_stmt_mut(x: &mut protobuf::CreateStmt, v: &mut dyn VisitMut) {
+fn create_stmt_mut(x: &mut protobuf::CreateStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.table_elts.iter_mut().for_each(|y| walk_mut(y, v));
     x.inh_relations.iter_mut().for_each(|y| walk_mut(y, v));
@@ -2129,7 +2121,7 @@ pub fn create_stmt_mut(x: &mut protobuf::CreateStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn constraint_mut(x: &mut protobuf::Constraint, v: &mut dyn VisitMut) {
+fn constraint_mut(x: &mut protobuf::Constraint, v: &mut dyn VisitMut) {
     if let Some(y) = x.raw_expr.as_deref_mut() { walk_mut(y, v) }
     x.keys.iter_mut().for_each(|y| walk_mut(y, v));
     x.including.iter_mut().for_each(|y| walk_mut(y, v));
@@ -2143,85 +2135,85 @@ pub fn constraint_mut(x: &mut protobuf::Constraint, v: &mut dyn VisitMut) {
     x.old_conpfeqop.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_table_space_stmt_mut(x: &mut protobuf::CreateTableSpaceStmt, v: &mut dyn VisitMut) {
+fn create_table_space_stmt_mut(x: &mut protobuf::CreateTableSpaceStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_table_space_options_stmt_mut(x: &mut protobuf::AlterTableSpaceOptionsStmt, v: &mut dyn VisitMut) {
+fn alter_table_space_options_stmt_mut(x: &mut protobuf::AlterTableSpaceOptionsStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_table_move_all_stmt_mut(x: &mut protobuf::AlterTableMoveAllStmt, v: &mut dyn VisitMut) {
+fn alter_table_move_all_stmt_mut(x: &mut protobuf::AlterTableMoveAllStmt, v: &mut dyn VisitMut) {
     x.roles.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_extension_stmt_mut(x: &mut protobuf::CreateExtensionStmt, v: &mut dyn VisitMut) {
+fn create_extension_stmt_mut(x: &mut protobuf::CreateExtensionStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_extension_stmt_mut(x: &mut protobuf::AlterExtensionStmt, v: &mut dyn VisitMut) {
+fn alter_extension_stmt_mut(x: &mut protobuf::AlterExtensionStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_extension_contents_stmt_mut(x: &mut protobuf::AlterExtensionContentsStmt, v: &mut dyn VisitMut) {
+fn alter_extension_contents_stmt_mut(x: &mut protobuf::AlterExtensionContentsStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn create_fdw_stmt_mut(x: &mut protobuf::CreateFdwStmt, v: &mut dyn VisitMut) {
+fn create_fdw_stmt_mut(x: &mut protobuf::CreateFdwStmt, v: &mut dyn VisitMut) {
     x.func_options.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_fdw_stmt_mut(x: &mut protobuf::AlterFdwStmt, v: &mut dyn VisitMut) {
+fn alter_fdw_stmt_mut(x: &mut protobuf::AlterFdwStmt, v: &mut dyn VisitMut) {
     x.func_options.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_foreign_server_stmt_mut(x: &mut protobuf::CreateForeignServerStmt, v: &mut dyn VisitMut) {
+fn create_foreign_server_stmt_mut(x: &mut protobuf::CreateForeignServerStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_foreign_server_stmt_mut(x: &mut protobuf::AlterForeignServerStmt, v: &mut dyn VisitMut) {
+fn alter_foreign_server_stmt_mut(x: &mut protobuf::AlterForeignServerStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_foreign_table_stmt_mut(x: &mut protobuf::CreateForeignTableStmt, v: &mut dyn VisitMut) {
+fn create_foreign_table_stmt_mut(x: &mut protobuf::CreateForeignTableStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.base_stmt.as_mut() { create_stmt_mut(y, v) }
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_user_mapping_stmt_mut(x: &mut protobuf::CreateUserMappingStmt, v: &mut dyn VisitMut) {
+fn create_user_mapping_stmt_mut(x: &mut protobuf::CreateUserMappingStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_user_mapping_stmt_mut(x: &mut protobuf::AlterUserMappingStmt, v: &mut dyn VisitMut) {
+fn alter_user_mapping_stmt_mut(x: &mut protobuf::AlterUserMappingStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn import_foreign_schema_stmt_mut(x: &mut protobuf::ImportForeignSchemaStmt, v: &mut dyn VisitMut) {
+fn import_foreign_schema_stmt_mut(x: &mut protobuf::ImportForeignSchemaStmt, v: &mut dyn VisitMut) {
     x.table_list.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_policy_stmt_mut(x: &mut protobuf::CreatePolicyStmt, v: &mut dyn VisitMut) {
+fn create_policy_stmt_mut(x: &mut protobuf::CreatePolicyStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.table.as_mut() { range_var_mut(y, v) }
     x.roles.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.qual.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.with_check.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_policy_stmt_mut(x: &mut protobuf::AlterPolicyStmt, v: &mut dyn VisitMut) {
+fn alter_policy_stmt_mut(x: &mut protobuf::AlterPolicyStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.table.as_mut() { range_var_mut(y, v) }
     x.roles.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.qual.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.with_check.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn create_am_stmt_mut(x: &mut protobuf::CreateAmStmt, v: &mut dyn VisitMut) {
+fn create_am_stmt_mut(x: &mut protobuf::CreateAmStmt, v: &mut dyn VisitMut) {
     x.handler_name.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_trig_stmt_mut(x: &mut protobuf::CreateTrigStmt, v: &mut dyn VisitMut) {
+fn create_trig_stmt_mut(x: &mut protobuf::CreateTrigStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.funcname.iter_mut().for_each(|y| walk_mut(y, v));
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
@@ -2231,100 +2223,100 @@ pub fn create_trig_stmt_mut(x: &mut protobuf::CreateTrigStmt, v: &mut dyn VisitM
     if let Some(y) = x.constrrel.as_mut() { range_var_mut(y, v) }
 }
 
-pub fn create_event_trig_stmt_mut(x: &mut protobuf::CreateEventTrigStmt, v: &mut dyn VisitMut) {
+fn create_event_trig_stmt_mut(x: &mut protobuf::CreateEventTrigStmt, v: &mut dyn VisitMut) {
     x.whenclause.iter_mut().for_each(|y| walk_mut(y, v));
     x.funcname.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_plang_stmt_mut(x: &mut protobuf::CreatePLangStmt, v: &mut dyn VisitMut) {
+fn create_plang_stmt_mut(x: &mut protobuf::CreatePLangStmt, v: &mut dyn VisitMut) {
     x.plhandler.iter_mut().for_each(|y| walk_mut(y, v));
     x.plinline.iter_mut().for_each(|y| walk_mut(y, v));
     x.plvalidator.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_role_stmt_mut(x: &mut protobuf::CreateRoleStmt, v: &mut dyn VisitMut) {
+fn create_role_stmt_mut(x: &mut protobuf::CreateRoleStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_role_stmt_mut(x: &mut protobuf::AlterRoleStmt, v: &mut dyn VisitMut) {
+fn alter_role_stmt_mut(x: &mut protobuf::AlterRoleStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_role_set_stmt_mut(x: &mut protobuf::AlterRoleSetStmt, v: &mut dyn VisitMut) {
+fn alter_role_set_stmt_mut(x: &mut protobuf::AlterRoleSetStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.setstmt.as_mut() { variable_set_stmt_mut(y, v) }
 }
 
-pub fn drop_role_stmt_mut(x: &mut protobuf::DropRoleStmt, v: &mut dyn VisitMut) {
+fn drop_role_stmt_mut(x: &mut protobuf::DropRoleStmt, v: &mut dyn VisitMut) {
     x.roles.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_seq_stmt_mut(x: &mut protobuf::CreateSeqStmt, v: &mut dyn VisitMut) {
+fn create_seq_stmt_mut(x: &mut protobuf::CreateSeqStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.sequence.as_mut() { range_var_mut(y, v) }
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_seq_stmt_mut(x: &mut protobuf::AlterSeqStmt, v: &mut dyn VisitMut) {
+fn alter_seq_stmt_mut(x: &mut protobuf::AlterSeqStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.sequence.as_mut() { range_var_mut(y, v) }
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn define_stmt_mut(x: &mut protobuf::DefineStmt, v: &mut dyn VisitMut) {
+fn define_stmt_mut(x: &mut protobuf::DefineStmt, v: &mut dyn VisitMut) {
     x.defnames.iter_mut().for_each(|y| walk_mut(y, v));
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
     x.definition.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_domain_stmt_mut(x: &mut protobuf::CreateDomainStmt, v: &mut dyn VisitMut) {
+fn create_domain_stmt_mut(x: &mut protobuf::CreateDomainStmt, v: &mut dyn VisitMut) {
     x.domainname.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.coll_clause.as_deref_mut() { collate_clause_mut(y, v) }
     x.constraints.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_op_class_stmt_mut(x: &mut protobuf::CreateOpClassStmt, v: &mut dyn VisitMut) {
+fn create_op_class_stmt_mut(x: &mut protobuf::CreateOpClassStmt, v: &mut dyn VisitMut) {
     x.opclassname.iter_mut().for_each(|y| walk_mut(y, v));
     x.opfamilyname.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.datatype.as_mut() { type_name_mut(y, v) }
     x.items.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_op_class_item_mut(x: &mut protobuf::CreateOpClassItem, v: &mut dyn VisitMut) {
+fn create_op_class_item_mut(x: &mut protobuf::CreateOpClassItem, v: &mut dyn VisitMut) {
     if let Some(y) = x.name.as_mut() { object_with_args_mut(y, v) }
     x.order_family.iter_mut().for_each(|y| walk_mut(y, v));
     x.class_args.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.storedtype.as_mut() { type_name_mut(y, v) }
 }
 
-pub fn create_op_family_stmt_mut(x: &mut protobuf::CreateOpFamilyStmt, v: &mut dyn VisitMut) {
+fn create_op_family_stmt_mut(x: &mut protobuf::CreateOpFamilyStmt, v: &mut dyn VisitMut) {
     x.opfamilyname.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_op_family_stmt_mut(x: &mut protobuf::AlterOpFamilyStmt, v: &mut dyn VisitMut) {
+fn alter_op_family_stmt_mut(x: &mut protobuf::AlterOpFamilyStmt, v: &mut dyn VisitMut) {
     x.opfamilyname.iter_mut().for_each(|y| walk_mut(y, v));
     x.items.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn drop_stmt_mut(x: &mut protobuf::DropStmt, v: &mut dyn VisitMut) {
+fn drop_stmt_mut(x: &mut protobuf::DropStmt, v: &mut dyn VisitMut) {
     x.objects.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn truncate_stmt_mut(x: &mut protobuf::TruncateStmt, v: &mut dyn VisitMut) {
+fn truncate_stmt_mut(x: &mut protobuf::TruncateStmt, v: &mut dyn VisitMut) {
     x.relations.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn comment_stmt_mut(x: &mut protobuf::CommentStmt, v: &mut dyn VisitMut) {
+fn comment_stmt_mut(x: &mut protobuf::CommentStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn sec_label_stmt_mut(x: &mut protobuf::SecLabelStmt, v: &mut dyn VisitMut) {
+fn sec_label_stmt_mut(x: &mut protobuf::SecLabelStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn declare_cursor_stmt_mut(x: &mut protobuf::DeclareCursorStmt, v: &mut dyn VisitMut) {
+fn declare_cursor_stmt_mut(x: &mut protobuf::DeclareCursorStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn index_stmt_mut(x: &mut protobuf::IndexStmt, v: &mut dyn VisitMut) {
+fn index_stmt_mut(x: &mut protobuf::IndexStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.index_params.iter_mut().for_each(|y| walk_mut(y, v));
     x.index_including_params.iter_mut().for_each(|y| walk_mut(y, v));
@@ -2333,23 +2325,23 @@ pub fn index_stmt_mut(x: &mut protobuf::IndexStmt, v: &mut dyn VisitMut) {
     x.exclude_op_names.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_stats_stmt_mut(x: &mut protobuf::CreateStatsStmt, v: &mut dyn VisitMut) {
+fn create_stats_stmt_mut(x: &mut protobuf::CreateStatsStmt, v: &mut dyn VisitMut) {
     x.defnames.iter_mut().for_each(|y| walk_mut(y, v));
     x.stat_types.iter_mut().for_each(|y| walk_mut(y, v));
     x.exprs.iter_mut().for_each(|y| walk_mut(y, v));
     x.relations.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn stats_elem_mut(x: &mut protobuf::StatsElem, v: &mut dyn VisitMut) {
+fn stats_elem_mut(x: &mut protobuf::StatsElem, v: &mut dyn VisitMut) {
     if let Some(y) = x.expr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_stats_stmt_mut(x: &mut protobuf::AlterStatsStmt, v: &mut dyn VisitMut) {
+fn alter_stats_stmt_mut(x: &mut protobuf::AlterStatsStmt, v: &mut dyn VisitMut) {
     x.defnames.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.stxstattarget.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn create_function_stmt_mut(x: &mut protobuf::CreateFunctionStmt, v: &mut dyn VisitMut) {
+fn create_function_stmt_mut(x: &mut protobuf::CreateFunctionStmt, v: &mut dyn VisitMut) {
     x.funcname.iter_mut().for_each(|y| walk_mut(y, v));
     x.parameters.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.return_type.as_mut() { type_name_mut(y, v) }
@@ -2357,224 +2349,224 @@ pub fn create_function_stmt_mut(x: &mut protobuf::CreateFunctionStmt, v: &mut dy
     if let Some(y) = x.sql_body.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn function_parameter_mut(x: &mut protobuf::FunctionParameter, v: &mut dyn VisitMut) {
+fn function_parameter_mut(x: &mut protobuf::FunctionParameter, v: &mut dyn VisitMut) {
     if let Some(y) = x.arg_type.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.defexpr.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_function_stmt_mut(x: &mut protobuf::AlterFunctionStmt, v: &mut dyn VisitMut) {
+fn alter_function_stmt_mut(x: &mut protobuf::AlterFunctionStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.func.as_mut() { object_with_args_mut(y, v) }
     x.actions.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn do_stmt_mut(x: &mut protobuf::DoStmt, v: &mut dyn VisitMut) {
+fn do_stmt_mut(x: &mut protobuf::DoStmt, v: &mut dyn VisitMut) {
     x.args.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn call_stmt_mut(x: &mut protobuf::CallStmt, v: &mut dyn VisitMut) {
+fn call_stmt_mut(x: &mut protobuf::CallStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.funccall.as_deref_mut() { func_call_mut(y, v) }
     x.outargs.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn rename_stmt_mut(x: &mut protobuf::RenameStmt, v: &mut dyn VisitMut) {
+fn rename_stmt_mut(x: &mut protobuf::RenameStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_object_depends_stmt_mut(x: &mut protobuf::AlterObjectDependsStmt, v: &mut dyn VisitMut) {
+fn alter_object_depends_stmt_mut(x: &mut protobuf::AlterObjectDependsStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_object_schema_stmt_mut(x: &mut protobuf::AlterObjectSchemaStmt, v: &mut dyn VisitMut) {
+fn alter_object_schema_stmt_mut(x: &mut protobuf::AlterObjectSchemaStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_owner_stmt_mut(x: &mut protobuf::AlterOwnerStmt, v: &mut dyn VisitMut) {
+fn alter_owner_stmt_mut(x: &mut protobuf::AlterOwnerStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.object.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn alter_operator_stmt_mut(x: &mut protobuf::AlterOperatorStmt, v: &mut dyn VisitMut) {
+fn alter_operator_stmt_mut(x: &mut protobuf::AlterOperatorStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.opername.as_mut() { object_with_args_mut(y, v) }
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_type_stmt_mut(x: &mut protobuf::AlterTypeStmt, v: &mut dyn VisitMut) {
+fn alter_type_stmt_mut(x: &mut protobuf::AlterTypeStmt, v: &mut dyn VisitMut) {
     x.type_name.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn rule_stmt_mut(x: &mut protobuf::RuleStmt, v: &mut dyn VisitMut) {
+fn rule_stmt_mut(x: &mut protobuf::RuleStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
     x.actions.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn transaction_stmt_mut(x: &mut protobuf::TransactionStmt, v: &mut dyn VisitMut) {
+fn transaction_stmt_mut(x: &mut protobuf::TransactionStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn composite_type_stmt_mut(x: &mut protobuf::CompositeTypeStmt, v: &mut dyn VisitMut) {
+fn composite_type_stmt_mut(x: &mut protobuf::CompositeTypeStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.typevar.as_mut() { range_var_mut(y, v) }
     x.coldeflist.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_enum_stmt_mut(x: &mut protobuf::CreateEnumStmt, v: &mut dyn VisitMut) {
+fn create_enum_stmt_mut(x: &mut protobuf::CreateEnumStmt, v: &mut dyn VisitMut) {
     x.type_name.iter_mut().for_each(|y| walk_mut(y, v));
     x.vals.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_range_stmt_mut(x: &mut protobuf::CreateRangeStmt, v: &mut dyn VisitMut) {
+fn create_range_stmt_mut(x: &mut protobuf::CreateRangeStmt, v: &mut dyn VisitMut) {
     x.type_name.iter_mut().for_each(|y| walk_mut(y, v));
     x.params.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_enum_stmt_mut(x: &mut protobuf::AlterEnumStmt, v: &mut dyn VisitMut) {
+fn alter_enum_stmt_mut(x: &mut protobuf::AlterEnumStmt, v: &mut dyn VisitMut) {
     x.type_name.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn view_stmt_mut(x: &mut protobuf::ViewStmt, v: &mut dyn VisitMut) {
+fn view_stmt_mut(x: &mut protobuf::ViewStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.view.as_mut() { range_var_mut(y, v) }
     x.aliases.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn createdb_stmt_mut(x: &mut protobuf::CreatedbStmt, v: &mut dyn VisitMut) {
+fn createdb_stmt_mut(x: &mut protobuf::CreatedbStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_database_stmt_mut(x: &mut protobuf::AlterDatabaseStmt, v: &mut dyn VisitMut) {
+fn alter_database_stmt_mut(x: &mut protobuf::AlterDatabaseStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_database_set_stmt_mut(x: &mut protobuf::AlterDatabaseSetStmt, v: &mut dyn VisitMut) {
+fn alter_database_set_stmt_mut(x: &mut protobuf::AlterDatabaseSetStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.setstmt.as_mut() { variable_set_stmt_mut(y, v) }
 }
 
-pub fn dropdb_stmt_mut(x: &mut protobuf::DropdbStmt, v: &mut dyn VisitMut) {
+fn dropdb_stmt_mut(x: &mut protobuf::DropdbStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_system_stmt_mut(x: &mut protobuf::AlterSystemStmt, v: &mut dyn VisitMut) {
+fn alter_system_stmt_mut(x: &mut protobuf::AlterSystemStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.setstmt.as_mut() { variable_set_stmt_mut(y, v) }
 }
 
-pub fn cluster_stmt_mut(x: &mut protobuf::ClusterStmt, v: &mut dyn VisitMut) {
+fn cluster_stmt_mut(x: &mut protobuf::ClusterStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.params.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn vacuum_stmt_mut(x: &mut protobuf::VacuumStmt, v: &mut dyn VisitMut) {
+fn vacuum_stmt_mut(x: &mut protobuf::VacuumStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
     x.rels.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn vacuum_relation_mut(x: &mut protobuf::VacuumRelation, v: &mut dyn VisitMut) {
+fn vacuum_relation_mut(x: &mut protobuf::VacuumRelation, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.va_cols.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn explain_stmt_mut(x: &mut protobuf::ExplainStmt, v: &mut dyn VisitMut) {
+fn explain_stmt_mut(x: &mut protobuf::ExplainStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_table_as_stmt_mut(x: &mut protobuf::CreateTableAsStmt, v: &mut dyn VisitMut) {
+fn create_table_as_stmt_mut(x: &mut protobuf::CreateTableAsStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
     if let Some(y) = x.into.as_deref_mut() { into_clause_mut(y, v) }
 }
 
-pub fn refresh_mat_view_stmt_mut(x: &mut protobuf::RefreshMatViewStmt, v: &mut dyn VisitMut) {
+fn refresh_mat_view_stmt_mut(x: &mut protobuf::RefreshMatViewStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
 }
 
-pub fn lock_stmt_mut(x: &mut protobuf::LockStmt, v: &mut dyn VisitMut) {
+fn lock_stmt_mut(x: &mut protobuf::LockStmt, v: &mut dyn VisitMut) {
     x.relations.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn constraints_set_stmt_mut(x: &mut protobuf::ConstraintsSetStmt, v: &mut dyn VisitMut) {
+fn constraints_set_stmt_mut(x: &mut protobuf::ConstraintsSetStmt, v: &mut dyn VisitMut) {
     x.constraints.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn reindex_stmt_mut(x: &mut protobuf::ReindexStmt, v: &mut dyn VisitMut) {
+fn reindex_stmt_mut(x: &mut protobuf::ReindexStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     x.params.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_conversion_stmt_mut(x: &mut protobuf::CreateConversionStmt, v: &mut dyn VisitMut) {
+fn create_conversion_stmt_mut(x: &mut protobuf::CreateConversionStmt, v: &mut dyn VisitMut) {
     x.conversion_name.iter_mut().for_each(|y| walk_mut(y, v));
     x.func_name.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_cast_stmt_mut(x: &mut protobuf::CreateCastStmt, v: &mut dyn VisitMut) {
+fn create_cast_stmt_mut(x: &mut protobuf::CreateCastStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.sourcetype.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.targettype.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.func.as_mut() { object_with_args_mut(y, v) }
 }
 
-pub fn create_transform_stmt_mut(x: &mut protobuf::CreateTransformStmt, v: &mut dyn VisitMut) {
+fn create_transform_stmt_mut(x: &mut protobuf::CreateTransformStmt, v: &mut dyn VisitMut) {
     if let Some(y) = x.type_name.as_mut() { type_name_mut(y, v) }
     if let Some(y) = x.fromsql.as_mut() { object_with_args_mut(y, v) }
     if let Some(y) = x.tosql.as_mut() { object_with_args_mut(y, v) }
 }
 
-pub fn prepare_stmt_mut(x: &mut protobuf::PrepareStmt, v: &mut dyn VisitMut) {
+fn prepare_stmt_mut(x: &mut protobuf::PrepareStmt, v: &mut dyn VisitMut) {
     x.argtypes.iter_mut().for_each(|y| walk_mut(y, v));
     if let Some(y) = x.query.as_deref_mut() { walk_mut(y, v) }
 }
 
-pub fn execute_stmt_mut(x: &mut protobuf::ExecuteStmt, v: &mut dyn VisitMut) {
+fn execute_stmt_mut(x: &mut protobuf::ExecuteStmt, v: &mut dyn VisitMut) {
     x.params.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn drop_owned_stmt_mut(x: &mut protobuf::DropOwnedStmt, v: &mut dyn VisitMut) {
+fn drop_owned_stmt_mut(x: &mut protobuf::DropOwnedStmt, v: &mut dyn VisitMut) {
     x.roles.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn reassign_owned_stmt_mut(x: &mut protobuf::ReassignOwnedStmt, v: &mut dyn VisitMut) {
+fn reassign_owned_stmt_mut(x: &mut protobuf::ReassignOwnedStmt, v: &mut dyn VisitMut) {
     x.roles.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_ts_dictionary_stmt_mut(x: &mut protobuf::AlterTsDictionaryStmt, v: &mut dyn VisitMut) {
+fn alter_ts_dictionary_stmt_mut(x: &mut protobuf::AlterTsDictionaryStmt, v: &mut dyn VisitMut) {
     x.dictname.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_ts_configuration_stmt_mut(x: &mut protobuf::AlterTsConfigurationStmt, v: &mut dyn VisitMut) {
+fn alter_ts_configuration_stmt_mut(x: &mut protobuf::AlterTsConfigurationStmt, v: &mut dyn VisitMut) {
     x.cfgname.iter_mut().for_each(|y| walk_mut(y, v));
     x.tokentype.iter_mut().for_each(|y| walk_mut(y, v));
     x.dicts.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn publication_table_mut(x: &mut protobuf::PublicationTable, v: &mut dyn VisitMut) {
+fn publication_table_mut(x: &mut protobuf::PublicationTable, v: &mut dyn VisitMut) {
     if let Some(y) = x.relation.as_mut() { range_var_mut(y, v) }
     if let Some(y) = x.where_clause.as_deref_mut() { walk_mut(y, v) }
     x.columns.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn publication_obj_spec_mut(x: &mut protobuf::PublicationObjSpec, v: &mut dyn VisitMut) {
+fn publication_obj_spec_mut(x: &mut protobuf::PublicationObjSpec, v: &mut dyn VisitMut) {
     if let Some(y) = x.pubtable.as_deref_mut() { publication_table_mut(y, v) }
 }
 
-pub fn create_publication_stmt_mut(x: &mut protobuf::CreatePublicationStmt, v: &mut dyn VisitMut) {
+fn create_publication_stmt_mut(x: &mut protobuf::CreatePublicationStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
     x.pubobjects.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_publication_stmt_mut(x: &mut protobuf::AlterPublicationStmt, v: &mut dyn VisitMut) {
+fn alter_publication_stmt_mut(x: &mut protobuf::AlterPublicationStmt, v: &mut dyn VisitMut) {
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
     x.pubobjects.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn create_subscription_stmt_mut(x: &mut protobuf::CreateSubscriptionStmt, v: &mut dyn VisitMut) {
+fn create_subscription_stmt_mut(x: &mut protobuf::CreateSubscriptionStmt, v: &mut dyn VisitMut) {
     x.publication.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }
 
-pub fn alter_subscription_stmt_mut(x: &mut protobuf::AlterSubscriptionStmt, v: &mut dyn VisitMut) {
+fn alter_subscription_stmt_mut(x: &mut protobuf::AlterSubscriptionStmt, v: &mut dyn VisitMut) {
     x.publication.iter_mut().for_each(|y| walk_mut(y, v));
     x.options.iter_mut().for_each(|y| walk_mut(y, v));
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes src/walk.rs: a complete walk over libpg_query's syntax tree.
 
-Usage: generate_walk.py PATH/TO/pg_query/src/protobuf.rs > src/walk.rs
-Run it when pg_query is upgraded. Every message type and every field is covered, so that no node is ever overlooked.
+Usage: generate_walk.py PATH/TO/pg_query/src/protobuf.rs > src/walk.rs (`make walk` knows the path)
+Run it when pg_query is upgraded; a test says when. Every message type and every field is covered, so that no node is ever
+overlooked.
 """
 import re
 import sys
@@ -17,6 +18,8 @@ enum = re.search(r"pub enum Node \{\n(.*?)^    \}", source, re.S | re.M).group(1
 enum = re.sub(r"#\[prost\([^\]]*\)\]", "", enum)
 variants = [(v, re.search(r"super::(\w+)", t).group(1)) for v, t in re.findall(r"(\w+)\(\s*([^()]*?)\s*,?\s*\)", enum)]
 SPECIAL = {"RangeVar": "range_var", "SelectStmt": "select"}
+# Where walks begin besides `walk` and `below`: all others are only steps of one.
+BEGINNINGS = {("SelectStmt", False)}
 
 
 def strip(t):
@@ -52,6 +55,16 @@ while grew:
         if name not in useful and any(kind(t)[1] in useful for _, t in fields):
             useful.add(name)
             grew = True
+
+
+# Of these, those that a walk reaches from a node or from where it begins.
+reached = {ty for _, ty in variants} | {name for name, _ in BEGINNINGS}
+grew = True
+while grew:
+    more = {kind(t)[1] for name in reached & structs.keys() for _, t in structs[name]} - reached - {None}
+    reached |= more
+    grew = bool(more)
+useful &= reached | {"Node"}
 
 
 def snake(name):
@@ -128,7 +141,8 @@ for mutable in (False, True):
     for name in structs:
         if name not in useful or name == "Node":
             continue
-        print(f"pub fn {snake(name)}{suffix}{life}(x: {r}protobuf::{name}, v: &mut dyn {trait}) {{")
+        public = "pub " if (name, mutable) in BEGINNINGS else ""
+        print(f"{public}fn {snake(name)}{suffix}{life}(x: {r}protobuf::{name}, v: &mut dyn {trait}) {{")
         if name == "RangeVar":
             print("    v.range_var(x);")
         if name == "SelectStmt":
