@@ -149,6 +149,8 @@ impl<C: Client> Work<'_, C> {
         } else if let Err(e) = sink.start_copy(&text).await {
             return Err(sink.abort(self, e).await);
         }
+        let header = options.format != Format::Binary && options.header != copy_format::Header::No;
+        sink.number_lines(&relation.name, options.format == Format::Csv, header);
         let format = i8::from(options.format == Format::Binary);
         backend::copy_response(self.client.out(), b'G', format, columns.len());
         self.client.flush().await?;
@@ -167,7 +169,7 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// Reads the client's data to its end. After an error the rest of it is read and thrown away, as PostgreSQL does.
+    /// Reads the client's data to its end, or to the first error: what comes then the session passes over.
     async fn pump(
         &mut self,
         options: &CopyOptions,
@@ -181,22 +183,33 @@ impl<C: Client> Work<'_, C> {
         let wanted: Vec<usize> = sink.key_positions().iter().copied().filter(|k| *k < width).collect();
         let mut splitter = Splitter::new(options, wanted, &names);
         let mut preamble_sent = false;
-        let mut failure: Option<ExecError> = None;
         loop {
-            let frame = self.client.copy_frame().await?;
+            // While the client is slow, what it has sent goes on, and what the nodes say is heard.
+            let said = tokio::select! {
+                biased;
+                frame = self.client.copy_frame() => Err(frame?),
+                at = sink.said() => Ok(at?),
+            };
+            let frame = match said {
+                Err(frame) => frame,
+                Ok(at) => match sink.error_of(at).await? {
+                    Some(e) => return Err(e),
+                    None => continue,
+                },
+            };
             match frame.tag() {
-                b'd' if failure.is_some() => {}
-                b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
+                b'd' if sink.commits() && self.is_cancelled() => return Err(crate::bulk::cancelled()),
                 b'd' => {
                     progress::add(&running.bytes, frame.body().len() as u64);
                     let mut records = Records::default();
                     let pushed = splitter.push(frame.body(), &mut |r, k| records.add(r, k));
-                    if let Err(e) = pushed {
-                        failure = Some(e);
-                        continue;
-                    }
-                    if let Err(e) = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await {
-                        failure = Some(e);
+                    // Rows before a bad one go on: one of them may be worse.
+                    let sent = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await;
+                    if let Err(e) = sent.and(pushed) {
+                        return Err(match sink.node_error().await {
+                            Some(from_node) => from_node,
+                            None => e,
+                        });
                     }
                 }
                 b'c' => break,
@@ -206,12 +219,6 @@ impl<C: Client> Work<'_, C> {
                 }
                 _ => {}
             }
-        }
-        if let Some(e) = failure {
-            return Err(match sink.node_error().await {
-                Some(from_node) => from_node,
-                None => e,
-            });
         }
         let mut records = Records::default();
         splitter.finish(&mut |r, k| records.add(r, k))?;
@@ -443,7 +450,7 @@ async fn deliver(
             .collect();
         let lanes = sink.lanes_for(&all, binary)?;
         if values.is_empty() {
-            sink.record(lanes, record).await?;
+            sink.record(lanes, record, record).await?;
         } else {
             line.clear();
             if binary {
@@ -453,7 +460,7 @@ async fn deliver(
                 let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
                 copy_format::append_fields(options, record, &filled, &mut line);
             }
-            sink.record(lanes, &line).await?;
+            sink.record(lanes, record, &line).await?;
         }
     }
     Ok(())

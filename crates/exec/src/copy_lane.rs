@@ -1,5 +1,8 @@
 //! One lane that takes COPY data, and the text format's lines. It does not know where rows belong.
 
+use std::pin::pin;
+use std::task::Poll;
+
 use bytes::BufMut;
 use pool::Progress;
 use txn::Participant;
@@ -14,16 +17,46 @@ pub async fn push(p: &mut Participant) -> Result<()> {
         match p.lane.conn.flush_or_fill().await? {
             Progress::Flushed => return Ok(()),
             Progress::Filled => {
-                if let Some(frame) = p.lane.conn.buffered_frame()?
-                    && frame.tag() == b'E'
-                {
-                    // The node has stopped reading COPY data: what waits is thrown away by it.
-                    p.lane.conn.flush().await?;
-                    return Err(rows::after_error(&mut p.lane, &frame).await);
+                if let Some(error) = error_said(p).await? {
+                    return Err(error);
                 }
             }
         }
     }
+}
+
+/// Sends what waits for a node and waits until it says something, which is in the read buffer then. Cancel-safe.
+pub async fn said(conn: &mut pool::Conn) -> Result<()> {
+    if conn.flush_or_fill().await? == Progress::Flushed {
+        conn.fill().await?;
+    }
+    Ok(())
+}
+
+/// The same of any of several nodes; which one.
+pub async fn any_said(lanes: &mut [Participant]) -> Result<usize> {
+    std::future::poll_fn(|cx| {
+        for (at, p) in lanes.iter_mut().enumerate() {
+            // Nothing is kept between polls: a new future each time will do.
+            if let Poll::Ready(done) = pin!(said(&mut p.lane.conn)).poll(cx) {
+                return Poll::Ready(done.map(|()| at));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The error among what a node in COPY has said, if there is one; its connection is ready for the next statement.
+pub async fn error_said(p: &mut Participant) -> Result<Option<ExecError>> {
+    while let Some(frame) = p.lane.conn.buffered_frame()? {
+        if frame.tag() == b'E' {
+            // The node has stopped reading COPY data: what waits is thrown away by it.
+            p.lane.conn.flush().await?;
+            return Ok(Some(rows::after_error(&mut p.lane, &frame).await));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads the end of a COPY; the rows it counted.

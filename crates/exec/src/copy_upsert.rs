@@ -53,19 +53,17 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<()> {
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let mut splitter = Splitter::new(options, (0..columns.len()).collect(), &names).whole();
-        let mut failure: Option<ExecError> = None;
         let mut values = Values { data: vec![], lengths: vec![], width: columns.len() };
         loop {
             let frame = self.client.copy_frame().await?;
             match frame.tag() {
-                b'd' if failure.is_some() => {}
-                b'd' if sink.commits() && self.is_cancelled() => failure = Some(crate::bulk::cancelled()),
+                b'd' if sink.commits() && self.is_cancelled() => return Err(crate::bulk::cancelled()),
                 b'd' => {
                     progress::add(&running.bytes, frame.body().len() as u64);
                     let pushed = splitter.push(frame.body(), &mut |_, row| values.add(row));
                     // Rows before a bad one are sent: they may be in batches that commit.
                     let sent = values.send(sink).await;
-                    failure = pushed.err().or(sent.err());
+                    pushed.and(sent)?;
                 }
                 b'c' => break,
                 b'f' => {
@@ -74,9 +72,6 @@ impl<C: Client> Work<'_, C> {
                 }
                 _ => {}
             }
-        }
-        if let Some(e) = failure {
-            return Err(e);
         }
         splitter.finish(&mut |_, row| values.add(row))?;
         values.send(sink).await

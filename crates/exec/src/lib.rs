@@ -16,6 +16,7 @@ mod compiled;
 mod copy;
 pub mod copy_format;
 mod copy_lane;
+mod copy_lines;
 mod copy_upsert;
 mod cut;
 mod cut_statement;

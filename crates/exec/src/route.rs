@@ -311,7 +311,11 @@ async fn forward_replies<C: Client>(
             },
             b'N' => client.out().extend_from_slice(&frame.raw),
             b'S' => client.parameter(&frame),
-            b'G' => Box::pin(copy_in(lane, client, &frame)).await?,
+            b'G' => {
+                if let Some(fields) = Box::pin(copy_in(lane, client, &frame)).await? {
+                    error.get_or_insert(fields);
+                }
+            }
             b'H' | b'd' | b'c' => {
                 client.out().extend_from_slice(&frame.raw);
                 client.relieve().await?;
@@ -328,26 +332,46 @@ async fn forward_replies<C: Client>(
     }
 }
 
-/// COPY FROM STDIN on one node: what the client sends goes there as it is.
-async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Frame) -> Result<()> {
+/// COPY FROM STDIN on one node: what the client sends goes there as it is. An error the node raises ends it at once: what
+/// the client still sends is passed over, as PostgreSQL does.
+async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Frame) -> Result<Option<ErrorFields>> {
     client.out().extend_from_slice(&response.raw);
     client.flush().await?;
     loop {
-        let frame = client.copy_frame().await?;
-        lane.conn.out().extend_from_slice(&frame.raw);
-        match frame.tag() {
-            b'd' => {
-                if lane.conn.out().len() > PENDING_MAX {
-                    // A node that found an error stops reading: look at what it says while writing.
-                    if lane.conn.flush_or_fill().await? == pool::Progress::Filled {
-                        lane.conn.flush().await?;
-                    }
-                }
+        // While the client is slow, what it has sent goes on, and what the node says is heard.
+        let frame = tokio::select! {
+            biased;
+            frame = client.copy_frame() => Some(frame?),
+            said = crate::copy_lane::said(&mut lane.conn) => {
+                said?;
+                None
             }
-            _ => {
+        };
+        if let Some(frame) = &frame {
+            lane.conn.out().extend_from_slice(&frame.raw);
+            if frame.tag() != b'd' {
                 // A Sync sent with Execute was swallowed by COPY; the simple protocol needs none.
                 lane.conn.flush().await?;
-                return Ok(());
+                return Ok(None);
+            }
+            if lane.conn.out().len() <= PENDING_MAX || lane.conn.flush_or_fill().await? == pool::Progress::Flushed {
+                continue;
+            }
+        }
+        while let Some(said) = lane.conn.buffered_frame()? {
+            match said.tag() {
+                b'N' => client.out().extend_from_slice(&said.raw),
+                b'S' => client.parameter(&said),
+                b'E' => {
+                    let fields = ErrorFields::parse(said.body())?;
+                    if fields.is_fatal() {
+                        return Err(pool::PoolError::Server(Box::new(fields)).into());
+                    }
+                    // It passes over what is still on its way to it.
+                    lane.conn.flush().await?;
+                    return Ok(Some(fields));
+                }
+                _ => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use catalog::{NodeId, Relation};
 use key::{Converted, KeyError, Located};
-use plan::{KeyExpr, LiteralKind, TableKeys};
+use plan::{Evaluation, KeyExpr, LiteralKind, Piece, TableKeys, Text};
 
 use crate::client::Client;
 use crate::compiled::Compiled;
@@ -75,6 +75,7 @@ impl<C: Client> Work<'_, C> {
         let ([e], [ty]) = (&alternatives[..], &d.group.key_types[..]) else { return Ok(None) };
         let value = match e {
             KeyExpr::Param(n) => param(request, *n, *ty),
+            KeyExpr::CastParam(n, cast) => cast_param(request, *n, *cast, *ty),
             KeyExpr::Literal { location, text, kind } => literal_value(compiled, request, *location, text, *kind, *ty),
             _ => return Ok(None),
         };
@@ -98,6 +99,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(None);
         }
         let bounds = self.epoch.bounds(d.group.id);
+        let inserts = matches!(compiled.plan, plan::Plan::Insert { .. });
         let mut known: Vec<Vec<Option<Vec<u8>>>> = vec![vec![]];
         for (i, alternatives) in table.columns.iter().enumerate() {
             if alternatives.is_empty() {
@@ -109,18 +111,20 @@ impl<C: Client> Work<'_, C> {
                 for value in evaluate(compiled, request, e, ty) {
                     match value {
                         Value::Known(v) => values.push(v),
+                        // Written, it is converted as on assignment; `key = $1` compares.
+                        Value::Unknown | Value::Impossible if inserts && parameter(e).is_some() => {
+                            values.push(self.ask_parameter(request, e, &table.relation, d.key[i]).await?);
+                        }
                         Value::Impossible => {}
                         Value::Ask(text) => {
                             let asked = self.ask_value(&text, &table.relation, d.key[i]).await;
                             values.push(asked.map_err(|error| at_literal(error, compiled, request, e))?);
                         }
                         // A value to be written is coerced by PostgreSQL, as on assignment.
-                        Value::Unknown if matches!(compiled.plan, plan::Plan::Insert { .. }) => {
-                            match literal_text(compiled, request, e) {
-                                Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
-                                None => return Ok(None),
-                            }
-                        }
+                        Value::Unknown if inserts => match literal_text(compiled, request, e) {
+                            Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                            None => return Ok(None),
+                        },
                         Value::Unknown => return Ok(None),
                     }
                 }
@@ -185,6 +189,9 @@ impl<C: Client> Work<'_, C> {
                     .ask_value(&text, relation, d.key[i])
                     .await
                     .map_err(|error| at_literal(error, compiled, request, e))?,
+                Value::Impossible | Value::Unknown if parameter(e).is_some() => {
+                    self.ask_parameter(request, e, relation, d.key[i]).await?
+                }
                 // PostgreSQL refuses the value by itself wherever the row is sent.
                 Value::Impossible | Value::Unknown => return Ok(0),
             };
@@ -202,6 +209,29 @@ impl<C: Client> Work<'_, C> {
             Located::Shard(s) => Ok(s),
             // "no partition of relation found for row" comes from any node.
             Located::Nowhere => Ok(0),
+        }
+    }
+
+    /// Asks PostgreSQL for what a parameter of another type becomes in the key's column.
+    async fn ask_parameter(
+        &mut self,
+        request: &Request<'_>,
+        e: &KeyExpr,
+        relation: &Relation,
+        column: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        let (Some((n, cast)), Some(bound)) = (parameter(e), request.bound) else { return Ok(None) };
+        let c = &relation.columns[column];
+        let cast = cast.map(|name| format!("::pg_catalog.{name}")).unwrap_or_default();
+        let behind = format!("{cast})::{}", c.type_name);
+        let expression = Text::all([Text::from("("), Text::from(Piece::Param(n)), Text::from(behind)]);
+        let values = self.evaluate(&[Evaluation { expression }], bound).await?;
+        match values.into_iter().next().flatten() {
+            Some(text) => match from_text(c.type_oid, &text) {
+                Value::Known(v) => Ok(v),
+                _ => self.ask_value(&text, relation, column).await,
+            },
+            None => Ok(None),
         }
     }
 
@@ -276,6 +306,7 @@ fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec
             vec![literal_value(compiled, request, *location, text, *kind, ty)]
         }
         KeyExpr::Param(n) => vec![param(request, *n, ty)],
+        KeyExpr::CastParam(n, cast) => vec![cast_param(request, *n, *cast, ty)],
         KeyExpr::ParamArray(n) => array(request, *n, ty),
         KeyExpr::Evaluated(_) => vec![Value::Unknown],
     }
@@ -363,6 +394,48 @@ fn param(request: &Request, n: usize, ty: u32) -> Value {
     let declared = bound.types.get(n - 1).copied().unwrap_or(0);
     let Some(value) = value else { return Value::Known(None) };
     typed(bound.format(n - 1), declared, value, ty)
+}
+
+/// A parameter under a cast: its number, and the name of the cast's type, if it has one.
+fn parameter(e: &KeyExpr) -> Option<(usize, Option<&'static str>)> {
+    match e {
+        KeyExpr::Param(n) => Some((*n, None)),
+        KeyExpr::CastParam(n, cast) => {
+            let name = match *cast {
+                21 => "int2",
+                23 => "int4",
+                20 => "int8",
+                1043 => "varchar",
+                2950 => "uuid",
+                _ => "text",
+            };
+            Some((*n, Some(name)))
+        }
+        _ => None,
+    }
+}
+
+/// `$n::cast`, where that is certain: the value itself, a string read as the cast's type, an integer as another.
+fn cast_param(request: &Request, n: usize, cast: u32, ty: u32) -> Value {
+    /// int8, int2, int4
+    const INTEGERS: [u32; 3] = [20, 21, 23];
+    let declared = request.bound.and_then(|b| b.types.get(n - 1)).copied().unwrap_or(0);
+    if matches!(declared, 0 | 705) || declared == cast {
+        return param(request, n, ty);
+    }
+    let Some(Some(value)) = request.bound.and_then(|b| b.values.get(n - 1)) else { return param(request, n, ty) };
+    match declared {
+        // text, varchar: the same bytes in both formats
+        25 | 1043 => match std::str::from_utf8(value).ok().and_then(|text| key::parse_text(cast, text).ok()) {
+            Some(v) => converted(cast, ty, &v),
+            None => Value::Unknown,
+        },
+        _ if INTEGERS.contains(&declared) && INTEGERS.contains(&cast) => match param(request, n, cast) {
+            Value::Known(Some(v)) => converted(cast, ty, &v),
+            _ => Value::Unknown,
+        },
+        _ => Value::Unknown,
+    }
 }
 
 fn typed(format: i16, declared: u32, value: &Bytes, ty: u32) -> Value {

@@ -15,7 +15,8 @@ use wire::{backend, put};
 
 use crate::bulk::{self, Batching, Held, HeldSql, Stream, Tally};
 use crate::client::{Client, PENDING_MAX};
-use crate::copy_lane::{copy_line, end_copy, push};
+use crate::copy_lane::{any_said, copy_line, end_copy, error_said, push};
+use crate::copy_lines::{self, CopyLines};
 use crate::error::{ExecError, Result};
 use crate::gather::Arrays;
 use crate::guard::Looks;
@@ -46,6 +47,8 @@ impl SinkKind {
     }
 }
 
+/// What ends a COPY that is given up.
+const GIVEN_UP: &str = "the statement was given up";
 /// Rows of one INSERT batch.
 const BATCH_ROWS: u64 = 2000;
 const BATCH_BYTES: usize = 1 << 20;
@@ -80,6 +83,8 @@ pub struct Sink {
     /// Rows given are numbered as the client's data is.
     pub numbered: bool,
     followed: Option<(Arc<Running>, Vec<Arc<AtomicU64>>)>,
+    /// Where each lane's lines are in the client's data.
+    lines: Option<CopyLines>,
 }
 
 /// How rows travel that are cut into batches.
@@ -166,6 +171,7 @@ impl Sink {
             bulk: Batches::None,
             numbered: false,
             followed: None,
+            lines: None,
         };
         for node in nodes {
             let mut p = work.lane(node).await?;
@@ -324,9 +330,41 @@ impl Sink {
         }
     }
 
-    /// Adds a record of COPY data for lanes.
-    pub async fn record(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+    /// From now on errors of nodes tell the client's lines. `header`: the data begins with one.
+    pub fn number_lines(&mut self, table: &str, csv: bool, header: bool) {
+        if let Batches::None = self.bulk {
+            self.lines = Some(CopyLines::new(table, self.lanes.len(), csv, header));
+        }
+    }
+
+    /// Sends what waits, until a node says something of its own accord: which lane. Cancel-safe.
+    pub async fn said(&mut self) -> Result<usize> {
+        match self.bulk {
+            Batches::None => any_said(&mut self.lanes).await,
+            // Batches are heard while they are written.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// The error a lane's node has raised, as the client's data has it.
+    pub async fn error_of(&mut self, at: usize) -> Result<Option<ExecError>> {
+        let error = error_said(&mut self.lanes[at]).await?;
+        Ok(error.map(|e| self.at_line(at, e)))
+    }
+
+    fn at_line(&self, lane: usize, error: ExecError) -> ExecError {
+        match &self.lines {
+            Some(lines) => lines.restore(lane, error),
+            None => error,
+        }
+    }
+
+    /// Adds a record of COPY data for lanes: `given` as the client has sent it, `data` with values added.
+    pub async fn record(&mut self, lanes: std::ops::Range<usize>, given: &[u8], data: &[u8]) -> Result<()> {
         self.count_row(lanes.clone());
+        if let Some(lines) = &mut self.lines {
+            lines.add(lanes.clone(), given);
+        }
         self.send(lanes, data).await
     }
 
@@ -337,10 +375,13 @@ impl Sink {
             }
             return Ok(());
         }
-        for p in &mut self.lanes[lanes] {
+        for at in lanes {
+            let p = &mut self.lanes[at];
             put::copy_data(p.lane.conn.out(), data);
-            if p.lane.conn.out().len() > PENDING_MAX {
-                push(p).await?;
+            if p.lane.conn.out().len() > PENDING_MAX
+                && let Err(e) = push(p).await
+            {
+                return Err(self.at_line(at, e));
             }
         }
         Ok(())
@@ -505,13 +546,17 @@ impl Sink {
             // All nodes at once; what goes wrong is seen again when the answer is read.
             let _ = push(p).await;
         }
-        let mut failure = None;
-        for p in &mut self.lanes {
+        let mut failure: Option<ExecError> = None;
+        for (at, p) in self.lanes.iter_mut().enumerate() {
             match end_copy(p, false).await {
                 Ok(n) if self.relation.distribution().is_some() || p.lane.node == self.home => self.count += n,
                 Ok(_) => {}
                 Err(e) => {
-                    failure.get_or_insert(e);
+                    let e = match &self.lines {
+                        Some(lines) => lines.restore(at, e),
+                        None => e,
+                    };
+                    failure = Some(copy_lines::first(failure, e));
                 }
             }
         }
@@ -526,11 +571,16 @@ impl Sink {
             Batches::Stream(stream) => stream.abort(&mut self.lanes).await,
             Batches::Held(held) => held.abort(&mut self.lanes).await,
         }
-        let error = self.tally().tell(error, self.numbered);
+        let mut error = self.tally().tell(error, self.numbered);
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
-                put::copy_fail(p.lane.conn.out(), "the statement was given up");
-                let _ = end_copy(&mut p, true).await;
+                put::copy_fail(p.lane.conn.out(), GIVEN_UP);
+                // One line earlier in the client's data counts first, as if there were one node.
+                if let (Err(e), Some(lines)) = (end_copy(&mut p, false).await, &self.lines)
+                    && !e.to_fields().message().ends_with(GIVEN_UP)
+                {
+                    error = copy_lines::first(Some(error), lines.restore(i, e));
+                }
             }
             work.put_back(p).await;
         }
@@ -539,12 +589,11 @@ impl Sink {
 
     /// An error a node has raised on its own while data was sent, if that is why sending failed.
     pub async fn node_error(&mut self) -> Option<ExecError> {
-        for p in &mut self.lanes {
-            if p.lane.conn.outstanding() > 0
-                && let Ok(Some(frame)) = p.lane.conn.buffered_frame()
-                && frame.tag() == b'E'
+        for at in 0..self.lanes.len() {
+            if self.lanes[at].lane.conn.outstanding() > 0
+                && let Ok(Some(error)) = self.error_of(at).await
             {
-                return Some(rows::after_error(&mut p.lane, &frame).await);
+                return Some(error);
             }
         }
         None

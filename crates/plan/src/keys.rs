@@ -14,10 +14,27 @@ pub fn constant(node: &Node) -> Option<KeyExpr> {
         NodeEnum::TypeCast(t) => {
             let inner = constant(t.arg.as_deref()?)?;
             let name = names::plain_type(t.type_name.as_ref()?)?;
+            if let KeyExpr::Param(n) | KeyExpr::CastParam(n, 25 | 1043) = inner {
+                let plain = t.type_name.as_ref()?.typmods.is_empty();
+                return cast_type(name).filter(|_| plain).map(|oid| KeyExpr::CastParam(n, oid));
+            }
             keeps_value(name, &inner, !t.type_name.as_ref()?.typmods.is_empty()).then_some(inner)
         }
         _ => None,
     }
+}
+
+/// Types whose values the router can make of a parameter (pg_type.dat).
+fn cast_type(name: &str) -> Option<u32> {
+    Some(match name {
+        "int2" | "smallint" => 21,
+        "int4" | "int" | "integer" => 23,
+        "int8" | "bigint" => 20,
+        "text" => 25,
+        "varchar" => 1043,
+        "uuid" => 2950,
+        _ => return None,
+    })
 }
 
 /// Casts under which the text of a literal still means the same key value, whatever the key's type.
@@ -33,8 +50,6 @@ fn keeps_value(type_name: &str, inner: &KeyExpr, has_typmod: bool) -> bool {
                         "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea"
                     ))
         }
-        // A cast parameter has the cast's type: `$1::text` binds as text.
-        KeyExpr::Param(_) => !has_typmod && (integer || matches!(type_name, "text" | "varchar" | "uuid")),
         KeyExpr::Null => true,
         _ => false,
     }

@@ -158,7 +158,10 @@ fn conjuncts(node: &Node, relation: &Relation, equal: &mut Vec<usize>, literals:
             let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
             let found = column(left, relation).map(|c| (c, right)).or(column(right, relation).map(|c| (c, left)));
             let Some((column, value)) = found else { return };
-            if !matches!(keys::constant(value), Some(KeyExpr::Literal { .. } | KeyExpr::Param(_))) {
+            if !matches!(
+                keys::constant(value),
+                Some(KeyExpr::Literal { .. } | KeyExpr::Param(_) | KeyExpr::CastParam(..))
+            ) {
                 return;
             }
             equal.push(column);

@@ -73,6 +73,11 @@ impl Text {
         Ok(text)
     }
 
+    /// One behind the other.
+    pub fn all(texts: impl IntoIterator<Item = Text>) -> Text {
+        Text(texts.into_iter().flat_map(|t| t.0).collect())
+    }
+
     fn push_sql(&mut self, sql: &str) {
         if !sql.is_empty() {
             self.0.push(Piece::Sql(sql.to_string()));
@@ -110,6 +115,12 @@ impl From<&String> for Text {
 impl From<&str> for Text {
     fn from(sql: &str) -> Self {
         sql.to_string().into()
+    }
+}
+
+impl From<Piece> for Text {
+    fn from(piece: Piece) -> Self {
+        Text(vec![piece])
     }
 }
 

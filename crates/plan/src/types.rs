@@ -20,6 +20,8 @@ pub enum KeyExpr {
     },
     /// `$n`, from 1.
     Param(usize),
+    /// `$n::type`, by its object id: what the parameter is declared to be may be another type.
+    CastParam(usize, u32),
     /// `= ANY($n)`: every element of an array parameter.
     ParamArray(usize),
     Null,

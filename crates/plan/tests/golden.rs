@@ -117,7 +117,7 @@ fn show_key(key: &KeyExpr) -> String {
     match key {
         KeyExpr::Literal { text, kind: plan::LiteralKind::Number, .. } => text.clone(),
         KeyExpr::Literal { text, .. } => format!("'{text}'"),
-        KeyExpr::Param(n) => format!("${n}"),
+        KeyExpr::Param(n) | KeyExpr::CastParam(n, _) => format!("${n}"),
         KeyExpr::ParamArray(n) => format!("any element of ${n}"),
         KeyExpr::Null => "NULL".into(),
         KeyExpr::Evaluated(n) => format!("value {n}"),

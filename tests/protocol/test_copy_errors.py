@@ -1,0 +1,105 @@
+"""What goes wrong in COPY FROM is told as one server tells it: at once, with the line of the client's data."""
+
+import psycopg
+import pytest
+
+from protocol.frames import copy_data, error_fields, message, query
+from protocol.raw import Raw
+
+_MAKE = (
+    "drop table if exists ce_spread, ce_reference, ce_local, ce_serial",
+    *(f"create table {t} (id int primary key, v int check (v < 1000), t text)" for t in ("ce_spread", "ce_reference", "ce_local")),
+    "create table ce_serial (id int, v int not null, n bigserial)",
+)
+_SPREAD = (
+    "select create_distributed_table('ce_spread', 'id')",
+    "select create_reference_table('ce_reference')",
+    "select create_distributed_table('ce_serial', 'id')",
+)
+_TABLES = "ce_spread", "ce_reference", "ce_local"
+
+
+@pytest.fixture(scope="module")
+def made(oracle, herd):
+    oracle.run(*_MAKE)
+    herd.run(*_MAKE, *_SPREAD)
+
+
+def _text(rows):
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+_GOOD = [(n, n % 7, f"t{n}") for n in range(1, 200)]
+
+
+def _with(*changed):
+    rows = list(_GOOD)
+    for at, row in changed:
+        rows[at] = row
+    return _text(rows)
+
+
+_CSV = "".join(f'{n},{n % 7},"line\nand line {n}"\n' for n in range(1, 60))
+# options, data
+CASES = {
+    "bad value": ("", _with((77, (78, "x", "t")))),
+    "bad key": ("", _with((77, ("x", 1, "t")))),
+    "check": ("", _with((150, (151, 5000, "t")))),
+    "unique": ("", _with((100, (20, 1, "t")))),
+    "two bad rows": ("", _with((20, (21, "x", "t")), (23, (24, "y", "t")), (150, (151, "z", "t")))),
+    "bad rows everywhere": ("", _text((n, "x" if n > 30 else 1, "t") for n in range(1, 200))),
+    "first": ("", _with((0, (1, "x", "t")))),
+    "last": ("", _with((198, (199, "x", "t")))),
+    "header": ("(format csv, header)", "id,v,t\n" + "".join(f"{n},{'x' if n == 40 else 1},t\n" for n in range(1, 60))),
+    "csv": ("(format csv)", "".join(f"{n},{'x' if n == 40 else 1},t\n" for n in range(1, 60))),
+    "csv of many lines": ("(format csv)", _CSV + '60,x,"last"\n'),
+    "csv of many lines, header": ("(format csv, header)", "id,v,t\n" + _CSV + '60,x,"last"\n'),
+    "no end": ("", _text(_GOOD) + "300\tx\tt"),
+    "too few": ("", _with((50, (51, 1)))),
+}
+
+
+def _error(server, table, options, data):
+    with server.connect() as connection:
+        connection.execute(f"delete from {table}")
+        with pytest.raises(psycopg.Error) as e, connection.cursor().copy(f"copy {table} from stdin {options}") as copy:
+            copy.write(data)
+        d = e.value.diag
+        # psycopg says by itself what it stopped for.
+        return d.sqlstate, d.message_primary, d.message_detail, d.context, connection.execute(f"select count(*) from {table}").fetchone()
+
+
+@pytest.mark.parametrize("table", _TABLES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_line_is_the_clients(made, oracle, herd, table, case):
+    assert _error(herd, table, *CASES[case]) == _error(oracle, table, *CASES[case])
+
+
+def test_the_line_where_the_router_adds_values(made, oracle, herd):
+    data = "".join(f"{n}\t{'x' if n == 33 else n}\n" for n in range(1, 60))
+    for columns in ("ce_serial (id, v)",):
+        answers = []
+        for server in (oracle, herd):
+            with server.connect() as connection:
+                with pytest.raises(psycopg.Error) as e, connection.cursor().copy(f"copy {columns} from stdin") as copy:
+                    copy.write(data)
+                answers.append((e.value.diag.message_primary, e.value.diag.context))
+        assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("table", _TABLES)
+@pytest.mark.parametrize("bad", ["1\tx\tt\n", "1\t5000\tt\n", "x\t1\tt\n"])
+def test_an_error_does_not_wait_for_the_end(made, oracle, herd, table, bad):
+    told = []
+    for server in (oracle, herd):
+        server.run(f"delete from {table}")
+        with Raw(server) as raw:
+            raw.transcript(query("select 1"))
+            raw.send(query(f"copy {table} from stdin") + copy_data(b"5\t1\tt\n") + copy_data(bad.encode()))
+            first = error_fields(raw.until("E")[-1][1])
+            raw.until_ready()
+            # More of it is passed over, and the session goes on.
+            raw.send(copy_data(b"6\t1\tt\n") + message("c"))
+            told.append(({k: v for k, v in first.items() if k not in "FLR"}, raw.transcript(query("select 7"))[-3:]))
+        told.append(server.connect().execute(f"select count(*) from {table}").fetchone())
+    assert told[2:] == told[:2]
