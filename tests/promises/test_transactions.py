@@ -333,3 +333,32 @@ def test_a_statement_of_its_own_begins_again(herd_many):
     assert set(failed) <= {"40P01"}
     with herd_many.server.connect() as connection:
         assert connection.execute("select min(v), max(v) from again").fetchone() == (len(done), len(done))
+
+
+@pytest.mark.parametrize("begin", ["start transaction read only", "begin; set transaction read only"])
+def test_a_refused_write_does_not_spoil_the_commit(herd, oracle, keys, begin):
+    """A transaction that is read only has nothing to prepare, nor could it write its decision."""
+    oracle.run("drop table if exists tx", "create table tx (id int primary key, v int)")
+    for server in (oracle, herd):
+        with server.connect() as connection:
+            connection.execute(begin)
+            connection.execute("savepoint s")
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                connection.execute("insert into tx values (901, 1), (902, 2), (903, 3), (904, 4)")
+            connection.execute("rollback to s")
+            connection.execute("select count(*) from tx")
+            assert connection.execute("commit").statusmessage == "COMMIT"
+
+
+def test_what_is_undone_and_what_is_not(herd, keys):
+    with herd.connect() as connection:
+        connection.execute("begin")
+        connection.execute("update tx set v = v + 1000 where id = %s", (keys[0][5],))
+        connection.execute("savepoint s")
+        connection.execute("update tx set v = v + 1000")
+        connection.execute("rollback to s")
+        connection.execute("update tx set v = v + 1000 where id = %s", (keys[1][5],))
+        assert connection.execute("commit").statusmessage == "COMMIT"
+        found = connection.execute("select id from tx where v >= 1000 order by id").fetchall()
+        assert found == sorted([(keys[0][5],), (keys[1][5],)])
+        connection.execute("update tx set v = v - 1000 where v >= 1000")

@@ -49,7 +49,14 @@ impl Transaction {
             self.rollback().await;
             return Err(CommitError::RolledBack(e));
         }
-        let writers = self.participants.iter().filter(|p| p.wrote).count();
+        if self.gone_back
+            && self.writers() > 1
+            && let Err(e) = self.see_who_wrote().await
+        {
+            self.rollback().await;
+            return Err(CommitError::RolledBack(e));
+        }
+        let writers = self.writers();
         let result = if writers <= 1 || !two_phase {
             self.commit_one_phase(tag).await
         } else {
@@ -66,6 +73,29 @@ impl Transaction {
         }
         self.end();
         result
+    }
+
+    fn writers(&self) -> usize {
+        self.participants.iter().filter(|p| p.wrote).count()
+    }
+
+    /// Who has no number in its node's transaction has written nothing, whatever it was asked for before a savepoint that
+    /// was gone back to: in a READ ONLY transaction nobody has, and no decision could be written.
+    async fn see_who_wrote(&mut self) -> Result<(), PoolError> {
+        for p in self.participants.iter_mut().filter(|p| p.wrote) {
+            p.lane.put_query("SELECT pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text");
+            p.lane.conn.flush().await?;
+        }
+        let mut failure = None;
+        for p in self.participants.iter_mut().filter(|p| p.wrote) {
+            match p.lane.value().await {
+                Ok(number) => p.wrote = number.is_some(),
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 
     /// Home's first: its row is what changes wait for one another at, so that they come to the other nodes in the same order.

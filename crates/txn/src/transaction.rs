@@ -59,6 +59,8 @@ pub struct Transaction {
     pub raises_epoch: Option<NodeId>,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
     pub schema_mark: u64,
+    /// It has gone back to a savepoint: who seemed to write may have been stopped, or be undone.
+    pub gone_back: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
 }
@@ -186,6 +188,7 @@ impl Transaction {
     pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
+        self.gone_back = true;
         self.failed = false;
         Ok(())
     }
@@ -249,6 +252,7 @@ impl Transaction {
         }
         self.doubtful = false;
         self.keep_all = false;
+        self.gone_back = false;
         self.raises_epoch = None;
         self.schema_mark = 0;
         self.touched.clear();
