@@ -86,6 +86,19 @@ def test_a_cancel_ends_the_wait(server, open_change, change):
         timer.join()
 
 
+def test_a_default_keeps_nobody_waiting(server):
+    """The catalog is read while the table is locked."""
+    with server.connect() as holder, server.connect() as other:
+        holder.execute("alter table a alter column n set default 7")
+        holder.execute("begin")
+        holder.execute("alter table a rename to renamed")
+        other.execute("set statement_timeout = '10s'")
+        for sql in ("alter table b rename to bb", "alter table bb rename to b", "create table d (k int default 1)", "drop table d"):
+            _within(5, other, sql)
+        holder.execute("rollback")
+        holder.execute("alter table a alter column n drop default")
+
+
 def test_who_waits_goes_on_when_the_other_has_ended(server):
     with server.connect() as holder, server.connect() as waiting:
         holder.execute("begin")

@@ -124,11 +124,12 @@ async fn load_columns<Q: Query>(
     drafts: &mut HashMap<Oid, Draft>,
     database_is_bytes: bool,
 ) -> Result<bool, CatalogError<Q::Error>> {
+    // A default names no columns; said with its table, pg_get_expr would wait for whoever has that locked.
     // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
     // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
     let sql = format!(
         "SELECT c.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
-                CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END, \
+                CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, 0) END, \
                 (SELECT sn.nspname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid JOIN pg_namespace sn ON sn.oid = s.relnamespace \
                   WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
                     AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \

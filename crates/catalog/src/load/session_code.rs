@@ -183,11 +183,13 @@ impl SessionCode {
     }
 }
 
-/// Each relation with the text of what runs by itself when it is read or written.
+/// Each relation with the text of what runs by itself when it is read or written. A default, which names no columns, is read
+/// without its table: pg_get_expr would wait for whoever has that locked.
 fn relations() -> String {
     format!(
         "SELECT c.relname, concat_ws(' ', \
-            (SELECT string_agg(pg_get_expr(d.adbin, d.adrelid), ' ') FROM pg_attrdef d WHERE d.adrelid = c.oid), \
+            (SELECT string_agg(pg_get_expr(d.adbin, CASE a.attgenerated WHEN '' THEN 0 ELSE d.adrelid END), ' ') \
+               FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = c.oid), \
             (SELECT string_agg(pg_get_expr(k.conbin, k.conrelid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'), \
             (SELECT string_agg(concat_ws(' ', pg_get_expr(l.polqual, l.polrelid), pg_get_expr(l.polwithcheck, l.polrelid)), ' ') \
                FROM pg_policy l WHERE l.polrelid = c.oid), \
