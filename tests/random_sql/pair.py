@@ -81,7 +81,9 @@ class Pair:
     def check(self, step: Step) -> Done:
         """`run`, and after a write what is stored, as soon as nobody has a transaction open."""
         done = self.run(step)
-        if done.sqlstate and step.writes and not any(d.startswith("connection") for d in done.different):
+        # COPY takes values ahead of its rows.
+        takes_more = done.sqlstate or step.data is not None
+        if takes_more and step.writes and not any(d.startswith("connection") for d in done.different):
             self._is_stale = True
         if not done.different and step.writes and self.is_idle():
             done.different = self.stored()
@@ -154,7 +156,7 @@ class Pair:
         return all(plain.status == "IDLE" for _, plain in self._sessions.values())
 
     def next_values(self) -> None:
-        """Values taken by statements that failed are not given back, and how many were taken is open: both go on from one number."""
+        """Values taken and not used are not given back, and how many were taken is open: both go on from one number."""
         for herd, plain in self._sessions.values():
             if plain.status in ("IDLE", "INTRANS"):
                 for name in self.sequences():
