@@ -11,7 +11,7 @@ from harness.server import Server
 
 from .compare import NOT_SUPPORTED, differences, multisets
 from .step import Step
-from .talk import Connection
+from .talk import STATEMENT_SECONDS_MAX, Connection
 from .values import ident, quoted
 
 SCHEMA = "random_sql"
@@ -219,6 +219,6 @@ class Pair:
             answers.append(plain.send(step))
             for name in off:
                 plain.send(Step(f"reset {name}"))
-        plain.send(Step("reset statement_timeout"))
+        plain.send(Step(f"set statement_timeout = '{STATEMENT_SECONDS_MAX}s'"))
         answers = [a for a in answers if a.sqlstate != _CANCELED]
         return all(not differences(step, answers[0], other) for other in answers[1:])

@@ -9,7 +9,9 @@ from harness.server import Server
 
 from .step import Step
 
-__all__ = ["Connection", "Hang"]
+__all__ = ["STATEMENT_SECONDS_MAX", "Connection", "Hang"]
+
+STATEMENT_SECONDS_MAX = 12
 
 
 class Connection(Talk):
@@ -18,7 +20,8 @@ class Connection(Talk):
     def __init__(self, server: Server):
         super().__init__(server)
         self._named: dict[str, bytes] = {}
-        for sql in ("set timezone = 'Europe/Paris'", "set lock_timeout = '4s'"):
+        # Tables joined with themselves and put into themselves grow: what takes too long does so on both sides.
+        for sql in ("set timezone = 'Europe/Paris'", "set lock_timeout = '4s'", f"set statement_timeout = '{STATEMENT_SECONDS_MAX}s'"):
             self.pg.exec_(sql.encode())
 
     def send(self, step: Step) -> Outcome:
