@@ -57,7 +57,8 @@ class Side:
                 f"host=127.0.0.1 port={port} user={user} dbname=postgres sslmode=disable connect_timeout=20", password=password, autocommit=True
             )
         except psycopg.OperationalError as error:
-            return ("refused", str(error).split("FATAL:")[-1].strip())
+            # A hint of the herd's own is no difference.
+            return ("refused", str(error).split("FATAL:")[-1].split("\nHINT:")[0].strip())
         connection.execute("set statement_timeout = '20s'")
         self.slots[slot] = connection
         return ("in",)

@@ -62,11 +62,28 @@ pub fn judge_at_home(statement: &sql::NodeEnum, text: &str, epoch: &Epoch) -> st
     }
 }
 
+/// Code in pg_temp is in no catalog a router reads: nobody would know what it uses.
+pub fn refuse_temporary_code(statement: &sql::NodeEnum) -> std::result::Result<(), Refusal> {
+    let name = match statement {
+        sql::NodeEnum::CreateFunctionStmt(f) => &f.funcname,
+        sql::NodeEnum::DefineStmt(d) => &d.defnames,
+        _ => return Ok(()),
+    };
+    match crate::ddl::in_pg_temp(name) {
+        true => Err(Refusal::new(
+            "functions, procedures, aggregates and operators in pg_temp are not supported through the router",
+            "Make it in a schema of its own, and drop it when it is no longer needed; or use a DO block.",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// A temporary table's or view's query runs on home.
 pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch) -> std::result::Result<(), Refusal> {
     use sql::NodeEnum::{CreateTableAsStmt, SelectStmt, ViewStmt};
     let what = match statement {
         ViewStmt(_) => "a temporary view",
+        sql::NodeEnum::CreateDomainStmt(_) => "a temporary domain",
         CreateTableAsStmt(_) | SelectStmt(_) => "a temporary table's query",
         _ => return Ok(()),
     };

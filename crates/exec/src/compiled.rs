@@ -84,6 +84,9 @@ impl Epoch {
     }
 
     pub fn keep_text(&self, compiled: &Arc<Compiled>, types: &[u32]) {
+        if compiled.own != 0 {
+            return;
+        }
         self.texts.lock().keep((compiled.context, compiled.text.clone(), types.to_vec()), compiled);
     }
 }
@@ -93,6 +96,9 @@ pub struct Compiled {
     pub plan: Plan,
     pub text: String,
     pub context: u64,
+    /// Not 0: it names the session's temporary tables, whose columns only it knows, so that no other parsing of the same text
+    /// may have its prepared statement on a node.
+    pub own: u64,
     template_text: Vec<u8>,
     /// Literals of the plan by their byte offset: which literal of the template, and whether a minus is before it.
     literals: FastMap<usize, (usize, bool)>,
@@ -140,6 +146,7 @@ impl Compiled {
         let row_literals = template.and_then(|t| Self::row_literals(&plan, text, t));
         let schemas_are_open = plan.whole().tables.iter().all(|t| t.relation.schema_is_open);
         Compiled {
+            own: 0,
             schemas_are_open,
             named_by: Mutex::default(),
             shared_literals,
@@ -167,7 +174,8 @@ impl Compiled {
 
     /// A statement with parameters comes again, with others; one without if it came before.
     pub fn keep(&self, request: &Request<'_>) -> Keep {
-        if request.bound.is_some() || self.has_run.load(Ordering::Relaxed) { Keep::Yes } else { Keep::No }
+        let again = request.bound.is_some() || self.has_run.load(Ordering::Relaxed);
+        if again && self.own == 0 { Keep::Yes } else { Keep::No }
     }
 
     pub fn has_run(&self) {

@@ -36,7 +36,7 @@ mod steps;
 pub use facts::Facts;
 pub use limits::Limits;
 pub(crate) use lock::Locks;
-pub use mode::{Mode, changes_catalog};
+pub use mode::{Mode, changes_catalog, in_pg_temp, makes_temporary_type};
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};
 
 use catalog::Snapshot;

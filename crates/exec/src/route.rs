@@ -102,7 +102,7 @@ impl<C: Client> Work<'_, C> {
                 let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
                 // A statement means what it meant when it was parsed: under other settings (how literals are read) or
                 // after a change of the schema it is another statement.
-                let settings = self.settings.fingerprint() ^ self.transaction.settings_mark();
+                let settings = self.settings.fingerprint() ^ self.transaction.settings_mark() ^ compiled.own;
                 let epoch = self.epoch.snapshot.epoch;
                 let make = || {
                     let text = shard.and_then(spliced);

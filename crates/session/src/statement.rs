@@ -3,6 +3,7 @@
 //! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
@@ -89,7 +90,17 @@ impl Session {
             }
         }
         let plan = plan::plan(statement, sql, &cx)?;
-        Ok(Compiled::new(plan, sql, self.context, template))
+        let mut compiled = Compiled::new(plan, sql, self.context, template);
+        if self.names_temporary(statement) {
+            static PARSED: AtomicU64 = AtomicU64::new(1);
+            compiled.own = PARSED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        Ok(compiled)
+    }
+
+    fn names_temporary(&self, statement: &NodeEnum) -> bool {
+        let temporary = |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || self.temporary.contains(&rv.relname);
+        !self.temporary.is_empty() && sql::relations::of(statement).into_iter().any(temporary)
     }
 
     /// Runs a planned statement, again with a fresh catalog if the one it was planned with proves stale.
@@ -398,7 +409,8 @@ impl Session {
     ) -> Result<Forwarded> {
         let started = Instant::now();
         let temporary = temporary_table(statement);
-        if temporary.is_some() {
+        exec::code::refuse_temporary_code(statement)?;
+        if temporary.is_some() || exec::makes_temporary_type(statement) {
             exec::code::judge_temporary(statement, &self.epoch)?;
             self.pin_home(Pins::TEMPORARY);
         }

@@ -93,7 +93,23 @@ fn detaches_concurrently(cmd: &ast::Node) -> bool {
         || c.subtype == AlterTableType::AtDetachPartition as i32 && concurrent()
 }
 
-/// It is about nothing but the session's temporary tables: no router need hear of it.
+/// `pg_temp.name`
+pub fn in_pg_temp(name: &[ast::Node]) -> bool {
+    matches!(sql::names::strings(name)[..], ["pg_temp", _])
+}
+
+/// It makes a type or domain that lives as long as the session.
+pub fn makes_temporary_type(statement: &NodeEnum) -> bool {
+    match statement {
+        NodeEnum::CreateDomainStmt(s) => in_pg_temp(&s.domainname),
+        NodeEnum::CompositeTypeStmt(s) => s.typevar.as_ref().is_some_and(|rv| rv.schemaname == "pg_temp"),
+        NodeEnum::CreateEnumStmt(s) => in_pg_temp(&s.type_name),
+        NodeEnum::CreateRangeStmt(s) => in_pg_temp(&s.type_name),
+        _ => false,
+    }
+}
+
+/// It is about nothing but the session's temporary tables and types: no router need hear of it.
 pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
     let known =
         |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.contains(&rv.relname);
@@ -102,6 +118,16 @@ pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
         !nodes.is_empty() && nodes.iter().all(|n| matches!(&n.node, Some(NodeEnum::RangeVar(rv)) if known(rv)))
     };
     match statement {
+        s if makes_temporary_type(s) => true,
+        NodeEnum::AlterDomainStmt(s) => in_pg_temp(&s.type_name),
+        NodeEnum::AlterEnumStmt(s) => in_pg_temp(&s.type_name),
+        NodeEnum::DropStmt(s)
+            if s.remove_type == ast::ObjectType::ObjectDomain as i32
+                || s.remove_type == ast::ObjectType::ObjectType as i32 =>
+        {
+            let named = |n: &ast::Node| matches!(&n.node, Some(NodeEnum::TypeName(t)) if in_pg_temp(&t.names));
+            s.objects.iter().all(named)
+        }
         NodeEnum::AlterTableStmt(s) => var(&s.relation),
         NodeEnum::IndexStmt(s) => var(&s.relation),
         NodeEnum::RenameStmt(s) => var(&s.relation),
