@@ -328,10 +328,12 @@ impl<'a> Analysis<'a> {
     /// Output columns: names and variables.
     fn output(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Vec<(String, Option<Var>)>> {
         let mut columns = Vec::new();
-        for t in &s.target_list {
-            let Some(NodeEnum::ResTarget(t)) = &t.node else { return None };
+        for target in &s.target_list {
+            let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
             let value = t.val.as_deref()?;
             match &value.node {
+                // The columns of a composite type.
+                Some(NodeEnum::AIndirection(_)) if crate::rewrite::is_star(target) => return None,
                 Some(NodeEnum::ColumnRef(c)) if names::has_star(c) => {
                     columns.extend(star_columns(c, scope)?.into_iter().map(|(n, v, _)| (n, v)))
                 }

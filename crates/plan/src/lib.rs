@@ -28,6 +28,7 @@ pub mod sequences;
 pub mod share;
 pub mod share_rows;
 pub mod splice;
+pub mod tableoid;
 pub mod text;
 pub mod tree;
 pub mod types;
@@ -61,7 +62,10 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut expanded = statement.clone();
     // ONLY the table: for its users it has no partitions.
-    if rewrite::drop_only(&mut expanded, cx) || (has_with(text) && unread::drop_unread(&mut expanded, cx)) {
+    let changed = rewrite::drop_only(&mut expanded, cx)
+        || tableoid::replace(&mut expanded, cx)?
+        || (has_with(text) && unread::drop_unread(&mut expanded, cx));
+    if changed {
         let text = sql::deparse(&expanded)?;
         let tree = sql::parse(&text, true)?.pop().unwrap_or(expanded);
         let mut plan = self::plan(&tree, &text, cx)?;

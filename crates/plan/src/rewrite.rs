@@ -71,8 +71,15 @@ pub fn hidden_name(s: &ast::SelectStmt, n: usize) -> String {
     name
 }
 
+/// `*`, `t.*` or `(composite).*`: more than one column, or none.
 pub fn is_star(target: &Node) -> bool {
-    matches!(target_value(target), Some(Node { node: Some(NodeEnum::ColumnRef(c)) }) if names::has_star(c))
+    match target_value(target).and_then(|v| v.node.as_ref()) {
+        Some(NodeEnum::ColumnRef(c)) => names::has_star(c),
+        Some(NodeEnum::AIndirection(i)) => {
+            matches!(i.indirection.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }))
+        }
+        _ => false,
+    }
 }
 
 pub fn target_value(target: &Node) -> Option<&Node> {

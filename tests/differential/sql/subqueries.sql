@@ -70,7 +70,6 @@ select 1 from events e having (select sum(e.k)) > 3;
 select (select count(*)) from events;
 select (select max(x) from unnest(array[e.id, e.k]) x) from events e;
 select (select max(k) from unnest(array[1, 2]) x) from events e;
-select (select max(tableoid::int) > 0) from events;
 select e.id from events e group by e.id having exists (select 1 from items i where i.event_id = e.id and i.no < max(e.k));
 select (with w as (select max(e.k) as m) select m from w) from events e;
 select e.id, (with w as (select max(i.no) as m from items i where i.event_id = e.id) select m from w) from events e;
