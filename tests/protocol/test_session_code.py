@@ -102,3 +102,13 @@ def test_nothing_of_it_reaches_another_client(code, herd):
         with Raw(herd) as other:
             said = other.transcript(NOW)
             assert any("app" not in s and s.startswith("D ") and "ab" not in s for s in said), (name, said)
+
+
+@pytest.mark.parametrize("pin", [b"", query("create temporary table sc_pin (a int)")])
+def test_reset_all_leaves_who_the_session_is(code, oracle, herd, pin):
+    who = query("select session_user, current_user, current_setting('work_mem')")
+    data = pin + query("set session authorization sc_user") + query("set work_mem = '7MB'") + who + query("reset all") + who
+    data += query("reset session authorization") + query("set role sc_user") + query("reset all") + who + query("reset role") + who
+    with Raw(oracle) as plain, Raw(herd) as other:
+        ready = 10 + bool(pin)
+        assert other.transcript(data, ready) == plain.transcript(data, ready)

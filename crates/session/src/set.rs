@@ -134,7 +134,15 @@ impl Session {
                         .hint("Reset the settings one by one, or after the transaction."));
                 }
                 let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
-                self.settings = self.startup.clone();
+                // GUC_NO_RESET_ALL in PostgreSQL's guc_tables.c: who the session is stays.
+                let mut settings = self.startup.clone();
+                for name in ["session_authorization", "role"] {
+                    match self.settings.get(name) {
+                        Some(value) => settings.set(name, value),
+                        None => settings.remove(name),
+                    }
+                }
+                self.settings = settings;
                 self.own = RouterSettings::default();
                 self.refresh_sharing();
                 self.refresh_context();
