@@ -21,7 +21,7 @@ pub struct Composer<'p, 'a> {
     /// Set when the whole finish is one row of combinable aggregates.
     pub combine: Option<Vec<Combine>>,
     /// WITH clauses above the level being composed.
-    pub withs: Vec<&'p ast::WithClause>,
+    pub withs: Vec<ast::WithClause>,
 }
 
 impl<'p, 'a> Composer<'p, 'a> {
@@ -158,7 +158,7 @@ impl<'p, 'a> Composer<'p, 'a> {
                 part.target_list = vec![build::target(build::star(), None)];
                 part.from_clause = vec![build::subselect(inner, Some(build::alias("w")), false)];
             }
-            part.with_clause = Some((*with).clone());
+            part.with_clause = Some(with.clone());
         }
     }
 
@@ -179,18 +179,26 @@ impl<'p, 'a> Composer<'p, 'a> {
     fn enter_with(&mut self, s: &'p ast::SelectStmt) -> Result<Option<ast::WithClause>> {
         let Some(with) = &s.with_clause else { return Ok(None) };
         let mut out = with.clone();
-        for (cte, finished) in with.ctes.iter().zip(&mut out.ctes) {
+        for (i, (cte, finished)) in with.ctes.iter().zip(&mut out.ctes).enumerate() {
             let Some(NodeEnum::CommonTableExpr(c)) = &cte.node else { continue };
             let Some(NodeEnum::SelectStmt(body)) = c.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
                 continue;
             };
             let Some(level) = self.a.by_node.get(&(body.as_ref() as *const _)).copied() else { continue };
-            let body = self.query(body, level)?;
+            // It may read those before it, or all of them.
+            let mut seen = with.clone();
+            if !with.recursive {
+                seen.ctes.truncate(i);
+            }
+            self.withs.push(seen);
+            let body = self.query(body, level);
+            self.withs.pop();
+            let body = body?;
             if let Some(NodeEnum::CommonTableExpr(f)) = &mut finished.node {
                 f.ctequery = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(body)))));
             }
         }
-        self.withs.push(with);
+        self.withs.push(with.clone());
         Ok(Some(out))
     }
 
