@@ -112,3 +112,12 @@ def test_reset_all_leaves_who_the_session_is(code, oracle, herd, pin):
     with Raw(oracle) as plain, Raw(herd) as other:
         ready = 10 + bool(pin)
         assert other.transcript(data, ready) == plain.transcript(data, ready)
+
+
+@pytest.mark.parametrize("become", ["set session authorization default", "reset session authorization", "set session authorization sc_user"])
+def test_another_session_user_begins_without_a_role(code, oracle, herd, become):
+    who = query("select session_user, current_user, current_setting('role')")
+    data = query("set role sc_user") + who + query(become) + who + query("select count(*) from sc_rows where id = 7") + who
+    data += query("begin") + query("set role sc_user") + query(become) + who + query("rollback") + who
+    with Raw(oracle) as plain, Raw(herd) as other:
+        assert other.transcript(data, 11) == plain.transcript(data, 11)

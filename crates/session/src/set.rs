@@ -191,7 +191,9 @@ impl Session {
         if s.is_local && !self.transaction.explicit {
             return self.on_home(sql).await;
         }
-        self.set_and_read(sql, &[name], s.is_local).await
+        // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
+        let names = if name == "session_authorization" { &[name, "role"][..] } else { &[name] };
+        self.set_and_read(sql, names, s.is_local).await
     }
 
     /// Runs SQL that sets something on home, and on all who take part in the transaction, and remembers what it set.
