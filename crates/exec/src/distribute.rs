@@ -212,6 +212,11 @@ impl<C: Client> Work<'_, C> {
             liveness: self.herd.config.home.liveness,
         };
         let mut conn = self.herd.own.connect(&target).await?;
+        let mut own_home = self.herd.own.get(&self.herd.config.home).await?;
+        if crate::roles::bring_verifier(&mut own_home, &mut conn).await? {
+            tracing::info!(host, port, "the router's role has home's verifier on the new node now");
+        }
+        drop(own_home);
         let version = conn.simple("SELECT current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         let key = catalog::HerdKey { id: snapshot.herd_id.clone(), seal: self.herd.config.seal.hex() };

@@ -81,7 +81,7 @@ pub use pause::Pauses;
 pub use pin::Pin;
 pub use progress::{Progress, Running};
 pub use request::{Bound, Literals, Request};
-pub use roles::{Found, Roles};
+pub use roles::{Found, Roles, bring_verifier};
 pub use route::{Forwarded, Ids, forward};
 pub use row_lane::Turn;
 pub use row_share::RowWay;

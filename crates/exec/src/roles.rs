@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use std::pin::Pin;
 use std::sync::OnceLock;
 
-use pool::{Judge, NodeTarget, OwnConns, PoolError, RoleWord};
+use pool::{Conn, Judge, NodeTarget, OwnConns, PoolError, RoleWord};
 
 pub struct Roles {
     own: OwnConns,
@@ -31,6 +31,33 @@ pub struct Found {
     pub verifier: Option<String>,
     /// Settings were made for it or its database.
     pub has_settings: bool,
+}
+
+/// Gives the router's own role home's verifier on a server that becomes a node: the router logs in to all nodes by home's
+/// password, and keys of a client open what has the same verifier. Both connections are the role's, by passwords the
+/// operator has told. True if it had another one. A role that may not read verifiers, or has none, changes nothing.
+pub async fn bring_verifier(home: &mut Conn, node: &mut Conn) -> Result<bool, PoolError> {
+    const MAY: &str =
+        "SELECT session_user, pg_catalog.has_table_privilege(session_user, 'pg_catalog.pg_authid', 'SELECT')";
+    const VERIFIER: &str = "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = session_user";
+    let mut found = Vec::new();
+    for conn in [&mut *home, &mut *node] {
+        let who = conn.simple(MAY).await?.into_iter().next().unwrap_or_default();
+        let [Some(role), Some(may)] = &who[..] else { return Ok(false) };
+        if may != "t" {
+            return Ok(false);
+        }
+        let verifier = conn.simple(VERIFIER).await?.into_iter().next().and_then(|row| row.into_iter().next()?);
+        let Some(verifier) = verifier else { return Ok(false) };
+        found.push((role.clone(), verifier));
+    }
+    let [(role, verifier), (on_node, old)] = &found[..] else { return Ok(false) };
+    if role != on_node || verifier == old || wire::scram::Verifier::parse(verifier).is_err() {
+        return Ok(false);
+    }
+    let (role, verifier) = (catalog::quote_ident(role), catalog::quote_literal(verifier));
+    node.simple(&format!("ALTER ROLE {role} PASSWORD {verifier}")).await?;
+    Ok(true)
 }
 
 impl Roles {

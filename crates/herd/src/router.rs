@@ -31,8 +31,10 @@ use crate::config::{self, Config, LogFormat, NodeConfig};
 pub enum RouterError {
     #[error("cannot listen on {address}: {source}")]
     Listen { address: String, source: std::io::Error },
-    #[error("home: {0}")]
+    #[error("home: {}", with_hint(.0))]
     Pool(#[from] pool::PoolError),
+    #[error("node {node}: {}", with_hint(.error))]
+    Node { node: String, error: pool::PoolError },
     #[error("{0}")]
     Exec(#[from] exec::ExecError),
     #[error("cannot read {path}: {source}")]
@@ -41,6 +43,14 @@ pub enum RouterError {
     Tls(String),
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+/// What is printed once, to an operator, says what to do in the same line.
+fn with_hint(error: &pool::PoolError) -> String {
+    match error.to_fields().get(b'H') {
+        Some(hint) => format!("{error}. {hint}"),
+        None => error.to_string(),
+    }
 }
 
 /// How long home may take to come up before the router gives up.

@@ -46,8 +46,11 @@ impl Conn {
                 b'R' if !accepted => accepted = self.authenticate(frame.body(), login, &mut exchange).await?,
                 b'K' if accepted => (self.pid, self.cancel_secret) = backend::parse_backend_key_data(frame.body())?,
                 b'E' => {
-                    let error = Box::new(ErrorFields::parse(frame.body())?);
-                    return Err(PoolError::Auth { node: self.target.to_string(), error });
+                    let mut error = ErrorFields::parse(frame.body())?;
+                    if error.code() == "28P01" && error.get(b'H').is_none() {
+                        error = error.hint(what_to_do(&self.target, login));
+                    }
+                    return Err(PoolError::Auth { node: self.target.to_string(), error: Box::new(error) });
                 }
                 b'Z' if accepted => return Ok(()),
                 // ParameterStatus is kept by frame(); notices (a password soon to expire) concern nobody here;
@@ -156,6 +159,22 @@ impl Conn {
             _ => scram::Secret::Password(self.password(login)?.into()),
         };
         Ok(ClientScram::new(secret, scram::nonce(rand::random())))
+    }
+}
+
+/// For a password, or keys made of it, that a node does not take.
+fn what_to_do(target: &NodeTarget, login: &Login) -> String {
+    let user = &login.user;
+    let keys = format!(
+        "Every node needs the same SCRAM verifier of a role: set on {target} what home says, \
+         ALTER ROLE \"{user}\" PASSWORD '…' with the text of SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'."
+    );
+    match login.secret {
+        Secret::Keys { .. } => keys,
+        _ => format!(
+            "The router logs in to all nodes as home's user with home's password. If the password is right for home: {}",
+            keys.replacen("Every", "every", 1)
+        ),
     }
 }
 

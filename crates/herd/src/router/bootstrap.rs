@@ -40,11 +40,12 @@ pub async fn nodes(
             );
             continue;
         }
-        let mut conn = Conn::connect(&target(node), &login(node), &pool::OWN_STARTUP, Duration::from_secs(10)).await?;
-        conn.simple(&catalog::bootstrap_node_sql(key)).await?;
+        let failed = |error| RouterError::Node { node: format!("{}:{}", node.host, node.port), error };
+        let mut conn = first_contact(home, config, node).await.map_err(failed)?;
+        conn.simple(&catalog::bootstrap_node_sql(key)).await.map_err(failed)?;
         let name = format!("node{}", snapshot.nodes.len() + 1);
         warn_without_prepared_transactions(&mut conn, &name).await?;
-        let version = conn.simple("SELECT current_setting('server_version_num')").await?;
+        let version = conn.simple("SELECT current_setting('server_version_num')").await.map_err(failed)?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         let planned = catalog::plan_add_node(&snapshot, &[], &address(&name, node), version);
         let (added, plan) = planned.map_err(|r| exec::ExecError::sql(r.sqlstate(), r.message))?;
@@ -62,6 +63,19 @@ pub async fn nodes(
         tracing::info!(name, host = node.host, port = node.port, "node registered");
     }
     Ok(snapshot)
+}
+
+/// By the node's own entry of the configuration, and then as the router will always come: by home's.
+async fn first_contact(home: &mut Conn, config: &Config, node: &NodeConfig) -> Result<Conn, pool::PoolError> {
+    let (target, limit) = (target(node), Duration::from_secs(10));
+    let mut conn = Conn::connect(&target, &login(node), &pool::OWN_STARTUP, limit).await?;
+    if exec::bring_verifier(home, &mut conn).await? {
+        tracing::info!(host = node.host, port = node.port, "the router's role has home's verifier on the node now");
+    }
+    if login(node) != login(&config.home) {
+        conn = Conn::connect(&target, &login(&config.home), &pool::OWN_STARTUP, limit).await?;
+    }
+    Ok(conn)
 }
 
 /// Brings nodes that an older version has prepared up to this one. A node that is away gets what it lacks from the next
