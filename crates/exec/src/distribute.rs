@@ -20,6 +20,7 @@ use crate::copy_lane::copy_line;
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::herd::{catalog_error, refused};
+use crate::pause::CATALOG;
 use crate::route::Forwarded;
 use crate::work::Work;
 
@@ -120,12 +121,25 @@ impl<C: Client> Work<'_, C> {
         Ok(Arc::new(loaded?))
     }
 
-    /// In short tries: whoever comes behind waits for those that are in front, too.
+    /// In short tries: whoever comes behind waits for those that are in front, too. Changes that have not begun let it go
+    /// first for a moment ([`give_way`](Self::give_way)); beside changes without end it would never come through.
     async fn lock_catalog(&mut self) -> Result<()> {
+        let mut pauses = Vec::new();
+        let done = self.try_catalog(&mut pauses).await;
+        self.herd.end_pauses(&pauses).await;
+        done
+    }
+
+    async fn try_catalog(&mut self, pauses: &mut Vec<u64>) -> Result<()> {
         let (begun, home) = (Instant::now(), self.home());
         let lock = format!("SELECT herd.lock_catalog({CATALOG_LOCK}, {})::pg_catalog.int4", CATALOG_TRY.as_millis());
         let mut limits = None;
         loop {
+            let pause = self.herd.pauses.begin(&[CATALOG], true, 3 * CATALOG_TRY);
+            if limits.is_some() {
+                self.herd.announce_pause(pause).await;
+            }
+            self.herd.end_pauses(&std::mem::replace(pauses, vec![pause])).await;
             let mut p = self.lane(home).await?;
             p.wrote = true;
             let got = p.lane.rows(&lock).await;

@@ -22,6 +22,8 @@ use crate::herd::Herd;
 
 /// No statement waits longer than this in one go, whatever was announced.
 pub const PAUSE_MAX: Duration = Duration::from_millis(1000);
+/// Stands for the catalog's lock: no table has this object id.
+pub const CATALOG: Oid = 0;
 /// Routers whose last word is remembered.
 const ROUTERS_MAX: usize = 256;
 

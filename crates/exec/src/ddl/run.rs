@@ -2,6 +2,7 @@
 //! nodes side by side, then the new epoch. Who commits, and tells the other routers, is the session.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use catalog::NodeId;
 use sql::NodeEnum;
@@ -17,9 +18,13 @@ use crate::client::Client;
 use crate::compiled::{Compiled, Epoch};
 use crate::error::{ExecError, Result};
 use crate::herd::load_own;
+use crate::pause::CATALOG;
 use crate::request::Request;
 use crate::route::{Forwarded, Ids, forward};
 use crate::work::Work;
+
+/// How many pauses for the catalog's lock a change waits for: some seconds.
+const TURNS_MAX: usize = 4;
 
 impl<C: Client> Work<'_, C> {
     /// Runs a utility statement; None if it is not one of this kind. In a transaction afterwards, it is the caller's to
@@ -36,6 +41,9 @@ impl<C: Client> Work<'_, C> {
             return Ok(None);
         }
         let block = self.transaction.active;
+        if mode == Mode::Changes && !block {
+            self.give_way().await?;
+        }
         if mode != Mode::Plain {
             self.need_transaction();
         }
@@ -67,6 +75,23 @@ impl<C: Client> Work<'_, C> {
             Ok(forwarded) => Ok(forwarded),
             Err(e) => Err(crate::names::restore_error(work.herd, &work.epoch.snapshot, e).await),
         }
+    }
+
+    /// Somebody wants the catalog for himself, and has waited for changes that came before: he goes first, for a while.
+    async fn give_way(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        for _ in 0..TURNS_MAX {
+            if self.herd.pauses.none() {
+                break;
+            }
+            let limits = self.limits(begun).await?;
+            tokio::select! {
+                biased;
+                () = self.client.cancelled() => return Err(crate::bulk::cancelled()),
+                () = self.herd.pauses.wait(&[CATALOG], true, &[]) => limits.check()?,
+            }
+        }
+        Ok(())
     }
 
     fn with_epoch<'s>(&'s mut self, epoch: &'s Arc<Epoch>, own_schema: bool) -> Work<'s, C> {
