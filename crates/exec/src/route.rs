@@ -77,6 +77,7 @@ impl<C: Client> Work<'_, C> {
                         put::sync(out);
                         p.lane.conn.sent_sync();
                     }
+                    Some(guard) if compiled.plan.whole().rules => p.lane.put_query(&guard.behind(request.sql)),
                     // By the extended protocol, where the guard is prepared already.
                     Some(guard) => {
                         let look = prepare_guard(&mut p.lane, guard);

@@ -83,6 +83,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     }?;
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
     plan.whole_mut().local = plan.whole().needs_home && names_local(&expanded, cx);
+    plan.whole_mut().rules = plan.whole().local && may_have_rules(statement, cx);
     plan.whole_mut().sequences = sequences::used(&expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
@@ -95,6 +96,19 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
 /// WITH may be in the text: most have none, and are not looked through for it.
 fn has_with(text: &str) -> bool {
     text.as_bytes().windows(4).any(|w| w.eq_ignore_ascii_case(b"with"))
+}
+
+/// Whether what the statement writes to may have rules. A view may stand for a table that has some.
+fn may_have_rules(statement: &NodeEnum, cx: &Context) -> bool {
+    let target = match statement {
+        NodeEnum::InsertStmt(s) => s.relation.as_ref(),
+        NodeEnum::UpdateStmt(s) => s.relation.as_ref(),
+        NodeEnum::DeleteStmt(s) => s.relation.as_ref(),
+        _ => None,
+    };
+    let relation =
+        target.map(names::table).and_then(|(schema, name)| cx.snapshot.resolve(schema, name, cx.search_path));
+    relation.is_some_and(|r| r.statement_triggers || r.kind == catalog::RelationKind::View)
 }
 
 /// Whether a local table is named, or a function that may use some.

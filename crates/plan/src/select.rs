@@ -31,6 +31,7 @@ pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context) -> Result<Plan> 
         rewritten: None,
         share: None,
         local: false,
+        rules: false,
         apart_views: vec![],
         sequences: Sequences::None,
     };

@@ -88,6 +88,8 @@ pub struct Whole {
     pub needs_home: bool,
     /// It names local tables, or calls users' own functions.
     pub local: bool,
+    /// Rules may make it answer with rows of their own, which PostgreSQL sends by the simple protocol only.
+    pub rules: bool,
     /// It reads reference tables (any node will do).
     pub reads_reference: bool,
     /// It may change data (so it can't be retried, and its node takes part in the commit).
@@ -352,6 +354,7 @@ impl Whole {
             tables: Vec::new(),
             needs_home: true,
             local: false,
+            rules: false,
             reads_reference: false,
             writes,
             sequences: Sequences::Any,
