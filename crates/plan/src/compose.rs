@@ -3,13 +3,15 @@
 //! Recursive over the levels of the query. Each level that the nodes can answer alone becomes a part; aggregates
 //! become partial aggregates where they split (`aggregate.rs`), otherwise the needed columns travel (`pull.rs`).
 
+use std::collections::HashMap;
+
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names, relations};
 
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
-use crate::text;
+use crate::text::{self, Text};
 use crate::tree::{Combine, Part, Target};
 use crate::{Result, aggregate, pull, rewrite, select};
 
@@ -29,6 +31,22 @@ impl<'p, 'a> Composer<'p, 'a> {
         Composer { a, parts: vec![], uses_home: false, combine: None, withs: vec![] }
     }
 
+    /// The text of the whole finish. Shards are read by parts alone: the finish would see home's, and take them for all.
+    pub fn text(&self, finish: ast::SelectStmt) -> Result<Text> {
+        let cx = self.a.cx;
+        for rv in relations::of_select(&finish) {
+            let (schema, name) = names::table(rv);
+            let hidden = schema.is_none() && cx.temporary.iter().any(|t| t == name);
+            let found = cx.snapshot.resolve(schema, name, cx.search_path);
+            if !hidden && found.is_some_and(|r| r.distribution().is_some()) {
+                return Err(Refusal::not_moved());
+            }
+        }
+        let mut statement = NodeEnum::SelectStmt(Box::new(finish));
+        rewrite::replace_now(&mut statement);
+        cx.views.text(statement)
+    }
+
     /// The finish of a level: a query over parts that gives the level's rows.
     pub fn query(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
         if self.a.is_free(level) {
@@ -44,8 +62,8 @@ impl<'p, 'a> Composer<'p, 'a> {
         if self.a.pushable(level, true).is_ok() {
             return self.pushed(s, level);
         }
-        if let Some((_, _, left, right)) = self.a.levels[level].arms {
-            return self.set_operation(s, left, right);
+        if self.a.levels[level].arms.is_some() {
+            return self.set_operation(s, level);
         }
         match self.a.colocated(level) {
             Ok(_) if self.a.relies_on_order(level, true, false) => self.mixed(s, level, Refusal::not_moved()),
@@ -162,8 +180,9 @@ impl<'p, 'a> Composer<'p, 'a> {
         }
     }
 
-    fn set_operation(&mut self, s: &'p ast::SelectStmt, left: usize, right: usize) -> Result<ast::SelectStmt> {
-        let (Some(l), Some(r)) = (s.larg.as_deref(), s.rarg.as_deref()) else {
+    fn set_operation(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
+        let arms = self.a.levels[level].arms;
+        let (Some(l), Some(r), Some((_, _, left, right))) = (s.larg.as_deref(), s.rarg.as_deref(), arms) else {
             return Err(Refusal::bare("set operation without sides"));
         };
         let with = self.enter_with(s)?;
@@ -171,6 +190,10 @@ impl<'p, 'a> Composer<'p, 'a> {
         finish.with_clause = with;
         finish.larg = Some(Box::new(self.query(l, left)?));
         finish.rarg = Some(Box::new(self.query(r, right)?));
+        self.sublinks(s, &mut finish, &Refusal::not_moved())?;
+        if self.a.deep_home(level).is_some() {
+            self.uses_home = true;
+        }
         self.leave_with(s);
         Ok(finish)
     }
@@ -266,18 +289,20 @@ impl<'p, 'a> Composer<'p, 'a> {
 
     /// Uncorrelated subqueries in expressions are finished in place.
     fn sublinks(&mut self, s: &'p ast::SelectStmt, finish: &mut ast::SelectStmt, refusal: &Refusal) -> Result<()> {
-        let mut found = Sublinks(vec![]);
-        let all = |s: &'p ast::SelectStmt| {
-            s.target_list
-                .iter()
-                .chain(s.where_clause.as_deref())
-                .chain(s.having_clause.as_deref())
-                .chain(&s.sort_clause)
-                .chain(&s.group_clause)
-        };
-        all(s).for_each(|n| walk::walk(n, &mut found));
+        let mut found = Sublinks::default();
+        let lists = [&s.target_list, &s.group_clause, &s.sort_clause, &s.distinct_clause, &s.window_clause];
+        let singles = [&s.where_clause, &s.having_clause, &s.limit_count, &s.limit_offset];
+        let nodes = lists.into_iter().chain([&s.values_lists, &s.from_clause]).flatten();
+        nodes.chain(singles.into_iter().flat_map(|n| n.as_deref())).for_each(|n| walk::walk(n, &mut found));
+        // Equal expressions (of DISTINCT ON and ORDER BY, say) stay equal: their subqueries are one.
+        let alike = !self.a.levels.iter().any(|l| l.volatile);
+        let mut composed: HashMap<String, ast::SelectStmt> = HashMap::new();
         let mut bodies = Vec::new();
-        for body in found.0 {
+        for (body, text) in found.bodies {
+            if let Some(known) = text.as_ref().filter(|_| alike).and_then(|t| composed.get(t)) {
+                bodies.push(Some(known.clone()));
+                continue;
+            }
             let level = self.level_of(body, refusal)?;
             if self.a.is_free(level) {
                 bodies.push(None);
@@ -288,15 +313,17 @@ impl<'p, 'a> Composer<'p, 'a> {
             if scope.is_none_or(|sc| pull::refers_outside(body, sc)) {
                 return Err(refusal.clone());
             }
-            bodies.push(Some(self.query(body, level)?));
+            let body = self.query(body, level)?;
+            composed.extend(text.map(|t| (t, body.clone())));
+            bodies.push(Some(body));
         }
         let mut put = PutSublinks { bodies: bodies.into_iter() };
-        let lists = finish
-            .target_list
-            .iter_mut()
-            .chain(finish.where_clause.as_deref_mut())
-            .chain(finish.having_clause.as_deref_mut());
-        lists.chain(&mut finish.sort_clause).chain(&mut finish.group_clause).for_each(|n| walk::walk_mut(n, &mut put));
+        let f = finish;
+        let lists =
+            [&mut f.target_list, &mut f.group_clause, &mut f.sort_clause, &mut f.distinct_clause, &mut f.window_clause];
+        let singles = [&mut f.where_clause, &mut f.having_clause, &mut f.limit_count, &mut f.limit_offset];
+        let nodes = lists.into_iter().chain([&mut f.values_lists, &mut f.from_clause]).flatten();
+        nodes.chain(singles.into_iter().flat_map(|n| n.as_deref_mut())).for_each(|n| walk::walk_mut(n, &mut put));
         Ok(())
     }
 
@@ -343,16 +370,31 @@ fn direct_uses(from: &From) -> Vec<usize> {
 }
 
 pub fn has_sublink(node: &Node) -> bool {
-    let mut found = Sublinks(vec![]);
+    let mut found = Sublinks::default();
     walk::walk(node, &mut found);
-    !found.0.is_empty()
+    !found.bodies.is_empty()
 }
 
-struct Sublinks<'a>(Vec<&'a ast::SelectStmt>);
+/// Subqueries in expressions. Those in FROM are others' to finish.
+#[derive(Default)]
+struct Sublinks<'a> {
+    /// Each with the text of the expression it is the whole of.
+    bodies: Vec<(&'a ast::SelectStmt, Option<String>)>,
+    text: Option<String>,
+}
 
 impl<'a> Visit<'a> for Sublinks<'a> {
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        if let NodeEnum::SubLink(link) = n {
+            // A test may hold subqueries of its own, which are not the whole.
+            let whole = link.testexpr.is_none().then(|| build::node(n.clone()));
+            self.text = whole.and_then(|n| sql::deparse_expr(&n).ok());
+        }
+        !matches!(n, NodeEnum::RangeSubselect(_))
+    }
+
     fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
-        self.0.push(s);
+        self.bodies.push((s, self.text.take()));
         false
     }
 }
@@ -362,6 +404,10 @@ struct PutSublinks<I: Iterator<Item = Option<ast::SelectStmt>>> {
 }
 
 impl<I: Iterator<Item = Option<ast::SelectStmt>>> walk::VisitMut for PutSublinks<I> {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        !matches!(n, NodeEnum::RangeSubselect(_))
+    }
+
     fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
         if let Some(Some(body)) = self.bodies.next() {
             *s = body;

@@ -171,10 +171,17 @@ impl<'a> Analysis<'a> {
             self.levels[level].arms = Some((op, s.all, l, r));
             let columns = self.levels[l].columns.as_ref().map(|c| c.iter().map(|(n, _)| (n.clone(), None)).collect());
             self.levels[level].columns = columns;
+            self.expressions(
+                s.limit_count.as_deref().into_iter().chain(s.limit_offset.as_deref()),
+                level,
+                &scope,
+                true,
+            )?;
             self.scopes.insert(level, scope);
         } else if !s.values_lists.is_empty() {
             let scope = Rc::new(scope);
-            self.expressions(s.values_lists.iter(), level, &scope, true)?;
+            let uppers = s.values_lists.iter().chain(&s.sort_clause).chain(s.limit_count.as_deref());
+            self.expressions(uppers.chain(s.limit_offset.as_deref()), level, &scope, true)?;
             let width = match s.values_lists.first().and_then(|n| n.node.as_ref()) {
                 Some(NodeEnum::List(l)) => l.items.len(),
                 _ => 0,

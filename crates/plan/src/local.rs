@@ -253,7 +253,12 @@ impl Analysis<'_> {
             return Err(Apart::Refused(refusal.clone()));
         }
         if let Some((op, all, left, right)) = l.arms {
-            if op == ast::SetOperation::SetopUnion && all && (top || !l.limit) {
+            // Those of LIMIT and OFFSET.
+            let known = l
+                .sublinks
+                .iter()
+                .all(|(s, _)| self.is_free(*s) && self.deep_home(*s).is_none() && self.same_everywhere(*s).is_ok());
+            if op == ast::SetOperation::SetopUnion && all && (top || !l.limit) && known {
                 let one = self.pushed(left, false)?;
                 if one.group == self.pushed(right, false)?.group {
                     // Which arm a row is of nobody tells: it has no key.

@@ -86,8 +86,8 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         ));
     }
     let mut composer = Composer::new(a);
-    let mut finish = match composer.query(select, level) {
-        Ok(finish) => finish,
+    let text = match composer.query(select, level).and_then(|finish| composer.text(finish)) {
+        Ok(text) => text,
         Err(refusal) => {
             // The order of a subquery that nothing but the order of the answer relies on is not promised.
             let any_order = a.pushable(level, false).map(|anchor| stream(a, select, level, anchor));
@@ -95,9 +95,6 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         }
     };
     let (reads_home, combine) = (composer.uses_home, composer.combine.take());
-    let mut statement = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut finish)));
-    rewrite::replace_now(&mut statement);
-    let text = a.cx.views.text(statement)?;
     let mut parts = composer.parts;
     if let (Some(functions), [_]) = (combine, &parts[..])
         && let Some(rows) = parts.pop()
@@ -154,14 +151,7 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
         None
     } else {
         let mut composer = Composer::new(a);
-        match composer.pushed(select, level) {
-            Ok(finish) => {
-                let mut statement = NodeEnum::SelectStmt(Box::new(finish));
-                rewrite::replace_now(&mut statement);
-                Some(a.cx.views.text(statement)?)
-            }
-            Err(_) => None,
-        }
+        composer.pushed(select, level).and_then(|finish| composer.text(finish)).ok()
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
