@@ -35,9 +35,9 @@ def test_the_bank_without_flushes(cluster, who):
 
 
 @pytest.mark.parametrize("cluster", [3], indirect=True)
-@pytest.mark.parametrize("what", ["rename,schema", "anew,kind", "alter,index"])
-def test_names_move_under_load(cluster, what):
-    figures = renames.run(SEED, seconds=10, writers=16, what=what, cluster=cluster)
+@pytest.mark.parametrize("what, writers", [("rename,schema", 16), ("anew,kind", 16), ("kind", 32), ("alter,index", 16)])
+def test_names_move_under_load(cluster, what, writers):
+    figures = renames.run(SEED, seconds=10, writers=writers, what=what, cluster=cluster)
     assert figures["statements"] > 100 and all(figures["changes"].values())
 
 

@@ -103,3 +103,44 @@ def test_an_error_does_not_wait_for_the_end(made, oracle, herd, table, bad):
             told.append(({k: v for k, v in first.items() if k not in "FLR"}, raw.transcript(query("select 7"))[-3:]))
         told.append(server.connect().execute(f"select count(*) from {table}").fetchone())
     assert told[2:] == told[:2]
+
+
+_REFUSED = (
+    "copy ce_missing from stdin", "copy ce_missing to stdout", "copy ce_no_schema.t from stdin", "copy ce_no_schema.t to stdout",
+    'copy "Ce schema".missing to stdout', "copy pg_temp.ce_missing to stdout", "copy ce_view to stdout", "copy ce_view from stdin",
+    "copy ce_local_pkey to stdout", "copy ce_counter to stdout", "copy ce_local (nope) from stdin", "copy ce_local (id, nope) to stdout",
+    "copy ce_local from stdin where nope > 1", "/* before */ copy ce_local from stdin where id > 'x'", "copy ce_hidden to stdout",
+    "copy ce_hidden from stdin", "copy ce_half to stdout", "copy ce_half (a) to stdout", "copy ce_half (a) from stdin",
+)
+
+
+@pytest.fixture(scope="module")
+def others(made, oracle, herd):
+    for server in (oracle, herd):
+        server.run(
+            "drop schema if exists \"Ce schema\"", "create schema \"Ce schema\"", "drop view if exists ce_view",
+            "create view ce_view as select 1 as one", "drop sequence if exists ce_counter", "create sequence ce_counter",
+            "drop table if exists ce_hidden, ce_half", "create table ce_hidden (a int)", "create table ce_half (a int, b int)",
+            "drop role if exists ce_reader", "create role ce_reader", "grant select (a) on ce_half to ce_reader",
+        )
+
+
+@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize("sql", _REFUSED)
+def test_what_one_server_refuses_of_local_tables(others, oracle, herd, sql, block):
+    """The fence in front of a COPY says nothing of its own."""
+
+    def said(server):
+        with server.connect(autocommit=True) as connection:
+            if "ce_h" in sql:
+                connection.execute("set role ce_reader")
+            if block:
+                connection.execute("begin")
+            try:
+                with connection.cursor().copy(sql) as copy:
+                    return list(copy.rows()) if "to stdout" in sql else "no error"
+            except psycopg.Error as e:
+                d = e.diag
+                return d.sqlstate, d.message_primary, d.message_detail, d.message_hint, d.statement_position, d.context
+
+    assert said(herd) == said(oracle)

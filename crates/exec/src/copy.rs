@@ -1,6 +1,6 @@
 //! COPY: from the client to the nodes, split by key; from the nodes to the client, one after the other.
 //!
-//! It does not know the formats (`copy_format`), nor how rows find their lanes (`sink`).
+//! It does not know the formats (`copy_format`), how rows find their lanes (`sink`), nor what one node does alone (`copy_home`).
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
-use crate::guard::{Guard, Looks};
+use crate::guard::Looks;
 use crate::progress::{self, Running};
 use crate::request::{Bound, Request};
-use crate::route::{Forwarded, Ids, forward, forward_guarded};
+use crate::route::Forwarded;
 use crate::sink::{Sink, SinkKind};
 use crate::work::Work;
 
@@ -47,7 +47,7 @@ impl<C: Client> Work<'_, C> {
                 )
                 .hint("Use STDIN and STDOUT, or psql's \\copy."));
             }
-            return self.copy_on(self.home(), sql, copy.is_from, true).await;
+            return self.copy_local(copy, sql).await;
         }
         match (relation, query) {
             (Some(r), _) if copy.is_from => self.copy_from(copy, r, bulk).await,
@@ -56,29 +56,8 @@ impl<C: Client> Work<'_, C> {
                 _ => self.copy_on(self.home(), sql, false, false).await,
             },
             (None, Some(query)) => self.copy_query_to(copy, sql, query).await,
-            (None, None) => self.copy_on(self.home(), sql, copy.is_from, true).await,
+            (None, None) => self.copy_local(copy, sql).await,
         }
-    }
-
-    /// The statement as it is on one node.
-    async fn copy_on(&mut self, node: i32, sql: &str, writes: bool, local: bool) -> Result<Forwarded> {
-        let guard = local.then(|| Guard::of(self.epoch.snapshot.kinds, writes));
-        if writes {
-            self.uses = plan::Sequences::Any;
-        }
-        let mut p = self.lane(node).await?;
-        p.wrote |= writes;
-        p.lane.put_query(&guard.as_ref().map_or_else(|| sql.to_string(), |g| g.behind(sql)));
-        let result = async {
-            p.lane.conn.flush().await?;
-            match guard {
-                Some(_) => forward_guarded(&mut p.lane, self.client, false).await,
-                None => forward(&mut p.lane, self.client, false, Ids::Home).await,
-            }
-        }
-        .await;
-        self.put_back(p).await;
-        result
     }
 
     async fn copy_from(&mut self, copy: &ast::CopyStmt, relation: Arc<Relation>, bulk: BulkCopy) -> Result<Forwarded> {

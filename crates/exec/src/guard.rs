@@ -28,6 +28,9 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Fails with [`RAISED`] where it is evaluated, in a look at `herd.epoch`.
+    pub const FAILS: &str = "(1 OPERATOR(pg_catalog./) (kinds OPERATOR(pg_catalog.-) kinds))";
+
     /// For a statement planned when home's number was `kinds`. It has no rows unless the statement has met a table that
     /// has changed since. Which ones it has met is looked at only where any has changed at all.
     pub fn of(kinds: i64, writes: bool) -> Self {
@@ -45,10 +48,7 @@ impl Guard {
         let met = format!("{or}herd.met_since({kinds}::pg_catalog.int8)");
         // Evaluated in the order of the CASE, the division only where it is true.
         let then = match writes {
-            true => {
-                let fails = "(1 OPERATOR(pg_catalog./) (kinds OPERATOR(pg_catalog.-) kinds)) IS NULL";
-                format!("CASE WHEN {met} THEN {fails} ELSE false END")
-            }
+            true => format!("CASE WHEN {met} THEN {} IS NULL ELSE false END", Self::FAILS),
             false => met,
         };
         Guard { sql: format!("SELECT FROM herd.epoch WHERE CASE WHEN {changed} THEN {then} ELSE false END") }

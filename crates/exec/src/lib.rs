@@ -15,6 +15,7 @@ mod combine;
 mod compiled;
 mod copy;
 pub mod copy_format;
+mod copy_home;
 mod copy_lane;
 mod copy_lines;
 mod copy_upsert;
