@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::cancel::cancel;
 use crate::conn::{Conn, NOBODY, SOMEBODY};
 use crate::error::PoolError;
-use crate::own::OWN_STARTUP;
+use crate::own::{CHECK, OWN_STARTUP};
 use crate::pooled::PooledConn;
 use crate::pools::PoolConfig;
 use crate::role::{Judge, Role};
@@ -22,7 +22,7 @@ use crate::statements::StatementCache;
 use crate::target::{Login, NodeTarget};
 
 /// What every connection for clients starts with; sessions' own settings are applied later.
-const STARTUP: &[(&str, &str)] = &[("client_encoding", "UTF8"), ("application_name", "pgherd")];
+const STARTUP: &[(&str, &str)] = &[("client_encoding", "UTF8"), ("application_name", "pgherd"), CHECK];
 
 /// Whose connections a pool holds. A pool never has another's.
 pub(crate) enum Owner {

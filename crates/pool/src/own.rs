@@ -15,11 +15,16 @@ use crate::pooled::PooledConn;
 use crate::pools::PoolConfig;
 use crate::target::{Login, NodeTarget};
 
+/// A node looks this often, while it works, whether the router still lives: the statements of one that died end, and their
+/// locks with them. It costs a node a system call each time.
+pub(crate) const CHECK: (&str, &str) = ("client_connection_check_interval", "2s");
+
 /// What every connection of the router's own starts with: nothing that is set for its role or its database decides what
 /// its statements mean.
-pub const OWN_STARTUP: [(&str, &str); 3] = [
+pub const OWN_STARTUP: [(&str, &str); 4] = [
     ("client_encoding", "UTF8"),
     ("application_name", "herd router"),
+    CHECK,
     ("options", "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres"),
 ];
 

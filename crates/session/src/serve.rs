@@ -22,9 +22,16 @@ use crate::set::RouterSettings;
 /// Names are planned by it: whatever becomes of the role's settings, every connection of the session has the same.
 const SEARCH_PATH: &str = "SELECT 'search_path', pg_catalog.current_setting('search_path')";
 /// What was set for the client's role and database, and not by the client: it stays with the session as the client's own do,
-/// whatever becomes of the role. What only a superuser may set is made by each connection for itself.
+/// whatever becomes of the role. What only a superuser may set is made by each connection for itself. What the router asks of
+/// every connection hides what the role or the database asks.
 const ROLE_SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings \
-     WHERE source IN ('database', 'user', 'database user') AND context = 'user' AND name NOT IN ('client_encoding', 'search_path')";
+     WHERE source IN ('database', 'user', 'database user') AND context = 'user' AND name NOT IN ('client_encoding', 'search_path') \
+     UNION ALL SELECT 'client_connection_check_interval', \
+     (SELECT pg_catalog.split_part(c, '=', 2) FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c \
+       WHERE pg_catalog.split_part(c, '=', 1) = 'client_connection_check_interval' \
+         AND s.setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user)) \
+         AND s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())) \
+       ORDER BY s.setrole <> 0 DESC, s.setdatabase <> 0 DESC LIMIT 1)";
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, router: Arc<Router>) {
