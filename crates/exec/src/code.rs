@@ -99,11 +99,14 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch) -> std::result:
 
 /// Locks a transaction keeps to its end: of shards, whatever it did there, and of reference tables that it wrote.
 const TOUCHED: &str = "SELECT c.relname FROM pg_catalog.pg_locks l \
-    JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-    LEFT JOIN herd.relation r ON r.schema = n.nspname AND r.name = c.relname \
-    WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid() \
-      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) \
-      AND (n.nspname = 'herd_shards' OR r.kind = 'd' OR r.kind = 'r' AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')) \
+    JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation \
+    JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+    LEFT JOIN herd.relation r ON r.schema OPERATOR(pg_catalog.=) n.nspname AND r.name OPERATOR(pg_catalog.=) c.relname \
+    WHERE l.locktype OPERATOR(pg_catalog.=) 'relation' AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() \
+      AND l.database OPERATOR(pg_catalog.=) \
+          (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
+      AND (n.nspname OPERATOR(pg_catalog.=) 'herd_shards' OR r.kind OPERATOR(pg_catalog.=) 'd' OR r.kind OPERATOR(pg_catalog.=) 'r' \
+           AND l.mode OPERATOR(pg_catalog.<>) 'AccessShareLock' AND l.mode OPERATOR(pg_catalog.<>) 'RowShareLock') \
     ORDER BY r.name IS NULL LIMIT 1";
 
 impl<C: Client> Work<'_, C> {

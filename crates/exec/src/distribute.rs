@@ -109,10 +109,13 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         let mut p = self.lane(home).await?;
         let loaded = async {
-            let owner = "SELECT (pg_catalog.pg_has_role(nspowner, 'MEMBER'))::int FROM pg_catalog.pg_namespace WHERE nspname = 'herd'";
+            // On the client's connection, where `=` may be an operator of his own.
+            let owner = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER') FROM pg_catalog.pg_namespace n \
+                         WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
             let allowed = p.lane.rows(owner).await?;
-            if allowed.first().and_then(|r| r[0].as_deref()) != Some("1") {
-                return Err(ExecError::sql("42501", "permission denied for the herd's catalog").hint("Run it as a superuser, or as a member of the role that owns schema herd."));
+            if allowed.first().and_then(|r| r[0].as_deref()) != Some("t") {
+                return Err(ExecError::sql("42501", "permission denied for the herd's catalog")
+                    .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
             }
             catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error)
         }

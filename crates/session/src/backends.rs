@@ -292,11 +292,13 @@ impl Session {
     /// As `pg_signal_backend` in signalfuncs.c.
     async fn may_signal(&mut self, kind: Signal, user: &str) -> Result<()> {
         let user = catalog::quote_literal(user);
+        // On the client's connection, where `=` may be an operator of his own.
         let sql = format!(
-            "SELECT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = {user}) AND NOT me.rolsuper, \
+            "SELECT r.rolsuper AND NOT me.rolsuper, \
                     me.rolsuper OR pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE') \
                     OR pg_catalog.pg_has_role(me.oid, 'pg_signal_backend', 'USAGE') \
-             FROM pg_catalog.pg_roles me, pg_catalog.pg_roles r WHERE me.rolname = current_user AND r.rolname = {user}"
+             FROM pg_catalog.pg_roles me, pg_catalog.pg_roles r \
+             WHERE me.rolname OPERATOR(pg_catalog.=) current_user AND r.rolname OPERATOR(pg_catalog.=) {user}"
         );
         let rows = self.work().ask_home(&sql).await?;
         let is = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()) == Some("t");
@@ -322,7 +324,7 @@ impl Session {
     /// This router's sessions as rows of `pg_stat_activity`: what the client may not see is NULL, as there.
     async fn activity_rows(&mut self, sql: &str) -> Result<Node> {
         let rights = "SELECT current_user, pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), \
-                      (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
+                      (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())";
         let rights = self.work().ask_home(rights).await?;
         let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
         let (user, all, database) = (cell(0), cell(1) == "t", cell(2));

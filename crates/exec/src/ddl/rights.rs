@@ -33,8 +33,8 @@ fn missing(rights: &Rights) -> String {
     let new_owner = rights.new_owner.as_deref().map_or("NULL".to_string(), quote_literal);
     format!(
         "SELECT r.rolname FROM pg_catalog.pg_class t, pg_catalog.pg_roles r \
-         WHERE t.oid = pg_catalog.to_regclass({}) AND pg_catalog.pg_has_role(t.relowner, 'USAGE') \
-         AND r.rolname IN (current_user, {new_owner}) AND pg_catalog.pg_has_role(r.oid, 'MEMBER') \
+         WHERE t.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({}) AND pg_catalog.pg_has_role(t.relowner, 'USAGE') \
+         AND (r.rolname OPERATOR(pg_catalog.=) current_user OR r.rolname OPERATOR(pg_catalog.=) {new_owner}) AND pg_catalog.pg_has_role(r.oid, 'MEMBER') \
          AND NOT pg_catalog.has_schema_privilege(r.oid, 'herd_shards', 'CREATE')",
         quote_literal(&rights.table)
     )
