@@ -52,6 +52,12 @@ impl Classes {
         self.places.len() - 1
     }
 
+    /// A place of which nothing around it says anything.
+    pub fn alone(&mut self) -> Place {
+        self.places.push(Told::default());
+        self.places.len() - 1
+    }
+
     pub fn union(&mut self, place: Place, a: Var, b: Var) {
         self.drawn.borrow_mut().clear();
         self.places[place].equal.push((a, b));

@@ -24,11 +24,13 @@ pub struct Composer<'p, 'a> {
     pub combine: Option<Vec<Combine>>,
     /// WITH clauses above the level being composed.
     pub withs: Vec<ast::WithClause>,
+    /// Uses of tables by all who name the WITH query being composed: its rows are for each of them.
+    others: Vec<usize>,
 }
 
 impl<'p, 'a> Composer<'p, 'a> {
     pub fn new(a: &'p Analysis<'a>) -> Self {
-        Composer { a, parts: vec![], uses_home: false, combine: None, withs: vec![] }
+        Composer { a, parts: vec![], uses_home: false, combine: None, withs: vec![], others: vec![] }
     }
 
     /// The text of the whole finish. Shards are read by parts alone: the finish would see home's, and take them for all.
@@ -154,7 +156,8 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 
     /// Registers a part and returns the FROM item that stands for its rows.
-    pub fn add_part(&mut self, mut part: ast::SelectStmt, tables: Vec<usize>) -> Result<Node> {
+    pub fn add_part(&mut self, mut part: ast::SelectStmt, mut tables: Vec<usize>) -> Result<Node> {
+        tables.extend(self.others.iter().filter(|u| !tables.contains(u)).copied().collect::<Vec<_>>());
         self.attach_ctes(&mut part);
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
@@ -214,7 +217,12 @@ impl<'p, 'a> Composer<'p, 'a> {
                 seen.ctes.truncate(i);
             }
             self.withs.push(seen);
+            let named = self.a.named.get(&std::ptr::from_ref(body.as_ref())).filter(|n| n.len() > 1);
+            let all = named.into_iter().flatten().flat_map(|l| self.a.deep_uses(*l));
+            let others = [self.others.clone(), all.collect()].concat();
+            let outside = std::mem::replace(&mut self.others, others);
             let body = self.query(body, level);
+            self.others = outside;
             self.withs.pop();
             let body = body?;
             if let Some(NodeEnum::CommonTableExpr(f)) = &mut finished.node {

@@ -39,6 +39,10 @@ pub struct Analysis<'a> {
     /// Levels by the address of their SELECT, scopes likewise.
     pub by_node: HashMap<*const ast::SelectStmt, usize>,
     pub scopes: HashMap<usize, Rc<Scope<'a>>>,
+    /// The levels of each WITH query: one wherever it is named.
+    pub named: HashMap<*const ast::SelectStmt, Vec<usize>>,
+    /// WITH queries that are finished by themselves for several who name them: what one asks of its rows the others do not.
+    pub shared: HashSet<*const ast::SelectStmt>,
     pub reads_reference: bool,
     pub needs_home: Option<String>,
     pub writes: bool,
@@ -85,6 +89,8 @@ impl<'a> Analysis<'a> {
             types: Vec::new(),
             by_node: HashMap::new(),
             scopes: HashMap::new(),
+            named: HashMap::new(),
+            shared: HashSet::new(),
             reads_reference: false,
             needs_home: None,
             writes: false,

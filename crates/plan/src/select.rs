@@ -85,6 +85,14 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
             "Lock the rows in a query of their own.",
         ));
     }
+    let mut several = a.named.iter().filter(|(_, levels)| levels.len() > 1).map(|(body, _)| *body).peekable();
+    if several.peek().is_some() && a.shared.is_empty() {
+        let mut b = Analysis::new(a.cx);
+        b.shared = several.collect();
+        let level = b.query(select)?;
+        // Uses are the same, in the same order: parts say of them where they go.
+        return tree(&b, select, level);
+    }
     let mut composer = Composer::new(a);
     let text = match composer.query(select, level).and_then(|finish| composer.text(finish)) {
         Ok(text) => text,

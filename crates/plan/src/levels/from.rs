@@ -220,8 +220,11 @@ impl<'a> Analysis<'a> {
             ));
             inner
         } else {
+            let shared = self.shared.contains(&std::ptr::from_ref(select.as_ref()));
+            let place = if shared { self.classes.alone() } else { place };
             self.select(select, Some(Rc::new(seen)), place)?
         };
+        self.named.entry(std::ptr::from_ref(select.as_ref())).or_default().push(inner);
         self.levels[level].ctes.push(inner);
         let mut item = self.sub_item(inner, &shown, None);
         let names = names::strings(&query.aliascolnames);
