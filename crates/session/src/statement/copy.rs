@@ -1,0 +1,79 @@
+//! COPY: its table or query is found out, and the executor does it, again with a fresh catalog if what was known proves stale.
+//! It does not know formats, nor where rows go.
+
+use std::time::Instant;
+
+use exec::{ExecError, Forwarded};
+use sql::NodeEnum;
+use sql::ast;
+
+use crate::code::Code;
+use crate::metrics::Strategy;
+use crate::session::{Result, Session};
+
+impl Session {
+    pub(super) async fn copy(&mut self, c: &ast::CopyStmt, sql: &str) -> Result<Forwarded> {
+        let started = Instant::now();
+        let mut copy = c.clone();
+        let bulk = exec::BulkCopy::take(&mut copy)?;
+        let mut retry = self.retry();
+        let result = loop {
+            let e = match self.copy_once(&copy, sql, bulk).await {
+                Ok(f) if !f.moved => break Ok(f),
+                Ok(_) => ExecError::Moved,
+                Err(e) => e,
+            };
+            if let Err(e) = self.begin_anew(e, &mut retry, sql).await {
+                break Err(e);
+            }
+        };
+        self.router.metrics.statement(Strategy::Copy, started.elapsed());
+        match result {
+            Ok(f) => Ok(f),
+            Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
+        }
+    }
+
+    /// Planned and run once.
+    async fn copy_once(&mut self, c: &ast::CopyStmt, sql: &str, bulk: exec::BulkCopy) -> Result<Forwarded> {
+        let herd_reads = bulk.is_any() || (self.bulk.upsert && c.is_from);
+        let relation = c.relation.as_ref().and_then(|rv| {
+            let (schema, name) = sql::names::table(rv);
+            if schema.is_none() && self.temporary.iter().any(|t| t == name) {
+                return None;
+            }
+            self.epoch
+                .snapshot
+                .resolve(schema, name, &self.search_path)
+                .filter(|r| r.distribution().is_some() || r.is_reference() || herd_reads)
+                .cloned()
+        });
+        let query = match c.query.as_deref().and_then(|q| q.node.as_ref()) {
+            Some(NodeEnum::InsertStmt(_)) if self.bulk.upsert => {
+                return Err(ExecError::sql("0A000", "COPY of an INSERT with herd.upsert is not supported")
+                    .hint("Run the INSERT by itself, or set herd.upsert = off."));
+            }
+            Some(q) => {
+                let text = sql::deparse(q)?;
+                let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty query"))?;
+                Some(self.compile(&tree, &text, None)?)
+            }
+            None => None,
+        };
+        let code = &self.epoch.snapshot.session_code;
+        let named = c.relation.as_ref().is_some_and(|rv| code.anywhere || code.is_named(&rv.relname));
+        let scope = match named && c.is_from {
+            true => {
+                let sequences = c.relation.as_ref().is_some_and(|rv| code.sequences.contains(&rv.relname));
+                let code = Code { settings: code.settings.clone(), opaque: code.opaque, sequences };
+                Some(self.code_begins(code, relation.is_none()))
+            }
+            false => None,
+        };
+        let result = self.work().copy(c, sql, relation, query, bulk).await;
+        match scope {
+            Some(scope) => self.code_ends(scope, result).await,
+            None => result,
+        }
+    }
+}
