@@ -48,9 +48,11 @@ fn options() -> impl Strategy<Value = CopyOptions> {
     )
 }
 
-/// What the options make of a row: in text a value that looks like the marker is NULL, for PostgreSQL as well.
+/// What the options make of a row: in text a value that is written like the marker is NULL, for PostgreSQL as well.
+/// Backslashes are doubled, so `\N` is not.
 fn as_read(options: &CopyOptions, row: &Row) -> Vec<Option<Vec<u8>>> {
-    let is_null = |value: &String| options.format == Format::Text && value.as_bytes() == options.null;
+    let is_written_so = |value: &String| value.as_bytes() == options.null && !value.contains('\\');
+    let is_null = |value: &String| options.format == Format::Text && is_written_so(value);
     row.iter().map(|value| value.clone().filter(|v| !is_null(v)).map(String::into_bytes)).collect()
 }
 
