@@ -307,7 +307,7 @@ def test_a_read_committed_block_does_the_rest(session, cluster):
     assert session.execute(_SUM).fetchone() == (_TOTAL + 40,)
     session.execute("declare c cursor for select v from cut order by id")
     assert len(session.execute("fetch all from c").fetchall()) == 40
-    assert len(session.execute("select id from cut order by id limit 3 for update").fetchall()) == 3
+    assert len(session.execute("select id from cut where id <= 3 order by id for update").fetchall()) == 3
     with pytest.raises(psycopg.errors.DivisionByZero):
         session.execute("select sum(v / 0) from cut")
     session.execute("rollback to savepoint s")
@@ -405,7 +405,7 @@ def test_a_pinned_session_keeps_what_it_has(session, cluster):
 def test_statements_of_every_kind(session, cluster):
     session.execute("create sequence if not exists cut_sequence")
     assert session.execute("explain analyze select sum(v) from cut").fetchall()
-    assert len(session.execute("select id from cut order by id limit 3 for update").fetchall()) == 3
+    assert len(session.execute("select id from cut where id <= 3 order by id for update").fetchall()) == 3
     for binary in (False, True):
         assert session.execute("select count(*) from cut where v < %s", (1_000_000,), binary=binary, prepare=True).fetchone() == (40,)
     assert session.execute("select nextval('cut_sequence')").fetchone()

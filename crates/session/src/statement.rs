@@ -444,19 +444,14 @@ impl Session {
             }
         }
         if exec::changes_catalog(statement) {
-            // A simple Query of one statement: nobody looks before the commit.
-            self.schema_changed(bound.is_none() && !self.batch && !self.transaction.explicit).await?;
+            self.schema_changed().await?;
         }
         self.router.metrics.statement(Strategy::Ddl, started.elapsed());
         Ok(forwarded)
     }
 
-    /// After DDL: the transaction's own view of the catalog, or at once everybody's.
-    async fn schema_changed(&mut self, last: bool) -> Result<()> {
-        if self.transaction.active && last {
-            self.own_schema = true;
-            return Ok(());
-        }
+    /// After DDL: the transaction's own view of the catalog, by which the code in it is judged; or at once everybody's.
+    async fn schema_changed(&mut self) -> Result<()> {
         if self.transaction.active {
             let before = self.epoch.clone();
             self.load_own_schema().await?;
