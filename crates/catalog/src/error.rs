@@ -2,6 +2,8 @@
 //!
 //! Does not know how an error reaches a client; it only says which SQLSTATE, message and hint it deserves.
 
+use wire::sqlstate;
+
 use thiserror::Error;
 
 /// What sort of refusal it is; decides the SQLSTATE.
@@ -48,15 +50,15 @@ impl Refusal {
 
     pub fn sqlstate(&self) -> &'static str {
         match self.kind {
-            RefusalKind::NotSupported => "0A000",
-            RefusalKind::UndefinedTable => "42P01",
-            RefusalKind::UndefinedColumn => "42703",
-            RefusalKind::UndefinedObject => "42704",
-            RefusalKind::WrongObjectType => "42809",
-            RefusalKind::DuplicateObject => "42710",
-            RefusalKind::InvalidParameter => "22023",
-            RefusalKind::DependentObjects => "2BP01",
-            RefusalKind::ObjectNotInPrerequisiteState => "55000",
+            RefusalKind::NotSupported => sqlstate::FEATURE_NOT_SUPPORTED,
+            RefusalKind::UndefinedTable => sqlstate::UNDEFINED_TABLE,
+            RefusalKind::UndefinedColumn => sqlstate::UNDEFINED_COLUMN,
+            RefusalKind::UndefinedObject => sqlstate::UNDEFINED_OBJECT,
+            RefusalKind::WrongObjectType => sqlstate::WRONG_OBJECT_TYPE,
+            RefusalKind::DuplicateObject => sqlstate::DUPLICATE_OBJECT,
+            RefusalKind::InvalidParameter => sqlstate::INVALID_PARAMETER_VALUE,
+            RefusalKind::DependentObjects => sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
+            RefusalKind::ObjectNotInPrerequisiteState => sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
         }
     }
 
@@ -87,8 +89,8 @@ impl<E: std::error::Error + 'static> CatalogError<E> {
         match self {
             CatalogError::Query(_) => None,
             CatalogError::Refused(refusal) => Some(refusal.sqlstate()),
-            CatalogError::Corrupt(_) => Some("XX001"),
-            CatalogError::NotHome => Some("55000"),
+            CatalogError::Corrupt(_) => Some(sqlstate::DATA_CORRUPTED),
+            CatalogError::NotHome => Some(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE),
         }
     }
 

@@ -8,6 +8,7 @@ use sql::NodeEnum;
 use sql::ast::{Node, a_const::Val};
 use sql::names;
 use wire::backend::Field;
+use wire::sqlstate;
 
 use crate::error::{ExecError, Result};
 use crate::request::Bound;
@@ -94,8 +95,11 @@ fn argument(node: &Node, function: &str) -> Result<(Option<String>, Arg)> {
         _ => (None, Some(node)),
     };
     let unknown = || {
-        ExecError::sql("0A000", format!("{function}() takes constants and parameters as arguments, not expressions"))
-            .hint("Write the values themselves.")
+        ExecError::sql(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("{function}() takes constants and parameters as arguments, not expressions"),
+        )
+        .hint("Write the values themselves.")
     };
     Ok((name, constant(value.ok_or_else(unknown)?).ok_or_else(unknown)?))
 }
@@ -130,10 +134,9 @@ impl AdminCall {
     pub fn with_params(mut self, bound: &Bound) -> Result<Self> {
         for (_, arg) in &mut self.args {
             if let Arg::Param(n) = arg {
-                let value = bound
-                    .values
-                    .get(*n - 1)
-                    .ok_or_else(|| ExecError::sql("42P02", format!("there is no parameter ${n}")))?;
+                let value = bound.values.get(*n - 1).ok_or_else(|| {
+                    ExecError::sql(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter ${n}"))
+                })?;
                 *arg = match value {
                     None => Arg::Null,
                     Some(v)
@@ -142,7 +145,12 @@ impl AdminCall {
                     {
                         Arg::Text(
                             std::str::from_utf8(v)
-                                .map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?
+                                .map_err(|_| {
+                                    ExecError::sql(
+                                        sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
+                                        "invalid byte sequence for encoding \"UTF8\"",
+                                    )
+                                })?
                                 .to_string(),
                         )
                     }
@@ -150,7 +158,7 @@ impl AdminCall {
                         [a, b, c, d] => Arg::Text(i32::from_be_bytes([a, b, c, d]).to_string()),
                         _ => {
                             return Err(ExecError::sql(
-                                "0A000",
+                                sqlstate::FEATURE_NOT_SUPPORTED,
                                 format!("{}() takes its parameters as text", self.name),
                             ));
                         }
@@ -181,8 +189,11 @@ impl AdminCall {
             let Some(at) = at else {
                 let what = name.clone().unwrap_or_else(|| format!("argument {}", i + 1));
                 let known: Vec<&str> = parameters.iter().filter_map(|p| p.split('|').next()).collect();
-                return Err(ExecError::sql("42883", format!("{}() does not know {what}", self.name))
-                    .hint(&format!("Its arguments are: {}.", known.join(", "))));
+                return Err(ExecError::sql(
+                    sqlstate::UNDEFINED_FUNCTION,
+                    format!("{}() does not know {what}", self.name),
+                )
+                .hint(&format!("Its arguments are: {}.", known.join(", "))));
             };
             values[at] = (*arg != Arg::Null).then(|| arg.clone());
         }
@@ -192,7 +203,7 @@ impl AdminCall {
     fn text(&self, value: &Option<Arg>, what: &str) -> Result<String> {
         match value {
             Some(Arg::Text(t)) => Ok(t.clone()),
-            _ => Err(ExecError::sql("22004", format!("{}() needs {what}", self.name))),
+            _ => Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, format!("{}() needs {what}", self.name))),
         }
     }
 
@@ -232,21 +243,26 @@ impl AdminCall {
                 "range" => Strategy::Range,
                 "list" => Strategy::List,
                 other => {
-                    return Err(ExecError::sql("22023", format!("unknown strategy \"{other}\""))
-                        .hint("The strategies are hash, range and list."));
+                    return Err(ExecError::sql(
+                        sqlstate::INVALID_PARAMETER_VALUE,
+                        format!("unknown strategy \"{other}\""),
+                    )
+                    .hint("The strategies are hash, range and list."));
                 }
             }),
         };
-        let shard_count =
-            match &v[4] {
-                Some(_) => {
-                    let text = self.text(&v[4], "a shard count")?;
-                    Some(text.parse().map_err(|_| {
-                        ExecError::sql("22023", format!("shard_count must be a number, not \"{text}\""))
-                    })?)
-                }
-                None => None,
-            };
+        let shard_count = match &v[4] {
+            Some(_) => {
+                let text = self.text(&v[4], "a shard count")?;
+                Some(text.parse().map_err(|_| {
+                    ExecError::sql(
+                        sqlstate::INVALID_PARAMETER_VALUE,
+                        format!("shard_count must be a number, not \"{text}\""),
+                    )
+                })?)
+            }
+            None => None,
+        };
         let colocate_with = v[3].as_ref().map(|_| self.text(&v[3], "a table to colocate with")).transpose()?;
         let bounds = match &v[5] {
             Some(Arg::List(l)) => Some(l.clone()),
@@ -279,7 +295,9 @@ impl AdminCall {
         let v = self.named(&["nodename|host", "nodeport|port", "database"])?;
         let host = self.text(&v[0], "a host")?;
         let port = self.text(&v[1], "a port")?;
-        let port = port.parse().map_err(|_| ExecError::sql("22023", format!("\"{port}\" is not a port")))?;
+        let port = port
+            .parse()
+            .map_err(|_| ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{port}\" is not a port")))?;
         let database = match &v[2] {
             Some(Arg::Text(t)) => Some(t.clone()),
             _ => None,
@@ -305,5 +323,5 @@ pub fn split_name(name: &str) -> Result<(Option<String>, String)> {
         let (schema, name) = names::table(rv);
         return Ok((schema.map(str::to_string), name.to_string()));
     }
-    Err(ExecError::sql("42602", format!("invalid name syntax: \"{name}\"")))
+    Err(ExecError::sql(sqlstate::INVALID_NAME, format!("invalid name syntax: \"{name}\"")))
 }

@@ -15,6 +15,7 @@ mod stream;
 
 use std::pin::pin;
 use std::task::{Context, Waker};
+use wire::sqlstate;
 
 use catalog::Relation;
 use txn::Participant;
@@ -153,7 +154,7 @@ pub async fn make_durable(lanes: &mut [Participant], unflushed: &mut [Unflushed]
             continue;
         }
         let flushed = match p.lane.conn.is_broken() {
-            true => Err(ExecError::sql("08006", "a node was lost")),
+            true => Err(ExecError::sql(sqlstate::CONNECTION_FAILURE, "a node was lost")),
             false => flushed(p).await.map_err(ExecError::from),
         };
         if let Err(e) = flushed {
@@ -171,7 +172,7 @@ async fn flushed(p: &mut Participant) -> std::result::Result<(), pool::PoolError
     const TRIES: usize = 4;
     for _ in 1..TRIES {
         match p.lane.finish().await {
-            Err(e) if e.sqlstate() == "57014" && !p.lane.conn.is_broken() => {
+            Err(e) if e.sqlstate() == sqlstate::QUERY_CANCELED && !p.lane.conn.is_broken() => {
                 p.lane.put_query(FLUSH);
                 p.lane.conn.flush().await?;
             }
@@ -210,7 +211,7 @@ impl Tally {
 }
 
 pub fn cancelled() -> ExecError {
-    ExecError::sql("57014", "canceling statement due to user request")
+    ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 impl<C: Client> Work<'_, C> {
@@ -242,6 +243,6 @@ impl<C: Client> Work<'_, C> {
     }
 
     pub fn notice(&mut self, message: &str) {
-        ErrorFields::with_severity("NOTICE", "00000", message).put(self.client.out(), b'N');
+        ErrorFields::with_severity("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, message).put(self.client.out(), b'N');
     }
 }

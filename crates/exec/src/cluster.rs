@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use wire::sqlstate;
 
 use catalog::NodeId;
 
@@ -21,16 +22,20 @@ impl<C: Client> Work<'_, C> {
     /// The number of shards that were rewritten.
     pub async fn cluster(&mut self, call: &AdminCall, search_path: &[String]) -> Result<u32> {
         if self.transaction.active {
-            return Err(ExecError::sql("25001", "herd.cluster() cannot run inside a transaction block")
-                .hint("Each shard is a transaction of its own."));
+            return Err(ExecError::sql(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "herd.cluster() cannot run inside a transaction block",
+            )
+            .hint("Each shard is a transaction of its own."));
         }
         let (schema, name) = split_name(&call.table()?)?;
         let index = call.index()?;
         let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-        let relation =
-            relation.ok_or_else(|| ExecError::sql("42P01", format!("relation \"{name}\" does not exist")))?;
+        let relation = relation
+            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
         let d = relation.distribution().ok_or_else(|| {
-            ExecError::sql("0A000", format!("table \"{name}\" is not distributed")).hint("Use CLUSTER.")
+            ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, format!("table \"{name}\" is not distributed"))
+                .hint("Use CLUSTER.")
         })?;
         let mut shards: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
         for shard in &d.group.shards {
@@ -81,7 +86,7 @@ impl<C: Client> Work<'_, C> {
                             *part = None;
                             done += 1;
                         }
-                        Err(e) if e.sqlstate() == "55P03" && attempt < TRIES_MAX => {}
+                        Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE && attempt < TRIES_MAX => {}
                         Err(e) => {
                             *part = None;
                             failure.get_or_insert(e.into());

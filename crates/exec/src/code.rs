@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+use wire::sqlstate;
 
 use catalog::Snapshot;
 use parking_lot::Mutex;
@@ -120,7 +121,7 @@ impl<C: Client> Work<'_, C> {
 /// Code has run that may have used a part of a table.
 pub fn touched(table: &str) -> ExecError {
     ExecError::sql(
-        "0A000",
+        sqlstate::FEATURE_NOT_SUPPORTED,
         format!("code that runs on home has used \"{table}\", a table of the herd, by a statement it put together"),
     )
     .hint("It would have seen and changed home's part alone: send such statements through the router one by one.")
@@ -129,7 +130,7 @@ pub fn touched(table: &str) -> ExecError {
 /// The same can't be told of a transaction that has used them already.
 pub fn touched_before(table: &str) -> ExecError {
     ExecError::sql(
-        "0A000",
+        sqlstate::FEATURE_NOT_SUPPORTED,
         format!("code that puts statements together can't run in a transaction that has used \"{table}\", a table of the herd"),
     )
     .hint("Run it in a transaction of its own.")

@@ -3,6 +3,7 @@
 //! It does not know the formats (`copy_format`), how rows find their lanes (`sink`), nor what one node does alone (`copy_home`).
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{Placement, Relation};
@@ -35,14 +36,14 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         if bulk.is_any() && (copy.is_program || !copy.filename.is_empty() || relation.is_none()) {
             return Err(ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 "COPY with ROWS_PER_TRANSACTION or REPLACE is only supported FROM STDIN, into a table that is not temporary",
             ));
         }
         if copy.is_program || !copy.filename.is_empty() {
             if relation.is_some() || query.as_ref().is_some_and(|q| !q.plan.whole().tables.is_empty()) {
                 return Err(ExecError::sql(
-                    "0A000",
+                    sqlstate::FEATURE_NOT_SUPPORTED,
                     "COPY to or from a server's file or program is not supported for distributed and reference tables",
                 )
                 .hint("Use STDIN and STDOUT, or psql's \\copy."));
@@ -71,7 +72,7 @@ impl<C: Client> Work<'_, C> {
                 .map(|n| {
                     relation.column(n).ok_or_else(|| {
                         ExecError::sql(
-                            "42703",
+                            sqlstate::UNDEFINED_COLUMN,
                             format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
                         )
                     })
@@ -116,7 +117,7 @@ impl<C: Client> Work<'_, C> {
         let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
         if let (Format::Binary, Some(name)) = (options.format, unknown) {
             let e = ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 format!("binary COPY without values for column \"{name}\", which takes them from a sequence, is not supported"),
             )
             .hint("Use text or CSV, or give the values.");
@@ -194,7 +195,7 @@ impl<C: Client> Work<'_, C> {
                 b'c' => break,
                 b'f' => {
                     let reason = wire::frontend::query(frame.body()).unwrap_or("").to_string();
-                    return Err(ExecError::sql("57014", format!("COPY from stdin failed: {reason}")));
+                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}")));
                 }
                 _ => {}
             }
@@ -217,7 +218,7 @@ impl<C: Client> Work<'_, C> {
                 .map(|n| match relation.column(n) {
                     Some(_) => Ok(catalog::quote_ident(n)),
                     None => Err(ExecError::sql(
-                        "42703",
+                        sqlstate::UNDEFINED_COLUMN,
                         format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
                     )),
                 })
@@ -326,7 +327,7 @@ impl<C: Client> Work<'_, C> {
             crate::Placed::Several(_) => {
                 if !matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_)) {
                     return Err(ExecError::sql(
-                        "0A000",
+                        sqlstate::FEATURE_NOT_SUPPORTED,
                         "COPY of what a write over several nodes returns is not supported",
                     )
                     .hint("Run the write by itself: it returns its rows."));
@@ -337,7 +338,7 @@ impl<C: Client> Work<'_, C> {
                 let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
                 if options.format == Format::Binary {
                     return Err(ExecError::sql(
-                        "0A000",
+                        sqlstate::FEATURE_NOT_SUPPORTED,
                         "binary COPY of this query over several nodes is not supported",
                     )
                     .hint("Use text or CSV."));
@@ -474,7 +475,10 @@ fn about_given_columns(error: ExecError, names: &[String], given: usize) -> Exec
 }
 
 fn out_of_range(column: &catalog::Column, text: &str) -> ExecError {
-    ExecError::sql("22003", format!("value \"{text}\" is out of range for type {}", column.type_name))
+    ExecError::sql(
+        sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+        format!("value \"{text}\" is out of range for type {}", column.type_name),
+    )
 }
 
 /// Formats caught rows as COPY data, one message a row as PostgreSQL does.
@@ -505,7 +509,7 @@ impl Consumer for Encoder {
         self.cut();
         if self.held > crate::spill::HELD_ANYWAY_MAX {
             return Err(ExecError::sql(
-                "54000",
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
                 "the result of this COPY is too large to be sorted or aggregated in one place",
             )
             .hint("Copy the table itself, or narrow the query."));

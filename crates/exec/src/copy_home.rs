@@ -9,6 +9,7 @@ use catalog::{quote_ident, quote_literal};
 use sql::ast;
 use txn::Lane;
 use wire::ErrorFields;
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -59,7 +60,7 @@ impl Front {
                     let e = rows::after_error(lane, &frame).await;
                     return Err(match (&self.schema, e.code() == RAISED) {
                         (Some(schema), true) if passed == 0 => {
-                            ExecError::sql("3F000", format!("schema \"{schema}\" does not exist"))
+                            ExecError::sql(sqlstate::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist"))
                         }
                         (_, true) => ExecError::Moved,
                         // COPY tells no position of its table's name.

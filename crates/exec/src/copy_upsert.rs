@@ -3,6 +3,7 @@
 
 use sql::NodeEnum;
 use sql::ast;
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::copy_format::{CopyOptions, Format, Header, Splitter};
@@ -16,7 +17,7 @@ pub fn can_upsert(copy: &ast::CopyStmt, options: &CopyOptions) -> Result<()> {
     const KNOWN: [&str; 9] =
         ["format", "delimiter", "null", "header", "quote", "escape", "force_null", "force_not_null", "encoding"];
     let refuse = |what: String| {
-        Err(ExecError::sql("0A000", format!("COPY with {what} is not supported where rows replace others"))
+        Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, format!("COPY with {what} is not supported where rows replace others"))
             .hint("Leave out REPLACE and set herd.upsert = off, or COPY into a table without a primary key and INSERT … ON CONFLICT from there."))
     };
     if options.format == Format::Binary {
@@ -68,7 +69,7 @@ impl<C: Client> Work<'_, C> {
                 b'c' => break,
                 b'f' => {
                     let reason = wire::frontend::query(frame.body()).unwrap_or("").to_string();
-                    return Err(ExecError::sql("57014", format!("COPY from stdin failed: {reason}")));
+                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}")));
                 }
                 _ => {}
             }

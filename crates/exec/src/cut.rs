@@ -5,6 +5,7 @@
 //! blocks: `cut_statement.rs`.
 
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use catalog::NodeId;
 use txn::{Gid, Lane, Manner, Participant, SHOWN, gate};
@@ -28,11 +29,14 @@ impl Limit {
     pub fn of(manner: &Manner) -> Self {
         let ours = (
             TRY,
-            "40001",
+            sqlstate::T_R_SERIALIZATION_FAILURE,
             "no snapshot over all nodes could be taken: commits over several nodes were at work all the time",
         );
-        let lock = manner.lock_timeout.map(|t| (t, "55P03", "canceling statement due to lock timeout"));
-        let statement = manner.statement_timeout.map(|t| (t, "57014", "canceling statement due to statement timeout"));
+        let lock =
+            manner.lock_timeout.map(|t| (t, sqlstate::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
+        let statement = manner
+            .statement_timeout
+            .map(|t| (t, sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout"));
         let (time, code, message) =
             [lock, statement].into_iter().flatten().fold(ours, |a, b| if b.0 < a.0 { b } else { a });
         Limit { until: Instant::now() + time, code, message }
@@ -41,7 +45,9 @@ impl Limit {
     fn error(&self) -> ExecError {
         let e = ExecError::sql(self.code, self.message);
         match self.code {
-            "40001" => e.hint("Try again. herd.locks shows who waits, herd.transactions what stands prepared."),
+            sqlstate::T_R_SERIALIZATION_FAILURE => {
+                e.hint("Try again. herd.locks shows who waits, herd.transactions what stands prepared.")
+            }
             _ => e,
         }
     }
@@ -81,8 +87,11 @@ impl<C: Client> Work<'_, C> {
     pub async fn whole_transaction(&mut self, node: NodeId) -> Result<()> {
         let t = &self.transaction;
         if !t.cut.is_empty() && !t.cut.contains(&node) && !t.has(node) {
-            return Err(ExecError::sql("40001", "a node has joined the herd since the transaction took its snapshot")
-                .hint("Try the transaction again."));
+            return Err(ExecError::sql(
+                sqlstate::T_R_SERIALIZATION_FAILURE,
+                "a node has joined the herd since the transaction took its snapshot",
+            )
+            .hint("Try the transaction again."));
         }
         if !t.active || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
@@ -122,7 +131,7 @@ impl<C: Client> Work<'_, C> {
     async fn make_cut(&mut self, manner: &Manner) -> Result<()> {
         if manner.deferrable {
             return Err(ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 "SERIALIZABLE READ ONLY DEFERRABLE is not supported with herd.snapshot",
             )
             .hint("Leave DEFERRABLE out, or SET herd.snapshot = off."));
@@ -176,7 +185,7 @@ impl<C: Client> Work<'_, C> {
         self.client.waits();
         tokio::select! {
             biased;
-            () = self.client.cancelled() => Err(ExecError::sql("57014", "canceling statement due to user request")),
+            () = self.client.cancelled() => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")),
             grant = gates::enter(self.herd) => match grant {
                 Ok(Ok(grant)) => Ok(grant),
                 Ok(Err(fields)) => Err(ExecError::Sql(Box::new(fields))),
@@ -276,16 +285,21 @@ pub(crate) async fn values(lane: &mut Lane) -> Result<Vec<String>> {
 pub(crate) async fn in_time<T>(taken: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(SNAPSHOTS, taken).await {
         Ok(taken) => taken,
-        Err(_) => Err(ExecError::sql("40001", "a node did not give its snapshot in time").hint("Try again.")),
+        Err(_) => Err(ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, "a node did not give its snapshot in time")
+            .hint("Try again.")),
     }
 }
 
 pub(crate) fn lost() -> ExecError {
-    ExecError::sql("40001", "a connection was lost while a snapshot over all nodes was taken").hint("Try again.")
+    ExecError::sql(
+        sqlstate::T_R_SERIALIZATION_FAILURE,
+        "a connection was lost while a snapshot over all nodes was taken",
+    )
+    .hint("Try again.")
 }
 
 fn refuse_block() -> ExecError {
-    ExecError::sql("0A000", "with herd.snapshot, COPY of a table and INSERT … SELECT over several nodes are not supported in a READ COMMITTED transaction")
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "with herd.snapshot, COPY of a table and INSERT … SELECT over several nodes are not supported in a READ COMMITTED transaction")
         .hint("BEGIN ISOLATION LEVEL REPEATABLE READ, or run it by itself, or SET herd.snapshot = off.")
 }
 

@@ -7,6 +7,7 @@
 //! away; the locks stay with the transaction.
 
 use std::collections::BTreeSet;
+use wire::sqlstate;
 
 use catalog::NodeId;
 use txn::{Gid, Participant, gate};
@@ -45,8 +46,11 @@ impl<C: Client> Work<'_, C> {
     pub async fn open_together(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Opened>> {
         let manner = self.manner().await?;
         if manner.repeatable {
-            return Err(ExecError::sql("0A000", "herd.snapshot was turned on inside a REPEATABLE READ transaction")
-                .hint("Turn it on before the transaction begins."));
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "herd.snapshot was turned on inside a REPEATABLE READ transaction",
+            )
+            .hint("Turn it on before the transaction begins."));
         }
         let limit = Limit::of(&manner);
         let nodes: BTreeSet<NodeId> = wanted.iter().flat_map(|w| w.nodes).copied().collect();

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use wire::sqlstate;
 
 use txn::Lane;
 use wire::backend::{self, Field};
@@ -66,8 +67,11 @@ impl<C: Client> Work<'_, C> {
     /// `format_type` of each column; anonymous rows have none and can't travel as text.
     pub async fn type_names(&mut self, fields: &[Field]) -> Result<Vec<String>> {
         if fields.iter().any(|f| f.type_oid == 2249) {
-            return Err(ExecError::sql("0A000", "anonymous row values are not supported over several nodes")
-                .hint("Select the columns by themselves."));
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "anonymous row values are not supported over several nodes",
+            )
+            .hint("Select the columns by themselves."));
         }
         if fields.is_empty() {
             return Ok(vec![]);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use catalog::schema::CATALOG_LOCK;
 use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
@@ -63,7 +64,12 @@ impl<C: Client> Work<'_, C> {
                 let (host, port, _) = call.address()?;
                 let node = snapshot.nodes.iter().find(|n| n.host == host && n.port == port);
                 let id = node
-                    .ok_or_else(|| ExecError::sql("42704", format!("node {host}:{port} is not part of the herd")))?
+                    .ok_or_else(|| {
+                        ExecError::sql(
+                            sqlstate::UNDEFINED_OBJECT,
+                            format!("node {host}:{port} is not part of the herd"),
+                        )
+                    })?
                     .id;
                 (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
             }
@@ -114,8 +120,11 @@ impl<C: Client> Work<'_, C> {
                          WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
             let allowed = p.lane.rows(owner).await?;
             if allowed.first().and_then(|r| r[0].as_deref()) != Some("t") {
-                return Err(ExecError::sql("42501", "permission denied for the herd's catalog")
-                    .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
+                return Err(ExecError::sql(
+                    sqlstate::INSUFFICIENT_PRIVILEGE,
+                    "permission denied for the herd's catalog",
+                )
+                .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
             }
             catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error)
         }
@@ -169,7 +178,9 @@ impl<C: Client> Work<'_, C> {
         let found = snapshot.resolve(schema.as_deref(), &name, search_path);
         let (schema, name) = match found {
             Some(r) => (r.schema.clone(), r.name.clone()),
-            None => return Err(ExecError::sql("42P01", format!("relation \"{name}\" does not exist"))),
+            None => {
+                return Err(ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")));
+            }
         };
         if let Some(r) = found.filter(|r| r.distribution().is_some() || r.is_reference()) {
             self.take_locks(&Locks::exclusive(r)).await?;
@@ -387,8 +398,11 @@ impl<C: Client> Work<'_, C> {
                     {
                         Located::Shard(s) => group.shards[s].node,
                         Located::Nowhere => {
-                            return Err(ExecError::sql("23514", "a row of the table fits none of the shards' bounds")
-                                .hint("Add a shard with the bound DEFAULT, or widen the bounds."));
+                            return Err(ExecError::sql(
+                                sqlstate::CHECK_VIOLATION,
+                                "a row of the table fits none of the shards' bounds",
+                            )
+                            .hint("Add a shard with the bound DEFAULT, or widen the bounds."));
                         }
                     };
                     data.entry(node).or_default().extend_from_slice(&line);

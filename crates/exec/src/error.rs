@@ -2,6 +2,7 @@
 //! those of nodes from PostgreSQL itself.
 
 use pool::PoolError;
+use wire::sqlstate;
 use wire::{ErrorFields, WireError};
 
 #[derive(Debug, thiserror::Error)]
@@ -42,21 +43,21 @@ impl ExecError {
     /// A node says that who asks may not: of tables that are read in place of these views, that is not the views' word.
     pub fn of_views(self, views: &[String]) -> Self {
         let code = self.code();
-        if views.is_empty() || code != "42501" {
+        if views.is_empty() || code != sqlstate::INSUFFICIENT_PRIVILEGE {
             return self;
         }
         let message = format!(
             "this query takes {} apart over several nodes, which needs your own right to the tables below",
             views.iter().map(|v| format!("view \"{v}\"")).collect::<Vec<_>>().join(", ")
         );
-        let mut fields = ErrorFields::error("0A000", message)
+        let mut fields = ErrorFields::error(sqlstate::FEATURE_NOT_SUPPORTED, message)
             .hint("Filter the query to one key value, or have SELECT on the tables granted to you.");
         fields.set(b'D', self.to_fields().message());
         ExecError::Sql(Box::new(fields))
     }
 
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::sql("XX000", message)
+        Self::sql(sqlstate::INTERNAL_ERROR, message)
     }
 
     pub fn code(&self) -> String {
@@ -75,7 +76,8 @@ impl ExecError {
                 }
                 fields
             }
-            ExecError::Moved => ErrorFields::error("40001", self.to_string()).hint("Try the transaction again."),
+            ExecError::Moved => ErrorFields::error(sqlstate::T_R_SERIALIZATION_FAILURE, self.to_string())
+                .hint("Try the transaction again."),
             ExecError::Refused(r) => {
                 let fields = ErrorFields::error(r.sqlstate, r.message.clone());
                 match &r.hint {
@@ -83,7 +85,7 @@ impl ExecError {
                     None => fields,
                 }
             }
-            ExecError::Client(message) => ErrorFields::fatal("08P01", message.clone()),
+            ExecError::Client(message) => ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, message.clone()),
         }
     }
 }
@@ -97,8 +99,8 @@ impl From<WireError> for ExecError {
 impl From<sql::SyntaxError> for ExecError {
     fn from(e: sql::SyntaxError) -> Self {
         match e.too_deep {
-            true => ExecError::sql("54001", e.message).hint(sql::SyntaxError::TOO_DEEP_HINT),
-            false => ExecError::sql("42601", e.message),
+            true => ExecError::sql(sqlstate::STATEMENT_TOO_COMPLEX, e.message).hint(sql::SyntaxError::TOO_DEEP_HINT),
+            false => ExecError::sql(sqlstate::SYNTAX_ERROR, e.message),
         }
     }
 }

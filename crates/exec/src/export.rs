@@ -6,6 +6,7 @@
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
+use wire::sqlstate;
 
 impl<C: Client> Work<'_, C> {
     /// `{"1": "00000003-0000001B-1", …}`: for each node's id its exported snapshot. They last as long as the transaction.
@@ -13,7 +14,7 @@ impl<C: Client> Work<'_, C> {
         let mut nodes: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         nodes.sort_unstable();
         if !self.transaction.explicit || !self.transaction.whole || !self.manner().await?.repeatable {
-            return Err(ExecError::sql("25001", "herd.export_snapshot() needs one snapshot over all nodes").hint(
+            return Err(ExecError::sql(sqlstate::ACTIVE_SQL_TRANSACTION, "herd.export_snapshot() needs one snapshot over all nodes").hint(
                 "SET herd.snapshot = on; BEGIN ISOLATION LEVEL REPEATABLE READ; then call it, and keep the transaction open.",
             ));
         }

@@ -10,6 +10,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use catalog::{NodeId, Snapshot};
 use parking_lot::Mutex;
@@ -238,7 +239,7 @@ async fn is_finished(herd_id: &str, conns: &mut HashMap<NodeId, Conn>) -> Result
 }
 
 fn is_busy(e: &PoolError) -> bool {
-    matches!(e, PoolError::Server(f) if f.code() == "55P03")
+    matches!(e, PoolError::Server(f) if f.code() == sqlstate::LOCK_NOT_AVAILABLE)
 }
 
 /// Gives the gates back. An error: one of them may have been lost before.

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use wire::sqlstate;
 
 use catalog::{NodeId, Relation};
 
@@ -20,7 +21,7 @@ use crate::error::{ExecError, Result};
 use crate::work::Work;
 
 /// What a look behind a write fails with.
-pub const RAISED: &str = "22012";
+pub const RAISED: &str = sqlstate::DIVISION_BY_ZERO;
 
 /// The look behind a statement.
 pub struct Guard {

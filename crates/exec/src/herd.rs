@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wire::sqlstate;
 
 use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
@@ -149,7 +150,7 @@ pub fn catalog_error(e: catalog::CatalogError<PoolError>) -> ExecError {
     match e {
         catalog::CatalogError::Query(e) => ExecError::Pool(e),
         catalog::CatalogError::Refused(refusal) => refused(&refusal),
-        other => ExecError::sql(other.sqlstate().unwrap_or("XX000"), other.to_string()),
+        other => ExecError::sql(other.sqlstate().unwrap_or(sqlstate::INTERNAL_ERROR), other.to_string()),
     }
 }
 

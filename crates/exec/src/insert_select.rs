@@ -4,6 +4,7 @@
 //! CONFLICT or RETURNING, as INSERTs of whole batches) to the nodes they belong to.
 
 use std::collections::BTreeSet;
+use wire::sqlstate;
 
 use catalog::Relation;
 use plan::{InsertSelect, Part, Plan};
@@ -66,21 +67,21 @@ impl<C: Client> Work<'_, C> {
         if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
             // The source is read outside the transaction's own connections, so it would miss what they did.
             return Err(ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 "INSERT … SELECT between different shards is not supported in a transaction that has already written",
             )
             .hint("Run it first in the transaction, or by itself."));
         }
         if !self.transaction.cut.is_empty() {
             return Err(ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 "with herd.snapshot, INSERT … SELECT between different shards is not supported in a REPEATABLE READ transaction",
             )
             .hint("Run it by itself: it reads a snapshot over all nodes then, too."));
         }
         if self.herd.pools.size() < 2 {
             return Err(ExecError::sql(
-                "53400",
+                sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
                 "INSERT … SELECT between different shards needs two connections to a node, to read and to write",
             )
             .hint("Set pool.size to 2 or more in herd.toml."));
@@ -123,10 +124,10 @@ impl<C: Client> Work<'_, C> {
         let compiled = Compiled::new(i.source.clone(), &i.source_sql, 0, None);
         let fields = self.described(&compiled, types).await?.fields.clone().unwrap_or_default();
         if fields.len() > i.columns.len() {
-            return Err(ExecError::sql("42601", "INSERT has more expressions than target columns"));
+            return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
         }
         if fields.len() < i.columns.len() {
-            return Err(ExecError::sql("42601", "INSERT has more target columns than expressions"));
+            return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
         }
         let targets: Vec<_> = i.columns.iter().map(|c| &i.relation.columns[*c]).collect();
         if fields.iter().zip(&targets).all(|(f, c)| f.type_oid == c.type_oid) {

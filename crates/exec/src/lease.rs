@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use wire::sqlstate;
 
 use pool::Conn;
 use tokio::sync::Mutex;
@@ -101,7 +102,7 @@ impl Lease {
 
 /// Home serves nobody. One that has no place for us may serve others.
 fn is_away(e: &ExecError) -> bool {
-    matches!(e, ExecError::Pool(e) if e.is_node_trouble() && e.sqlstate() != "53300")
+    matches!(e, ExecError::Pool(e) if e.is_node_trouble() && e.sqlstate() != sqlstate::TOO_MANY_CONNECTIONS)
 }
 
 /// Home's epoch, and when the question was sent.

@@ -2,6 +2,7 @@
 //! node of its new key. One transaction over all of them.
 
 use std::collections::BTreeSet;
+use wire::sqlstate;
 
 use catalog::NodeId;
 use plan::MoveRows;
@@ -51,7 +52,10 @@ impl<C: Client> Work<'_, C> {
                 }
             }
             if bytes > HELD_BYTES_MAX {
-                let e = ExecError::sql("54000", "too many rows change their distribution key at once");
+                let e = ExecError::sql(
+                    sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                    "too many rows change their distribution key at once",
+                );
                 failure.get_or_insert(e.hint("Update them in several statements."));
             }
         }
@@ -93,7 +97,7 @@ impl<C: Client> Work<'_, C> {
         match self.ask_home(&sql).await?.into_iter().next().and_then(|r| r.into_iter().next().flatten()) {
             None => Ok(()),
             Some(constraint) => Err(ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 format!("changing the distribution key of a table that the foreign key \"{constraint}\" refers to is not supported"),
             )
             .hint("DELETE the rows and INSERT them with their new keys, in one transaction.")),

@@ -5,12 +5,13 @@
 
 use catalog::{NodeId, Placement, Snapshot};
 use wire::ErrorFields;
+use wire::sqlstate;
 
 use crate::error::ExecError;
 use crate::herd::Herd;
 
 const SCHEMA: &str = "herd_shards";
-const FOREIGN_KEY_VIOLATION: &str = "23503";
+const FOREIGN_KEY_VIOLATION: &str = sqlstate::FOREIGN_KEY_VIOLATION;
 
 /// Restores names in an error that came from `node`.
 pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mut ErrorFields) {
@@ -146,7 +147,7 @@ async fn cant_be_checked(herd: &Herd, snapshot: &Snapshot, fields: &ErrorFields)
         "Distribute \"{table}\" first: SELECT create_distributed_table('{table}', …, colocate_with => '{}').",
         target.name
     );
-    Some(ExecError::sql("0A000", message).hint(&hint))
+    Some(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&hint))
 }
 
 /// Restores names in an error of this statement, wherever it came from: nodes are asked in turn.

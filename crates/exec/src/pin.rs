@@ -4,6 +4,7 @@
 use pool::Conn;
 use txn::Lane;
 use wire::ErrorFields;
+use wire::sqlstate;
 
 #[derive(Default)]
 pub enum Pin {
@@ -85,7 +86,7 @@ impl Pin {
     pub fn lost(conn: &Conn) -> Pin {
         let said = conn.farewell().cloned().unwrap_or_else(|| {
             let message = format!("terminating connection because the connection to node {} was lost", conn.target());
-            ErrorFields::fatal("08006", message)
+            ErrorFields::fatal(sqlstate::CONNECTION_FAILURE, message)
                 .detail("What the session kept there is gone: temporary tables, locks, LISTEN.")
         });
         Pin::Lost(Box::new(said))

@@ -3,6 +3,7 @@
 
 use plan::{Count, Cut, Exchange, Finish, Merge, Part, Rows, To};
 use txn::Participant;
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::compiled::Compiled;
@@ -71,7 +72,7 @@ impl<C: Client> Work<'_, C> {
         let columns = self.part_columns(compiled, &parts, &bound).await?;
         if !comparable(&columns[0].fields[visible..], m.bytewise) {
             let text = m.otherwise.as_ref().ok_or_else(|| {
-                ExecError::sql("0A000", "this ORDER BY is not supported over several nodes")
+                ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "this ORDER BY is not supported over several nodes")
                     .hint("Name the columns instead of using *.")
             })?;
             // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
@@ -80,7 +81,7 @@ impl<C: Client> Work<'_, C> {
         if !crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound).is_empty() {
             let text = m.otherwise.as_ref().ok_or_else(|| {
                 ExecError::sql(
-                    "0A000",
+                    sqlstate::FEATURE_NOT_SUPPORTED,
                     "this ORDER BY is not supported over several nodes with arrays of own types in binary format",
                 )
             })?;
@@ -189,7 +190,7 @@ fn count(c: Option<Count>, bound: &Bound) -> Result<Option<u64>> {
         Count::Param(n) => n,
     };
     let Some(Some(value)) = bound.values.get(n - 1) else { return Ok(None) };
-    let failed = || ExecError::sql("22P02", "LIMIT and OFFSET must be whole numbers");
+    let failed = || ExecError::sql(sqlstate::INVALID_TEXT_REPRESENTATION, "LIMIT and OFFSET must be whole numbers");
     let number: i64 = if bound.format(n - 1) == 0 {
         std::str::from_utf8(value).ok().and_then(|t| t.trim().parse().ok()).ok_or_else(failed)?
     } else {

@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use pool::{StatementKey, StatementName};
 use txn::{Lane, Participant};
 use wire::frame::{self, HEADER_LEN};
+use wire::sqlstate;
 use wire::{ErrorFields, backend, put};
 
 use crate::client::{Client, PENDING_MAX};
@@ -321,7 +322,12 @@ async fn forward_replies<C: Client>(
                 client.out().extend_from_slice(&frame.raw);
                 client.relieve().await?;
             }
-            b'W' => return Err(ExecError::sql("0A000", "replication through the router is not supported")),
+            b'W' => {
+                return Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "replication through the router is not supported",
+                ));
+            }
             // Completions of Parse, Bind, Close and descriptions are the router's own affair.
             _ => {}
         }

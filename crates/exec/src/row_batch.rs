@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use wire::sqlstate;
 
 use bytes::{Bytes, BytesMut};
 use catalog::NodeId;
@@ -169,7 +170,9 @@ async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
         Ok(()) => Ok(None),
         Err(CommitError::Unknown(e)) => Ok(Some(e)),
         Err(CommitError::RolledBack(e)) => Err(e.into()),
-        Err(e @ CommitError::NoPreparedTransactions) => Err(ExecError::sql("55000", e.to_string())),
+        Err(e @ CommitError::NoPreparedTransactions) => {
+            Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, e.to_string()))
+        }
     }
 }
 

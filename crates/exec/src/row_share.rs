@@ -4,6 +4,7 @@
 //! in `plan::share_rows`.
 
 use std::borrow::Cow;
+use wire::sqlstate;
 
 use bytes::BytesMut;
 use plan::{Cell, LiteralKind, ShareRows};
@@ -58,7 +59,7 @@ impl<C: Client> Work<'_, C> {
                     outcome = &mut outcome => outcome,
                     () = self.client.cancelled() => {
                         if lane.withdraw(number) {
-                            return Err(ExecError::sql("57014", "canceling statement due to user request"));
+                            return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request"));
                         }
                         outcome.await
                     }
@@ -73,9 +74,10 @@ impl<C: Client> Work<'_, C> {
                     }
                     Ok(Outcome::Alone) => Ok(RowWay::Apart),
                     Ok(Outcome::Lost(e)) => Err(unknown(e)),
-                    Err(_) => {
-                        Err(ExecError::sql("08007", "the outcome of the statement is not known: the router gave it up"))
-                    }
+                    Err(_) => Err(ExecError::sql(
+                        sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
+                        "the outcome of the statement is not known: the router gave it up",
+                    )),
                 }
             }
         }
@@ -83,7 +85,7 @@ impl<C: Client> Work<'_, C> {
 }
 
 fn unknown(e: pool::PoolError) -> ExecError {
-    ExecError::sql("08007", format!("the outcome of the statement is not known: {e}"))
+    ExecError::sql(sqlstate::TRANSACTION_RESOLUTION_UNKNOWN, format!("the outcome of the statement is not known: {e}"))
 }
 
 impl Compiled {

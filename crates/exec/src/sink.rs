@@ -6,6 +6,7 @@ mod end;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wire::sqlstate;
 
 use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
@@ -136,7 +137,7 @@ impl Sink {
                     let column = &relation.columns[*k];
                     if *at == usize::MAX && column.default.is_some() {
                         return Err(ExecError::sql(
-                            "0A000",
+                            sqlstate::FEATURE_NOT_SUPPORTED,
                             format!(
                                 "the distribution key \"{}\" must be given here: its default is computed row by row",
                                 column.name
@@ -509,13 +510,14 @@ pub fn node_of(relation: &Relation, bounds: &[Bound], keys: &[Option<&[u8]>], bi
         let v = match binary {
             true => v.to_vec(),
             false => {
-                let text = std::str::from_utf8(v)
-                    .map_err(|_| ExecError::sql("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+                let text = std::str::from_utf8(v).map_err(|_| {
+                    ExecError::sql(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+                })?;
                 match key::parse_text(ty, text) {
                     Ok(v) => v,
                     Err(e @ key::KeyError::NeedsServer) => {
                         return Err(ExecError::sql(
-                            "0A000",
+                            sqlstate::FEATURE_NOT_SUPPORTED,
                             format!(
                                 "the value \"{text}\" of the distribution key \"{}\" can't be read by the router: {e}",
                                 column.name

@@ -6,6 +6,7 @@
 
 use catalog::NodeId;
 use txn::Lane;
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -52,7 +53,7 @@ impl Spill {
         }
         if held.bytes() > HELD_ANYWAY_MAX {
             return Err(ExecError::sql(
-                "54000",
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
                 "the partial results of this statement are too large to be finished in one place",
             )
             .hint("Run it outside a transaction that has changed settings or the schema, and see that the pool has a free connection."));

@@ -4,6 +4,7 @@
 //! half-way (the client went away) leaves no lane of unknown state behind.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use catalog::NodeId;
 use pool::{ClientLogin, Settings};
@@ -106,7 +107,7 @@ impl<C: Client> Work<'_, C> {
             None => tokio::select! {
                 biased;
                 () = self.client.cancelled() => {
-                    return Err(ExecError::sql("57014", "canceling statement due to user request"));
+                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request"));
                 }
                 conn = Box::pin(self.herd.pools.get_for(&target, self.login, session)) => conn?,
             },

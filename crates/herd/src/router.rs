@@ -13,6 +13,7 @@ mod rights;
 
 use std::sync::Arc;
 use std::time::Duration;
+use wire::sqlstate;
 
 use arc_swap::ArcSwap;
 use exec::{Herd, HerdConfig, Roles};
@@ -167,7 +168,8 @@ async fn accept(listener: TcpListener, router: Arc<Router>, places: Arc<Semaphor
                 Err(_) => {
                     let router = router.clone();
                     tokio::spawn(async move {
-                        let fields = wire::ErrorFields::fatal("53300", "sorry, too many clients already");
+                        let fields =
+                            wire::ErrorFields::fatal(sqlstate::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
                         session::turn_away(stream, &router, &fields).await;
                     });
                 }

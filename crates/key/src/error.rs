@@ -1,6 +1,7 @@
 //! The one error type of this crate. It knows SQLSTATEs, not how they reach a client.
 
 use crate::Oid;
+use wire::sqlstate;
 
 /// Why a key value could not be read, hashed or placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,12 +34,12 @@ impl KeyError {
     /// The SQLSTATE a client should see.
     pub fn sqlstate(&self) -> &'static str {
         match self {
-            KeyError::Unsupported { .. } | KeyError::NeedsServer => "0A000",
-            KeyError::Invalid { .. } => "22P02",
+            KeyError::Unsupported { .. } | KeyError::NeedsServer => sqlstate::FEATURE_NOT_SUPPORTED,
+            KeyError::Invalid { .. } => sqlstate::INVALID_TEXT_REPRESENTATION,
             KeyError::OutOfRange { sqlstate, .. } => sqlstate,
-            KeyError::TooLong { .. } => "22001",
-            KeyError::InvalidBinary { .. } => "22P03",
-            KeyError::ColumnCount { .. } => "XX000",
+            KeyError::TooLong { .. } => sqlstate::STRING_DATA_RIGHT_TRUNCATION,
+            KeyError::InvalidBinary { .. } => sqlstate::INVALID_BINARY_REPRESENTATION,
+            KeyError::ColumnCount { .. } => sqlstate::INTERNAL_ERROR,
         }
     }
 
@@ -47,6 +48,6 @@ impl KeyError {
     }
 
     pub(crate) fn numeric_out_of_range(message: impl Into<String>) -> Self {
-        KeyError::OutOfRange { message: message.into(), sqlstate: "22003" }
+        KeyError::OutOfRange { message: message.into(), sqlstate: sqlstate::NUMERIC_VALUE_OUT_OF_RANGE }
     }
 }

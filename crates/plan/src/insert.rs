@@ -3,6 +3,7 @@
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use catalog::{Column, Relation};
 use sql::ast::{self, Node};
@@ -107,7 +108,7 @@ pub(crate) fn target_columns(insert: &ast::InsertStmt, relation: &Relation) -> R
         .map(|c| {
             let Some(NodeEnum::ResTarget(t)) = &c.node else { return Err(Refusal::bare("unknown column list")) };
             relation.column(&t.name).ok_or_else(|| Refusal {
-                sqlstate: "42703",
+                sqlstate: sqlstate::UNDEFINED_COLUMN,
                 message: format!("column \"{}\" of relation \"{}\" does not exist", t.name, relation.name),
                 hint: None,
             })

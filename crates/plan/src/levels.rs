@@ -9,6 +9,7 @@ mod from;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use wire::sqlstate;
 
 use catalog::FunctionKind;
 use sql::ast::{self, Node};
@@ -159,7 +160,11 @@ impl<'a> Analysis<'a> {
         self.depth += 1;
         if self.depth > DEPTH_MAX || self.levels.len() > LEVELS_MAX {
             let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());
-            return Err(Refusal { sqlstate: "54001", message: "stack depth limit exceeded".into(), hint });
+            return Err(Refusal {
+                sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
+                message: "stack depth limit exceeded".into(),
+                hint,
+            });
         }
         let level = self.new_level(classes);
         self.by_node.insert(s as *const _, level);

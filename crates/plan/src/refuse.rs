@@ -1,6 +1,7 @@
 //! Why a statement can't be run over several nodes, in words for the user.
 
 use crate::apart::{Apart, Differs, Gathering};
+use wire::sqlstate;
 
 /// A refusal: SQLSTATE 0A000 (`feature_not_supported`) unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,11 +14,11 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Refusal { sqlstate: "0A000", message: message.into(), hint: Some(hint.into()) }
+        Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED, message: message.into(), hint: Some(hint.into()) }
     }
 
     pub fn bare(message: impl Into<String>) -> Self {
-        Refusal { sqlstate: "0A000", message: message.into(), hint: None }
+        Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED, message: message.into(), hint: None }
     }
 
     /// Whose sides are split differently: rows would have to move.
@@ -75,11 +76,15 @@ impl From<sql::SyntaxError> for Refusal {
     fn from(e: sql::SyntaxError) -> Self {
         if e.too_deep {
             return Refusal {
-                sqlstate: "54001",
+                sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
                 message: e.message,
                 hint: Some(sql::SyntaxError::TOO_DEEP_HINT.into()),
             };
         }
-        Refusal { sqlstate: "XX000", message: format!("could not rewrite the statement: {}", e.message), hint: None }
+        Refusal {
+            sqlstate: sqlstate::INTERNAL_ERROR,
+            message: format!("could not rewrite the statement: {}", e.message),
+            hint: None,
+        }
     }
 }

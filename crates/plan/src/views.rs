@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use wire::sqlstate;
 
 use sql::ast;
 use sql::walk::{self, VisitMut};
@@ -87,7 +88,7 @@ impl Expand<'_> {
         self.list.push(None);
         if depth >= DEPTH_MAX || number >= EXPANSIONS_MAX {
             return Err(Refusal {
-                sqlstate: "54001",
+                sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
                 message: "stack depth limit exceeded".into(),
                 hint: Some("Views are nested too deeply to be read over several nodes.".into()),
             });

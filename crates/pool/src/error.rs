@@ -2,6 +2,7 @@
 
 use std::io;
 use std::time::Duration;
+use wire::sqlstate;
 
 use wire::{ErrorFields, WireError};
 
@@ -36,10 +37,10 @@ impl PoolError {
     pub fn sqlstate(&self) -> &str {
         match self {
             PoolError::Server(error) | PoolError::Auth { error, .. } => error.code(),
-            PoolError::Connect { .. } | PoolError::Tls { .. } => "08001",
-            PoolError::Closed { .. } | PoolError::Timeout { .. } => "08006",
-            PoolError::Wire(_) => "08P01",
-            PoolError::Exhausted { .. } => "53300",
+            PoolError::Connect { .. } | PoolError::Tls { .. } => sqlstate::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+            PoolError::Closed { .. } | PoolError::Timeout { .. } => sqlstate::CONNECTION_FAILURE,
+            PoolError::Wire(_) => sqlstate::PROTOCOL_VIOLATION,
+            PoolError::Exhausted { .. } => sqlstate::TOO_MANY_CONNECTIONS,
         }
     }
 
@@ -76,7 +77,13 @@ impl PoolError {
     pub fn is_node_trouble(&self) -> bool {
         match self {
             PoolError::Server(e) | PoolError::Auth { error: e, .. } => {
-                matches!(e.code(), "57P01" | "57P02" | "57P03" | "53300") || e.code().starts_with("08")
+                matches!(
+                    e.code(),
+                    sqlstate::ADMIN_SHUTDOWN
+                        | sqlstate::CRASH_SHUTDOWN
+                        | sqlstate::CANNOT_CONNECT_NOW
+                        | sqlstate::TOO_MANY_CONNECTIONS
+                ) || e.code().starts_with("08")
             }
             PoolError::Connect { .. } | PoolError::Closed { .. } | PoolError::Timeout { .. } => true,
             PoolError::Wire(_) | PoolError::Tls { .. } | PoolError::Exhausted { .. } => false,

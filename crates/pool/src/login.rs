@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 use wire::frame::Reader;
 use wire::scram::{self, ClientScram};
+use wire::sqlstate;
 use wire::{ErrorFields, WireError, backend, put, startup};
 
 use crate::conn::Conn;
@@ -15,7 +16,7 @@ pub(crate) fn startup_packet(target: &NodeTarget, login: &Login, more: &[(&str, 
     parameters.extend_from_slice(more);
     // A zero byte would end a value early and make what follows another parameter.
     if parameters.iter().any(|(name, value)| name.is_empty() || name.contains('\0') || value.contains('\0')) {
-        return Err(refused(target, "08P01", "a startup parameter is empty or holds a zero byte"));
+        return Err(refused(target, sqlstate::PROTOCOL_VIOLATION, "a startup parameter is empty or holds a zero byte"));
     }
     let mut packet = BytesMut::new();
     startup::put_start(&mut packet, &parameters);
@@ -47,7 +48,7 @@ impl Conn {
                 b'K' if accepted => (self.pid, self.cancel_secret) = backend::parse_backend_key_data(frame.body())?,
                 b'E' => {
                     let mut error = ErrorFields::parse(frame.body())?;
-                    if error.code() == "28P01" && error.get(b'H').is_none() {
+                    if error.code() == sqlstate::INVALID_PASSWORD && error.get(b'H').is_none() {
                         error = error.hint(what_to_do(&self.target, login));
                     }
                     return Err(PoolError::Auth { node: self.target.to_string(), error: Box::new(error) });
@@ -81,14 +82,14 @@ impl Conn {
             }
             _ => {
                 let what = format!("node asks for authentication method {code}, which is not supported");
-                return Err(refused(&self.target, "28000", &what));
+                return Err(refused(&self.target, sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, &what));
             }
         }
         let reply = match code {
             ask::CLEARTEXT if !self.stream.is_private() => {
                 let why =
                     "node asks for a clear-text password over an unencrypted connection; use TLS or scram-sha-256";
-                return Err(refused(&self.target, "28000", why));
+                return Err(refused(&self.target, sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, why));
             }
             ask::CLEARTEXT => terminated(self.password(login)?),
             ask::MD5 => {
@@ -111,7 +112,9 @@ impl Conn {
                 let said = request.bytes(request.remaining())?;
                 let said = String::from_utf8(said.to_vec()).map_err(|_| WireError::String)?;
                 if code == ask::SASL_FINAL {
-                    scram.verify(&said).map_err(|e| refused(&self.target, "28000", &e.to_string()))?;
+                    scram.verify(&said).map_err(|e| {
+                        refused(&self.target, sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, &e.to_string())
+                    })?;
                     *exchange = Some(Exchange::Verified);
                     return Ok(false);
                 }
@@ -121,8 +124,10 @@ impl Conn {
                     (scram, reply)
                 })
                 .await
-                .map_err(|_| refused(&self.target, "57P01", "the router is shutting down"))?;
-                let reply = reply.map_err(|e| refused(&self.target, "28000", &e.to_string()))?;
+                .map_err(|_| refused(&self.target, sqlstate::ADMIN_SHUTDOWN, "the router is shutting down"))?;
+                let reply = reply.map_err(|e| {
+                    refused(&self.target, sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, &e.to_string())
+                })?;
                 *exchange = Some(Exchange::Running(scram));
                 reply.into_bytes()
             }
@@ -141,13 +146,19 @@ impl Conn {
                 "node asks for a password itself, but only SCRAM keys are known; use scram-sha-256 on the node"
             }
         };
-        Err(refused(&self.target, "28P01", why))
+        Err(refused(&self.target, sqlstate::INVALID_PASSWORD, why))
     }
 
     fn begin_scram(&self, mut mechanisms: Reader<'_>, login: &Login) -> Result<ClientScram, PoolError> {
         loop {
             match mechanisms.cstr()? {
-                "" => return Err(refused(&self.target, "28000", "node offers no SASL mechanism we know")),
+                "" => {
+                    return Err(refused(
+                        &self.target,
+                        sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+                        "node offers no SASL mechanism we know",
+                    ));
+                }
                 scram::MECHANISM => break,
                 _ => {}
             }

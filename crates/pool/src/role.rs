@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use wire::sqlstate;
 
 use parking_lot::Mutex;
 use wire::ErrorFields;
@@ -128,7 +129,7 @@ impl Role {
             }
         }
         let why = format!("role \"{}\" is being changed", self.name());
-        Err(refused(target, &ErrorFields::error("55006", why).hint("Try again.")))
+        Err(refused(target, &ErrorFields::error(sqlstate::OBJECT_IN_USE, why).hint("Try again.")))
     }
 
     /// Whether home still says what it said; what it says now is kept. While home is away nobody changes roles.
@@ -141,7 +142,10 @@ impl Role {
             }
             Ok(None) => {
                 self.version.store(GONE, Ordering::Relaxed);
-                Err(refused(target, &ErrorFields::error("42704", format!("role \"{}\" was dropped", self.name()))))
+                Err(refused(
+                    target,
+                    &ErrorFields::error(sqlstate::UNDEFINED_OBJECT, format!("role \"{}\" was dropped", self.name())),
+                ))
             }
             Err(error) if error.is_node_trouble() => Ok(true),
             Err(error) => Err(error),

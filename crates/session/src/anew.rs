@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use exec::ExecError;
 
@@ -71,7 +72,7 @@ impl Session {
             _ => self.catalog_moved().await,
         };
         // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
-        if !moved && retry.fruitless == 0 && e.code() != "23514" {
+        if !moved && retry.fruitless == 0 && e.code() != sqlstate::CHECK_VIOLATION {
             retry.fruitless = 1;
             exec::changes_finished(&self.router.herd, &self.epoch.snapshot).await;
             return true;
@@ -110,9 +111,9 @@ impl Session {
     /// long as the client lets it. Otherwise the error.
     pub async fn change_anew(&mut self, e: ExecError, retry: &mut Retry) -> Result<()> {
         let lost = match e.code().as_str() {
-            "40P01" | "40001" => true,
+            sqlstate::T_R_DEADLOCK_DETECTED | sqlstate::T_R_SERIALIZATION_FAILURE => true,
             // Cancelled to break a deadlock over several nodes.
-            "57014" => self.io.take_deadlocked(),
+            sqlstate::QUERY_CANCELED => self.io.take_deadlocked(),
             _ => false,
         };
         let may = lost && retry.fresh && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));
@@ -133,11 +134,18 @@ impl Session {
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
     matches!(e, ExecError::Moved)
-        || matches!(e.code().as_str(), "42P01" | "42703" | "42704" | "42883" | "23514" | "3F000")
-            && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+        || matches!(
+            e.code().as_str(),
+            sqlstate::UNDEFINED_TABLE
+                | sqlstate::UNDEFINED_COLUMN
+                | sqlstate::UNDEFINED_OBJECT
+                | sqlstate::UNDEFINED_FUNCTION
+                | sqlstate::CHECK_VIOLATION
+                | sqlstate::INVALID_SCHEMA_NAME
+        ) && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
 }
 
 /// A partition it was planned for has another name by now, or is gone.
 fn names_partition(e: &ExecError) -> bool {
-    e.code() == "42P01" && e.to_fields().message().contains("\"herd_shards.")
+    e.code() == sqlstate::UNDEFINED_TABLE && e.to_fields().message().contains("\"herd_shards.")
 }

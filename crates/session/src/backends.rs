@@ -5,6 +5,7 @@
 //! its own backends (`pg_locks`, `pg_stat_ssl` …) is left alone: there pids are the node's throughout.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use exec::{Bound, ExecError, Forwarded, Literals, Request};
 use pool::Conn;
@@ -212,7 +213,7 @@ impl Session {
     ) -> Result<Vec<Vec<i32>>> {
         let refused = || {
             ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 "pg_terminate_backend and pg_cancel_backend are supported in the select list of a plain SELECT only",
             )
             .hint("SELECT the pids first, then signal each by a statement of its own.")
@@ -258,7 +259,7 @@ impl Session {
             self.may_signal(kind, &user).await?;
             match kind {
                 Signal::Cancel if pid == self.id as i32 => {
-                    return Err(ExecError::sql("57014", "canceling statement due to user request"));
+                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request"));
                 }
                 Signal::Cancel => router.cancels.cancel_by_pid(pid).await,
                 Signal::Terminate => router.cancels.terminate(pid).await,
@@ -317,7 +318,8 @@ impl Session {
                 if kind == Signal::Cancel { "query" } else { "process" },
             ),
         };
-        let fields = ErrorFields::error("42501", format!("permission denied to {act}")).detail(detail);
+        let fields =
+            ErrorFields::error(sqlstate::INSUFFICIENT_PRIVILEGE, format!("permission denied to {act}")).detail(detail);
         Err(ExecError::Sql(Box::new(fields)))
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use wire::sqlstate;
 
 use exec::ExecError;
 use wire::ErrorFields;
@@ -62,7 +63,7 @@ impl Share {
         let taken = Taken { budget, used, bytes };
         if bytes > session_max {
             return Err(refused(
-                "54000",
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
                 "statement is too long to be prepared",
                 bytes,
                 session_max,
@@ -71,7 +72,7 @@ impl Share {
         }
         if own > session_max {
             return Err(refused(
-                "53200",
+                sqlstate::OUT_OF_MEMORY,
                 "out of memory for prepared statements",
                 own,
                 session_max,
@@ -79,7 +80,13 @@ impl Share {
             ));
         }
         if all > all_max {
-            return Err(refused("53200", "out of memory for prepared statements", all, all_max, "prepared_bytes"));
+            return Err(refused(
+                sqlstate::OUT_OF_MEMORY,
+                "out of memory for prepared statements",
+                all,
+                all_max,
+                "prepared_bytes",
+            ));
         }
         Ok(taken)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::task::Poll;
+use wire::sqlstate;
 
 use bytes::BytesMut;
 use exec::{Client, ExecError};
@@ -130,9 +131,12 @@ impl ClientIo {
 
     /// Somebody has ended the session (`pg_terminate_backend`).
     pub fn ended(&self) -> Option<Box<wire::ErrorFields>> {
-        self.handle
-            .is_ended()
-            .then(|| Box::new(wire::ErrorFields::fatal("57P01", "terminating connection due to administrator command")))
+        self.handle.is_ended().then(|| {
+            Box::new(wire::ErrorFields::fatal(
+                sqlstate::ADMIN_SHUTDOWN,
+                "terminating connection due to administrator command",
+            ))
+        })
     }
 
     /// By which the client cancels.

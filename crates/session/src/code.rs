@@ -7,6 +7,7 @@
 use exec::{ExecError, Forwarded, Pin};
 use pool::Settings;
 use txn::Lane;
+use wire::sqlstate;
 
 use crate::activity::Pins;
 use crate::session::{Result, Session};
@@ -230,5 +231,10 @@ pub fn named_in(bound: Option<&exec::Bound>, numbers: &[i32]) -> Result<Vec<Stri
         let value = bound?.values.get(usize::try_from(*n).ok()?.checked_sub(1)?)?.as_ref()?;
         std::str::from_utf8(value).ok().map(str::to_ascii_lowercase)
     };
-    numbers.iter().map(|n| name(n).ok_or_else(|| ExecError::sql("22023", "SET requires parameter name"))).collect()
+    numbers
+        .iter()
+        .map(|n| {
+            name(n).ok_or_else(|| ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, "SET requires parameter name"))
+        })
+        .collect()
 }

@@ -2,6 +2,7 @@
 //! table on home, in order, and the cursor runs over that: so every direction PostgreSQL knows works.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Request};
 use sql::NodeEnum;
@@ -56,11 +57,17 @@ impl Session {
             exec::Placed::Several(_) => None,
         };
         if !hold && !self.transaction.active {
-            return Err(ExecError::sql("25P01", "DECLARE CURSOR can only be used in transaction blocks"));
+            return Err(ExecError::sql(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "DECLARE CURSOR can only be used in transaction blocks",
+            ));
         }
         if hold && node != Some(home) {
-            return Err(ExecError::sql("0A000", "WITH HOLD cursors over distributed tables are not supported")
-                .hint("Use the cursor inside the transaction."));
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "WITH HOLD cursors over distributed tables are not supported",
+            )
+            .hint("Use the cursor inside the transaction."));
         }
         if hold {
             self.pin_home(crate::activity::Pins::CURSOR);
@@ -70,7 +77,7 @@ impl Session {
         if foreign && d.options & OPT_BINARY != 0 {
             let described = self.work().described(&compiled, &types).await?;
             if exec::has_user_types(described.fields.as_deref().unwrap_or_default()) {
-                return Err(ExecError::sql("0A000", "binary cursors over types of users' own are not supported here: they are read on a node other than home")
+                return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "binary cursors over types of users' own are not supported here: they are read on a node other than home")
                     .hint("Use a plain DECLARE, and ask for binary results when fetching."));
             }
         }
@@ -91,8 +98,11 @@ impl Session {
             }
             None => {
                 if d.options & OPT_BINARY != 0 {
-                    return Err(ExecError::sql("0A000", "binary cursors over several nodes are not supported")
-                        .hint("Use a plain DECLARE, and ask for binary results when fetching."));
+                    return Err(ExecError::sql(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "binary cursors over several nodes are not supported",
+                    )
+                    .hint("Use a plain DECLARE, and ask for binary results when fetching."));
                 }
                 self.gather_cursor(d, &compiled, &request).await?
             }
@@ -230,8 +240,11 @@ impl Session {
                 rows.drain(..moved);
                 Ok(Some(Forwarded { tag: format!("MOVE {moved}"), ..Default::default() }))
             }
-            _ => Err(ExecError::sql("0A000", "FETCH from a portal over several nodes is not supported")
-                .hint("Execute the portal, or DECLARE a cursor.")),
+            _ => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "FETCH from a portal over several nodes is not supported",
+            )
+            .hint("Execute the portal, or DECLARE a cursor.")),
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use wire::sqlstate;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -38,8 +39,10 @@ impl Doors {
     pub fn enter(self: &Arc<Self>, user: &str, limit: Option<i32>) -> Result<Place, ErrorFields> {
         let mut users = self.users.lock();
         let count = users.get(user).copied().unwrap_or_default();
-        let full =
-            |hint| Err(ErrorFields::fatal("53300", format!("too many connections for role \"{user}\"")).hint(hint));
+        let full = |hint| {
+            Err(ErrorFields::fatal(sqlstate::TOO_MANY_CONNECTIONS, format!("too many connections for role \"{user}\""))
+                .hint(hint))
+        };
         if limit.is_some_and(|limit| limit >= 0 && count >= limit as usize) {
             return full("Close sessions, or raise the role's CONNECTION LIMIT.");
         }

@@ -1,6 +1,7 @@
 //! EXPLAIN: the strategy, the shards pruned to, each node's statement, and the nodes' own plans.
 
 use std::time::Instant;
+use wire::sqlstate;
 
 use exec::{Compiled, ExecError, Forwarded, Request};
 use sql::ast::{self, a_const::Val};
@@ -72,8 +73,11 @@ impl Session {
             exec::Placed::One(node, _) => self.on_node(node, sql, described).await,
             exec::Placed::Several(_) => {
                 let format = option(e, "format").unwrap_or_default();
-                Err(ExecError::sql("0A000", format!("EXPLAIN (FORMAT {format}) over several nodes is not supported"))
-                    .hint("Use the text format."))
+                Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    format!("EXPLAIN (FORMAT {format}) over several nodes is not supported"),
+                )
+                .hint("Use the text format."))
             }
         }
     }

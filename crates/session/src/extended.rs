@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wire::sqlstate;
 
 use bytes::Bytes;
 use exec::{Bound, Client, ExecError, Forwarded};
@@ -21,7 +22,7 @@ const STATEMENTS_MAX: usize = 10_000;
 
 impl Session {
     pub async fn extended(&mut self, frame: &Frame) -> Result<()> {
-        let bad = |e: wire::WireError| ExecError::sql("08P01", e.to_string());
+        let bad = |e: wire::WireError| ExecError::sql(sqlstate::PROTOCOL_VIOLATION, e.to_string());
         match frame.tag() {
             b'P' => {
                 let p = frontend::parse(frame.body()).map_err(bad)?;
@@ -45,7 +46,12 @@ impl Session {
                     b'P' => {
                         self.portals.remove(c.name);
                     }
-                    other => return Err(ExecError::sql("08P01", format!("invalid CLOSE message subtype {other}"))),
+                    other => {
+                        return Err(ExecError::sql(
+                            sqlstate::PROTOCOL_VIOLATION,
+                            format!("invalid CLOSE message subtype {other}"),
+                        ));
+                    }
                 }
                 backend::close_complete(self.out());
                 Ok(())
@@ -55,11 +61,17 @@ impl Session {
 
     async fn parse_message(&mut self, name: &str, sql: &str, types: Vec<u32>) -> Result<()> {
         if !name.is_empty() && self.statements.contains_key(name) {
-            return Err(ExecError::sql("42P05", format!("prepared statement \"{name}\" already exists")));
+            return Err(ExecError::sql(
+                sqlstate::DUPLICATE_PSTATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
         }
         if self.statements.len() >= STATEMENTS_MAX {
-            return Err(ExecError::sql("53400", format!("a session can keep {STATEMENTS_MAX} prepared statements"))
-                .hint("Close those that are no longer used."));
+            return Err(ExecError::sql(
+                sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+                format!("a session can keep {STATEMENTS_MAX} prepared statements"),
+            )
+            .hint("Close those that are no longer used."));
         }
         if name.is_empty() {
             self.statements.remove("");
@@ -77,7 +89,10 @@ impl Session {
         self.large_statements |= sql.len() >= LARGE;
         let parsed = match self.parse(sql, &declared) {
             Ok(p) => p,
-            Err(e) if e.code() == "42601" && !e.to_fields().message().starts_with("cannot insert multiple") => {
+            Err(e)
+                if e.code() == sqlstate::SYNTAX_ERROR
+                    && !e.to_fields().message().starts_with("cannot insert multiple") =>
+            {
                 return Err(Box::pin(self.nodes_error(sql)).await);
             }
             Err(e) => return Err(e),
@@ -88,7 +103,7 @@ impl Session {
                 Parsed::Empty => {}
                 Parsed::Planned(_) => {
                     return Err(ExecError::sql(
-                        "25P02",
+                        sqlstate::IN_FAILED_SQL_TRANSACTION,
                         "current transaction is aborted, commands ignored until end of transaction block",
                     ));
                 }
@@ -134,11 +149,15 @@ impl Session {
     }
 
     async fn bind(&mut self, frame: &Frame) -> Result<()> {
-        let b = frontend::bind(frame.body()).map_err(|e| ExecError::sql("08P01", e.to_string()))?;
+        let b =
+            frontend::bind(frame.body()).map_err(|e| ExecError::sql(sqlstate::PROTOCOL_VIOLATION, e.to_string()))?;
         let Some(prepared) = self.statements.get(b.statement).cloned() else {
             return Err(match b.statement {
-                "" => ExecError::sql("26000", "unnamed prepared statement does not exist"),
-                name => ExecError::sql("26000", format!("prepared statement \"{name}\" does not exist")),
+                "" => ExecError::sql(sqlstate::INVALID_SQL_STATEMENT_NAME, "unnamed prepared statement does not exist"),
+                name => ExecError::sql(
+                    sqlstate::INVALID_SQL_STATEMENT_NAME,
+                    format!("prepared statement \"{name}\" does not exist"),
+                ),
             });
         };
         if self.transaction.failed {
@@ -147,7 +166,7 @@ impl Session {
                 Parsed::Empty => {}
                 Parsed::Planned(_) => {
                     return Err(ExecError::sql(
-                        "25P02",
+                        sqlstate::IN_FAILED_SQL_TRANSACTION,
                         "current transaction is aborted, commands ignored until end of transaction block",
                     ));
                 }
@@ -155,7 +174,7 @@ impl Session {
         }
         if b.values.len() != prepared.params.len() {
             return Err(ExecError::sql(
-                "08P01",
+                sqlstate::PROTOCOL_VIOLATION,
                 format!(
                     "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
                     b.values.len(),
@@ -166,19 +185,19 @@ impl Session {
         }
         if b.formats.len() > 1 && b.formats.len() != b.values.len() {
             return Err(ExecError::sql(
-                "08P01",
+                sqlstate::PROTOCOL_VIOLATION,
                 format!("bind message has {} parameter formats but {} parameters", b.formats.len(), b.values.len()),
             ));
         }
         let columns = prepared.fields.as_ref().map_or(0, Vec::len);
         if b.result_formats.len() > 1 && b.result_formats.len() != columns && prepared.fields.is_some() {
             return Err(ExecError::sql(
-                "08P01",
+                sqlstate::PROTOCOL_VIOLATION,
                 format!("bind message has {} result formats but query has {columns} columns", b.result_formats.len()),
             ));
         }
         if let Some(f) = b.formats.iter().chain(&b.result_formats).find(|f| !matches!(f, 0 | 1)) {
-            return Err(ExecError::sql("22023", format!("unsupported format code: {f}")));
+            return Err(ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, format!("unsupported format code: {f}")));
         }
         for (i, value) in b.values.iter().enumerate() {
             if let Some(v) = value {
@@ -196,7 +215,7 @@ impl Session {
             tail: slice(b.tail),
         };
         if !b.portal.is_empty() && self.portals.contains_key(b.portal) {
-            return Err(ExecError::sql("42P03", format!("cursor \"{}\" already exists", b.portal)));
+            return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }
         self.portals.insert(b.portal.to_string(), Portal { prepared, bound, state: PortalState::New });
         backend::bind_complete(self.out());
@@ -208,8 +227,14 @@ impl Session {
             b'S' => {
                 let Some(prepared) = self.statements.get(name).cloned() else {
                     return Err(match name {
-                        "" => ExecError::sql("26000", "unnamed prepared statement does not exist"),
-                        name => ExecError::sql("26000", format!("prepared statement \"{name}\" does not exist")),
+                        "" => ExecError::sql(
+                            sqlstate::INVALID_SQL_STATEMENT_NAME,
+                            "unnamed prepared statement does not exist",
+                        ),
+                        name => ExecError::sql(
+                            sqlstate::INVALID_SQL_STATEMENT_NAME,
+                            format!("prepared statement \"{name}\" does not exist"),
+                        ),
                     });
                 };
                 if let Some(e) = &prepared.deferred {
@@ -228,7 +253,10 @@ impl Session {
                     return Ok(());
                 }
                 let Some(portal) = self.portals.get(name) else {
-                    return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
+                    return Err(ExecError::sql(
+                        sqlstate::INVALID_CURSOR_NAME,
+                        format!("portal \"{name}\" does not exist"),
+                    ));
                 };
                 let (prepared, formats) = (portal.prepared.clone(), portal.bound.result_formats.clone());
                 if let Some(e) = &prepared.deferred {
@@ -244,7 +272,9 @@ impl Session {
                 self.put_fields(prepared.fields.as_deref(), &formats);
                 Ok(())
             }
-            other => Err(ExecError::sql("08P01", format!("invalid DESCRIBE message subtype {other}"))),
+            other => {
+                Err(ExecError::sql(sqlstate::PROTOCOL_VIOLATION, format!("invalid DESCRIBE message subtype {other}")))
+            }
         }
     }
 
@@ -307,7 +337,7 @@ impl Session {
 
     async fn execute(&mut self, name: &str, rows_max: i32) -> Result<()> {
         let Some(mut portal) = self.portals.remove(name) else {
-            return Err(ExecError::sql("34000", format!("portal \"{name}\" does not exist")));
+            return Err(ExecError::sql(sqlstate::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist")));
         };
         self.shown.begin(&portal.prepared.sql);
         self.newest_epoch().await?;
@@ -356,7 +386,7 @@ impl Session {
                 if tag.starts_with("SELECT") || tag.starts_with("FETCH") {
                     return Ok(Forwarded { tag: "SELECT 0".into(), ..Default::default() });
                 }
-                Err(ExecError::sql("55000", "portal cannot be run"))
+                Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, "portal cannot be run"))
             }
         }
     }
@@ -377,7 +407,7 @@ impl Session {
             Parsed::Planned(compiled) => {
                 if self.transaction.failed {
                     return Err(ExecError::sql(
-                        "25P02",
+                        sqlstate::IN_FAILED_SQL_TRANSACTION,
                         "current transaction is aborted, commands ignored until end of transaction block",
                     ));
                 }
@@ -456,7 +486,7 @@ impl Session {
         let again = self.prepare(&prepared.sql, prepared.declared.clone()).await?;
         let types = |f: &Option<Vec<Field>>| f.as_ref().map(|f| f.iter().map(|f| f.type_oid).collect::<Vec<_>>());
         if types(&again.fields) != types(&prepared.fields) {
-            return Err(ExecError::sql("0A000", "cached plan must not change result type"));
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
         let again = Arc::new(again);
         for kept in self.statements.values_mut() {

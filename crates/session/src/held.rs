@@ -1,6 +1,7 @@
 //! Rows of a statement held by the router, bounded: for row limits and cursors over several nodes.
 
 use std::collections::VecDeque;
+use wire::sqlstate;
 
 use bytes::{Bytes, BytesMut};
 use exec::{Client, Compiled, ExecError, Forwarded, Request, Work};
@@ -36,7 +37,7 @@ impl Client for Held {
         }
         if self.bytes > HELD_BYTES_MAX {
             return Err(ExecError::sql(
-                "54000",
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
                 "the result is too large for a cursor or row limit over several nodes",
             )
             .hint("Fetch it without a row limit, or narrow the query."));

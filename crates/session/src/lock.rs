@@ -5,6 +5,7 @@
 
 use exec::{Bound, ExecError, Forwarded};
 use sql::{NodeEnum, ast, names};
+use wire::sqlstate;
 
 use crate::session::{Result, Session};
 
@@ -20,7 +21,10 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         if !self.transaction.explicit && !self.batch {
-            return Err(ExecError::sql("25P01", "LOCK TABLE can only be used in transaction blocks"));
+            return Err(ExecError::sql(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "LOCK TABLE can only be used in transaction blocks",
+            ));
         }
         if let NodeEnum::LockStmt(lock) = statement.as_ref()
             && lock.mode == ACCESS_SHARE
@@ -29,7 +33,7 @@ impl Session {
             let read_only = self.work().ask_home("SHOW transaction_read_only").await?;
             if read_only.first().and_then(|row| row.first()?.as_deref()) == Some("on") {
                 return Err(ExecError::sql(
-                    "0A000",
+                    sqlstate::FEATURE_NOT_SUPPORTED,
                     format!("a dump through a router would miss the rows of \"{table}\" on other nodes"),
                 )
                 .hint("Use `herd dump` in place of pg_dump: it dumps all nodes at one snapshot. (LOCK TABLE … IN ACCESS SHARE MODE in a READ ONLY transaction is what pg_dump begins with.)"));

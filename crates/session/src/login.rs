@@ -18,6 +18,7 @@ mod tls;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::sqlstate;
 
 use bytes::BytesMut;
 use exec::Found;
@@ -187,7 +188,8 @@ async fn trusted(user: &str, roles: &impl Roles) -> Result<Said, LoginError> {
 /// Whether a role that is who he says may have a session (PostgreSQL's miscinit.c). Of what home has not said, nodes judge.
 fn admit(said: Said, user: &str) -> Result<Option<Found>, LoginError> {
     let denied = |why| {
-        let fields = ErrorFields::fatal("28000", format!("role \"{user}\" {why}"));
+        let fields =
+            ErrorFields::fatal(sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, format!("role \"{user}\" {why}"));
         Err(LoginError::Startup(Box::new(fields)))
     };
     match said {

@@ -2,6 +2,7 @@
 //! constants. Those that its connection to home remembers PostgreSQL answers there. It does not know how values are taken.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use exec::ExecError;
 use sql::ast::Node;
@@ -46,7 +47,7 @@ impl Session {
     /// PostgreSQL knows no value here. The session may have taken one where nothing remembers it.
     pub fn no_value(error: ExecError) -> ExecError {
         match error.code().as_str() {
-            "55000" => error.hint(
+            sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE => error.hint(
                 "A herd may lend the connection that remembers it to others, or take values for many sessions at once. \
                  Use RETURNING, or ask in the transaction that took the value.",
             ),

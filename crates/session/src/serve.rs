@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use wire::sqlstate;
 
 use exec::{ExecError, Found};
 use pool::Settings;
@@ -36,7 +37,12 @@ const ROLE_SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings \
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, router: Arc<Router>) {
     let Some(place) = router.doors.log_in() else {
-        return turn_away(stream, &router, &ErrorFields::fatal("53300", "too many logins at once")).await;
+        return turn_away(
+            stream,
+            &router,
+            &ErrorFields::fatal(sqlstate::TOO_MANY_CONNECTIONS, "too many logins at once"),
+        )
+        .await;
     };
     let opening = Box::pin(login::open(stream, &router.login, &HomeRoles(router.clone()))).await;
     drop(place);
@@ -197,13 +203,16 @@ impl Session {
         let wanted =
             &self.epoch.snapshot.nodes.iter().find(|n| n.id == self.epoch.snapshot.home).map(|n| n.database.clone());
         let result = match wanted {
-            Some(database) if *database != self.database => {
-                Err(ExecError::sql("3D000", format!("database \"{}\" does not exist", self.database))
-                    .hint(&format!("This herd serves the database \"{database}\".")))
-            }
+            Some(database) if *database != self.database => Err(ExecError::sql(
+                sqlstate::INVALID_CATALOG_NAME,
+                format!("database \"{}\" does not exist", self.database),
+            )
+            .hint(&format!("This herd serves the database \"{database}\"."))),
             _ if role.is_some_and(|role| !role.may_connect) => {
-                let fields =
-                    ErrorFields::fatal("42501", format!("permission denied for database \"{}\"", self.database));
+                let fields = ErrorFields::fatal(
+                    sqlstate::INSUFFICIENT_PRIVILEGE,
+                    format!("permission denied for database \"{}\"", self.database),
+                );
                 Err(ExecError::Sql(Box::new(fields.detail("User does not have CONNECT privilege."))))
             }
             _ => self.parameters(role.is_some_and(|role| role.has_settings)).await,
@@ -328,7 +337,7 @@ impl Session {
                     Err(e) => {
                         let e = match std::str::from_utf8(frame.body()) {
                             Err(broken) => crate::values::encoding_error(&frame.body()[broken.valid_up_to()..]),
-                            Ok(_) => ExecError::sql("08P01", e.to_string()),
+                            Ok(_) => ExecError::sql(sqlstate::PROTOCOL_VIOLATION, e.to_string()),
                         };
                         Box::pin(self.failed(e)).await?;
                         self.ready();
@@ -353,7 +362,7 @@ impl Session {
             b'S' => {
                 self.turn = Turn::Open;
                 if !frame.body().is_empty() {
-                    self.failed(ExecError::sql("08P01", "invalid message format")).await?;
+                    self.failed(ExecError::sql(sqlstate::PROTOCOL_VIOLATION, "invalid message format")).await?;
                 }
                 self.sync().await
             }
@@ -361,7 +370,7 @@ impl Session {
             b'd' | b'c' | b'f' => Ok(()),
             b'F' => {
                 self.failed(
-                    ExecError::sql("0A000", "the function call protocol is not supported")
+                    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "the function call protocol is not supported")
                         .hint("Use SELECT function(…)."),
                 )
                 .await?;
@@ -385,9 +394,12 @@ impl Session {
             && !message.starts_with("connection lost")
         {
             if message.starts_with("unexpected message type") {
-                ErrorFields::error("08P01", message.clone()).put(self.out(), b'E');
-                ErrorFields::fatal("08P01", "terminating connection because protocol synchronization was lost")
-                    .put(self.out(), b'E');
+                ErrorFields::error(sqlstate::PROTOCOL_VIOLATION, message.clone()).put(self.out(), b'E');
+                ErrorFields::fatal(
+                    sqlstate::PROTOCOL_VIOLATION,
+                    "terminating connection because protocol synchronization was lost",
+                )
+                .put(self.out(), b'E');
                 let _ = self.io.send().await;
                 if self.transaction.active {
                     self.rollback().await;
@@ -396,7 +408,7 @@ impl Session {
                 self.io.close().await;
                 return;
             }
-            ErrorFields::fatal("08P01", message.clone()).put(self.out(), b'E');
+            ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, message.clone()).put(self.out(), b'E');
             let _ = self.io.send().await;
         }
         if self.transaction.active {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use wire::sqlstate;
 
 use bytes::BytesMut;
 use exec::{Bulk, Client, Epoch, ExecError, Now, Pin, Sharing, Work};
@@ -212,8 +213,10 @@ impl Session {
         match &self.pin {
             Pin::Lost(said) => Err(ExecError::Ended(said.clone())),
             Pin::Away(_) if !self.transaction.active => {
-                let said =
-                    ErrorFields::fatal("08006", "terminating connection because the connection to home was lost");
+                let said = ErrorFields::fatal(
+                    sqlstate::CONNECTION_FAILURE,
+                    "terminating connection because the connection to home was lost",
+                );
                 Err(ExecError::Ended(Box::new(said)))
             }
             _ => Ok(()),

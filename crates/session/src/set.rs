@@ -2,6 +2,7 @@
 //! that serves it gets them before its statements.
 
 use std::collections::BTreeMap;
+use wire::sqlstate;
 
 use exec::{ExecError, Forwarded, Pin};
 use sql::NodeEnum;
@@ -57,7 +58,12 @@ impl RouterSettings {
     }
 
     fn set(&mut self, name: &'static str, value: &str) -> Result<()> {
-        let invalid = || ExecError::sql("22023", format!("invalid value for parameter \"{name}\": \"{value}\""));
+        let invalid = || {
+            ExecError::sql(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"{name}\": \"{value}\""),
+            )
+        };
         let value = match name {
             "citus.shard_count" | "citus.shard_replication_factor" | "herd.batch_rows" | "herd.in_flight_rows" => {
                 let n: i64 = value.parse().map_err(|_| invalid())?;
@@ -65,8 +71,11 @@ impl RouterSettings {
                     return Err(invalid().hint("citus.shard_count goes from 1 to 4096."));
                 }
                 if name == "citus.shard_replication_factor" && n != 1 {
-                    return Err(ExecError::sql("0A000", "more than one copy of a shard is not supported")
-                        .hint("Replicate each node with PostgreSQL's own streaming replication."));
+                    return Err(ExecError::sql(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "more than one copy of a shard is not supported",
+                    )
+                    .hint("Replicate each node with PostgreSQL's own streaming replication."));
                 }
                 n.to_string()
             }
@@ -119,7 +128,7 @@ impl Session {
             if !matches!(kind, VarSetDefault | VarReset) && !matches!(value.as_str(), "UTF8" | "UNICODE" | "SQL_ASCII")
             {
                 return Err(ExecError::sql(
-                    "0A000",
+                    sqlstate::FEATURE_NOT_SUPPORTED,
                     format!("client_encoding \"{}\" is not supported", value_text(&s.args)),
                 )
                 .hint("Use UTF8."));
@@ -130,8 +139,11 @@ impl Session {
                 // Connections of a batch are reset when they are given back.
                 self.transaction.participants.iter_mut().for_each(|p| p.lane.conn.tainted = true);
                 if self.transaction.explicit {
-                    return Err(ExecError::sql("0A000", "RESET ALL inside a transaction block is not supported")
-                        .hint("Reset the settings one by one, or after the transaction."));
+                    return Err(ExecError::sql(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "RESET ALL inside a transaction block is not supported",
+                    )
+                    .hint("Reset the settings one by one, or after the transaction."));
                 }
                 let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
                 // GUC_NO_RESET_ALL in PostgreSQL's guc_tables.c: who the session is stays.
@@ -186,7 +198,10 @@ impl Session {
 
     async fn set_one(&mut self, name: &str, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
         if name.starts_with("herd.") {
-            return Err(ExecError::sql("42704", format!("unrecognized configuration parameter \"{name}\"")));
+            return Err(ExecError::sql(
+                sqlstate::UNDEFINED_OBJECT,
+                format!("unrecognized configuration parameter \"{name}\""),
+            ));
         }
         if s.is_local && !self.transaction.explicit {
             return self.on_home(sql).await;
@@ -287,7 +302,10 @@ impl Session {
     pub async fn discard(&mut self, s: &ast::DiscardStmt, sql: &str) -> Result<Forwarded> {
         let mode = ast::DiscardMode::try_from(s.target).unwrap_or(ast::DiscardMode::DiscardAll);
         if mode == ast::DiscardMode::DiscardAll && self.transaction.active {
-            return Err(ExecError::sql("25001", "DISCARD ALL cannot run inside a transaction block"));
+            return Err(ExecError::sql(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "DISCARD ALL cannot run inside a transaction block",
+            ));
         }
         if let Some(lane) = self.pin.here() {
             lane.run(sql).await?;

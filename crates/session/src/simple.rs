@@ -1,6 +1,7 @@
 //! The simple protocol: a string of statements, which share one implicit transaction.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use exec::{Compiled, ExecError, Forwarded, Pin};
 use sql::NodeEnum;
@@ -184,8 +185,11 @@ impl Session {
         }
         match self.work().describe_text(sql, &[]).await {
             Err(e) => e,
-            Ok(_) => ExecError::sql("0A000", "this statement's syntax is newer than the router's parser")
-                .hint("Run it on each node directly."),
+            Ok(_) => ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "this statement's syntax is newer than the router's parser",
+            )
+            .hint("Run it on each node directly."),
         }
     }
 
@@ -206,7 +210,10 @@ impl Session {
         {
             return Ok(());
         }
-        Err(ExecError::sql("25P02", "current transaction is aborted, commands ignored until end of transaction block"))
+        Err(ExecError::sql(
+            sqlstate::IN_FAILED_SQL_TRANSACTION,
+            "current transaction is aborted, commands ignored until end of transaction block",
+        ))
     }
 
     /// A statement has failed: the client is told, and its transaction is over or failed.
@@ -220,12 +227,12 @@ impl Session {
         if let Pin::Lost(_) = self.pin {
             return self.still_stands();
         }
-        if e.code() == "57014" && self.io.has_left() {
+        if e.code() == sqlstate::QUERY_CANCELED && self.io.has_left() {
             return Err(ExecError::Client("connection lost: the client left".into()));
         }
-        let e = match self.io.take_deadlocked() && e.code() == "57014" {
+        let e = match self.io.take_deadlocked() && e.code() == sqlstate::QUERY_CANCELED {
             true => ExecError::Sql(Box::new(
-                wire::ErrorFields::error("40P01", "deadlock detected")
+                wire::ErrorFields::error(sqlstate::T_R_DEADLOCK_DETECTED, "deadlock detected")
                     .detail("Transactions on several nodes waited for each other; this one began last.")
                     .hint("Try the transaction again."),
             )),

@@ -4,6 +4,7 @@ use exec::{ExecError, Forwarded};
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build};
+use wire::sqlstate;
 
 use crate::prepared::{Parsed, SqlPrepared};
 use crate::session::{Result, Session};
@@ -11,7 +12,10 @@ use crate::session::{Result, Session};
 impl Session {
     pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt) -> Result<Forwarded> {
         if self.prepared.contains_key(&p.name) || self.statements.contains_key(&p.name) {
-            return Err(ExecError::sql("42P05", format!("prepared statement \"{}\" already exists", p.name)));
+            return Err(ExecError::sql(
+                sqlstate::DUPLICATE_PSTATEMENT,
+                format!("prepared statement \"{}\" already exists", p.name),
+            ));
         }
         let Some(query) = p.query.as_deref().and_then(|q| q.node.as_ref()) else {
             return Err(ExecError::internal("PREPARE without a statement"));
@@ -33,7 +37,10 @@ impl Session {
             // One of the extended protocol: they share their names.
             (None, Some(p)) => (p.sql.clone(), vec![]),
             (None, None) => {
-                return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", e.name)));
+                return Err(ExecError::sql(
+                    sqlstate::INVALID_SQL_STATEMENT_NAME,
+                    format!("prepared statement \"{}\" does not exist", e.name),
+                ));
             }
         };
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
@@ -42,7 +49,7 @@ impl Session {
             let wanted = declared.len().max(described.params.len());
             return Err(ExecError::Sql(Box::new(
                 wire::ErrorFields::error(
-                    "42601",
+                    sqlstate::SYNTAX_ERROR,
                     format!("wrong number of parameters for prepared statement \"{}\"", e.name),
                 )
                 .detail(format!("Expected {wanted} parameters but got {}.", e.params.len())),
@@ -98,7 +105,10 @@ impl Session {
         }
         let (sql, message) = (self.prepared.remove(&d.name), self.statements.remove(&d.name));
         if sql.is_none() && message.is_none() {
-            return Err(ExecError::sql("26000", format!("prepared statement \"{}\" does not exist", d.name)));
+            return Err(ExecError::sql(
+                sqlstate::INVALID_SQL_STATEMENT_NAME,
+                format!("prepared statement \"{}\" does not exist", d.name),
+            ));
         }
         Ok(Forwarded { tag: "DEALLOCATE".into(), ..Default::default() })
     }

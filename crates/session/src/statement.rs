@@ -7,6 +7,7 @@ mod copy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 use sql::NodeEnum;
@@ -36,7 +37,10 @@ impl Session {
         }
         let mut statements = sql::parse(sql, self.standard_conforming_strings())?;
         if statements.len() > 1 {
-            return Err(ExecError::sql("42601", "cannot insert multiple commands into a prepared statement"));
+            return Err(ExecError::sql(
+                sqlstate::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
         }
         let Some(statement) = statements.pop() else { return Ok(Parsed::Empty) };
         self.planned(statement, sql, types)
@@ -52,8 +56,11 @@ impl Session {
             _ => true,
         };
         if special::names_prepared_statements(&statement) {
-            return Err(ExecError::sql("0A000", "pg_prepared_statements is not supported through the router")
-                .hint("It would show the statements of one connection to a node, not those of this session."));
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "pg_prepared_statements is not supported through the router",
+            )
+            .hint("It would show the statements of one connection to a node, not those of this session."));
         }
         let special = special::special(&statement, &self.epoch.snapshot);
         if tree
@@ -138,7 +145,7 @@ impl Session {
         let mut result = self.work().run(compiled, &request).await;
         // Cancelled to break a deadlock: all of it is undone, and nobody has seen any of it. The others go first.
         for _ in 0..DEADLOCKS_MAX {
-            let undone = matches!(&result, Err(e) if e.code() == "57014" && !matches!(e, ExecError::Partial(_)));
+            let undone = matches!(&result, Err(e) if e.code() == sqlstate::QUERY_CANCELED && !matches!(e, ExecError::Partial(_)));
             if !undone
                 || !retry.fresh
                 || self.io.answered() != retry.before
@@ -194,7 +201,7 @@ impl Session {
             let cancelled = exec::Client::cancelled(&mut self.io);
             tokio::select! {
                 biased;
-                () = cancelled => return Err(ExecError::sql("57014", "canceling statement due to user request")),
+                () = cancelled => return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")),
                 () = herd.pauses.wait(&new, compiled.plan.whole().writes, &self.transaction.pauses) => {}
             }
             let before = self.epoch.clone();
@@ -237,10 +244,11 @@ impl Session {
             NodeEnum::DeclareCursorStmt(d) => self.declare_cursor(d, sql, bound).await,
             NodeEnum::FetchStmt(f) => self.fetch(f, sql, bound).await,
             NodeEnum::ClosePortalStmt(c) => self.close_cursor(c, sql).await,
-            NodeEnum::ExplainStmt(_) if bound.is_some_and(|b| !b.values.is_empty()) => {
-                Err(ExecError::sql("0A000", "EXPLAIN with parameters is not supported through the router")
-                    .hint("Write the values in place of the parameters."))
-            }
+            NodeEnum::ExplainStmt(_) if bound.is_some_and(|b| !b.values.is_empty()) => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "EXPLAIN with parameters is not supported through the router",
+            )
+            .hint("Write the values in place of the parameters.")),
             NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
             NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
             NodeEnum::ListenStmt(_) => {
@@ -260,14 +268,17 @@ impl Session {
             NodeEnum::CreateTableAsStmt(c)
                 if matches!(c.query.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::ExecuteStmt(_))) =>
             {
-                Err(ExecError::sql("0A000", "CREATE TABLE AS EXECUTE is not supported through the router")
-                    .hint("Write the statement itself in place of EXECUTE."))
+                Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "CREATE TABLE AS EXECUTE is not supported through the router",
+                )
+                .hint("Write the statement itself in place of EXECUTE."))
             }
             NodeEnum::CreatedbStmt(_)
             | NodeEnum::DropdbStmt(_)
             | NodeEnum::AlterDatabaseStmt(_)
             | NodeEnum::AlterDatabaseRefreshCollStmt(_) => Err(ExecError::sql(
-                "0A000",
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 "a herd serves one database: CREATE, DROP and ALTER DATABASE are not supported through the router",
             )
             .hint("Make the database on every node directly, and run a herd of its own (`herd router`) for it.")),

@@ -4,6 +4,7 @@ use exec::{ExecError, Forwarded, catalog_changed, load_own};
 use sql::ast::{self, TransactionStmtKind as Kind};
 use txn::CommitError;
 use wire::ErrorFields;
+use wire::sqlstate;
 
 use crate::session::{Result, Session};
 
@@ -14,7 +15,11 @@ impl Session {
         match kind {
             Kind::TransStmtBegin | Kind::TransStmtStart => {
                 if self.transaction.explicit {
-                    self.notice("WARNING", "25001", "there is already a transaction in progress");
+                    self.notice(
+                        "WARNING",
+                        sqlstate::ACTIVE_SQL_TRANSACTION,
+                        "there is already a transaction in progress",
+                    );
                 } else if self.transaction.active {
                     // Inside a batch: the implicit transaction becomes the client's.
                     self.transaction.explicit = true;
@@ -32,7 +37,7 @@ impl Session {
             Kind::TransStmtCommit => {
                 if !self.transaction.explicit {
                     self.no_chain(t, "COMMIT AND CHAIN")?;
-                    self.notice("WARNING", "25P01", "there is no transaction in progress");
+                    self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
                     if !self.transaction.active {
                         return tag("COMMIT");
                     }
@@ -44,7 +49,7 @@ impl Session {
             Kind::TransStmtRollback => {
                 if !self.transaction.explicit {
                     self.no_chain(t, "ROLLBACK AND CHAIN")?;
-                    self.notice("WARNING", "25P01", "there is no transaction in progress");
+                    self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
                     if !self.transaction.active {
                         return tag("ROLLBACK");
                     }
@@ -77,8 +82,11 @@ impl Session {
                 tag("ROLLBACK")
             }
             Kind::TransStmtPrepare | Kind::TransStmtCommitPrepared | Kind::TransStmtRollbackPrepared => {
-                Err(ExecError::sql("0A000", "prepared transactions are not supported through the router")
-                    .hint("COMMIT: the router commits over all nodes by two phases by itself."))
+                Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "prepared transactions are not supported through the router",
+                )
+                .hint("COMMIT: the router commits over all nodes by two phases by itself."))
             }
             Kind::Undefined => Err(ExecError::internal("unknown transaction statement")),
         }
@@ -103,14 +111,17 @@ impl Session {
         if self.transaction.explicit {
             return Ok(());
         }
-        Err(ExecError::sql("25P01", format!("{what} can only be used in transaction blocks")))
+        Err(ExecError::sql(
+            sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+            format!("{what} can only be used in transaction blocks"),
+        ))
     }
 
     fn need_savepoint(&self, name: &str) -> Result<()> {
         if self.transaction.has_savepoint(name) {
             return Ok(());
         }
-        Err(ExecError::sql("3B001", format!("savepoint \"{name}\" does not exist")))
+        Err(ExecError::sql(sqlstate::S_E_INVALID_SPECIFICATION, format!("savepoint \"{name}\" does not exist")))
     }
 
     /// Commits; the tag is COMMIT, or ROLLBACK of a transaction that had failed.
@@ -132,11 +143,11 @@ impl Session {
                 Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e.into())).await)
             }
             Err(CommitError::Unknown(e)) => Err(ExecError::Sql(Box::new(
-                ErrorFields::error("08007", format!("a node was lost while it committed: {e}"))
+                ErrorFields::error(sqlstate::TRANSACTION_RESOLUTION_UNKNOWN, format!("a node was lost while it committed: {e}"))
                     .hint("Whether the transaction is committed is not known yet; look for its effects before trying again."),
             ))),
             Err(e @ CommitError::NoPreparedTransactions) => Err(ExecError::Sql(Box::new(
-                ErrorFields::error("55000", e.to_string())
+                ErrorFields::error(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, e.to_string())
                     .hint("Set max_prepared_transactions on every node and restart it, or SET herd.two_phase = off to let each node commit by itself."),
             ))),
         }

@@ -4,6 +4,7 @@
 
 use exec::ExecError;
 use key::KeyError;
+use wire::sqlstate;
 
 use crate::session::Result;
 
@@ -23,10 +24,13 @@ pub fn check(n: usize, format: i16, type_oid: u32, value: &[u8]) -> Result<()> {
     }
     let Some(width) = width(type_oid) else { return Ok(()) };
     if value.len() < width {
-        return Err(ExecError::sql("08P01", "insufficient data left in message"));
+        return Err(ExecError::sql(sqlstate::PROTOCOL_VIOLATION, "insufficient data left in message"));
     }
     if value.len() > width {
-        return Err(ExecError::sql("22P03", format!("incorrect binary data format in bind parameter {n}")));
+        return Err(ExecError::sql(
+            sqlstate::INVALID_BINARY_REPRESENTATION,
+            format!("incorrect binary data format in bind parameter {n}"),
+        ));
     }
     Ok(())
 }
@@ -40,7 +44,10 @@ pub fn encoding_error(broken: &[u8]) -> ExecError {
         _ => 1,
     };
     let bytes: Vec<String> = broken.iter().take(length).map(|b| format!("0x{b:02x}")).collect();
-    ExecError::sql("22021", format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" ")))
+    ExecError::sql(
+        sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
+        format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" ")),
+    )
 }
 
 /// Bytes of a type of fixed width in binary format.

@@ -10,6 +10,7 @@
 
 use catalog::NodeId;
 use pool::PoolError;
+use wire::sqlstate;
 
 use crate::failpoint;
 use crate::gid::{Gid, Identity};
@@ -159,7 +160,8 @@ impl Transaction {
             self.end_prepared(gid, "ROLLBACK").await;
             return Err(match &e {
                 PoolError::Server(f)
-                    if f.code() == "55000" && f.message().contains("prepared transactions are disabled") =>
+                    if f.code() == sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE
+                        && f.message().contains("prepared transactions are disabled") =>
                 {
                     CommitError::NoPreparedTransactions
                 }
@@ -278,5 +280,5 @@ fn may_have_committed(e: &PoolError) -> bool {
 
 fn aborted() -> PoolError {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
-    PoolError::Server(Box::new(wire::ErrorFields::error("25P02", message)))
+    PoolError::Server(Box::new(wire::ErrorFields::error(sqlstate::IN_FAILED_SQL_TRANSACTION, message)))
 }

@@ -6,6 +6,7 @@
 //! need any more is deleted. A node that fails is left for the next run; the others are not kept waiting.
 
 use std::collections::{HashMap, HashSet};
+use wire::sqlstate;
 
 use catalog::NodeId;
 use pool::{Conn, PoolError};
@@ -65,7 +66,8 @@ pub async fn recover(herd: &str, home: NodeId, nodes: &mut HashMap<NodeId, Conn>
             Ok(_) if decided => done.committed += 1,
             Ok(_) => done.rolled_back += 1,
             // Another router is at it, or was faster.
-            Err(PoolError::Server(e)) if matches!(e.code(), "42704" | "55000") => {}
+            Err(PoolError::Server(e))
+                if matches!(e.code(), sqlstate::UNDEFINED_OBJECT | sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE) => {}
             Err(e) => lose(nodes, node, &e, &mut done),
         }
     }
@@ -79,7 +81,7 @@ pub async fn recover(herd: &str, home: NodeId, nodes: &mut HashMap<NodeId, Conn>
 async fn end(conn: &mut Conn, verb: &str, name: &str) -> Result<(), PoolError> {
     let end = format!("{verb} PREPARED '{name}'");
     match conn.simple(&end).await {
-        Err(PoolError::Server(e)) if e.code() == "42501" => {}
+        Err(PoolError::Server(e)) if e.code() == sqlstate::INSUFFICIENT_PRIVILEGE => {}
         done => return done.map(drop),
     }
     let owner = format!("SELECT owner FROM pg_catalog.pg_prepared_xacts WHERE gid = '{name}'");
@@ -120,7 +122,7 @@ async fn lost(decider: &mut Conn, xid: u64) -> Result<Option<bool>, PoolError> {
     match decider.simple(&format!("SELECT pg_catalog.pg_xact_status('{xid}')")).await {
         Ok(_) => Ok(None),
         // "transaction ID … is in the future"
-        Err(PoolError::Server(e)) if e.code() == "22023" => Ok(Some(false)),
+        Err(PoolError::Server(e)) if e.code() == sqlstate::INVALID_PARAMETER_VALUE => Ok(Some(false)),
         Err(e) => Err(e),
     }
 }

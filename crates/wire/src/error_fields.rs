@@ -1,5 +1,6 @@
 //! The fields of ErrorResponse and NoticeResponse. It does not decide which SQLSTATE an error gets.
 
+use crate::sqlstate;
 use bytes::{BufMut, BytesMut};
 
 use crate::error::Result;
@@ -58,7 +59,7 @@ impl ErrorFields {
     }
 
     pub fn code(&self) -> &str {
-        self.get(b'C').unwrap_or("XX000")
+        self.get(b'C').unwrap_or(sqlstate::INTERNAL_ERROR)
     }
 
     pub fn message(&self) -> &str {

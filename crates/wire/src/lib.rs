@@ -10,6 +10,7 @@ pub mod frame;
 pub mod frontend;
 pub mod put;
 pub mod scram;
+pub mod sqlstate;
 pub mod startup;
 
 pub use error::WireError;

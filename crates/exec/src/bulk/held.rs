@@ -8,6 +8,7 @@
 use bytes::Bytes;
 use catalog::NodeId;
 use txn::Participant;
+use wire::sqlstate;
 use wire::{ErrorFields, backend, put};
 
 use super::rows::Rows;
@@ -18,7 +19,7 @@ use crate::guard::Looks;
 use crate::render::BatchStatement;
 use crate::rows;
 
-const UNIQUE_VIOLATION: &str = "23505";
+const UNIQUE_VIOLATION: &str = sqlstate::UNIQUE_VIOLATION;
 /// Bytes of a batch, whatever its rows.
 const BATCH_BYTES_MAX: usize = 2 << 20;
 const COPY_DATA_BYTES: usize = 64 << 10;

@@ -2,6 +2,7 @@
 
 use sql::NodeEnum;
 use sql::ast::{self, DefElem};
+use wire::sqlstate;
 
 use crate::error::{ExecError, Result};
 
@@ -32,7 +33,7 @@ impl BulkCopy {
                     }
                 }
                 Some(NodeEnum::DefElem(d)) if d.defname == "disable_fk_check" => {
-                    return Err(ExecError::sql("0A000", "COPY DISABLE_FK_CHECK is not supported")
+                    return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "COPY DISABLE_FK_CHECK is not supported")
                         .hint("Foreign keys are always checked. To load first and check later, drop the constraint and add it again."));
                 }
                 _ => kept.push(option),
@@ -41,7 +42,10 @@ impl BulkCopy {
         copy.options = kept;
         if taken != BulkCopy::default() && !copy.is_from {
             let name = if taken.replace { "REPLACE" } else { "ROWS_PER_TRANSACTION" };
-            return Err(ExecError::sql("0A000", format!("COPY {name} cannot be used with COPY TO")));
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("COPY {name} cannot be used with COPY TO"),
+            ));
         }
         Ok(taken)
     }
@@ -52,7 +56,7 @@ impl BulkCopy {
 }
 
 fn redundant() -> ExecError {
-    ExecError::sql("42601", "conflicting or redundant options")
+    ExecError::sql(sqlstate::SYNTAX_ERROR, "conflicting or redundant options")
 }
 
 fn text(d: &DefElem) -> Option<String> {
@@ -66,9 +70,13 @@ fn text(d: &DefElem) -> Option<String> {
 }
 
 fn rows(d: &DefElem) -> Result<u64> {
-    let value = text(d).ok_or_else(|| ExecError::sql("42601", "rows_per_transaction requires an integer value"))?;
+    let value = text(d)
+        .ok_or_else(|| ExecError::sql(sqlstate::SYNTAX_ERROR, "rows_per_transaction requires an integer value"))?;
     value.parse().map_err(|_| {
-        ExecError::sql("22023", format!("ROWS_PER_TRANSACTION must be a number that is not negative, not \"{value}\""))
+        ExecError::sql(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("ROWS_PER_TRANSACTION must be a number that is not negative, not \"{value}\""),
+        )
     })
 }
 
@@ -76,6 +84,6 @@ fn is_on(d: &DefElem) -> Result<bool> {
     match text(d).map(|t| t.to_ascii_lowercase()).as_deref() {
         None | Some("true" | "on" | "1") => Ok(true),
         Some("false" | "off" | "0") => Ok(false),
-        _ => Err(ExecError::sql("42601", "replace requires a Boolean value")),
+        _ => Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "replace requires a Boolean value")),
     }
 }

@@ -5,6 +5,7 @@
 //! committed can be said exactly.
 
 use std::collections::VecDeque;
+use wire::sqlstate;
 
 use bytes::BytesMut;
 use pool::Progress as Flow;
@@ -233,7 +234,7 @@ impl Stream {
     async fn settle(&mut self, lanes: &mut [Participant]) {
         for (at, p) in lanes.iter_mut().enumerate() {
             let settled = match p.lane.conn.is_broken() {
-                true => Err(ExecError::sql("08006", "a node was lost")),
+                true => Err(ExecError::sql(sqlstate::CONNECTION_FAILURE, "a node was lost")),
                 false => self.all_answers(p, at).await,
             };
             if let Err(e) = settled {

@@ -5,13 +5,14 @@
 
 use sql::NodeEnum;
 use sql::ast::{DefElem, Node};
+use wire::sqlstate;
 
 use super::error::CopyError;
 use super::options::{Columns, CopyOptions, Format, Header};
 
-const INVALID: &str = "22023";
-const SYNTAX: &str = "42601";
-const UNSUPPORTED: &str = "0A000";
+const INVALID: &str = sqlstate::INVALID_PARAMETER_VALUE;
+const SYNTAX: &str = sqlstate::SYNTAX_ERROR;
+const UNSUPPORTED: &str = sqlstate::FEATURE_NOT_SUPPORTED;
 
 /// The options as written, before defaults.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 use memchr::memchr2;
+use wire::sqlstate;
 
 use super::binary::{BINARY_HEADER, BINARY_TRAILER};
 use super::error::CopyError;
@@ -21,7 +22,7 @@ impl RowEncoder {
         let names: Vec<String> = names.iter().map(|name| name.as_ref().to_string()).collect();
         if let Some(unknown) = options.force_quote.names().iter().find(|column| !names.contains(column)) {
             let message = format!("FORCE_QUOTE column \"{unknown}\" not referenced by COPY");
-            return Err(CopyError::Options { sqlstate: "42P10", message });
+            return Err(CopyError::Options { sqlstate: sqlstate::INVALID_COLUMN_REFERENCE, message });
         }
         let force_quote = names.iter().map(|name| options.force_quote.contains(name)).collect();
         Ok(RowEncoder { options: options.clone(), names, force_quote })

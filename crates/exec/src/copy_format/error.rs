@@ -1,5 +1,7 @@
 //! What can be wrong with COPY options or data, in PostgreSQL's words. It does not know how a client is told.
 
+use wire::sqlstate;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopyError {
     /// The statement's options, as `ProcessCopyOptions` would refuse them.
@@ -48,9 +50,9 @@ impl CopyError {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             CopyError::Options { sqlstate, .. } => sqlstate,
-            CopyError::TooLarge(_) => "54000",
-            CopyError::DefaultInKey(_) | CopyError::Encoding(_) => "0A000",
-            _ => "22P04",
+            CopyError::TooLarge(_) => sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            CopyError::DefaultInKey(_) | CopyError::Encoding(_) => sqlstate::FEATURE_NOT_SUPPORTED,
+            _ => sqlstate::BAD_COPY_FILE_FORMAT,
         }
     }
 

@@ -2,6 +2,7 @@
 //! other nodes do.
 
 use txn::Participant;
+use wire::sqlstate;
 
 use super::steps::Step;
 use crate::error::{ExecError, Result};
@@ -24,7 +25,7 @@ impl Elsewhere {
             let here = rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default();
             if here != *schema {
                 return Err(ExecError::sql(
-                    "3F000",
+                    sqlstate::INVALID_SCHEMA_NAME,
                     format!("schema \"{schema}\", which the search path leads to, does not exist on every node"),
                 )
                 .hint("Create the schema on every node, or name another one that exists."));

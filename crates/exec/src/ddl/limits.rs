@@ -3,6 +3,7 @@
 //! what is waited for.
 
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -19,10 +20,10 @@ impl Limits {
     pub fn check(&self) -> Result<()> {
         let over = |limit: Option<Duration>| limit.is_some_and(|l| self.begun.elapsed() >= l);
         if over(self.statement) {
-            return Err(ExecError::sql("57014", "canceling statement due to statement timeout"));
+            return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout"));
         }
         if over(self.lock) {
-            return Err(ExecError::sql("55P03", "canceling statement due to lock timeout"));
+            return Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! tables yet wait meanwhile (`pause.rs`), so that a try comes through under load. It does not know what is changed.
 
 use std::time::{Duration, Instant};
+use wire::sqlstate;
 
 use catalog::{NodeId, Oid, quote_literal};
 use sql::NodeEnum;
@@ -135,9 +136,13 @@ impl<C: Client> Work<'_, C> {
                 Err(e) => e,
             };
             self.herd.end_pauses(&[pause]).await;
-            if !matches!(e.code().as_str(), "55P03" | "40P01") {
+            if !matches!(e.code().as_str(), sqlstate::LOCK_NOT_AVAILABLE | sqlstate::T_R_DEADLOCK_DETECTED) {
                 // The statement itself will fail, and says so in its own words; or it needs less than we thought.
-                return if matches!(e.code().as_str(), "42501" | "42P01") { Ok(()) } else { Err(e) };
+                return if matches!(e.code().as_str(), sqlstate::INSUFFICIENT_PRIVILEGE | sqlstate::UNDEFINED_TABLE) {
+                    Ok(())
+                } else {
+                    Err(e)
+                };
             }
             limits = match limits {
                 None => Some(self.limits(begun).await?),

@@ -1,6 +1,7 @@
 //! What the names in a statement stand for: on home alone, or on every node. It asks the snapshot, nobody else.
 
 use std::sync::Arc;
+use wire::sqlstate;
 
 use catalog::{NodeId, Placement, Relation, RelationKind, Snapshot, quote_ident, quote_literal};
 use plan::Refusal;
@@ -62,7 +63,7 @@ impl<'a> Cx<'a> {
     pub fn not_ours(&self, (schema, name): Name) -> Result<(), Refusal> {
         match schema {
             Some(s @ ("herd" | "herd_shards")) => Err(Refusal {
-                sqlstate: "42501",
+                sqlstate: sqlstate::INSUFFICIENT_PRIVILEGE,
                 message: format!("permission denied: \"{s}.{name}\" belongs to pgherd"),
                 hint: Some("Name the distributed table itself; its shards follow.".into()),
             }),

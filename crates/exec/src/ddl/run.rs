@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Instant;
+use wire::sqlstate;
 
 use catalog::NodeId;
 use sql::NodeEnum;
@@ -159,7 +160,7 @@ impl<C: Client> Work<'_, C> {
             Ddl::Autocommit(spread) => {
                 if block && spread.nodes.len() > 1 {
                     return Err(ExecError::sql(
-                        "25001",
+                        sqlstate::ACTIVE_SQL_TRANSACTION,
                         format!("{} cannot run inside a transaction block", command(sql)),
                     ));
                 }
@@ -285,7 +286,7 @@ impl<C: Client> Work<'_, C> {
             self.put_back(p).await;
             if let Err(e) = done {
                 // A concurrent build that failed leaves an invalid index behind; one that was there before is not ours to drop.
-                if !begun.contains(&n.node) && e.code() != "42P07" {
+                if !begun.contains(&n.node) && e.code() != sqlstate::DUPLICATE_TABLE {
                     begun.push(n.node);
                 }
                 self.undo(&begun, &spread.undo).await;
@@ -364,7 +365,7 @@ impl<C: Client> Work<'_, C> {
     /// What comes before anything is changed: the warning, the checks, the privileges.
     async fn prepare(&mut self, spread: &Spread) -> Result<()> {
         if let Some(warning) = &spread.warning {
-            ErrorFields::with_severity("WARNING", "01000", warning.clone()).put(self.client.out(), b'N');
+            ErrorFields::with_severity("WARNING", sqlstate::WARNING, warning.clone()).put(self.client.out(), b'N');
         }
         for check in &spread.checks {
             for n in &spread.nodes {

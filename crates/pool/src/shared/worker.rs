@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use wire::sqlstate;
 
 use bytes::Bytes;
 use wire::frame::{self, HEADER_LEN};
@@ -328,7 +329,7 @@ impl Batch {
             // A trigger or rule that was made a moment ago, or on a node itself: otherwise they would not be here.
             true => Outcome::Lost(PoolError::Server(Box::new(ErrorFields::with_severity(
                 "ERROR",
-                "08007",
+                sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
                 "the outcome of the statement is not known: a trigger has left out rows of several clients",
             )))),
         };
@@ -338,11 +339,14 @@ impl Batch {
     /// One that waits for others' locks, or runs for long, shall not make more clients wait.
     fn note_failure(&self, error: &ErrorFields, jobs: &[Job]) {
         // division_by_zero: a guard's.
-        if error.code() == "22012" {
+        if error.code() == sqlstate::DIVISION_BY_ZERO {
             self.together.iter().for_each(|many| many.set_apart());
         }
         // lock_not_available, query_canceled, deadlock_detected
-        if !matches!(error.code(), "55P03" | "57014" | "40P01") {
+        if !matches!(
+            error.code(),
+            sqlstate::LOCK_NOT_AVAILABLE | sqlstate::QUERY_CANCELED | sqlstate::T_R_DEADLOCK_DETECTED
+        ) {
             return;
         }
         let faulty = match self.hold {

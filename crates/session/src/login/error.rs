@@ -1,6 +1,7 @@
 //! Why a client was not let in, and which part of that he is told. It does not send anything.
 
 use std::io;
+use wire::sqlstate;
 
 use pool::PoolError;
 use wire::scram::ScramError;
@@ -54,21 +55,29 @@ impl LoginError {
         Some(match self {
             Left | Cut | Io(_) | Tls(_) | NoAlpn | NoTls => return None,
             // PostgreSQL's code for it, where every other breach of the protocol is 08P01.
-            Wire(e @ WireError::Version { .. }) => ErrorFields::fatal("0A000", e.to_string()),
-            Wire(e) => ErrorFields::fatal("08P01", e.to_string()),
-            Injected(_) => ErrorFields::fatal("08P01", self.to_string())
+            Wire(e @ WireError::Version { .. }) => ErrorFields::fatal(sqlstate::FEATURE_NOT_SUPPORTED, e.to_string()),
+            Wire(e) => ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, e.to_string()),
+            Injected(_) => ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, self.to_string())
                 .detail("Either the client does not wait for an answer, or somebody in between tampers with the data."),
-            TlsRequired => ErrorFields::fatal("28000", "connections without TLS are not accepted")
-                .hint("Connect with sslmode=require or stricter."),
-            Timeout => ErrorFields::fatal("57014", self.to_string()),
+            TlsRequired => ErrorFields::fatal(
+                sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+                "connections without TLS are not accepted",
+            )
+            .hint("Connect with sslmode=require or stricter."),
+            Timeout => ErrorFields::fatal(sqlstate::QUERY_CANCELED, self.to_string()),
             Startup(fields) => (**fields).clone(),
-            NotSasl(_) | Mechanism => ErrorFields::fatal("08P01", self.to_string()),
-            Password { user, .. } => {
-                ErrorFields::fatal("28P01", format!("password authentication failed for user \"{user}\""))
+            NotSasl(_) | Mechanism => ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, self.to_string()),
+            Password { user, .. } => ErrorFields::fatal(
+                sqlstate::INVALID_PASSWORD,
+                format!("password authentication failed for user \"{user}\""),
+            ),
+            Scram { source: e @ ScramError::ChannelBinding, .. } => {
+                ErrorFields::fatal(sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, e.to_string())
             }
-            Scram { source: e @ ScramError::ChannelBinding, .. } => ErrorFields::fatal("28000", e.to_string()),
-            Scram { source, .. } => ErrorFields::fatal("08P01", "malformed SCRAM message").detail(format!("{source}.")),
-            Verifier { .. } => ErrorFields::fatal("57P03", "passwords can't be checked now")
+            Scram { source, .. } => {
+                ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, "malformed SCRAM message").detail(format!("{source}."))
+            }
+            Verifier { .. } => ErrorFields::fatal(sqlstate::CANNOT_CONNECT_NOW, "passwords can't be checked now")
                 .hint("Try again; if it lasts, look at the router's log and at the herd's home node."),
         })
     }

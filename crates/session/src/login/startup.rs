@@ -1,6 +1,7 @@
 //! What the parameters of a startup packet ask for. It does not know which users, databases or settings exist.
 
 use wire::ErrorFields;
+use wire::sqlstate;
 
 use super::{LoginError, options};
 
@@ -21,13 +22,16 @@ pub(super) fn interpret(parameters: Vec<(String, String)>) -> Result<Start, Logi
         match &*name {
             "user" => user = value,
             "database" => database = value,
-            "options" => from_options = options::parse(&value).map_err(|why| bad("42601", why))?,
+            "options" => from_options = options::parse(&value).map_err(|why| bad(sqlstate::SYNTAX_ERROR, why))?,
             "replication" => check_replication(&value)?,
             _ => settings.push((name, value)),
         }
     }
     if user.is_empty() {
-        return Err(bad("28000", "no PostgreSQL user name specified in startup packet"));
+        return Err(bad(
+            sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+            "no PostgreSQL user name specified in startup packet",
+        ));
     }
     let mut start = Start { user, database, parameters: Vec::new() };
     cut_name(&mut start.user);
@@ -45,12 +49,14 @@ pub(super) fn interpret(parameters: Vec<(String, String)>) -> Result<Start, Logi
 impl Start {
     fn set(&mut self, name: String, value: String) -> Result<(), LoginError> {
         if name.is_empty() {
-            return Err(bad("42601", "a setting in \"options\" has no name"));
+            return Err(bad(sqlstate::SYNTAX_ERROR, "a setting in \"options\" has no name"));
         }
         if name == "client_encoding" && !is_known_encoding(&value) {
-            let fields =
-                ErrorFields::fatal("22023", format!("invalid value for parameter \"client_encoding\": \"{value}\""))
-                    .hint("Use client_encoding UTF8 (PGCLIENTENCODING=UTF8).");
+            let fields = ErrorFields::fatal(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"client_encoding\": \"{value}\""),
+            )
+            .hint("Use client_encoding UTF8 (PGCLIENTENCODING=UTF8).");
             return Err(LoginError::Startup(Box::new(fields)));
         }
         match self.parameters.iter_mut().find(|(known, _)| *known == name) {
@@ -79,12 +85,15 @@ fn check_replication(value: &str) -> Result<(), LoginError> {
         return Ok(());
     }
     if value == "database" || starts("true", 1) || starts("yes", 1) || lower == "on" || lower == "1" {
-        let fields = ErrorFields::fatal("0A000", "replication connections are not supported")
+        let fields = ErrorFields::fatal(sqlstate::FEATURE_NOT_SUPPORTED, "replication connections are not supported")
             .hint("Connect to a node itself to replicate from it.");
         return Err(LoginError::Startup(Box::new(fields)));
     }
-    let fields = ErrorFields::fatal("22023", format!("invalid value for parameter \"replication\": \"{value}\""))
-        .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".");
+    let fields = ErrorFields::fatal(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"replication\": \"{value}\""),
+    )
+    .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".");
     Err(LoginError::Startup(Box::new(fields)))
 }
 

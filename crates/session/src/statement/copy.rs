@@ -2,6 +2,7 @@
 //! It does not know formats, nor where rows go.
 
 use std::time::Instant;
+use wire::sqlstate;
 
 use exec::{ExecError, Forwarded};
 use sql::NodeEnum;
@@ -50,8 +51,11 @@ impl Session {
         });
         let query = match c.query.as_deref().and_then(|q| q.node.as_ref()) {
             Some(NodeEnum::InsertStmt(_)) if self.bulk.upsert => {
-                return Err(ExecError::sql("0A000", "COPY of an INSERT with herd.upsert is not supported")
-                    .hint("Run the INSERT by itself, or set herd.upsert = off."));
+                return Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "COPY of an INSERT with herd.upsert is not supported",
+                )
+                .hint("Run the INSERT by itself, or set herd.upsert = off."));
             }
             Some(q) => {
                 let text = sql::deparse(q)?;
