@@ -70,7 +70,7 @@ pub fn refuse_temporary_code(statement: &sql::NodeEnum) -> std::result::Result<(
         sql::NodeEnum::DefineStmt(d) => &d.defnames,
         _ => return Ok(()),
     };
-    match crate::ddl::in_pg_temp(name) {
+    match plan::ddl::in_pg_temp(name) {
         true => Err(Refusal::new(
             "functions, procedures, aggregates and operators in pg_temp are not supported through the router",
             "Make it in a schema of its own, and drop it when it is no longer needed; or use a DO block.",

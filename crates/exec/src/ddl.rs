@@ -1,113 +1,13 @@
-//! Utility statements over a herd: what each node runs, decided from tree, snapshot and a few facts of home alone.
+//! Runs utility statements: home first, whose error is the client's; then the other nodes; then the epoch.
 //!
-//! 1. [`mode`]: may it run in a transaction, does it change the catalog?
-//! 2. [`facts`]: what home must be asked first (which table an index is on, whether the snapshot is stale)
-//! 3. [`classify`]: pure; one file for each sort of statement
-//! 4. [`run`]: home first, whose error is the client's; then the other nodes; then the epoch
-//!
-//! What only home has (local tables and what hangs on them) stays on home, in the client's own words. What the tables of the
-//! herd need (schemas, types, functions, roles…) is on every node. It does not know how a transaction is committed.
+//! What each node runs is decided in `plan::ddl`. It does not know how a transaction is committed.
 
-mod alter;
-mod attached;
-mod column;
-mod concurrently;
-mod constraint;
-mod create;
-mod drop;
 mod elsewhere;
-mod facts;
-mod grant;
-mod index;
 mod limits;
-mod list;
 mod lock;
-mod mode;
-mod object;
-mod place;
-mod rename;
 mod renew;
 mod rights;
-mod role;
 mod run;
-mod sequence;
-mod steps;
 
-pub use facts::Facts;
 pub use limits::Limits;
 pub(crate) use lock::Locks;
-pub use mode::{Mode, changes_catalog, in_pg_temp, makes_temporary_type};
-pub use steps::{Check, NodeSteps, Rights, Spread, Step};
-
-use catalog::Snapshot;
-use plan::Refusal;
-use sql::NodeEnum;
-use sql::ast;
-
-use place::Cx;
-
-/// How a utility statement runs.
-#[derive(Clone, Debug)]
-pub enum Ddl {
-    /// Not of this kind: the session or the planner knows what to do.
-    NotDdl,
-    /// Everything it is about is on home: the client's own text there.
-    Home,
-    /// In one transaction over the nodes.
-    Nodes(Box<Spread>),
-    /// On each node by itself: PostgreSQL does not run it in a transaction block.
-    Autocommit(Box<Spread>),
-    /// `CREATE TABLE … AS` over distributed tables: the empty table on home, then its rows through the router.
-    CreateTableAs {
-        create: String,
-        insert: String,
-    },
-    Refuse(Refusal),
-}
-
-/// Decides. `sql` is the text of this one statement.
-pub fn classify(statement: &NodeEnum, sql: &str, snapshot: &Snapshot, facts: &Facts) -> Ddl {
-    if Mode::of(statement) == Mode::NotDdl {
-        return Ddl::NotDdl;
-    }
-    let cx = Cx { statement, sql, snapshot, facts };
-    decide(&cx).unwrap_or_else(Ddl::Refuse)
-}
-
-type Decided = Result<Ddl, Refusal>;
-
-fn decide(cx: &Cx) -> Decided {
-    use NodeEnum::*;
-    match cx.statement {
-        AlterTableStmt(s) => alter::alter_table(cx, s),
-        RenameStmt(s) => rename::rename(cx, s),
-        AlterObjectSchemaStmt(s) => rename::set_schema(cx, s),
-        DropStmt(s) => drop::drop(cx, s),
-        TruncateStmt(s) => list::truncate(cx, s),
-        LockStmt(s) => list::lock(cx, s),
-        VacuumStmt(s) => list::vacuum(cx, s),
-        ClusterStmt(s) => list::cluster(cx, s),
-        ReindexStmt(s) => index::reindex(cx, s),
-        IndexStmt(s) => index::create(cx, s),
-        GrantStmt(s) => grant::grant(cx, s),
-        CommentStmt(s) => object::on_object(cx, s.objtype, s.object.as_deref()),
-        SecLabelStmt(s) => object::on_object(cx, s.objtype, s.object.as_deref()),
-        CreateSeqStmt(s) => sequence::create(cx, s),
-        AlterSeqStmt(s) => sequence::alter(cx, s),
-        CreateTrigStmt(s) => attached::trigger(cx, s),
-        RuleStmt(s) => attached::rule(cx, s),
-        CreatePolicyStmt(s) => attached::policy(cx, s.table.as_ref(), [s.qual.as_deref(), s.with_check.as_deref()]),
-        AlterPolicyStmt(s) => attached::policy(cx, s.table.as_ref(), [s.qual.as_deref(), s.with_check.as_deref()]),
-        CreateStatsStmt(s) => attached::statistics(cx, s),
-        AlterStatsStmt(s) => object::named(cx, ast::ObjectType::ObjectStatisticExt, &s.defnames),
-        CreateStmt(s) => create::table(cx, s),
-        CreateForeignTableStmt(s) => match &s.base_stmt {
-            Some(base) => create::table(cx, base),
-            None => Ok(Ddl::Home),
-        },
-        ViewStmt(s) => create::view(cx, s),
-        CreateTableAsStmt(s) => create::table_as(cx, s),
-        SelectStmt(s) => create::select_into(cx, s),
-        _ => object::other(cx),
-    }
-}

@@ -70,9 +70,7 @@ pub use client::Client;
 pub use compiled::{Compiled, Epoch};
 pub use copy::bind_tail;
 pub use copy_lane::copy_line;
-pub use ddl::{
-    Check, Ddl, Facts, Limits, Mode, NodeSteps, Rights, Spread, Step, changes_catalog, classify, makes_temporary_type,
-};
+pub use ddl::Limits;
 pub use describe::{Described, has_user_types};
 pub use error::ExecError;
 pub use herd::{Herd, HerdConfig, catalog_changed, load, load_own};

@@ -9,6 +9,7 @@ pub mod apart;
 pub mod classes;
 pub mod code;
 pub mod compose;
+pub mod ddl;
 pub mod explain;
 pub mod insert;
 pub mod keys;

@@ -423,7 +423,7 @@ impl Session {
         let started = Instant::now();
         let temporary = temporary_table(statement);
         exec::code::refuse_temporary_code(statement)?;
-        if temporary.is_some() || exec::makes_temporary_type(statement) {
+        if temporary.is_some() || plan::ddl::makes_temporary_type(statement) {
             exec::code::judge_temporary(statement, &self.epoch)?;
             self.pin_home(Pins::TEMPORARY);
         }
@@ -454,7 +454,7 @@ impl Session {
                 self.refresh_context();
             }
         }
-        if exec::changes_catalog(statement) {
+        if plan::ddl::changes_catalog(statement) {
             self.schema_changed().await?;
         }
         self.router.metrics.statement(Strategy::Ddl, started.elapsed());

@@ -4,9 +4,12 @@
 use txn::Participant;
 use wire::sqlstate;
 
-use super::steps::Step;
+use plan::ddl::Step;
+
 use crate::error::{ExecError, Result};
 use crate::now::Now;
+use crate::render::Fill;
+use crate::request::Bound;
 
 /// What runs on a node that is not home.
 pub struct Elsewhere {
@@ -36,7 +39,7 @@ impl Elsewhere {
         }
         for step in &self.steps {
             if holds(p, step).await? {
-                p.lane.run(&step.sql(&self.now)).await?;
+                p.lane.run(&sql_of(step, &self.now)).await?;
             }
         }
         for sql in &self.after {
@@ -44,6 +47,11 @@ impl Elsewhere {
         }
         Ok(())
     }
+}
+
+/// The step's text with the statement's timestamp.
+pub fn sql_of(step: &Step, now: &Now) -> String {
+    Fill::new(&Bound::default(), now).statement([&step.text]).sql
 }
 
 pub async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {

@@ -13,9 +13,10 @@ use sql::NodeEnum;
 use sql::ast::{self, AlterTableType as T, ObjectType as O};
 use sql::names;
 
-use super::alter::subtype;
-use super::place::{is_herd, name_of, object_type, of_relation, range_vars, strings_of, text};
-use super::{Facts, Limits};
+use plan::ddl::place::{is_herd, name_of, object_type, of_relation, range_vars, strings_of, text};
+use plan::ddl::{Facts, subtype};
+
+use super::Limits;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;

@@ -12,10 +12,9 @@ use sql::NodeEnum;
 use sql::ast::{self, AlterTableType as T, ObjectType as O};
 use sql::names;
 
-use super::Facts;
-use super::alter::subtype;
-use super::place::object_type;
-use super::steps::{Rights, Spread, Step};
+use plan::ddl::place::object_type;
+use plan::ddl::{Facts, Rights, Spread, Step, subtype};
+
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;

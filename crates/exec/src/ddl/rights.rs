@@ -4,7 +4,8 @@
 
 use catalog::{NodeId, quote_ident, quote_literal};
 
-use super::steps::Rights;
+use plan::ddl::Rights;
+
 use crate::client::Client;
 use crate::error::Result;
 use crate::work::Work;

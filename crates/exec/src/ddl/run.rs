@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 use txn::Participant;
 use wire::ErrorFields;
 
-use super::elsewhere::{Elsewhere, holds, is_true, restore_setting};
-use super::facts::{self, Answers};
-use super::steps::{NodeSteps, Spread, Step};
-use super::{Ddl, Facts, Mode, changes_catalog, classify, lock, renew, role};
+use plan::ddl::facts::{self, Answers};
+use plan::ddl::{Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify, is_temporary, with_verifier};
+
+use super::elsewhere::{Elsewhere, holds, is_true, restore_setting, sql_of};
+use super::{lock, renew};
 use crate::client::Client;
 use crate::compiled::{Compiled, Epoch};
 use crate::error::{ExecError, Result};
@@ -38,7 +39,7 @@ impl<C: Client> Work<'_, C> {
         temporary: &[String],
     ) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
-        if mode == Mode::NotDdl || super::mode::is_temporary(statement, temporary) {
+        if mode == Mode::NotDdl || is_temporary(statement, temporary) {
             return Ok(None);
         }
         let block = self.transaction.active;
@@ -50,7 +51,7 @@ impl<C: Client> Work<'_, C> {
         }
         let mut salt = [0; 16];
         rand::fill(&mut salt[..]);
-        let hashed = role::with_verifier(statement, &salt);
+        let hashed = with_verifier(statement, &salt);
         let (statement, sql) = match &hashed {
             Some(changed) => (changed, sql::deparse(changed)?),
             None => (statement, sql.to_string()),
@@ -249,7 +250,7 @@ impl<C: Client> Work<'_, C> {
         let done = async {
             let mut forwarded = Forwarded::default();
             for (i, step) in n.steps.iter().enumerate() {
-                let sql = step.sql(&self.now);
+                let sql = sql_of(step, &self.now);
                 if i == 0 && forward_first {
                     p.lane.put_query(&sql);
                     p.lane.conn.flush().await?;
@@ -301,11 +302,11 @@ impl<C: Client> Work<'_, C> {
             return Ok(());
         }
         if own {
-            p.lane.put_query(&step.sql(&self.now));
+            p.lane.put_query(&sql_of(step, &self.now));
             p.lane.conn.flush().await?;
             *forwarded = forward(&mut p.lane, self.client, true, Ids::Home).await?;
         } else {
-            p.lane.run(&step.sql(&self.now)).await?;
+            p.lane.run(&sql_of(step, &self.now)).await?;
         }
         Ok(())
     }

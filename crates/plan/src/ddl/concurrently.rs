@@ -1,8 +1,8 @@
 //! CREATE INDEX CONCURRENTLY on tables of the herd. PostgreSQL can't do it on a partitioned table: an empty index is made
 //! on the parent, then one concurrently on each partition, then they are joined. It does not run anything.
 
+use crate::Refusal;
 use catalog::{Relation, quote_ident};
-use plan::Refusal;
 use sql::NodeEnum;
 use sql::ast::{IndexStmt, RangeVar};
 

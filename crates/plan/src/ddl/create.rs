@@ -1,8 +1,8 @@
 //! CREATE TABLE, VIEW, MATERIALIZED VIEW, TABLE AS and SELECT INTO. A new table is local; where a view is depends on what it
 //! reads.
 
+use crate::Refusal;
 use catalog::{Placement, RelationKind};
-use plan::Refusal;
 use sql::ast::{self, Node, ObjectType, RangeVar};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names, relations};

@@ -1,7 +1,7 @@
 //! DROP of everything. Home says whether it can be; the other nodes then drop what they have of it.
 
+use crate::Refusal;
 use catalog::RelationKind;
-use plan::Refusal;
 use sql::NodeEnum;
 use sql::ast::{self, DropBehavior, DropStmt, Node, ObjectType as O};
 

@@ -1,5 +1,5 @@
 //! Golden tests: what a utility statement comes to on each node of a small herd. `tests/ddl/*.txt` holds statements, one a
-//! line after `> `, each followed by what is expected. `UPDATE_GOLDEN=1 cargo test -p exec --test ddl` writes them anew.
+//! line after `> `, each followed by what is expected. `UPDATE_GOLDEN=1 cargo test -p plan --test ddl` writes them anew.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,8 +9,8 @@ use catalog::{
     Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
     UniqueIndex, Volatility,
 };
-use exec::{Ddl, Facts, Spread, Step, changes_catalog, classify};
 use key::{Bound, Strategy};
+use plan::ddl::{Ddl, Facts, Spread, Step, changes_catalog, classify};
 
 /// Three nodes; `orders` and `items` colocated, `events` apart, `countries` everywhere, `notes` local.
 fn snapshot() -> Snapshot {

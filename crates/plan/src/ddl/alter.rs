@@ -3,8 +3,8 @@
 //! On a distributed table the statement goes to the parent on every node; what PostgreSQL does not do on parents is done
 //! on the partitions, and what would make the nodes differ is refused.
 
+use crate::{Refusal, rewrite};
 use catalog::{Relation, RelationKind, quote_literal};
-use plan::{Refusal, rewrite};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
 
@@ -122,7 +122,7 @@ fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) 
         if NodeEnum::AlterTableStmt(tree.clone()) == *cx.statement {
             return Ok(Some(Step::new(cx.sql)));
         }
-        Ok(Some(Step::new(plan::Text::of(&NodeEnum::AlterTableStmt(tree))?)))
+        Ok(Some(Step::new(crate::Text::of(&NodeEnum::AlterTableStmt(tree))?)))
     };
     let table = if r.distribution().is_some() { whole(rv) } else { rv.clone() };
     let mut spread = cx.home_and(vec![], vec![]);

@@ -1,7 +1,7 @@
 //! CREATE INDEX, ALTER INDEX, REINDEX on tables of the herd.
 
+use crate::Refusal;
 use catalog::{Relation, quote_literal};
-use plan::Refusal;
 use sql::ast::{self, AlterTableType as T, ReindexObjectType};
 use sql::{NodeEnum, names};
 

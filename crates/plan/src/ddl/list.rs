@@ -70,7 +70,7 @@ fn split(cx: &Cx, relations: &[Node]) -> Option<(Vec<Node>, Vec<Node>)> {
 }
 
 /// The client's own text where the tree is unchanged.
-fn spread(cx: &Cx, home: NodeEnum, others: NodeEnum) -> Result<Spread, plan::Refusal> {
+fn spread(cx: &Cx, home: NodeEnum, others: NodeEnum) -> Result<Spread, crate::Refusal> {
     let text = |tree: NodeEnum| if tree == *cx.statement { Ok(cx.sql.to_string()) } else { deparse(tree) };
     Ok(cx.home_and(vec![Step::new(text(home)?)], vec![Step::new(text(others)?)]))
 }

@@ -1,6 +1,6 @@
 //! What hangs on a table: triggers, rules, policies, extended statistics.
 
-use plan::Refusal;
+use crate::Refusal;
 use sql::ast::{self, Node, RangeVar};
 use sql::{NodeEnum, names};
 

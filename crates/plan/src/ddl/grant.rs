@@ -1,7 +1,7 @@
 //! GRANT and REVOKE. Partitions, which statements may name directly, get the privileges of their parents.
 
+use crate::Refusal;
 use catalog::{Relation, RelationKind};
-use plan::Refusal;
 use sql::NodeEnum;
 use sql::ast::{GrantStmt, GrantTargetType, Node, ObjectType as O};
 

@@ -1,7 +1,7 @@
 //! ADD COLUMN on tables that several nodes hold: what a default may be, so that rows come out the same as on one server.
 
+use crate::{Refusal, rewrite};
 use catalog::{Relation, Volatility, quote_literal};
-use plan::{Refusal, rewrite};
 use sql::ast::{self, ConstrType, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};

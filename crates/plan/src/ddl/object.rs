@@ -1,8 +1,8 @@
 //! What is not a table but what tables need: schemas, types, functions, extensions, roles… They are on every node.
 //! And statements about any object that is only named: COMMENT, SECURITY LABEL, OWNER TO.
 
+use crate::Refusal;
 use catalog::{RelationKind, quote_literal};
-use plan::Refusal;
 use sql::ast::{self, Node, ObjectType as O};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};

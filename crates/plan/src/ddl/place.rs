@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use wire::sqlstate;
 
+use crate::Refusal;
 use catalog::{NodeId, Placement, Relation, RelationKind, Snapshot, quote_ident, quote_literal};
-use plan::Refusal;
 use sql::ast::{self, Node, RangeVar};
 use sql::{NodeEnum, names};
 

@@ -1,7 +1,7 @@
 //! Constraints a node can keep by itself: unique ones that include the key, foreign keys to rows on the same node.
 
+use crate::Refusal;
 use catalog::{Placement, Relation};
-use plan::Refusal;
 use sql::ast::{self, ConstrType};
 use sql::{NodeEnum, names};
 

@@ -1,11 +1,7 @@
 //! What a utility statement comes to on each node. Texts only: nothing here decides or runs.
 
+use crate::{Refusal, Text};
 use catalog::NodeId;
-use plan::{Refusal, Text};
-
-use crate::now::Now;
-use crate::render::Fill;
-use crate::request::Bound;
 
 /// One text on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +18,6 @@ impl Step {
 
     pub fn guarded(guard: impl Into<String>, text: impl Into<Text>) -> Self {
         Step { guard: Some(guard.into()), text: text.into() }
-    }
-}
-
-impl Step {
-    /// The text with the statement's timestamp.
-    pub fn sql(&self, now: &Now) -> String {
-        Fill::new(&Bound::default(), now).statement([&self.text]).sql
     }
 }
 
