@@ -70,9 +70,13 @@ impl Roles {
     }
 
     async fn ask(&self, which: &str) -> Result<Option<Found>, PoolError> {
+        Ok(self.ask_all(which).await?.into_iter().next())
+    }
+
+    async fn ask_all(&self, which: &str) -> Result<Vec<Found>, PoolError> {
         let rows = self.own.get(&self.home).await?.simple(&self.question(which)).await?;
-        let Some(row) = rows.into_iter().next() else { return Ok(None) };
-        Found::read(&row).map(Some).ok_or(wire::WireError::Other("home's answer about a role is not understood").into())
+        let read = |row| Found::read(row).ok_or(wire::WireError::Other("home's answer about a role is not understood"));
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
     /// xmin changes with every change of the row, even to what it was before; pg_roles has none.
@@ -128,5 +132,13 @@ fn hash(cells: &[Option<String>]) -> u64 {
 impl Judge for Roles {
     fn word(&self, oid: u32) -> Pin<Box<dyn Future<Output = Result<Option<RoleWord>, PoolError>> + Send + '_>> {
         Box::pin(async move { Ok(self.ask(&format!("r.oid = {oid}")).await?.map(|found| found.word)) })
+    }
+
+    fn words(&self, oids: Vec<u32>) -> Pin<Box<dyn Future<Output = Result<Vec<RoleWord>, PoolError>> + Send + '_>> {
+        Box::pin(async move {
+            let oids: Vec<String> = oids.iter().map(u32::to_string).collect();
+            let found = self.ask_all(&format!("r.oid = ANY ('{{{}}}')", oids.join(","))).await?;
+            Ok(found.into_iter().map(|found| found.word).collect())
+        })
     }
 }

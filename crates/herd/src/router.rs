@@ -82,6 +82,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let roles = Arc::new(Roles::new(own.clone(), home.clone(), config.auth == config::Auth::Scram));
     let pools = Pools::new(pool_config, Some(roles.clone()));
     pools.spawn_reaper(own.clone());
+    pools.spawn_role_follower();
     let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
     let herd_config =
         HerdConfig { home, default_shards: config.shards as i32, plan_bytes: config.limits.plan_bytes as usize, seal };

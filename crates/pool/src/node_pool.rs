@@ -221,12 +221,31 @@ impl NodePool {
     /// Closes connections that were idle for too long, and those that turn out to be dead.
     pub fn reap(self: &Arc<Self>) {
         let (limit, now) = (self.config.idle_timeout, Instant::now());
+        let young = |conn: &Conn| now.saturating_duration_since(conn.idle_since) < limit;
+        self.keep_idle(|conn| young(conn) && self.is_fit(conn) && conn.is_alive());
+    }
+
+    /// Closes idle connections of which home has another word by now than when they were opened.
+    pub fn end_unfit(self: &Arc<Self>) {
+        self.keep_idle(|conn| self.is_fit(conn));
+    }
+
+    /// Closes idle connections, those used longest ago first; how many.
+    pub fn end_idle(self: &Arc<Self>, most: usize) -> usize {
+        let mut ended = 0;
+        self.keep_idle(|_| {
+            ended += 1;
+            ended > most
+        });
+        ended.min(most)
+    }
+
+    fn keep_idle(self: &Arc<Self>, mut keeps: impl FnMut(&mut Conn) -> bool) {
         let mut gone = Vec::new();
         {
             let mut state = self.state.lock();
             for mut conn in std::mem::take(&mut state.idle) {
-                let young = now.saturating_duration_since(conn.idle_since) < limit;
-                match young && self.is_fit(&conn) && conn.is_alive() {
+                match keeps(&mut conn) {
                     true => state.idle.push(conn),
                     false => gone.push((conn, Slot::of(self.clone()))),
                 }
@@ -234,6 +253,14 @@ impl NodePool {
         }
         // Each connection is closed, then its slot given up, outside the lock.
         drop(gone);
+    }
+
+    /// The role whose idle connections these are, if there are any.
+    pub fn idle_role(&self) -> Option<Arc<Role>> {
+        match &self.owner {
+            Owner::Role(role, _) if !self.state.lock().idle.is_empty() => Some(role.clone()),
+            _ => None,
+        }
     }
 
     pub fn stats(&self) -> PoolStats {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
+use wire::sqlstate;
 
 use crate::conn::NOBODY;
 use crate::error::PoolError;
@@ -15,6 +16,13 @@ use crate::own::OwnConns;
 use crate::pooled::PooledConn;
 use crate::role::{ClientLogin, Judge, Role, RoleKey, RoleWord};
 use crate::target::{NodeTarget, Secret};
+
+/// How often a login to a node without room is tried again once others' idle connections were ended, and after which time:
+/// their servers take a moment to end.
+const FULL_TRIES: usize = 5;
+const FULL_WAIT: Duration = Duration::from_millis(30);
+/// How often home is asked about the roles of idle connections: for so long those of a role that was dropped stay.
+const ROLES_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -103,7 +111,49 @@ impl Pools {
         login: &ClientLogin,
         session: u64,
     ) -> Result<PooledConn, PoolError> {
-        self.pool(target, login).get(session).await
+        let pool = self.pool(target, login);
+        let mut got = pool.get(session).await;
+        for _ in 0..FULL_TRIES {
+            // The node has no room, or not for this role: what others do not use makes some.
+            let full =
+                matches!(&got, Err(PoolError::Auth { error, .. }) if error.code() == sqlstate::TOO_MANY_CONNECTIONS);
+            if !full || self.make_room(target, &pool) == 0 {
+                break;
+            }
+            tokio::time::sleep(FULL_WAIT).await;
+            got = pool.get(session).await;
+        }
+        got
+    }
+
+    /// Closes some idle connections of other roles to a node; how many.
+    fn make_room(&self, target: &NodeTarget, wants: &Arc<NodePool>) -> usize {
+        let others: Vec<_> = match self.inner.pools.read().get(target) {
+            Some(roles) => roles.values().filter(|p| !Arc::ptr_eq(p, wants)).cloned().collect(),
+            None => vec![],
+        };
+        others.iter().map(|pool| pool.end_idle(1)).sum()
+    }
+
+    /// Asks home about the roles that idle connections are of, and closes those of roles that are gone or changed. While
+    /// home is away nobody changes roles.
+    pub async fn follow_roles(&self) -> Result<(), PoolError> {
+        let Some(judge) = &self.inner.judge else { return Ok(()) };
+        let pools = self.all();
+        let roles: HashMap<u32, Arc<Role>> =
+            pools.iter().filter_map(|p| p.idle_role()).filter_map(|r| Some((r.key.oid()?, r))).collect();
+        if roles.is_empty() {
+            return Ok(());
+        }
+        let words = judge.words(roles.keys().copied().collect()).await?;
+        for (oid, role) in &roles {
+            match words.iter().find(|w| w.oid == *oid) {
+                Some(word) => role.learn(word, None),
+                None => role.is_gone(),
+            }
+        }
+        pools.iter().for_each(|pool| pool.end_unfit());
+        Ok(())
     }
 
     /// A session will not ask for its values of sequences again.
@@ -160,6 +210,20 @@ impl Pools {
                 let Some(inner) = inner.upgrade() else { return };
                 Pools { inner }.reap().await;
                 own.reap();
+            }
+        })
+    }
+
+    /// Follows roles all the time, until the last clone of these pools is gone.
+    pub fn spawn_role_follower(&self) -> JoinHandle<()> {
+        let inner = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(ROLES_EVERY).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = (Pools { inner }).follow_roles().await {
+                    tracing::debug!(%error, "could not ask home about roles");
+                }
             }
         })
     }

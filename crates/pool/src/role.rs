@@ -40,6 +40,9 @@ pub struct RoleWord {
 pub trait Judge: Send + Sync {
     /// `None`: there is no such role any more.
     fn word(&self, oid: u32) -> Pin<Box<dyn Future<Output = Result<Option<RoleWord>, PoolError>> + Send + '_>>;
+
+    /// The same of many: those there are.
+    fn words(&self, oids: Vec<u32>) -> Pin<Box<dyn Future<Output = Result<Vec<RoleWord>, PoolError>> + Send + '_>>;
 }
 
 /// What tells roles apart: an object id of home, or a number of a client that home could not be asked about.
@@ -57,7 +60,7 @@ impl RoleKey {
         RoleKey(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn oid(self) -> Option<u32> {
+    pub fn oid(self) -> Option<u32> {
         u32::try_from(self.0).ok()
     }
 }
@@ -102,6 +105,11 @@ impl Role {
         self.version.store(word.version, Ordering::Relaxed);
     }
 
+    /// Home knows it no more. Object ids are not given again while anybody could have this one in mind.
+    pub fn is_gone(&self) {
+        self.version.store(GONE, Ordering::Relaxed);
+    }
+
     /// A connection to a node that is this role's own there, as home has it now.
     pub async fn open(
         &self,
@@ -141,7 +149,7 @@ impl Role {
                 Ok(self.version() == version)
             }
             Ok(None) => {
-                self.version.store(GONE, Ordering::Relaxed);
+                self.is_gone();
                 Err(refused(
                     target,
                     &ErrorFields::error(sqlstate::UNDEFINED_OBJECT, format!("role \"{}\" was dropped", self.name())),

@@ -285,6 +285,31 @@ async fn prepared_statements_and_settings_stay_with_the_connection() {
 }
 
 #[tokio::test]
+async fn a_node_without_room_gets_some_from_other_roles_idle_connections() {
+    let server = Server::options().set("max_connections = 9").start();
+    let target = NodeTarget::new("127.0.0.1", server.port, common::DATABASE);
+    let pools = Pools::new(config(20), None);
+    let login = |name: &str| pools.admit_unseen(name, Secret::None);
+    let mut boss = pools.get(&target, &login(common::USER)).await.unwrap();
+    boss.simple("create role anna login; create role berta login").await.unwrap();
+    boss.close();
+    let (anna, berta) = (login("anna"), login("berta"));
+    let mut lent = Vec::new();
+    while let Ok(conn) = pools.get(&target, &anna).await {
+        lent.push(conn);
+    }
+    assert!(lent.len() >= 4, "{}", lent.len());
+    let full = pools.get(&target, &berta).await.err().expect("there is no room, and nobody idle");
+    assert_eq!(full.sqlstate(), "53300");
+    lent.truncate(2);
+    let mut got = Vec::new();
+    for _ in 0..3 {
+        got.push(pools.get(&target, &berta).await.unwrap());
+    }
+    assert!(lent.iter_mut().all(|c| !c.is_broken()), "who is at work is left alone");
+}
+
+#[tokio::test]
 async fn idle_connections_are_reaped_and_empty_pools_forgotten() {
     let lender = Lender::new(PoolConfig { idle_timeout: Duration::from_millis(300), ..config(3) });
     let (a, b) = (lender.get().await, lender.get().await);
