@@ -1,6 +1,6 @@
 //! COPY: from the client to the nodes, split by key; from the nodes to the client, one after the other.
 //!
-//! It does not know the formats (`copy_format`), how rows find their lanes (`sink`), nor what one node does alone (`copy_home`).
+//! It does not know the formats (crate `copy`), how rows find their lanes (`sink`), nor what one node does alone (`copy_home`).
 
 use std::sync::Arc;
 use wire::sqlstate;
@@ -15,7 +15,6 @@ use crate::bulk::BulkCopy;
 use crate::capture::Consumer;
 use crate::client::Client;
 use crate::compiled::Compiled;
-use crate::copy_format::{self, BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 use crate::error::{ExecError, Result};
 use crate::guard::Looks;
 use crate::progress::{self, Running};
@@ -23,6 +22,7 @@ use crate::request::{Bound, Request};
 use crate::route::Forwarded;
 use crate::sink::{Sink, SinkKind};
 use crate::work::Work;
+use copy::{BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 
 impl<C: Client> Work<'_, C> {
     /// Runs a COPY statement. `relation`: the table it names, if it is distributed or a reference table.
@@ -129,7 +129,7 @@ impl<C: Client> Work<'_, C> {
         } else if let Err(e) = sink.start_copy(&text).await {
             return Err(sink.abort(self, e).await);
         }
-        let header = options.format != Format::Binary && options.header != copy_format::Header::No;
+        let header = options.format != Format::Binary && options.header != copy::Header::No;
         sink.number_lines(&relation.name, options.format == Format::Csv, header);
         let format = i8::from(options.format == Format::Binary);
         backend::copy_response(self.client.out(), b'G', format, columns.len());
@@ -204,7 +204,7 @@ impl<C: Client> Work<'_, C> {
         splitter.finish(&mut |r, k| records.add(r, k))?;
         deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await?;
         if options.format == Format::Binary {
-            sink.trailer(&copy_format::BINARY_TRAILER).await?;
+            sink.trailer(&copy::BINARY_TRAILER).await?;
         }
         Ok(())
     }
@@ -394,9 +394,9 @@ async fn deliver(
         if !filled.is_empty() && options.format != Format::Binary {
             header.clear();
             let names: Vec<&str> = filled.iter().map(String::as_str).collect();
-            copy_format::append_header_fields(options, preamble, &names, &mut header);
+            copy::append_header_fields(options, preamble, &names, &mut header);
         }
-        let trailer = if options.format == Format::Binary { &copy_format::BINARY_TRAILER[..] } else { &[] };
+        let trailer = if options.format == Format::Binary { &copy::BINARY_TRAILER[..] } else { &[] };
         sink.preamble(&header, trailer).await?;
         *preamble_sent = true;
     }
@@ -435,10 +435,10 @@ async fn deliver(
             line.clear();
             if binary {
                 let filled: Vec<Option<&[u8]>> = values.iter().map(|v| Some(&v[..])).collect();
-                copy_format::append_binary_fields(record, &filled, &mut line);
+                copy::append_binary_fields(record, &filled, &mut line);
             } else {
                 let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
-                copy_format::append_fields(options, record, &filled, &mut line);
+                copy::append_fields(options, record, &filled, &mut line);
             }
             sink.record(lanes, record, &line).await?;
         }
@@ -518,7 +518,7 @@ impl Consumer for Encoder {
     }
 }
 
-pub(crate) fn format_error(e: copy_format::CopyError) -> ExecError {
+pub(crate) fn format_error(e: copy::CopyError) -> ExecError {
     let error = ExecError::sql(e.sqlstate(), e.to_string());
     match e.hint() {
         Some(hint) => error.hint(hint),
@@ -526,8 +526,8 @@ pub(crate) fn format_error(e: copy_format::CopyError) -> ExecError {
     }
 }
 
-impl From<copy_format::CopyError> for ExecError {
-    fn from(e: copy_format::CopyError) -> Self {
+impl From<copy::CopyError> for ExecError {
+    fn from(e: copy::CopyError) -> Self {
         format_error(e)
     }
 }

@@ -6,11 +6,11 @@ use sql::ast;
 use wire::sqlstate;
 
 use crate::client::Client;
-use crate::copy_format::{CopyOptions, Format, Header, Splitter};
 use crate::error::{ExecError, Result};
 use crate::progress::{self, Running};
 use crate::sink::Sink;
 use crate::work::Work;
+use copy::{CopyOptions, Format, Header, Splitter};
 
 /// What of COPY the router understands by itself; anything else would be passed over.
 pub fn can_upsert(copy: &ast::CopyStmt, options: &CopyOptions) -> Result<()> {

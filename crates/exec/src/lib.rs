@@ -14,7 +14,6 @@ pub mod code;
 mod combine;
 mod compiled;
 mod copy;
-pub mod copy_format;
 mod copy_home;
 mod copy_lane;
 mod copy_lines;

@@ -1,4 +1,4 @@
-//! Tests of the formats by themselves; those against PostgreSQL are in `tests/copy_format.rs`.
+//! Tests of the formats by themselves; those against PostgreSQL are in `tests/formats.rs`.
 
 mod binary;
 mod csv;

@@ -2,10 +2,10 @@
 
 use bytes::BytesMut;
 
-use super::super::{
+use super::{Cut, cut};
+use crate::{
     BINARY_HEADER, BINARY_TRAILER, BinaryJoin, CopyError, CopyOptions, Format, RowEncoder, append_binary_fields,
 };
-use super::{Cut, cut};
 
 type Values<'a> = [Option<&'a [u8]>];
 

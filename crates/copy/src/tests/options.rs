@@ -2,7 +2,7 @@
 
 use sql::NodeEnum;
 
-use super::super::{Columns, CopyError, CopyOptions, Format, Header};
+use crate::{Columns, CopyError, CopyOptions, Format, Header};
 
 fn read(options: &str) -> Result<CopyOptions, CopyError> {
     let parsed = sql::parse(&format!("COPY t FROM STDIN {options}"), true).expect("it parses");

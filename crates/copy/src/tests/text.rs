@@ -1,7 +1,7 @@
 //! Text format: line ends, escapes, markers.
 
-use super::super::{CopyError, CopyOptions, Format, Header, append_fields, append_header_fields};
 use super::{cut, error, record, records};
+use crate::{CopyError, CopyOptions, Format, Header, append_fields, append_header_fields};
 
 fn text() -> CopyOptions {
     CopyOptions::new(Format::Text)

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use bytes::BytesMut;
 use common::{DATABASE, Server, USER, any_bin};
-use exec::copy_format::{Columns, CopyError, CopyOptions, Format, Header, RowEncoder, Splitter, append_fields};
+use copy::{Columns, CopyError, CopyOptions, Format, Header, RowEncoder, Splitter, append_fields};
 
 type Values = Vec<Option<Vec<u8>>>;
 

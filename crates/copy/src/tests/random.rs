@@ -4,8 +4,8 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::super::{BINARY_HEADER, Columns, CopyOptions, Format, Header, RowEncoder, append_fields};
 use super::{Cut, cut_chunks};
+use crate::{BINARY_HEADER, Columns, CopyOptions, Format, Header, RowEncoder, append_fields};
 
 const NAMES: [&str; 3] = ["a", "b\"\n", "c\t,"];
 

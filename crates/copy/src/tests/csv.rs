@@ -1,7 +1,7 @@
 //! CSV: quotes, escapes, forced columns, the end marker of old servers.
 
-use super::super::{Columns, CopyError, CopyOptions, Format, Header, append_fields};
 use super::{cut, error, record, records};
+use crate::{Columns, CopyError, CopyOptions, Format, Header, append_fields};
 
 fn csv() -> CopyOptions {
     CopyOptions::new(Format::Csv)
