@@ -1,7 +1,7 @@
 //! Finishes prepared transactions whose router died. Any router can, at any time; nothing is remembered between runs.
 //!
-//! For each prepared gid of this herd: the decider's node says whether the transaction of that number is over there; if it
-//! is, the decision row tells commit or abort. Nobody can keep a transaction from being over, and nobody but the
+//! For each prepared gid of this herd: the decider's node says whether the transaction of that number is over there, or was
+//! lost with its number; if it is over, the decision row tells commit or abort. Nobody can keep a transaction from being over, and nobody but the
 //! transaction of that number has written that row (`herd.decide()`). Foreign gids are never touched. A decision nobody can
 //! need any more is deleted. A node that fails is left for the next run; the others are not kept waiting.
 
@@ -104,27 +104,43 @@ async fn reaches_all(home: NodeId, nodes: &mut HashMap<NodeId, Conn>) -> bool {
 }
 
 /// Whether the transaction is committed; nothing while its decider may still commit.
+///
+/// A crash or a failover may have taken back that a number was ever given out: nothing of that transaction was on disk. Then it
+/// has not committed, and the number goes to the next who asks, who may be waiting for the very rows that stand prepared.
+/// So a transaction of that number that has not ended counts only if it holds the gate, as each that has been
+/// announced does to its end. Without the gate it had ended before the look at locks: a snapshot taken behind that
+/// shows it as ended, or as another's.
 async fn outcome(decider: &mut Conn, gid: &Gid) -> Result<Option<bool>, PoolError> {
+    if let Some(decided) = ended(decider, gid).await? {
+        return Ok(Some(decided));
+    }
+    if holds_gate(decider, gid.xid).await? {
+        return Ok(None);
+    }
+    Ok(Some(ended(decider, gid).await?.unwrap_or(false)))
+}
+
+/// Whether the transaction is committed; nothing if one of its number has not ended, or not even begun.
+async fn ended(decider: &mut Conn, gid: &Gid) -> Result<Option<bool>, PoolError> {
     let row = format!("SELECT FROM herd.decision WHERE gid = '{}'", gid.decision());
     // One snapshot answers both: what is over in it has its row in it, or never will.
     let sql = format!(
         "SELECT CASE WHEN pg_catalog.pg_visible_in_snapshot('{}', pg_catalog.pg_current_snapshot()) THEN EXISTS ({row}) END",
         gid.xid
     );
-    match decider.simple(&sql).await?.first().and_then(|r| r[0].clone()) {
-        Some(decided) => Ok(Some(decided == "t")),
-        None => lost(decider, gid.xid).await,
-    }
+    Ok(decider.simple(&sql).await?.first().and_then(|r| r[0].as_deref()).map(|decided| decided == "t"))
 }
 
-/// A crash or a failover may have taken back that the number was ever given out: then its transaction has not committed.
-async fn lost(decider: &mut Conn, xid: u64) -> Result<Option<bool>, PoolError> {
-    match decider.simple(&format!("SELECT pg_catalog.pg_xact_status('{xid}')")).await {
-        Ok(_) => Ok(None),
-        // "transaction ID … is in the future"
-        Err(PoolError::Server(e)) if e.code() == sqlstate::INVALID_PARAMETER_VALUE => Ok(Some(false)),
-        Err(e) => Err(e),
-    }
+/// Whether the transaction of that number, running now, holds its node's gate (`gate.rs`).
+async fn holds_gate(decider: &mut Conn, xid: u64) -> Result<bool, PoolError> {
+    let sql = format!(
+        "SELECT FROM pg_catalog.pg_locks t JOIN pg_catalog.pg_locks g ON g.pid OPERATOR(pg_catalog.=) t.pid \
+         WHERE t.locktype OPERATOR(pg_catalog.=) 'transactionid' AND t.granted \
+           AND t.transactionid OPERATOR(pg_catalog.=) '{xid}'::pg_catalog.xid8::pg_catalog.xid \
+           AND g.locktype OPERATOR(pg_catalog.=) 'relation' AND g.granted AND g.relation OPERATOR(pg_catalog.=) 'herd.gate'::pg_catalog.regclass \
+           AND g.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())"
+    );
+    Ok(!decider.simple(&sql).await?.is_empty())
 }
 
 /// Deletes decisions whose participants have all followed them.
