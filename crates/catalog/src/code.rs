@@ -15,6 +15,16 @@ pub struct Code {
     pub operators: Vec<(String, Oid)>,
 }
 
+/// What code needs beside its arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Uses distributed tables, or writes reference tables.
+    pub herd: bool,
+    /// Uses what only home has.
+    pub home: bool,
+    pub dynamic: bool,
+}
+
 /// A function or procedure outside of pg_catalog.
 #[derive(Clone, Debug)]
 pub struct Routine {

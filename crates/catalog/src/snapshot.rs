@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use key::{Bound, Strategy};
 
+use crate::code::Needs;
+
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
 pub type NodeId = i32;
 /// Object id of a type, function or relation **on home**. Ids of user objects differ from node to node.
@@ -53,6 +55,9 @@ pub struct Snapshot {
     pub builtin_functions: Arc<HashMap<String, Vec<Function>>>,
     /// Functions outside pg_catalog by name (schema-less): every overload whose facts differ.
     pub functions: HashMap<String, Vec<Function>>,
+    /// Operators and domains of users' own, by name, whose code uses what is not on every node.
+    pub operators: HashMap<String, Needs>,
+    pub domains: HashMap<String, Needs>,
     /// What runs by itself or when it is called.
     pub code: crate::Code,
     /// What leaves something behind in a session when it runs.

@@ -17,6 +17,8 @@ pub enum Apart {
     Spread { what: Gathering, table: Side },
     /// A local table, whose rows are on home.
     Local { table: String },
+    /// Code that uses what only home has.
+    Code { what: String },
     /// What has no distributed table, but could differ from node to node.
     Differs(Differs),
     /// An outer join keeps rows that every node has.

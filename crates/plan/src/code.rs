@@ -5,7 +5,8 @@
 //!   domains; the query of a materialized view) runs on home: it may use local tables and read reference tables;
 //! - what hangs on a **distributed** or **reference** table runs on the nodes: it may read reference tables;
 //! - on a reference table it must, besides, do the same on each node: no clocks, no chance, nobody's numbers;
-//! - a function that is called runs where its statement does: the planner is told what it needs ([`Graph::facts`]).
+//! - a function, operator or domain that a statement uses runs where the statement does: the planner is told what it needs
+//!   ([`settle`], `needs.rs`).
 //!
 //! Text that code puts together and runs (dynamic SQL) may name anything: it is refused on tables that nodes share. On home
 //! the session looks at the locks it took. What C functions and functions of extensions do is not known here: they are
@@ -16,7 +17,7 @@ mod reach;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::code::{Attached, Object};
+use catalog::code::{Attached, Needs, Object};
 use catalog::{Oid, Placement, Relation, RelationKind, Snapshot};
 use sql::body::Body;
 
@@ -222,46 +223,69 @@ impl<'s> Graph<'s> {
         !self.all_local() && self.reach_of_body(body).dynamic
     }
 
-    /// What the planner must know of each routine: by schema and name.
-    pub fn facts(&self) -> HashMap<(String, String), Facts> {
-        let mut facts: HashMap<(String, String), Facts> = HashMap::new();
-        let all_local = self.all_local();
-        for r in self.snapshot.code.routines.iter().filter(|_| !all_local) {
-            let reach = self.reach_of(Object { class: b'f', oid: r.oid }, None, None);
-            let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
-                oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
-            };
-            let f = facts.entry((r.schema.clone(), r.name.clone())).or_default();
-            f.herd |= of(&reach.reads, &|k| k == Kind::Distributed) || of(&reach.writes, &|k| k != Kind::Local);
-            f.home |= reach.row_types
+    /// What an object's code needs of tables.
+    fn needs(&self, object: Object) -> Needs {
+        let reach = self.reach_of(object, None, None);
+        let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
+            oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
+        };
+        Needs {
+            herd: of(&reach.reads, &|k| k == Kind::Distributed) || of(&reach.writes, &|k| k != Kind::Local),
+            home: reach.row_types
                 || reach.sequence
                 || of(&reach.reads, &|k| k == Kind::Local)
-                || of(&reach.writes, &|k| k == Kind::Local);
-            f.dynamic |= reach.dynamic;
+                || of(&reach.writes, &|k| k == Kind::Local),
+            dynamic: reach.dynamic,
         }
-        facts
+    }
+
+    /// What the planner must know of code: of each routine by schema and name, of operators and domains that need anything
+    /// by name.
+    fn all_needs(&self) -> AllNeeds {
+        let mut all = AllNeeds::default();
+        if self.all_local() {
+            return all;
+        }
+        let code = &self.snapshot.code;
+        for r in &code.routines {
+            add(&mut all.routines, (r.schema.clone(), r.name.clone()), self.needs(Object { class: b'f', oid: r.oid }));
+        }
+        for (name, oid) in &code.operators {
+            add(&mut all.operators, name.clone(), self.needs(Object { class: b'o', oid: *oid }));
+        }
+        for (_, name, oid) in &code.types {
+            add(&mut all.domains, name.clone(), self.needs(Object { class: b't', oid: *oid }));
+        }
+        all.operators.retain(|_, n| n.herd || n.home);
+        all.domains.retain(|_, n| n.herd || n.home);
+        all
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Uses distributed tables, or writes reference tables.
-    pub herd: bool,
-    /// Uses what only home has.
-    pub home: bool,
-    pub dynamic: bool,
+#[derive(Default)]
+struct AllNeeds {
+    routines: HashMap<(String, String), Needs>,
+    operators: HashMap<String, Needs>,
+    domains: HashMap<String, Needs>,
 }
 
-/// Tells the planner what functions need.
+/// Of several of one name nobody knows here which is meant.
+fn add<K: Eq + std::hash::Hash>(all: &mut HashMap<K, Needs>, name: K, more: Needs) {
+    let n = all.entry(name).or_default();
+    *n = Needs { herd: n.herd | more.herd, home: n.home | more.home, dynamic: n.dynamic | more.dynamic };
+}
+
+/// Tells the planner what code needs.
 pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
-    let facts = Graph::new(snapshot, bodies).facts();
+    let all = Graph::new(snapshot, bodies).all_needs();
     for (name, overloads) in &mut snapshot.functions {
         for f in overloads.iter_mut() {
-            if let Some(found) = facts.get(&(f.schema.clone(), name.clone())) {
+            if let Some(found) = all.routines.get(&(f.schema.clone(), name.clone())) {
                 f.reads_herd_tables = found.herd;
                 f.needs_home = found.home;
                 f.dynamic = found.dynamic;
             }
         }
     }
+    (snapshot.operators, snapshot.domains) = (all.operators, all.domains);
 }

@@ -69,6 +69,10 @@ impl<'p, 'a> Composer<'p, 'a> {
         }
         match self.a.colocated(level) {
             Ok(_) if self.a.relies_on_order(level, true, false) => self.mixed(s, level, Refusal::not_moved()),
+            Ok(_) if self.a.levels[level].home_above.is_some() => {
+                self.uses_home = true;
+                pull::pull(self, s, level)
+            }
             Ok(_) => match aggregate::split(self, s, level)? {
                 Some(finish) => Ok(finish),
                 None => pull::pull(self, s, level),
@@ -340,7 +344,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 }
 
-fn names_query(with: &ast::WithClause, name: &str) -> bool {
+pub fn names_query(with: &ast::WithClause, name: &str) -> bool {
     with.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == name))
 }
 

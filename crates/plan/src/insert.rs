@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use wire::sqlstate;
 
-use catalog::{Column, Relation};
+use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
 use sql::body::Body;
-use sql::{NodeEnum, build, names};
+use sql::{NodeEnum, build, names, relations};
 
+use crate::compose::names_query;
 use crate::keys;
 use crate::levels::Analysis;
 use crate::reads::{calls_sequence, holds_moments, names_clock, parse_expression, reads_clock, reads_now};
@@ -21,7 +22,7 @@ use crate::tree::{Part, Target, To};
 use crate::types::*;
 use crate::views::Views;
 use crate::{Context, Result};
-use crate::{modify, same};
+use crate::{modify, needs, same};
 
 pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> {
     let Some(rv) = &insert.relation else { return Err(Refusal::bare("INSERT without a table")) };
@@ -46,6 +47,7 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
     let Some(relation) = relation.filter(|r| !crate::modify::is_local(r)) else {
         return local(insert, &a, source, values, name, cx);
     };
+    refuse_tail(insert, &relation, cx)?;
     let columns = target_columns(insert, &relation)?;
     if relation.is_reference() {
         return reference(insert, &a, source, &relation, &columns, values, cx);
@@ -71,6 +73,36 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
     } else {
         from_select(insert, text, a, level, source, relation, columns, cx)
     }
+}
+
+/// ON CONFLICT runs where the rows are written, on each node for its own; so does RETURNING, but for a reference table, whose
+/// rows home returns.
+fn refuse_tail(insert: &ast::InsertStmt, relation: &Relation, cx: &Context) -> Result<()> {
+    let conflict = insert.on_conflict_clause.clone().map(|c| build::node(NodeEnum::OnConflictClause(c)));
+    let returning = insert.returning_clause.iter().flat_map(|r| &r.exprs);
+    let nodes = conflict.iter().map(|n| (n, "ON CONFLICT")).chain(returning.map(|n| (n, "RETURNING")));
+    for (node, clause) in nodes {
+        if let Some(need) = needs::find(node, cx.snapshot, |n| n.herd) {
+            return Err(need.refuse_herd());
+        }
+        let on_nodes = clause == "ON CONFLICT" || !relation.is_reference();
+        let named = |rv: &ast::RangeVar| insert.with_clause.as_ref().is_some_and(|w| names_query(w, &rv.relname));
+        let read = relations::of_node(node).into_iter().find(|rv| match cx.placement(rv) {
+            _ if rv.schemaname.is_empty() && named(rv) => false,
+            Some(Placement::Distributed(_)) => true,
+            Some(Placement::Reference) => false,
+            Some(Placement::Local) | None => on_nodes,
+        });
+        let code = needs::find(node, cx.snapshot, |n| n.home).filter(|_| on_nodes);
+        let what = read.map(|rv| format!("table {}", rv.relname)).or(code.map(|n| n.what));
+        if let Some(what) = what {
+            return Err(Refusal::new(
+                format!("{what} in {clause} is not supported: not every node has all of it"),
+                "Select its value first and pass it as a parameter.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Into a local table: on home, with the rows of a distributed query streamed there.
@@ -127,7 +159,9 @@ fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
 /// The rewriting of a VALUES list: columns and values that PostgreSQL would fill in differently on each node.
 struct Rows<'r> {
     relation: &'r Relation,
-    views: &'r Views,
+    cx: &'r Context<'r>,
+    /// The statement has WITH queries, which values may read.
+    with: bool,
     /// OVERRIDING USER VALUE: values for identity columns are passed over.
     user_value: bool,
     evaluate: Vec<Evaluation>,
@@ -160,7 +194,8 @@ fn rows(
     columns.truncate(width);
     let mut r = Rows {
         relation: &relation,
-        views: &cx.views,
+        cx,
+        with: insert.with_clause.is_some(),
         evaluate: vec![],
         changed: false,
         overriding: false,
@@ -186,7 +221,8 @@ fn rows(
         }
         row_keys.push(keys);
     }
-    if rows_read_tables(a) {
+    // The target itself is the only use there may be.
+    if a.uses.len() > 1 || (insert.with_clause.is_some() && a.deep_home(0).is_some()) {
         return Err(Refusal::new(
             "subqueries over distributed tables in INSERT … VALUES are not supported",
             "Use INSERT … SELECT.",
@@ -251,11 +287,6 @@ fn split(
     })
 }
 
-fn rows_read_tables(a: &Analysis) -> bool {
-    // The target itself is the only use there may be.
-    a.uses.len() > 1 || a.deep_home(0).is_some()
-}
-
 impl Rows<'_> {
     /// A column left out whose default each node would compute by itself.
     fn must_fill(&self, i: usize, column: &Column, key: &[usize], several: bool) -> bool {
@@ -278,7 +309,8 @@ impl Rows<'_> {
             match &c.default {
                 Some(default) if is_key => {
                     let parsed = parse_expression(default);
-                    let text = parsed.map_or_else(|| Ok(default.as_str().into()), |e| expression(&e, self.views))?;
+                    let text =
+                        parsed.map_or_else(|| Ok(default.as_str().into()), |e| expression(&e, &self.cx.views))?;
                     return Ok(self.evaluated(value, text, true));
                 }
                 Some(default) if several && reads_clock(c) => {
@@ -292,7 +324,13 @@ impl Rows<'_> {
             }
         }
         if calls_sequence(value) {
-            let text = expression(value, self.views)?;
+            let text = expression(value, &self.cx.views)?;
+            return Ok(self.evaluated(value, text, is_key));
+        }
+        if !self.with && self.needs_home(value) {
+            // Of the column's type, which PostgreSQL would give it: a number of another kind is no constant of it.
+            let typed = rewrite::cast(value, &catalog::without_modifier(&c.type_name))?;
+            let text = expression(&typed, &self.cx.views)?;
             return Ok(self.evaluated(value, text, is_key));
         }
         if several && !is_key && reads_now(value) {
@@ -304,10 +342,16 @@ impl Rows<'_> {
         match keys::constant(value) {
             Some(key) => Ok(Some(key)),
             None => {
-                let text = expression(&rewrite::cast(value, &c.type_name)?, self.views)?;
+                let text = expression(&rewrite::cast(value, &c.type_name)?, &self.cx.views)?;
                 Ok(self.evaluated(value, text, true))
             }
         }
+    }
+
+    /// It reads what only home has.
+    fn needs_home(&self, value: &Node) -> bool {
+        let on_home = |rv: &&ast::RangeVar| matches!(self.cx.placement(rv), None | Some(Placement::Local));
+        needs::find(value, self.cx.snapshot, |n| n.home).is_some() || relations::of_node(value).iter().any(on_home)
     }
 
     fn evaluated(&mut self, value: &mut Node, expression: Text, is_key: bool) -> Option<KeyExpr> {

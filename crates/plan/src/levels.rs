@@ -17,6 +17,7 @@ use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
 use crate::classes::{Classes, Place, Var};
+use crate::needs;
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
@@ -151,6 +152,8 @@ impl<'a> Analysis<'a> {
             inner: vec![],
             refusal: None,
             volatile: false,
+            home_below: None,
+            home_above: None,
         });
         self.levels.len() - 1
     }
@@ -291,7 +294,8 @@ impl<'a> Analysis<'a> {
         scope: &Rc<Scope<'a>>,
         upper: bool,
     ) -> Result<()> {
-        let mut finder = Finder { found: vec![] };
+        let own = !self.cx.snapshot.operators.is_empty() || !self.cx.snapshot.domains.is_empty();
+        let mut finder = Finder { own, found: vec![] };
         nodes.for_each(|n| walk::walk(n, &mut finder));
         for found in finder.found {
             match found {
@@ -306,32 +310,32 @@ impl<'a> Analysis<'a> {
                     self.pending.push(Pending { select, test, scope: scope.clone(), level, upper });
                 }
                 Found::Json(node) => self.json_aggregate(node, level, scope),
-                Found::Call(call) => self.function(call, level, scope)?,
+                Found::Code(node) => self.code(node, level, upper)?,
+                Found::Call(call) => self.function(call, level, scope),
             }
         }
         Ok(())
     }
 
-    fn function(&mut self, call: &'a ast::FuncCall, level: usize, scope: &Rc<Scope<'a>>) -> Result<()> {
+    /// Code of the level: on home alone where it uses what is nowhere else.
+    fn code(&mut self, node: &'a NodeEnum, level: usize, upper: bool) -> Result<()> {
+        let Some(need) = needs::of(node, self.cx.snapshot) else { return Ok(()) };
+        if need.herd {
+            return Err(need.refuse_herd());
+        }
+        self.needs_home.get_or_insert_with(|| need.what.clone());
+        let l = &mut self.levels[level];
+        let on_home = if upper { &mut l.home_above } else { &mut l.home_below };
+        on_home.get_or_insert(need.what);
+        Ok(())
+    }
+
+    fn function(&mut self, call: &'a ast::FuncCall, level: usize, scope: &Rc<Scope<'a>>) {
         let name = names::last(&call.funcname);
         let overloads: Vec<_> = self.cx.snapshot.functions(name).collect();
-        if overloads.iter().any(|f| f.reads_herd_tables) {
-            return Err(Refusal::new(
-                format!(
-                    "function {name} uses distributed tables or writes reference tables, which a function inside a statement can't do"
-                ),
-                "Run the function's statements through the router, one by one.",
-            ));
-        }
         let aggregate = overloads.iter().any(|f| f.kind == FunctionKind::Aggregate);
         if call.over.is_none() && (aggregate || call.agg_star || call.agg_within_group) {
             self.aggregate(call, level, scope);
-        }
-        if overloads.iter().any(|f| f.needs_home)
-            || matches!(name, "nextval" | "currval" | "lastval" | "setval" | "pg_notify")
-            || is_home_function(name)
-        {
-            self.needs_home.get_or_insert_with(|| format!("{name}()"));
         }
         let volatile = overloads.iter().all(|f| f.volatility == catalog::Volatility::Volatile) && !overloads.is_empty();
         if volatile {
@@ -340,7 +344,6 @@ impl<'a> Analysis<'a> {
                 self.writes = true;
             }
         }
-        Ok(())
     }
 
     /// Output columns: names and variables.
@@ -442,11 +445,6 @@ pub fn is_integer(oid: u32) -> bool {
     matches!(oid, 20 | 21 | 23)
 }
 
-/// Functions whose answer is about the server or session they run in.
-fn is_home_function(name: &str) -> bool {
-    name.starts_with("pg_advisory") || name.starts_with("pg_try_advisory") || name.starts_with("lo_")
-}
-
 /// Volatile functions of PostgreSQL that change nothing.
 fn is_harmless(name: &str) -> bool {
     matches!(
@@ -475,16 +473,23 @@ fn is_harmless(name: &str) -> bool {
 enum Found<'a> {
     Sub(&'a ast::SelectStmt, Option<&'a ast::SubLink>),
     Call(&'a ast::FuncCall),
+    /// What may run code of users' own.
+    Code(&'a NodeEnum),
     /// JSON_ARRAYAGG or JSON_OBJECTAGG.
     Json(&'a NodeEnum),
 }
 
 struct Finder<'a> {
+    /// There are operators or domains that need more than their arguments.
+    own: bool,
     found: Vec<Found<'a>>,
 }
 
 impl<'a> Visit<'a> for Finder<'a> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
+        if self.own || matches!(n, NodeEnum::FuncCall(_)) {
+            self.found.push(Found::Code(n));
+        }
         match n {
             NodeEnum::SubLink(s) => {
                 if let Some(test) = s.testexpr.as_deref() {

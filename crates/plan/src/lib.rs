@@ -18,6 +18,7 @@ pub mod lift;
 pub mod local;
 pub mod modify;
 pub mod move_rows;
+pub mod needs;
 pub mod pull;
 pub mod reads;
 pub mod refuse;
@@ -43,7 +44,7 @@ pub use text::{Piece, Text};
 pub use tree::*;
 pub use types::*;
 
-use catalog::Snapshot;
+use catalog::{Placement, Snapshot};
 use sql::{NodeEnum, names, relations, walk};
 
 /// What planning may look at besides the statement.
@@ -55,6 +56,16 @@ pub struct Context<'a> {
     pub temporary: &'a [String],
     /// Views that the statement's tree holds in place of their names; none before planning.
     pub views: views::Views,
+}
+
+impl Context<'_> {
+    /// Where a table's rows are; `None`: nothing the catalog has, as a temporary table or one of PostgreSQL's own.
+    pub fn placement(&self, rv: &sql::ast::RangeVar) -> Option<&Placement> {
+        let (schema, name) = names::table(rv);
+        let temporary = schema.is_none() && self.temporary.iter().any(|t| t == name);
+        let found = if temporary { None } else { self.snapshot.resolve(schema, name, self.search_path) };
+        found.map(|r| &r.placement)
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Refusal>;

@@ -64,19 +64,26 @@ impl Analysis<'_> {
         }
     }
 
-    /// Local tables or other things of home, in a level and below it.
-    pub fn deep_home(&self, level: usize) -> Option<&str> {
+    /// Local tables or code that only home can run, in a level and below it.
+    pub fn deep_home(&self, level: usize) -> Option<Apart> {
+        let above = self.levels[level].home_above.as_ref();
+        self.home_below(level).or_else(|| above.map(|what| Apart::Code { what: what.clone() }))
+    }
+
+    /// The same without what is evaluated above FROM and WHERE, but for subqueries there.
+    fn home_below(&self, level: usize) -> Option<Apart> {
         let l = &self.levels[level];
         l.from
             .iter()
             .find_map(|f| self.home_in(f))
             .or_else(|| l.sublinks.iter().find_map(|(s, _)| self.deep_home(*s)))
             .or_else(|| l.arms.and_then(|(_, _, a, b)| self.deep_home(a).or_else(|| self.deep_home(b))))
+            .or_else(|| l.home_below.as_ref().map(|what| Apart::Code { what: what.clone() }))
     }
 
-    fn home_in<'s>(&'s self, from: &'s From) -> Option<&'s str> {
+    fn home_in(&self, from: &From) -> Option<Apart> {
         match from {
-            From::Home(name) => Some(name),
+            From::Home(name) => Some(Apart::Local { table: name.clone() }),
             From::Sub { level, .. } => self.deep_home(*level),
             From::Join { left, right, .. } => self.home_in(left).or_else(|| self.home_in(right)),
             _ => None,
@@ -111,10 +118,10 @@ impl Analysis<'_> {
         for (sub, _) in &l.sublinks {
             self.local_sublink(*sub, &all)?;
         }
-        if let Some(home) = self.deep_home(level) {
-            return Err(Apart::Local { table: home.to_string() });
+        match self.home_below(level) {
+            Some(home) => Err(home),
+            None => Ok(all),
         }
-        Ok(all)
     }
 
     /// Each row of the level finds all that the subquery has to say of it on its own node.
@@ -268,6 +275,9 @@ impl Analysis<'_> {
             return Err(Apart::SetOperation);
         }
         let rows = self.colocated(level)?;
+        if let Some(what) = &l.home_above {
+            return Err(Apart::Code { what: what.clone() });
+        }
         let by_key = |columns: &[Option<Var>]| self.covers_key(l, &rows, columns);
         if (l.aggregates || l.grouped) && (l.grouping_sets || !by_key(&l.group)) {
             return Err(self.spread(Gathering::Aggregate, &rows));

@@ -9,6 +9,7 @@ use sql::ast::{self, Node};
 use sql::body::Body;
 use sql::{NodeEnum, names};
 
+use crate::apart::Apart;
 use crate::classes::Classes;
 use crate::levels::{Analysis, From};
 use crate::move_rows;
@@ -234,9 +235,9 @@ fn reference(
             "changing a reference table from distributed tables is not supported",
             "Use INSERT … SELECT into it.",
         ))
-    } else if let Some(home) = a.deep_home(level) {
+    } else if let Some(Apart::Local { table }) = a.deep_home(level) {
         Err(Refusal::new(
-            format!("changing a reference table from local table {home} is not supported"),
+            format!("changing a reference table from local table {table} is not supported"),
             "Make it a reference table with create_reference_table().",
         ))
     } else if a.levels.iter().any(|l| l.volatile) {

@@ -56,6 +56,10 @@ impl From<Apart> for Refusal {
                 format!("local table {table} can't be joined with distributed tables"),
                 "Make it a reference table with create_reference_table(), or distribute it.",
             ),
+            Apart::Code { what } => Refusal::new(
+                format!("{what} uses what only home has, and can't be asked of rows of distributed tables here"),
+                "Select its value first and pass it as a parameter, or make the tables it reads reference tables with create_reference_table().",
+            ),
             Apart::Differs(Differs::Choice) => Refusal::new(
                 "LIMIT or DISTINCT ON in a subquery over reference tables is not supported beside distributed tables",
                 "Different nodes could pick different rows. Use a condition or an aggregate instead.",

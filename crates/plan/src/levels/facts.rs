@@ -87,4 +87,7 @@ pub struct Level {
     pub inner: Vec<(Var, Var)>,
     pub refusal: Option<Refusal>,
     pub volatile: bool,
+    /// Code in FROM and WHERE that only home can run, and such code above them.
+    pub home_below: Option<String>,
+    pub home_above: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use catalog::code::Needs;
 use catalog::{
     Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
     UniqueIndex, Volatility,
@@ -98,7 +99,13 @@ pub fn snapshot() -> Snapshot {
         functions: HashMap::from([
             function("touch", FunctionKind::Function, Volatility::Volatile, true),
             ("count_orders".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
+            (
+                "count_notes".into(),
+                vec![Function { needs_home: true, volatility: Volatility::Stable, ..user_function() }],
+            ),
         ]),
+        operators: HashMap::from([("@@@".into(), Needs { herd: true, ..Needs::default() })]),
+        domains: HashMap::from([("noted".into(), Needs { home: true, ..Needs::default() })]),
         ..Snapshot::default()
     }
 }

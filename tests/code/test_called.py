@@ -1,0 +1,78 @@
+"""Code that a statement calls runs where it finds what it uses, or not at all: functions, operators, domains, whatever calls them."""
+
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+# What home alone has, by a function, a function around it, an operator and a domain; and what is spread over the nodes.
+CODE = (
+    "CREATE FUNCTION f(i int) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) + i FROM code.l'",
+    "CREATE FUNCTION nested(i int) RETURNS bigint LANGUAGE plpgsql STABLE AS 'BEGIN RETURN code.f(i); END'",
+    "CREATE FUNCTION added(a int, b int) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT code.f(a) + b'",
+    "CREATE OPERATOR ### (leftarg = int, rightarg = int, function = added)",
+    "CREATE DOMAIN few AS int CHECK (code.f(value) < 100)",
+    "CREATE FUNCTION spread(a int, b int) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM code.d'",
+    "CREATE OPERATOR @@@ (leftarg = int, rightarg = int, function = spread)",
+    "CREATE VIEW v AS SELECT id, f(id) FROM d",
+)
+
+
+@pytest.mark.parametrize("call", ["f(id)", "nested(id)", "id ### 0", "(id::few + 20)::bigint"])
+def test_above_the_rows_it_runs_on_home(db, call):
+    db.run(*CODE)
+    assert db.rows(f"SELECT id, {call} FROM d WHERE id < 30 ORDER BY 2 DESC LIMIT 2") == [(29, 49), (28, 48)]
+    assert db.one(f"SELECT sum({call}) FROM d") == sum(range(1, 41)) + 40 * 20
+    assert db.rows(f"SELECT v % 2, max({call}) FROM d GROUP BY 1 HAVING min({call}) > 21") == [(0, 60)]
+    db.run(f"INSERT INTO d SELECT id + 1000, {call} FROM d")
+    assert db.rows("SELECT id - 1000 FROM d WHERE id > 1000 AND v <> id - 980") == []
+
+
+def test_views_that_call_it(db):
+    db.run(*CODE)
+    assert sorted(db.rows("SELECT * FROM v")) == [(i, i + 20) for i in range(1, 41)]
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT count(*) FROM d WHERE v > f(1)",
+    "SELECT count(*) FROM d WHERE v > 1 ### 1",
+    "SELECT count(*) FROM d WHERE v > nested(1)",
+    "SELECT count(*) FROM d, f(2) x WHERE v > x",
+    "SELECT (SELECT f(id)) FROM d",
+    "SELECT count(*) FROM d WHERE EXISTS (SELECT FROM r WHERE f(r.id) = d.v)",
+    "SELECT count(*) FROM d JOIN r ON d.id = r.id ### 1",
+    "UPDATE d SET v = f(id)",
+    "UPDATE d SET v = 1 RETURNING id ### 1",
+    "DELETE FROM d WHERE v BETWEEN 1 AND f(2)",
+    "INSERT INTO d VALUES (101, 1) RETURNING f(id)",
+    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = f(1)",
+    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT max(v) FROM l)",
+])
+def test_below_and_where_rows_are_written_it_is_refused(db, sql):
+    db.run(*CODE)
+    db.refused(sql)
+
+
+@pytest.mark.parametrize("key", range(1, 5))
+def test_values_of_rows_are_evaluated_on_home(db, key):
+    db.run(*CODE)
+    db.run(f"INSERT INTO d VALUES ({100 + key}, f(1)), ({110 + key}, 1 ### 1), ({120 + key}, (SELECT max(v) + 0.4 FROM l))")
+    db.run(f"INSERT INTO d VALUES ({130 + key}, nested(2), 'x')", f"INSERT INTO d VALUES ({140 + key}, (SELECT 5.5 FROM l LIMIT 1))")
+    assert [v for (v,) in db.rows("SELECT v FROM d WHERE id > 100 ORDER BY id")] == [21, 22, 20, 22, 6]
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT 1 @@@ 2",
+    "SELECT id @@@ 1 FROM d",
+    "SELECT id FROM d WHERE id @@@ 1 > 3",
+    "INSERT INTO l VALUES (100, 1 @@@ 2)",
+    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = spread(1, 2)",
+    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT max(v) FROM d)",
+    "INSERT INTO d SELECT id + 100, v FROM d ON CONFLICT (id) DO UPDATE SET v = (SELECT max(v) FROM d)",
+    "INSERT INTO d SELECT id + 100, v FROM d RETURNING (SELECT count(*) FROM d)",
+    "INSERT INTO r VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT count(*) FROM d)",
+    "INSERT INTO r VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT count(*) FROM l)",
+])
+def test_a_part_is_never_taken_for_all(db, sql):
+    db.run(*CODE)
+    db.refused(sql)
+    assert db.one("SELECT count(*) FROM d") == 40 and len(db.same_copies("r")) == 30
