@@ -45,6 +45,12 @@ class Node:
         # All of them are gone for certain; a postmaster nobody has waited for would look alive to the next one.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
+    def hang(self) -> None:
+        """SIGSTOP to all its processes: connections stay open, and nothing answers."""
+        postmaster = self._postmaster()
+        for process_id in [postmaster, *_children(postmaster)]:
+            _signal(process_id, signal.SIGSTOP)
+
     def start(self, wait: bool = True) -> None:
         if self.is_up():
             return

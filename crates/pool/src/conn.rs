@@ -11,6 +11,7 @@ use wire::ErrorFields;
 
 use crate::cancel::CancelKey;
 use crate::error::PoolError;
+use crate::hosts;
 use crate::ledger::Ledger;
 use crate::settings::Settings;
 use crate::statements::StatementCache;
@@ -19,6 +20,7 @@ use crate::target::{Login, NodeTarget};
 
 mod idle;
 mod io;
+mod primary;
 
 pub use io::Progress;
 
@@ -41,6 +43,8 @@ pub struct Conn {
     pub(crate) target: Arc<NodeTarget>,
     /// Which of the target's hosts it is: the target itself where there is just one.
     address: Arc<NodeTarget>,
+    /// It ends when another of the target's hosts has become the primary.
+    link: Option<hosts::Link>,
     pub(crate) stream: Stream,
     rbuf: BytesMut,
     wbuf: BytesMut,
@@ -92,32 +96,10 @@ impl Conn {
         startup: &[(&str, &str)],
         timeout: Duration,
     ) -> Result<Conn, PoolError> {
-        if !target.has_standbys() {
-            return Self::connect_one(target, login, startup, timeout).await;
+        match target.has_standbys() {
+            true => Self::connect_primary(target, login, startup, timeout).await,
+            false => Self::connect_one(target, login, startup, timeout).await,
         }
-        // target_session_attrs=primary: the first that answers and is no standby.
-        let candidates = target.candidates();
-        let each = timeout / candidates.len().max(1) as u32;
-        let mut failure = None;
-        for candidate in candidates {
-            match Self::connect_one(Arc::new(candidate), login, startup, each).await {
-                // Told by PostgreSQL 14 and later at every login.
-                Ok(conn) if conn.parameters.get("in_hot_standby").is_some_and(|v| v == "on") => {}
-                Ok(mut conn) => {
-                    conn.target = target;
-                    return Ok(conn);
-                }
-                // What a primary says of a login counts for more than that another host is down.
-                Err(e @ PoolError::Auth { .. }) => failure = Some(e),
-                Err(e) => {
-                    failure.get_or_insert(e);
-                }
-            }
-        }
-        Err(failure.unwrap_or_else(|| {
-            let source = std::io::Error::other("all hosts are standbys, none is the primary");
-            PoolError::Connect { node: target.to_string(), source }
-        }))
     }
 
     async fn connect_one(
@@ -151,6 +133,7 @@ impl Conn {
         ledger.expect_login();
         Conn {
             address: target.clone(),
+            link: None,
             target,
             stream,
             rbuf: BytesMut::with_capacity(CHUNK),

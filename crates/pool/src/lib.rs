@@ -10,6 +10,7 @@
 mod cancel;
 mod conn;
 mod error;
+mod hosts;
 mod ledger;
 mod liveness;
 mod login;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use rustls::pki_types::ServerName;
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -72,14 +72,22 @@ impl Stream {
         }
     }
 
-    /// Whether there is something to read, asking the system and not the runtime; `None` if the peer has closed.
-    pub fn waits(&self) -> Option<bool> {
-        let socket = match self {
+    fn socket(&self) -> SockRef<'_> {
+        match self {
             Stream::Tcp(tcp) => SockRef::from(tcp),
             Stream::Unix(unix) => SockRef::from(unix),
             Stream::Tls(tls) => SockRef::from(tls.get_ref().0),
-        };
-        match socket.peek(&mut [MaybeUninit::uninit()]) {
+        }
+    }
+
+    /// A second handle of the same socket: who holds it can end the connection.
+    pub fn handle(&self) -> io::Result<Socket> {
+        self.socket().try_clone()
+    }
+
+    /// Whether there is something to read, asking the system and not the runtime; `None` if the peer has closed.
+    pub fn waits(&self) -> Option<bool> {
+        match self.socket().peek(&mut [MaybeUninit::uninit()]) {
             Ok(0) => None,
             Ok(_) => Some(true),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Some(false),

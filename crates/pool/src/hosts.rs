@@ -1,0 +1,83 @@
+//! Which host of a node with standbys is its primary, as far as this process has seen, and the connections to each.
+//!
+//! A host that hangs, or whose machine is gone, says nothing, and who waits for it waits long. So all hosts are tried
+//! almost at once, the one seen as primary last a little before the others; and when another has become the primary, the
+//! connections to the former one end: what waits there gets the error of a lost connection. Nodes of one host are not in
+//! here and pay nothing. It does not know what runs on the connections, and promotes nobody.
+
+use std::collections::HashMap;
+use std::net::Shutdown;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use socket2::Socket;
+
+use crate::target::NodeTarget;
+
+static NODES: LazyLock<Mutex<HashMap<NodeTarget, Node>>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Node {
+    primary: Option<Arc<NodeTarget>>,
+    /// How often the primary has changed.
+    changes: u64,
+    /// A second handle of the socket of each connection, by its number.
+    links: HashMap<u64, (Arc<NodeTarget>, Socket)>,
+    numbers: u64,
+}
+
+/// What was known of a node when somebody began to connect.
+pub(crate) struct View {
+    /// In the order in which to try them.
+    pub candidates: Vec<NodeTarget>,
+    changes: u64,
+}
+
+/// A connection that ends when another host of its node has become the primary.
+pub(crate) struct Link {
+    target: Arc<NodeTarget>,
+    number: u64,
+}
+
+pub(crate) fn view(target: &NodeTarget) -> View {
+    let mut candidates = target.candidates();
+    let nodes = NODES.lock();
+    let node = nodes.get(target);
+    // A stable order: the primary first, the others as they are listed.
+    candidates.sort_by_key(|c| node.and_then(|n| n.primary.as_deref()) != Some(c));
+    View { candidates, changes: node.map_or(0, |n| n.changes) }
+}
+
+/// A host has answered as the primary to who began to connect with this view. `None`: another has become it since; a host
+/// that was held up may still take itself for the primary.
+pub(crate) fn answered(target: &Arc<NodeTarget>, view: &View, host: &Arc<NodeTarget>, socket: Socket) -> Option<Link> {
+    let mut nodes = NODES.lock();
+    let node = nodes.entry((**target).clone()).or_default();
+    if node.primary.as_ref() != Some(host) {
+        if node.changes != view.changes {
+            return None;
+        }
+        let former = node.primary.replace(host.clone());
+        node.changes += 1;
+        let ended: Vec<_> = node.links.extract_if(|_, (at, _)| at != host).collect();
+        for (_, (_, socket)) in &ended {
+            // What has ended by itself can't be ended once more.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        if let Some(former) = former {
+            tracing::warn!(node = %target, %former, primary = %host, connections = ended.len(), "another host has become the primary: connections to the former one end");
+        }
+    }
+    node.numbers += 1;
+    let number = node.numbers;
+    node.links.insert(number, (host.clone(), socket));
+    Some(Link { target: target.clone(), number })
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(node) = NODES.lock().get_mut(&*self.target) {
+            node.links.remove(&self.number);
+        }
+    }
+}
