@@ -145,3 +145,30 @@ def test_copy_of_what_a_write_returns_is_refused(db):
         db.refused(f"COPY (UPDATE {table} SET v = 0 WHERE id < 4 RETURNING id, v) TO STDOUT")
     assert db.one("SELECT count(*) FROM d WHERE v = id") == 40
     assert db.same_copies("r") == [(i, i, "r") for i in range(1, 31)]
+
+
+@pytest.mark.parametrize("how", ["", ", strategy => 'range', bounds => ARRAY['FROM (minvalue) TO (4)', 'FROM (4) TO (1002)', 'FROM (1002) TO (maxvalue)']"], ids=["hash", "range"])
+@pytest.mark.parametrize("sql", [
+    "WITH w AS (UPDATE {d} SET id = id + 1000 WHERE id = {k} RETURNING *) SELECT count(*) FROM w",
+    "WITH w AS (UPDATE {d} SET id = r.id + 1000 FROM r WHERE {d}.id = {k} AND r.id = {k} RETURNING {d}.*) SELECT count(*) FROM w",
+    "WITH w AS (UPDATE {d} SET id = id + 1000 WHERE id = {k} RETURNING *) UPDATE {d} SET v = 1 FROM w WHERE {d}.id = {k}",
+    "MERGE INTO {d} USING (VALUES (1)) s(x) ON {d}.id = {k} WHEN MATCHED THEN UPDATE SET id = {k} + 1000",
+    "MERGE INTO {d} USING (VALUES (1)) s(x) ON {d}.id = {k} AND x = 2 WHEN NOT MATCHED THEN INSERT VALUES ({k} + 1000, 0)",
+    "MERGE INTO {d} USING (VALUES (1)) s(x) ON {d}.id = {k} AND x = 2 WHEN NOT MATCHED THEN INSERT VALUES ({k}, 0)",
+    "UPDATE {d} SET id = id + 1000 WHERE id = {k}",
+    "UPDATE {d} SET id = r.id + 1000 FROM r WHERE {d}.id = {k} AND r.id = {k}",
+])
+def test_a_row_whose_key_changes_is_moved_or_refused(db, sql, how):
+    """PostgreSQL's answer or 0A000, whatever the shard of the new key; never a node's word about its partitions."""
+    db.run("CREATE TABLE e (id int, v int, w text)", f"SELECT create_distributed_table('e', 'id'{how})")
+    db.run("CREATE TABLE plain (id int, v int, w text)")
+    rows = "INSERT INTO {} SELECT g, g, 'd' FROM generate_series(1, 5) g"
+    for k in range(1, 6):
+        db.run("DELETE FROM e", "DELETE FROM plain", rows.format("e"), rows.format("plain"))
+        try:
+            db.run(sql.format(d="e", k=k))
+        except psycopg.errors.FeatureNotSupported as e:
+            assert e.diag.message_hint, e
+        else:
+            db.run(sql.format(d="plain", k=k))
+        assert sorted(db.rows("SELECT * FROM e")) == sorted(db.rows("SELECT * FROM plain")), k

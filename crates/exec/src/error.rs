@@ -56,6 +56,31 @@ impl ExecError {
         ExecError::Sql(Box::new(fields))
     }
 
+    /// A node says that a row is none of its shard's: one that UPDATE in WITH, or MERGE, gave another key than the statement
+    /// was sent by. A row of VALUES goes by its own key, and the word is the node's.
+    pub fn of_strays(self, plan: &plan::Plan) -> Self {
+        if matches!(plan, plan::Plan::Forward(_) | plan::Plan::Insert { rows: plan::Insert::Row, .. }) {
+            return self;
+        }
+        if !matches!(self, ExecError::Sql(_) | ExecError::Pool(_)) {
+            return self;
+        }
+        let fields = self.to_fields();
+        // ExecPartitionCheckEmitError and ExecFindPartition name a table; a CHECK is named besides.
+        let partition = fields.get(b't').is_some() && fields.get(b'n').is_none();
+        if fields.code() != sqlstate::CHECK_VIOLATION || !partition {
+            return self;
+        }
+        let message = "a row's new key belongs to another shard than those that the statement was sent to";
+        let mut refused = ErrorFields::error(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(
+            "Change the key by an UPDATE of its own, or DELETE the row and INSERT it with its new key, in one transaction.",
+        );
+        if let Some(detail) = fields.get(b'D') {
+            refused.set(b'D', detail);
+        }
+        ExecError::Sql(Box::new(refused))
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::sql(sqlstate::INTERNAL_ERROR, message)
     }

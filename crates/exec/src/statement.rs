@@ -25,7 +25,10 @@ impl<C: Client> Work<'_, C> {
         let request = rewritten.as_ref().unwrap_or(request);
         self.uses = compiled.plan.whole().sequences.clone();
         let tag = match self.place(compiled, request).await? {
-            Placed::One(node, shard) => return self.route(compiled, request, node, shard).await,
+            Placed::One(node, shard) => {
+                let routed = self.route(compiled, request, node, shard).await;
+                return routed.map_err(|e| e.of_strays(&compiled.plan));
+            }
             Placed::Several(nodes) => {
                 self.looks = compiled.looks().clone();
                 let done = Box::pin(self.several(compiled, request, &nodes)).await;
