@@ -1,15 +1,16 @@
 //! Loading a snapshot from home.
 //!
 //! A fixed number of queries, whatever the size of the catalog, in one read-only transaction, so that they all see
-//! the same state. Does not know how to reach home, nor when a snapshot is stale.
+//! the same state. None waits for a lock that a user can hold. Does not know how to reach home, nor when a snapshot is stale.
 //!
 //! 1. the server and the herd itself ([`facts`])
 //! 2. nodes; colocation groups with their shards and bounds ([`bounds`])
-//! 3. relations, their columns and unique indexes ([`relations`])
+//! 3. texts that are printed under locks ([`definitions`]); relations, their columns and unique indexes ([`relations`])
 //! 4. functions ([`functions`]); code and what hangs on tables ([`code`]); types
 
 mod bounds;
 mod code;
+mod definitions;
 mod facts;
 mod functions;
 mod relations;
@@ -59,10 +60,11 @@ async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Sn
         _ => Arc::new(functions::load_builtin(q).await?),
     };
     bounds::load(q, &mut snapshot).await?;
-    relations::load(q, &mut snapshot).await?;
+    let definitions = definitions::Definitions::load(q).await?;
+    relations::load(q, &mut snapshot, &definitions).await?;
     functions::load_user(q, &mut snapshot).await?;
     session_code::load(q, &mut snapshot).await?;
-    snapshot.code = code::load(q).await?;
+    snapshot.code = code::load(q, &definitions).await?;
     facts::load_types(q, &mut snapshot).await?;
     Ok(snapshot)
 }

@@ -15,7 +15,7 @@ const NODE: &str = concat!(
     include_str!("schema/admin.sql"),
 );
 const GRANTS: &str = include_str!("schema/grants.sql");
-const HOME: &str = include_str!("schema/home.sql");
+const HOME: &str = concat!(include_str!("schema/home.sql"), include_str!("schema/definitions.sql"));
 const HOME_GRANTS: &str = include_str!("schema/home_grants.sql");
 
 /// Key of the transaction-level advisory lock that every change of the catalog takes on home: "herd" in ASCII.

@@ -45,6 +45,9 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// All user tables, views and foreign tables outside `pg_catalog`, `information_schema`, `herd`, `herd_shards`.
     pub relations: HashMap<(String, String), Arc<Relation>>,
+    /// Views (and tables with odd defaults) whose definitions were behind a lock of somebody's when the catalog was loaded: who
+    /// names one waits for that lock, as he would in PostgreSQL, and nobody else does.
+    pub locked: HashSet<Oid>,
     pub groups: HashMap<i32, Arc<Colocation>>,
     /// Bound of each range or list shard, by (group, shard number), as PostgreSQL writes it after `FOR VALUES`.
     /// Bounds of hash shards follow from [`Shard::bound`].

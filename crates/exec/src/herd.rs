@@ -56,6 +56,8 @@ pub struct Herd {
     transactions: AtomicU64,
     /// One at a time; the connection by which the catalog was loaded last.
     refreshing: Mutex<Option<Conn>>,
+    /// Those who wait for a lock take turns to look.
+    looking: Mutex<()>,
 }
 
 impl Herd {
@@ -83,6 +85,7 @@ impl Herd {
             pauses,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(None),
+            looking: Mutex::new(()),
         }
     }
 
@@ -139,6 +142,22 @@ impl Herd {
         *desk = Some(conn);
         self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
         Ok(())
+    }
+
+    /// Somebody waits for what was locked when the catalog was loaded that he has seen: it is loaded anew when any of it is free.
+    pub async fn look_again(&self, seen: &Arc<Epoch>) -> Result<()> {
+        let _turn = self.looking.lock().await;
+        if !Arc::ptr_eq(&self.epoch.load(), seen) {
+            return Ok(());
+        }
+        let locked: Vec<String> = seen.snapshot.locked.iter().map(|oid| oid.to_string()).collect();
+        let sql = format!(
+            "SELECT count(*) FROM herd.behind_locks() b WHERE b.class = 'pg_class'::regclass AND b.object = ANY ('{{{}}}')",
+            locked.join(",")
+        );
+        let rows = self.own.get(&self.config.home).await?.simple(&sql).await?;
+        let still: usize = rows.first().and_then(|r| r.first()?.as_deref()?.parse().ok()).unwrap_or(0);
+        if still < locked.len() { self.refresh(None).await } else { Ok(()) }
     }
 }
 

@@ -63,8 +63,12 @@ pub fn classify(statement: &NodeEnum, sql: &str, snapshot: &Snapshot, facts: &Fa
     if Mode::of(statement) == Mode::NotDdl {
         return Ddl::NotDdl;
     }
-    let cx = Cx { statement, sql, snapshot, facts };
-    decide(&cx).unwrap_or_else(Ddl::Refuse)
+    let cx = Cx { statement, sql, snapshot, facts, locked: Default::default() };
+    let decided = decide(&cx);
+    match cx.locked.get() {
+        Some(relation) => Ddl::Refuse(Refusal::locked(&relation.name)),
+        None => decided.unwrap_or_else(Ddl::Refuse),
+    }
 }
 
 type Decided = Result<Ddl, Refusal>;

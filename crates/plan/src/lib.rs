@@ -72,6 +72,7 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
+    views::refuse_locked(statement, cx)?;
     let mut expanded = statement.clone();
     // ONLY the table: for its users it has no partitions.
     let changed = rewrite::drop_only(&mut expanded, cx)

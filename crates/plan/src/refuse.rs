@@ -21,6 +21,21 @@ impl Refusal {
         Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED, message: message.into(), hint: None }
     }
 
+    /// What a relation is made of can't be read now. Sessions wait with such a statement.
+    pub fn locked(relation: &str) -> Self {
+        Refusal {
+            sqlstate: sqlstate::LOCK_NOT_AVAILABLE,
+            message: format!("\"{relation}\" can't be read: it, or what it is made of, is locked"),
+            hint: Some(
+                "Try again when the transaction that locked it has ended; herd.locks shows who waits for whom.".into(),
+            ),
+        }
+    }
+
+    pub fn is_locked(&self) -> bool {
+        self.sqlstate == sqlstate::LOCK_NOT_AVAILABLE
+    }
+
     /// Whose sides are split differently: rows would have to move.
     pub fn not_colocated(what: &str) -> Self {
         Refusal::new(

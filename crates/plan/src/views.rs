@@ -80,6 +80,9 @@ impl Expand<'_> {
 
     fn expansion(&mut self, rv: &ast::RangeVar, depth: usize, inside: Option<usize>) -> Result<Option<ast::Node>> {
         let Some(relation) = named(rv, self.cx, depth) else { return Ok(None) };
+        if self.cx.snapshot.locked.contains(&relation.oid) {
+            return Err(Refusal::locked(&relation.name));
+        }
         let Some(view) = &relation.view else { return Ok(None) };
         if view.materialized || !reads_herd(&view.query, self.cx) {
             return Ok(None);
@@ -103,6 +106,18 @@ impl Expand<'_> {
         let whole = must_be_whole(relation, self.cx);
         self.list[number] = Some(Inlined { relation: relation.clone(), inside, query: (*query).clone(), whole });
         Ok(Some(build::subselect(*query, Some(alias), false)))
+    }
+}
+
+/// What a statement names, as a target or in FROM, can be read now.
+pub fn refuse_locked(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    if cx.snapshot.locked.is_empty() {
+        return Ok(());
+    }
+    let mut named = relations::of(statement).into_iter().filter_map(|rv| named(rv, cx, 0));
+    match named.find(|r| cx.snapshot.locked.contains(&r.oid)) {
+        Some(relation) => Err(Refusal::locked(&relation.name)),
+        None => Ok(()),
     }
 }
 

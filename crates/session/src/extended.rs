@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 use wire::sqlstate;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use wire::{Frame, frontend};
 
 use crate::apart::LARGE;
 use crate::held::Held;
+use crate::locked::is_locked;
 use crate::prepared::{Parsed, Portal, PortalState, Prepared};
 use crate::session::{Result, Session};
 
@@ -87,7 +89,14 @@ impl Session {
     pub async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
         let taken = self.share.take(sql.len())?;
         self.large_statements |= sql.len() >= LARGE;
-        let parsed = match self.parse(sql, &declared) {
+        let begun = Instant::now();
+        let parsed = loop {
+            match self.parse(sql, &declared) {
+                Err(e) if is_locked(&e) => Box::pin(self.wait_for_definition(e, begun)).await?,
+                parsed => break parsed,
+            }
+        };
+        let parsed = match parsed {
             Ok(p) => p,
             Err(e)
                 if e.code() == sqlstate::SYNTAX_ERROR

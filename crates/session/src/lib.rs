@@ -21,6 +21,7 @@ mod extended;
 mod held;
 mod herd_views;
 mod lock;
+mod locked;
 pub mod login;
 pub mod metrics;
 mod prepared;

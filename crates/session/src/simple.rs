@@ -1,6 +1,7 @@
 //! The simple protocol: a string of statements, which share one implicit transaction.
 
 use std::sync::Arc;
+use std::time::Instant;
 use wire::sqlstate;
 
 use exec::{Compiled, ExecError, Forwarded, Pin};
@@ -8,6 +9,7 @@ use sql::NodeEnum;
 use sql::template::Template;
 use wire::backend;
 
+use crate::locked::is_locked;
 use crate::prepared::Parsed;
 use crate::session::{Result, Session};
 
@@ -77,9 +79,22 @@ impl Session {
         self.newest_epoch().await?;
         let mut template = std::mem::take(&mut self.template);
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
-        let result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
+        let mut result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
+        if matches!(&result, Err(e) if is_locked(e)) {
+            result = Box::pin(self.when_unlocked(sql, result)).await;
+        }
         self.template = template;
         self.row_way = None;
+        result
+    }
+
+    /// Again and again: nothing of it has begun.
+    async fn when_unlocked(&mut self, sql: &str, mut result: Result<Forwarded>) -> Result<Forwarded> {
+        let begun = Instant::now();
+        while let Err(e) = result {
+            self.wait_for_definition(e, begun).await?;
+            result = self.with_template(sql, None).await;
+        }
         result
     }
 

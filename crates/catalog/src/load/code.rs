@@ -1,11 +1,12 @@
 //! Code of users' own, what hangs on which table, and what PostgreSQL knows of who uses what. One query; judged elsewhere.
 
+use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
 use crate::code::{Attached, Code, Object, Routine};
 use crate::load::cells;
 use crate::{CatalogError, Query, Volatility};
 
-pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Code, CatalogError<Q::Error>> {
+pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
     for mut row in cells(q, &question()).await? {
         let what = row.text();
@@ -16,7 +17,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Code, CatalogError<Q::Er
                 schema: row.text(),
                 name: row.text(),
                 language: row.text(),
-                definition: row.text(),
+                definition: definitions.of_routine(oid).unwrap_or(row.text()),
                 volatility: match row.char() {
                     b'i' => Volatility::Immutable,
                     b's' => Volatility::Stable,
@@ -33,7 +34,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Code, CatalogError<Q::Er
                 oid,
                 table: row.number()?,
                 name: row.text(),
-                definition: row.opt(),
+                definition: definitions.of_rule(oid).or(row.opt()),
                 what,
             }),
         }
@@ -41,6 +42,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Code, CatalogError<Q::Er
     Ok(code)
 }
 
+/// Nothing here takes a lock: of a routine with a parsed body, and of a rule that somebody has locked, there are the names.
 /// Columns: what it is, its object id, and what that needs. Object ids below 16384 are PostgreSQL's own (access/transam.h).
 fn question() -> String {
     let user = "16384";
@@ -54,7 +56,10 @@ fn question() -> String {
     let (user_class, used_class) = (class("d.classid"), class("d.refclassid"));
     format!(
         "SELECT 'routine', p.oid, n.nspname::text, p.proname::text, l.lanname::text, \
-                CASE WHEN l.lanname IN ('sql', 'plpgsql') AND p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) \
+                CASE WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
+                               concat_ws('; ', herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text))) \
+                     WHEN l.lanname IN ('sql', 'plpgsql') AND p.prokind IN ('f', 'p') \
+                          AND (p.proargdefaults IS NULL OR NOT herd.names_rows(p.proargdefaults::text)) THEN pg_get_functiondef(p.oid) \
                      WHEN l.lanname NOT IN ('c', 'internal') THEN p.prosrc END, p.provolatile::text \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
@@ -69,7 +74,7 @@ fn question() -> String {
          UNION ALL SELECT 'use', c.contypid, 'c', c.oid::text, 't', NULL, NULL FROM pg_constraint c WHERE c.contypid >= {user} \
          UNION ALL SELECT 'view', r.oid, r.ev_class::text, c.relname::text, NULL, NULL, NULL \
          FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= {user} AND r.rulename = '_RETURN' \
-         UNION ALL SELECT 'rule', r.oid, r.ev_class::text, r.rulename::text, pg_get_ruledef(r.oid), NULL, NULL \
+         UNION ALL SELECT 'rule', r.oid, r.ev_class::text, r.rulename::text, herd.code_in(r.ev_action::text), NULL, NULL \
          FROM pg_rewrite r WHERE r.oid >= {user} AND r.rulename <> '_RETURN' \
          UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, NULL, NULL \
          FROM pg_trigger t WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' \

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::definitions::{Definitions, LOCKED};
 use super::facts::NOT_SYSTEM;
 use crate::load::cells;
 use crate::{
@@ -18,9 +19,13 @@ struct Draft {
     key: Vec<i32>,
 }
 
-pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
-    let mut drafts = load_relations(q, snapshot).await?;
-    snapshot.own_collations = load_columns(q, &mut drafts, snapshot.collation_is_bytes).await?;
+pub(super) async fn load<Q: Query>(
+    q: &mut Q,
+    snapshot: &mut Snapshot,
+    definitions: &Definitions,
+) -> Result<(), CatalogError<Q::Error>> {
+    let mut drafts = load_relations(q, snapshot, definitions).await?;
+    snapshot.own_collations = load_columns(q, &mut drafts, snapshot, definitions).await?;
     load_unique_indexes(q, &mut drafts).await?;
     for mut draft in drafts.into_values() {
         if let Placement::Distributed(distribution) = &mut draft.relation.placement {
@@ -39,27 +44,30 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
 
 async fn load_relations<Q: Query>(
     q: &mut Q,
-    snapshot: &Snapshot,
+    snapshot: &mut Snapshot,
+    definitions: &Definitions,
 ) -> Result<HashMap<Oid, Draft>, CatalogError<Q::Error>> {
     // tgtype & 1: FOR EACH ROW (TRIGGER_TYPE_ROW in catalog/pg_trigger.h).
     // A row of herd.relation counts only while the relation is still what it says.
     let option = |name: &str| {
         format!(
             "EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
-                     WHERE o.option_name = '{name}' AND o.option_value::boolean)"
+                     WHERE CASE o.option_name WHEN '{name}' THEN o.option_value::boolean END)"
         )
     };
+    // pg_partition_tree() would lock them all.
+    let below = "WITH RECURSIVE tree (oid) AS (SELECT c.oid UNION ALL \
+                 SELECT i.inhrelid FROM tree b JOIN pg_inherits i ON i.inhparent = b.oid) SELECT oid FROM tree";
     let (barrier, invoker) = (option("security_barrier"), option("security_invoker"));
     let sql = format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, p.partattrs, \
-                CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
                 {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
-                            AND h.kind IS NULL AND t.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))), \
+                            AND h.kind IS NULL AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f') \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
@@ -91,9 +99,15 @@ async fn load_relations<Q: Query>(
             _ => Placement::Local,
         };
         let key = row.numbers()?;
-        let (query, barrier, invoker, column_grants) = (row.opt(), row.boolean(), row.boolean(), row.boolean());
-        let view = query.map(|query| View {
-            query,
+        let (barrier, invoker, column_grants) = (row.boolean(), row.boolean(), row.boolean());
+        let view = matches!(kind, RelationKind::View | RelationKind::MaterializedView).then(|| View {
+            query: definitions.of_view(oid).unwrap_or_else(|| {
+                // Who reads a materialized view has no need of its query.
+                if kind == RelationKind::View {
+                    snapshot.locked.insert(oid);
+                }
+                LOCKED.to_string()
+            }),
             materialized: kind == RelationKind::MaterializedView,
             security_barrier: barrier,
             security_invoker: invoker,
@@ -122,14 +136,15 @@ async fn load_relations<Q: Query>(
 async fn load_columns<Q: Query>(
     q: &mut Q,
     drafts: &mut HashMap<Oid, Draft>,
-    database_is_bytes: bool,
+    snapshot: &mut Snapshot,
+    definitions: &Definitions,
 ) -> Result<bool, CatalogError<Q::Error>> {
     // A default names no columns; said with its table, pg_get_expr would wait for whoever has that locked.
     // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
     // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
     let sql = format!(
         "SELECT c.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
-                CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, 0) END, \
+                d.oid, CASE WHEN NOT herd.names_rows(d.adbin::text) THEN pg_get_expr(d.adbin, 0) END, \
                 (SELECT sn.nspname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid JOIN pg_namespace sn ON sn.oid = s.relnamespace \
                   WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
                     AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
@@ -141,7 +156,7 @@ async fn load_columns<Q: Query>(
                      WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
                 coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
-         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = '' \
          LEFT JOIN pg_collation co ON co.oid = a.attcollation \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND c.relpersistence <> 't' AND {NOT_SYSTEM} \
            AND a.attnum > 0 AND NOT a.attisdropped \
@@ -158,13 +173,21 @@ async fn load_columns<Q: Query>(
             typmod: row.number()?,
             type_name: row.text(),
             not_null: row.boolean(),
-            default: row.opt(),
+            default: None,
             sequence: None,
             identity: 0,
             generated: false,
             collation_is_bytes: false,
             collation_deterministic: true,
         };
+        if let Some(default) = row.opt_number()? {
+            column.default = row.opt().or_else(|| definitions.of_default(default));
+            if column.default.is_none() {
+                snapshot.locked.insert(oid);
+            }
+        } else {
+            row.opt();
+        }
         let identity_sequence = row.opt().zip(row.opt());
         column.sequence = match &identity_sequence {
             Some((schema, name)) => Some(crate::qualified(schema, name)),
@@ -173,7 +196,7 @@ async fn load_columns<Q: Query>(
         column.identity = row.char();
         column.generated = row.boolean();
         column.collation_is_bytes = match row.char() {
-            b'd' => database_is_bytes,
+            b'd' => snapshot.collation_is_bytes,
             answer => answer == b'y',
         };
         column.collation_deterministic = row.boolean();

@@ -54,7 +54,7 @@ async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Err
     let sql = format!(
         "SELECT p.proname, \
                 CASE WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
-                     WHEN l.lanname NOT IN ('c', 'internal') THEN concat(p.prosrc, ' ', pg_get_function_sqlbody(p.oid)) END, \
+                     WHEN l.lanname NOT IN ('c', 'internal') THEN concat(p.prosrc, ' ', herd.code_in(p.prosqlbody::text)) END, \
                 a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql') \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
          LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
@@ -114,8 +114,11 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     WORDS.iter().for_each(|w| reached.add(w));
     let mut clean: Vec<(String, Body, bool)> =
         sources.into_iter().map(|(name, text, known)| (name, Body::of(&text), known)).collect();
-    let views =
-        snapshot.relations.values().filter_map(|r| Some((r.name.clone(), Body::of(&r.view.as_ref()?.query), true)));
+    // Of a view that somebody has locked nothing is known.
+    let views = snapshot
+        .relations
+        .values()
+        .filter_map(|r| Some((r.name.clone(), Body::of(&r.view.as_ref()?.query), !snapshot.locked.contains(&r.oid))));
     clean.extend(views);
     let mut sequences = Names::default();
     SEQUENCES.iter().for_each(|w| sequences.add(w));
@@ -183,21 +186,32 @@ impl SessionCode {
     }
 }
 
-/// Each relation with the text of what runs by itself when it is read or written. A default, which names no columns, is read
-/// without its table: pg_get_expr would wait for whoever has that locked.
+/// Each relation with the names in what runs by itself when it is read or written: without a lock, which printing would take.
 fn relations() -> String {
+    // Most expressions have only operators and functions of PostgreSQL's own that leave nothing: those need no closer look.
+    let words: Vec<String> =
+        WORDS.iter().chain(SEQUENCES).chain(&["current_setting"]).map(|w| quote_literal(w)).collect();
+    let names = |tree: &str| {
+        format!("CASE WHEN {tree}::text ~ (SELECT t.what FROM telling t) THEN herd.code_in({tree}::text) END")
+    };
     format!(
-        "SELECT c.relname, concat_ws(' ', \
-            (SELECT string_agg(pg_get_expr(d.adbin, CASE a.attgenerated WHEN '' THEN 0 ELSE d.adrelid END), ' ') \
-               FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = c.oid), \
-            (SELECT string_agg(pg_get_expr(k.conbin, k.conrelid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'), \
-            (SELECT string_agg(concat_ws(' ', pg_get_expr(l.polqual, l.polrelid), pg_get_expr(l.polwithcheck, l.polrelid)), ' ') \
-               FROM pg_policy l WHERE l.polrelid = c.oid), \
+        "WITH telling (what) AS (SELECT concat(':relid |:(?:funcid|opfuncid|aggfnoid|winfnoid) (?:[0-9]{{5}}|(?:', \
+                                               string_agg(p.oid::text, '|'), ') )') \
+                                   FROM pg_proc p WHERE p.oid < 16384 AND p.proname IN ({})) \
+         SELECT c.relname, concat_ws(' ', \
+            (SELECT string_agg({}, ' ') FROM pg_attrdef d WHERE d.adrelid = c.oid), \
+            (SELECT string_agg({}, ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'), \
+            (SELECT string_agg(concat_ws(' ', {}, {}), ' ') FROM pg_policy l WHERE l.polrelid = c.oid), \
             (SELECT string_agg(p.proname, ' ') FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
-            (SELECT string_agg(pg_get_ruledef(r.oid), ' ') FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
+            (SELECT string_agg(herd.code_in(r.ev_action::text), ' ') FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
             (SELECT string_agg(x.relname, ' ') FROM pg_constraint k JOIN pg_class x ON x.oid = k.conrelid WHERE k.confrelid = c.oid AND x.oid <> c.oid), \
             (SELECT string_agg(x.relname, ' ') FROM pg_inherits i JOIN pg_class x ON x.oid = i.inhrelid WHERE i.inhparent = c.oid)) \
-         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {NOT_SYSTEM}"
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {NOT_SYSTEM}",
+        words.join(", "),
+        names("d.adbin"),
+        names("k.conbin"),
+        names("l.polqual"),
+        names("l.polwithcheck"),
     )
 }
 

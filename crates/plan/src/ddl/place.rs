@@ -1,5 +1,6 @@
 //! What the names in a statement stand for: on home alone, or on every node. It asks the snapshot, nobody else.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use wire::sqlstate;
 
@@ -16,6 +17,8 @@ pub struct Cx<'a> {
     pub sql: &'a str,
     pub snapshot: &'a Snapshot,
     pub facts: &'a Facts,
+    /// A relation it has met that can't be read now: nothing that was made of it counts.
+    pub locked: OnceCell<&'a Arc<Relation>>,
 }
 
 /// Schema, if given, and name of a possibly qualified name.
@@ -36,7 +39,11 @@ impl<'a> Cx<'a> {
         if schema.is_none() && self.facts.temporary.iter().any(|t| t == name) {
             return None;
         }
-        self.snapshot.resolve(schema, name, &self.facts.search_path)
+        let found = self.snapshot.resolve(schema, name, &self.facts.search_path);
+        if let Some(relation) = found.filter(|r| self.snapshot.locked.contains(&r.oid)) {
+            self.locked.get_or_init(|| relation);
+        }
+        found
     }
 
     /// A distributed or reference table.
