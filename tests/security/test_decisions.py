@@ -1,5 +1,6 @@
 """Nobody but a router decides about transactions over nodes, and nobody stops others from committing."""
 
+import re
 import threading
 import time
 
@@ -63,7 +64,8 @@ def test_a_decision_is_of_its_own_transaction(place, accounts):
     with place.on_node(0) as root:
         root.execute("begin")
         decide = (
-            "select herd.decide('x', sha256(value || sha256(value || 'x'::bytea)))::text, pg_current_xact_id()::text from herd.seal"
+            "select herd.decide('x', sha256(value || sha256(value || convert_to('decide x ' || pg_backend_pid(), 'UTF8'))))::text, "
+            "pg_current_xact_id()::text from herd.seal"
         )
         decided, own = root.execute(decide).fetchone()
         assert decided == own
@@ -133,10 +135,83 @@ def test_the_epoch_has_no_end(place):
     """DDL went on failing for ever once somebody had raised it to the last number there is."""
     for node in range(3):
         with place.on_node(node, "mallory") as mallory:
-            for _ in range(3):
-                mallory.execute("select herd.bump_epoch(9223372036854775807)")
-            assert mallory.execute("select epoch < 10000000 from herd.epoch").fetchone() == (True,)
             _refused(mallory, "update herd.epoch set epoch = 1")
-    with place.as_role("mallory") as mallory:
-        mallory.execute("select herd.bump_epoch(9223372036854775807)")
+    with place.on_node(0) as owner:
+        owner.execute("select herd.bump_epoch(9223372036854775807)")
+        assert owner.execute("select epoch < 10000000 from herd.epoch").fetchone() == (True,)
     place.server.run("create table after_it (x int)", "drop table after_it")
+
+
+_SHOWN = re.compile(r"\\x[0-9a-f]{64}|(?:\b\d{1,3} ){32}")
+
+
+@pytest.mark.parametrize("gate_held", [False, True], ids=["commits", "the gate is held"])
+def test_tokens_are_in_no_message(place, accounts, gate_held):
+    """A client may have parameters told with errors, and plans printed: who read a token could hold up commits with it."""
+    seen = []
+    with place.as_role("victim") as connection, place.on_node(0) as root:
+        connection.add_notice_handler(lambda n: seen.append(f"{n.message_primary} {n.message_detail} {n.context}"))
+        for setting in ("log_parameter_max_length_on_error = -1", "debug_print_plan = on", "client_min_messages = log", "lock_timeout = '300ms'"):
+            connection.execute(f"set {setting}")
+        root.execute("begin")
+        if gate_held:
+            root.execute("lock table herd.gate in exclusive mode")
+        try:
+            connection.execute("update accounts set v = v")
+        except psycopg.Error as error:
+            assert gate_held, error
+            seen.append(f"{error} {error.diag.message_detail} {error.diag.context}")
+        root.execute("rollback")
+    assert not [text for text in seen if _SHOWN.search(text)]
+
+
+def test_a_token_is_of_its_own_connection(place):
+    """Whoever reads one in a server's log can do nothing with it elsewhere."""
+    with place.on_node(0) as root, place.on_node(0, "mallory") as mallory:
+        sealed = "select '\\x' || encode(sha256(value || sha256(value || convert_to(%s || %s, 'UTF8'))), 'hex') from herd.seal"
+        own, other = mallory.info.backend_pid, root.info.backend_pid
+        for asked, call in [("decide x", "select herd.decide('x', %s)"), ("epoch", "select herd.raise_epoch(null, %s)")]:
+            for with_whom, code in [("", "42501"), (f" {other}", "42501"), (f" {own}", None)]:
+                (token,) = root.execute(sealed, (asked, with_whom)).fetchone()
+                mallory.execute("begin")
+                if code:
+                    _refused(mallory, call, token)
+                else:
+                    mallory.execute(call, (token,))
+                mallory.execute("rollback")
+
+
+def test_nobody_holds_up_ddl(place):
+    """The row that DDL of all waits for at its end can't be held by who has not come to his own end."""
+    for node in range(3):
+        with place.on_node(node, "mallory") as mallory:
+            mallory.execute("begin")
+            _refused(mallory, "select herd.bump_epoch()")
+            mallory.execute("rollback")
+            mallory.execute("begin")
+            _refused(mallory, "select herd.raise_epoch(null, %s::bytea)", b"x" * 32)
+            mallory.execute("rollback")
+    place.server.run(
+        "create schema slow authorization mallory",
+        "create function slow.sleeps() returns trigger language plpgsql as $$ begin perform pg_sleep(6); return null; end $$",
+        "create table slow.t (x int)", "alter table slow.t owner to mallory",
+        "create constraint trigger sleeps after insert on slow.t deferrable initially deferred for each row execute function slow.sleeps()",
+    )
+
+    def commits_slowly():
+        with place.as_role("mallory") as mallory:
+            mallory.execute("begin")
+            mallory.execute("create table slow.made (x int)")
+            mallory.execute("insert into slow.t values (1)")
+            mallory.execute("commit")
+
+    slow = threading.Thread(target=commits_slowly)
+    slow.start()
+    try:
+        time.sleep(1.5)
+        started = time.monotonic()
+        place.server.run("create table beside_it (x int)", "drop table beside_it")
+        assert slow.is_alive() and time.monotonic() - started < 3
+    finally:
+        slow.join(20)
+        place.server.run("drop schema slow cascade")

@@ -9,7 +9,7 @@ import pytest
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
 
 # Run as the herd's owner for any role, and check what they are asked for.
-DEFINERS = {"bump_epoch", "decide", "forget_dropped", "follow_rename", "follow_prefix", "met_since", "mirror_partitions"}
+DEFINERS = {"raise_epoch", "decide", "forget_dropped", "follow_rename", "follow_prefix", "met_since", "mirror_partitions"}
 # Run with their caller's rights, so they give nobody anything.
 INVOKERS = {
     "rights", "rights_of_shards", "verify", "run", "run_as_owner", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
@@ -39,7 +39,7 @@ def node(place, request):
 
 def test_functions(node):
     found = node.execute(_FUNCTIONS).fetchall()
-    assert {row[0] for row in found} >= {"bump_epoch", "decide"}
+    assert {row[0] for row in found} >= {"bump_epoch", "raise_epoch", "decide"}
     for name, definer, config, owner, is_super, public in found:
         # Temporary objects come last: where pg_temp is not named it is searched first.
         assert "search_path=pg_catalog, pg_temp" in (config or []), f"{name}: {config}"

@@ -14,6 +14,8 @@ use wire::sqlstate;
 
 use crate::failpoint;
 use crate::gid::{Gid, Identity};
+use crate::lane::Lane;
+use crate::seal::Seal;
 use crate::transaction::Transaction;
 
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +47,7 @@ impl Transaction {
             return Ok(());
         }
         if let Some(home) = self.raises_epoch
-            && let Err(e) = self.raise_epoch(home).await
+            && let Err(e) = self.raise_epoch(home, &identity.seal).await
         {
             self.rollback().await;
             return Err(CommitError::RolledBack(e));
@@ -100,22 +102,29 @@ impl Transaction {
     }
 
     /// Home's first: its row is what changes wait for one another at, so that they come to the other nodes in the same order.
-    async fn raise_epoch(&mut self, home: NodeId) -> Result<(), PoolError> {
-        let Some(p) = self.participants.iter_mut().find(|p| p.lane.node == home) else { return Ok(()) };
-        let rows = p.lane.rows("SELECT herd.bump_epoch()").await?;
-        let epoch = rows.first().and_then(|r| r.first()?.clone()).unwrap_or_default();
-        let mut others: Vec<_> = self.participants.iter_mut().filter(|p| p.wrote && p.lane.node != home).collect();
-        for p in &mut others {
-            p.lane.put_query(&format!("SELECT herd.bump_epoch({epoch})"));
-            p.lane.conn.flush().await?;
+    /// Before that, deferred constraints: nobody waits for what their triggers do, however long it takes.
+    async fn raise_epoch(&mut self, home: NodeId, seal: &Seal) -> Result<(), PoolError> {
+        let Some(at) = self.participants.iter().position(|p| p.lane.node == home) else { return Ok(()) };
+        self.participants.swap(0, at);
+        let Some((home, others)) = self.participants.split_first_mut() else { return Ok(()) };
+        let mut others: Vec<_> = others.iter_mut().filter(|p| p.wrote).map(|p| &mut p.lane).collect();
+        for lane in &mut others {
+            lane.put_query(&format!("SET CONSTRAINTS ALL IMMEDIATE; {QUIET}"));
+            lane.conn.flush().await?;
         }
-        let mut failure = None;
-        for p in others {
-            if let Err(e) = p.lane.finish().await {
-                failure.get_or_insert(e);
-            }
+        finish_all(&mut others).await?;
+        let lane = &mut home.lane;
+        lane.put_query(&format!("SET CONSTRAINTS ALL IMMEDIATE; {QUIET}"));
+        put_raise(lane, "", seal);
+        lane.conn.flush().await?;
+        let checked = lane.finish().await;
+        let raised = if lane.conn.outstanding() == 0 { Ok(None) } else { lane.value().await };
+        let epoch = checked.and(raised)?.unwrap_or_default();
+        for lane in &mut others {
+            put_raise(lane, &epoch, seal);
+            lane.conn.flush().await?;
         }
-        failure.map_or(Ok(()), Err)
+        finish_all(&mut others).await
     }
 
     /// Readers first: should one fail (a serialization failure), nothing has been committed yet.
@@ -196,12 +205,11 @@ impl Transaction {
     async fn announce(&mut self, identity: &Identity, number: u64) -> Result<Gid, CommitError> {
         let lane = &mut self.participants[0].lane;
         let asked = Gid::asked(identity, lane.node, number);
-        let token = identity.seal.token(&asked);
-        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
-        lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
+        let token = token(&identity.seal, &format!("decide {asked}"), lane);
+        lane.put_query(&format!("SET CONSTRAINTS ALL IMMEDIATE; {QUIET}"));
         lane.put_statement(
             &format!("SELECT herd.decide($1::pg_catalog.text, $2::pg_catalog.bytea), {FLUSHED}"),
-            &[&asked, &format!("\\x{token}")],
+            &[&asked, &token],
         );
         lane.conn.flush().await.map_err(CommitError::RolledBack)?;
         let checked = lane.finish().await;
@@ -268,6 +276,36 @@ impl Transaction {
 /// server's, role's and client's settings and those made by code are all in what holds now; a stronger one stays.
 const FLUSHED: &str = "CASE WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) ANY ('{off,local}') \
      THEN pg_catalog.set_config('synchronous_commit', 'on', true) END";
+
+/// Parameters of what follows in the transaction get into no message, whatever the client has set: neither with an error
+/// nor as part of a plan that is printed. They are tokens.
+const QUIET: &str = "SET LOCAL log_parameter_max_length_on_error = 0; SET LOCAL debug_print_plan = off";
+
+/// Raises the epoch by one, or to what home has raised it to.
+fn put_raise(lane: &mut Lane, target: &str, seal: &Seal) {
+    let token = token(seal, "epoch", lane);
+    lane.put_statement(
+        "SELECT herd.raise_epoch(NULLIF($1::pg_catalog.text, '')::pg_catalog.int8, $2::pg_catalog.bytea)",
+        &[target, &token],
+    );
+}
+
+/// What is asked for, under the herd's seal, as a bytea. Of no use but on this very connection.
+fn token(seal: &Seal, asked: &str, lane: &Lane) -> String {
+    let token = seal.token(&format!("{asked} {}", lane.conn.pid()));
+    token.iter().fold("\\x".to_string(), |hex, byte| hex + &format!("{byte:02x}"))
+}
+
+/// All are waited for; the first error is returned.
+async fn finish_all(lanes: &mut [&mut Lane]) -> Result<(), PoolError> {
+    let mut failure = None;
+    for lane in lanes {
+        if let Err(e) = lane.finish().await {
+            failure.get_or_insert(e);
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
 
 /// Whether a COMMIT that was answered so may nevertheless have happened: only an ordinary error says that it has not. A
 /// FATAL one can come after the commit was written, before it was told (syncrep.c, ProcDiePending).

@@ -9,7 +9,7 @@ GRANT SELECT ON herd.herd, herd.epoch, herd.decisions, herd.transactions, herd.l
     herd.shard_tables TO PUBLIC;
 
 -- Routers call these in the name of any client. Each checks for itself what it is asked for.
-GRANT EXECUTE ON FUNCTION herd.bump_epoch(bigint), herd.decide(text, bytea), herd.mirror_partitions(regclass) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION herd.raise_epoch(bigint, bytea), herd.decide(text, bytea), herd.mirror_partitions(regclass) TO PUBLIC;
 
 -- These do what their caller may do, and nothing in anybody else's name.
 GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass), herd.verify(), herd.run(text), herd.let_own(text),
