@@ -24,12 +24,24 @@ pub struct Capture<'c, R: Consumer, C: Client> {
     /// Who may cancel.
     client: &'c mut C,
     /// An error of the consumer, kept because the producer only sees that its client is gone.
-    pub failure: Option<ExecError>,
+    failure: Option<ExecError>,
 }
 
 impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
     pub fn new(consumer: &'c mut R, client: &'c mut C) -> Self {
         Capture { out: BytesMut::new(), consumer, client, failure: None }
+    }
+
+    /// What is left goes to the consumer; its own error is the one that counts.
+    pub async fn end(&mut self, produced: Result<()>) -> Result<()> {
+        let end = match produced {
+            Ok(()) => self.flush().await,
+            Err(e) => Err(e),
+        };
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => end,
+        }
     }
 }
 

@@ -325,16 +325,17 @@ impl<C: Client> Work<'_, C> {
                 self.copy_on(node, &sql, query.plan.whole().writes, local).await
             }
             crate::Placed::Several(_) => {
-                if !matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_)) {
-                    return Err(ExecError::sql(
-                        sqlstate::FEATURE_NOT_SUPPORTED,
-                        "COPY of what a write over several nodes returns is not supported",
-                    )
-                    .hint("Run the write by itself: it returns its rows."));
-                }
+                let reads = matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_));
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
-                self.whole_read().await?;
+                if reads {
+                    self.whole_read().await?;
+                }
                 let described = self.described(&query, &[]).await?;
+                if described.fields.is_none() {
+                    // DoCopy in copy.c
+                    let message = "COPY query must have a RETURNING clause";
+                    return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                }
                 let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
                 if options.format == Format::Binary {
                     return Err(ExecError::sql(
@@ -351,7 +352,10 @@ impl<C: Client> Work<'_, C> {
                 rows.encoder.header(&mut rows.out);
                 rows.cut();
                 // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
-                self.read_into(&query, &request, &mut rows).await?;
+                match reads {
+                    true => self.read_into(&query, &request, &mut rows).await?,
+                    false => self.write_into(&query, &request, &mut rows).await?,
+                }
                 rows.cut();
                 for data in std::mem::take(&mut rows.ready) {
                     put::copy_data(self.client.out(), &data);

@@ -22,6 +22,30 @@ use crate::sink::{Sink, SinkKind};
 use crate::statement::Placed;
 use crate::work::Work;
 
+/// The same work for another client: a macro, since each field is borrowed by itself.
+macro_rules! caught {
+    ($work:expr, $client:expr) => {
+        Work {
+            herd: $work.herd,
+            epoch: $work.epoch,
+            login: $work.login,
+            settings: $work.settings,
+            transaction: $work.transaction,
+            client: $client,
+            pin: $work.pin,
+            own_schema: $work.own_schema,
+            taint: $work.taint,
+            sharing: None,
+            sequences: $work.sequences.as_deref_mut(),
+            uses: $work.uses.clone(),
+            patience: 0,
+            now: $work.now.clone(),
+            bulk: Bulk::default(),
+            looks: Default::default(),
+        }
+    };
+}
+
 impl<C: Client> Work<'_, C> {
     /// Rows stay where they are: the statement on every node concerned.
     pub async fn insert_in_place(
@@ -193,32 +217,23 @@ impl<C: Client> Work<'_, C> {
         consumer: &mut R,
     ) -> Result<()> {
         let mut capture = Capture::new(consumer, self.client);
-        let mut reader = Work {
-            herd: self.herd,
-            epoch: self.epoch,
-            login: self.login,
-            settings: self.settings,
-            transaction: self.transaction,
-            client: &mut capture,
-            pin: self.pin,
-            own_schema: self.own_schema,
-            taint: self.taint,
-            sharing: None,
-            sequences: self.sequences.as_deref_mut(),
-            uses: self.uses.clone(),
-            patience: 0,
-            now: self.now.clone(),
-            bulk: Bulk::default(),
-            looks: Default::default(),
-        };
-        let read = match reader.read(source, request).await {
-            Ok(_) => capture.flush().await,
-            Err(e) => Err(e),
-        };
-        match (read, capture.failure.take()) {
-            (_, Some(failure)) => Err(failure),
-            (read, None) => read,
-        }
+        let mut reader = caught!(self, &mut capture);
+        let read = reader.read(source, request).await.map(|_| ());
+        capture.end(read).await
+    }
+
+    /// As [`read_into`](Self::read_into), of a write that returns rows: all of it in one transaction.
+    pub async fn write_into<R: Consumer>(
+        &mut self,
+        write: &Compiled,
+        request: &Request<'_>,
+        consumer: &mut R,
+    ) -> Result<()> {
+        let mut capture = Capture::new(consumer, self.client);
+        let mut writer = caught!(self, &mut capture);
+        let written = Box::pin(writer.run(write, request)).await;
+        let written = written.and_then(|done| if done.moved { Err(ExecError::Moved) } else { Ok(()) });
+        capture.end(written).await
     }
 
     /// As [`run`](Self::run), for reads only (so that reading never needs another insert's future inside itself).
