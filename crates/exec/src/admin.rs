@@ -1,6 +1,10 @@
 //! Admin SQL: `create_distributed_table` and its kin, recognised in statements and run over the herd.
 //!
-//! What each has to do is planned by the catalog crate; this file recognises the calls, and `distribute.rs` runs the plans.
+//! What each has to do is planned by the catalog crate; this file recognises the calls, and `admin/distribute.rs` runs the plans.
+
+pub mod cluster;
+pub mod distribute;
+pub mod export;
 
 use catalog::DistributeRequest;
 use key::Strategy;

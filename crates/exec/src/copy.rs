@@ -2,26 +2,29 @@
 //!
 //! It does not know the formats (crate `copy`), how rows find their lanes (`sink`), nor what one node does alone (`copy_home`).
 
+pub mod home;
+pub mod upsert;
+
 use std::sync::Arc;
 use wire::sqlstate;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use catalog::{Placement, Relation};
 use sql::NodeEnum;
 use sql::ast::{self, Node};
 use wire::{backend, put};
 
-use crate::bulk::BulkCopy;
-use crate::capture::Consumer;
 use crate::client::Client;
-use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
-use crate::guard::Looks;
-use crate::progress::{self, Running};
 use crate::request::{Bound, Request};
 use crate::route::Forwarded;
-use crate::sink::{Sink, SinkKind};
+use crate::router::compiled::Compiled;
+use crate::router::looks::Looks;
+use crate::router::progress::{self, Running};
 use crate::work::Work;
+use crate::write::bulk::BulkCopy;
+use crate::write::capture::Consumer;
+use crate::write::sink::{Sink, SinkKind};
 use copy::{BinaryJoin, CopyOptions, Format, Joined, RowEncoder, Splitter};
 
 impl<C: Client> Work<'_, C> {
@@ -84,7 +87,7 @@ impl<C: Client> Work<'_, C> {
             false => None,
         };
         if clause.is_some() {
-            crate::copy_upsert::can_upsert(copy, &options)?;
+            crate::copy::upsert::can_upsert(copy, &options)?;
         }
         let commits = match bulk.rows_per_transaction {
             Some(0) => false,
@@ -178,7 +181,7 @@ impl<C: Client> Work<'_, C> {
                 },
             };
             match frame.tag() {
-                b'd' if sink.commits() && self.is_cancelled() => return Err(crate::bulk::cancelled()),
+                b'd' if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
                 b'd' => {
                     progress::add(&running.bytes, frame.body().len() as u64);
                     let mut records = Records::default();
@@ -295,7 +298,7 @@ impl<C: Client> Work<'_, C> {
                     }
                     b'C' => count += backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
                     b'E' => {
-                        failure = Some(crate::rows::after_error(&mut p.lane, &frame).await);
+                        failure = Some(crate::work::rows::after_error(&mut p.lane, &frame).await);
                         break 'lanes;
                     }
                     b'Z' => break,
@@ -319,12 +322,12 @@ impl<C: Client> Work<'_, C> {
     async fn copy_query_to(&mut self, copy: &ast::CopyStmt, sql: &str, query: Compiled) -> Result<Forwarded> {
         let request = Request::simple(&query.text);
         match self.place(&query, &request).await? {
-            crate::Placed::One(node, _) => {
+            crate::work::place::Placed::One(node, _) => {
                 let local = self.guard(&query, node).is_some();
                 let sql = query.looks().in_front(node, sql);
                 self.copy_on(node, &sql, query.plan.whole().writes, local).await
             }
-            crate::Placed::Several(_) => {
+            crate::work::place::Placed::Several(_) => {
                 let reads = matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_));
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
                 if reads {
@@ -511,7 +514,7 @@ impl Consumer for Encoder {
         progress::add(&self.running.rows, 1);
         progress::add(&self.running.bytes, self.out.len() as u64);
         self.cut();
-        if self.held > crate::spill::HELD_ANYWAY_MAX {
+        if self.held > crate::query::spill::HELD_ANYWAY_MAX {
             return Err(ExecError::sql(
                 sqlstate::PROGRAM_LIMIT_EXCEEDED,
                 "the result of this COPY is too large to be sorted or aggregated in one place",
@@ -577,16 +580,4 @@ fn option_list(options: &[Node], first: bool) -> Result<String> {
         .map(|i| i + "TO STDOUT".len())
         .ok_or_else(|| ExecError::internal("COPY options could not be written"))?;
     Ok(text[at..].to_string())
-}
-
-/// The part of a Bind behind its names, written anew from its pieces.
-pub fn bind_tail(bound: &Bound) -> Bytes {
-    let mut out = BytesMut::new();
-    out.put_u16(bound.formats.len() as u16);
-    bound.formats.iter().for_each(|f| out.put_i16(*f));
-    out.put_u16(bound.values.len() as u16);
-    bound.values.iter().for_each(|v| put::value(&mut out, v.as_deref()));
-    out.put_u16(bound.result_formats.len() as u16);
-    bound.result_formats.iter().for_each(|f| out.put_i16(*f));
-    out.freeze()
 }

@@ -81,6 +81,10 @@ impl ExecError {
         ExecError::Sql(Box::new(refused))
     }
 
+    pub fn cancelled() -> Self {
+        Self::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::sql(sqlstate::INTERNAL_ERROR, message)
     }

@@ -1,20 +1,26 @@
 //! Runs a query's tree over several nodes. Rows pass on to the client node after node, or merged in order, with one row a
-//! node held; what PostgreSQL finishes is in `finish.rs`.
+//! node held; what PostgreSQL finishes is in `query/finish.rs`.
+
+pub mod combine;
+pub mod finish;
+pub mod gather;
+pub mod merge;
+pub mod spill;
 
 use plan::{Count, Cut, Exchange, Finish, Merge, Part, Rows, To};
 use txn::Participant;
 use wire::sqlstate;
 
 use crate::client::Client;
-use crate::compiled::Compiled;
-use crate::describe::Described;
 use crate::error::{ExecError, Result};
-use crate::finish::parameters;
-use crate::merge::{Merge as Merging, comparable};
+use crate::query::finish::parameters;
+use crate::query::merge::{Merge as Merging, comparable};
 use crate::render::Fill;
 use crate::request::{Bound, Request};
-use crate::rows::{self, Reply};
+use crate::router::compiled::Compiled;
+use crate::router::described::Described;
 use crate::work::Work;
+use crate::work::rows::{self, Reply};
 
 impl<C: Client> Work<'_, C> {
     /// A read over several nodes, as its tree says.

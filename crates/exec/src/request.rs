@@ -1,8 +1,8 @@
 //! One execution of a statement: its text, and its parameters if it came by the extended protocol.
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use sql::template::Template;
-use wire::frontend;
+use wire::{frontend, put};
 
 /// Parameters and formats of a Bind, kept as they came.
 #[derive(Clone, Debug, Default)]
@@ -61,4 +61,16 @@ impl<'r> Request<'r> {
     pub fn result_formats(&self) -> &[i16] {
         self.bound.map(|b| &b.result_formats[..]).unwrap_or(&[])
     }
+}
+
+/// The part of a Bind behind its names, written anew from its pieces.
+pub fn bind_tail(bound: &Bound) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_u16(bound.formats.len() as u16);
+    bound.formats.iter().for_each(|f| out.put_i16(*f));
+    out.put_u16(bound.values.len() as u16);
+    bound.values.iter().for_each(|v| put::value(&mut out, v.as_deref()));
+    out.put_u16(bound.result_formats.len() as u16);
+    bound.result_formats.iter().for_each(|f| out.put_i16(*f));
+    out.freeze()
 }

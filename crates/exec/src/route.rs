@@ -1,5 +1,7 @@
 //! Runs a statement on one node: rows are forwarded as they come, in runs, without being looked at.
 
+pub mod portal;
+
 use bytes::BytesMut;
 use pool::{StatementKey, StatementName};
 use txn::{Lane, Participant};
@@ -8,13 +10,12 @@ use wire::sqlstate;
 use wire::{ErrorFields, backend, put};
 
 use crate::client::{Client, PENDING_MAX};
-use crate::compiled::Compiled;
 use crate::error::{ExecError, Result};
-use crate::guard::{self, Guard};
 use crate::request::{Bound, Literals, Request};
-use crate::rows;
-use crate::share::Way;
+use crate::router::compiled::Compiled;
 use crate::work::Work;
+use crate::work::guard::{self, Guard};
+use crate::work::rows;
 
 /// Messages longer than this from a node are a fault (PostgreSQL's own limit is 1 GiB).
 const FRAME_MAX: usize = 1 << 30;
@@ -42,16 +43,33 @@ impl<C: Client> Work<'_, C> {
         node: i32,
         shard: Option<i32>,
     ) -> Result<Forwarded> {
-        let shard =
-            shard.filter(|_| compiled.plan.whole().splices.is_some() && !compiled.plan.whole().tables.is_empty());
+        let shard = self.nameable(compiled, request, shard).await?;
+        self.on_one_node(compiled, request, node, shard).await
+    }
+
+    /// The shard whose partitions the statement can name, and who asks may name their tables.
+    pub async fn nameable(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        shard: Option<i32>,
+    ) -> Result<Option<i32>> {
+        let whole = compiled.plan.whole();
+        let shard = shard.filter(|_| whole.splices.is_some() && !whole.tables.is_empty());
         if shard.is_some() {
             self.may_name_tables(compiled, request).await?;
         }
-        let _alone = match self.try_share(compiled, request, node, shard).await? {
-            Way::Done(forwarded) => return Ok(forwarded),
-            Way::Alone(alone) => Some(alone),
-            Way::Apart => None,
-        };
+        Ok(shard)
+    }
+
+    /// The same, where `shard` is nameable.
+    pub async fn on_one_node(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        node: i32,
+        shard: Option<i32>,
+    ) -> Result<Forwarded> {
         let mut p = self.lane(node).await?;
         p.wrote |= compiled.plan.whole().writes;
         let template = match request.literals {
@@ -349,7 +367,7 @@ async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Fr
         let frame = tokio::select! {
             biased;
             frame = client.copy_frame() => Some(frame?),
-            said = crate::copy_lane::said(&mut lane.conn) => {
+            said = crate::work::copy_lane::said(&mut lane.conn) => {
                 said?;
                 None
             }
@@ -426,5 +444,5 @@ fn is_as_at_home(fields: &mut [backend::Field], compiled: &Compiled) -> bool {
             }
         }
     }
-    !crate::describe::has_user_types(fields)
+    !crate::router::described::has_user_types(fields)
 }

@@ -2,6 +2,9 @@
 //! statement of a shared lane. It does not know how a lane batches (`pool::SharedLanes`), nor why a statement is
 //! harmless (`plan::share`).
 
+pub mod batch;
+pub mod rows;
+
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -12,26 +15,19 @@ use sql::one_row::OneRow;
 use wire::backend;
 
 use crate::client::Client;
-use crate::compiled::{Compiled, LEARNT_MAX};
 use crate::error::Result;
-use crate::guard::Guard;
 use crate::request::{Literals, Request};
 use crate::route::Forwarded;
+use crate::router::compiled::{Compiled, LEARNT_MAX};
+use crate::router::shared_literals::SharedLiteral;
 use crate::work::Work;
-
-/// A session's part in sharing: what it allows, and the lanes it used last.
-#[derive(Default)]
-pub struct Sharing {
-    pub reads: bool,
-    pub writes: bool,
-    lanes: Vec<(i64, NodeId, Arc<SharedLane>)>,
-}
+use crate::work::guard::Guard;
 
 /// Lanes a session remembers: reads and writes of a few nodes.
 const REMEMBERED_MAX: usize = 16;
 
 /// How an execution goes on.
-pub enum Way {
+enum Way {
     /// It is done.
     Done(Forwarded),
     /// By itself, and others wait for it.
@@ -41,8 +37,24 @@ pub enum Way {
 }
 
 impl<C: Client> Work<'_, C> {
-    /// Tries to run the statement with those of others.
-    pub async fn try_share(
+    /// The whole statement on one node: with those of others, or by itself.
+    pub async fn share_or_route(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        node: NodeId,
+        shard: Option<i32>,
+    ) -> Result<Forwarded> {
+        let shard = self.nameable(compiled, request, shard).await?;
+        let _alone = match self.try_share(compiled, request, node, shard).await? {
+            Way::Done(forwarded) => return Ok(forwarded),
+            Way::Alone(alone) => Some(alone),
+            Way::Apart => None,
+        };
+        self.on_one_node(compiled, request, node, shard).await
+    }
+
+    async fn try_share(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
@@ -119,43 +131,7 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// The literals that become parameters, and the others with their texts, which must be the same again.
-pub type SharedLiterals = (Vec<SharedLiteral>, Vec<(usize, String)>);
-
-/// A literal that travels as a parameter.
-#[derive(Clone, Copy, Debug)]
-pub struct SharedLiteral {
-    /// Which literal of the template.
-    index: usize,
-    /// Its place in the compiled statement's own text.
-    start: usize,
-    end: usize,
-    type_oid: u32,
-    kind: LiteralKind,
-}
-
 impl Compiled {
-    /// What of a template's literals travels how.
-    pub fn shared_literals(plan: &plan::Plan, text: &str, t: &sql::template::Template) -> Option<SharedLiterals> {
-        let share = plan.whole().share.as_ref()?;
-        let mut parameters = Vec::with_capacity(share.literals.len());
-        for l in &share.literals {
-            // A sign before a number stays in the text: `-$1`.
-            let (index, _) = t.literal_at(text, l.location)?;
-            let place = t.literals()[index];
-            parameters.push(SharedLiteral {
-                index,
-                start: place.start as usize,
-                end: place.end as usize,
-                type_oid: l.type_oid,
-                kind: l.kind,
-            });
-        }
-        let others = (0..t.literals().len()).filter(|i| parameters.iter().all(|p| p.index != *i));
-        let others = others.map(|i| (i, t.literal_text(text, i).to_string())).collect();
-        Some((parameters, others))
-    }
-
     /// The prepared statement this execution is one of.
     fn shared(
         &self,

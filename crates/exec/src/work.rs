@@ -3,23 +3,38 @@
 //! Lanes are taken out of the transaction while they are used and put back afterwards, so that a statement given up
 //! half-way (the client went away) leaves no lane of unknown state behind.
 
+pub mod code;
+pub mod copy_lane;
+pub mod cut;
+pub mod cut_statement;
+pub mod describe;
+pub mod follow;
+pub mod guard;
+pub mod own_schema;
+pub mod pin;
+pub mod place;
+pub mod rows;
+pub mod schema_usage;
+pub mod sequences;
+pub mod shards;
+pub mod sharing;
+
 use std::sync::Arc;
-use wire::sqlstate;
 
 use catalog::NodeId;
 use pool::{ClientLogin, Settings};
 use txn::{Lane, Participant, Transaction};
 
-use crate::bulk::Bulk;
+use crate::bulk_settings::Bulk;
 use crate::client::Client;
-use crate::compiled::Epoch;
 use crate::error::{ExecError, Result};
-use crate::guard::Looks;
-use crate::herd::Herd;
 use crate::now::Now;
-use crate::pin::Pin;
-use crate::sequences::{self, Sequences};
-use crate::share::Sharing;
+use crate::router::compiled::Epoch;
+use crate::router::herd::Herd;
+use crate::router::looks::Looks;
+use crate::work::pin::Pin;
+use crate::work::sequences::Sequences;
+use crate::work::sharing::Sharing;
 
 pub struct Work<'w, C: Client> {
     pub herd: &'w Arc<Herd>,
@@ -107,7 +122,7 @@ impl<C: Client> Work<'_, C> {
             None => tokio::select! {
                 biased;
                 () = self.client.cancelled() => {
-                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request"));
+                    return Err(ExecError::cancelled());
                 }
                 conn = Box::pin(self.herd.pools.get_for(&target, self.login, session)) => conn?,
             },

@@ -4,7 +4,7 @@
 //! the gate of its decider, shared, from before it prepares anything to the end of the decider's transaction, which is the
 //! decision (`commit.rs`; `herd.decide()` takes it). A *reader* takes the gates of all nodes exclusively, waits until
 //! nothing stands prepared any more, then takes a snapshot on each node it may read, then gives the gates back
-//! (`exec/src/gates.rs`, `cut.rs`, `cut_statement.rs`). Those snapshots together are a *cut*.
+//! (`exec/src/router/gates.rs`, `exec/src/work/cut.rs`, `exec/src/work/cut_statement.rs`). Those snapshots together are a *cut*.
 //!
 //! Why a cut is whole. Be T a transaction over several nodes with decider D, and t0 a moment at which the reader has all
 //! gates. T's first PREPARE follows its taking of D's gate, so at t0 one of these holds:

@@ -3,7 +3,7 @@
 //! What it could have taken in the end by waiting is tried for a moment; if it is not to be had, all that was taken is given
 //! back and those who waited behind it go on, until the next try. So nobody waits for longer than a try, and who waits for
 //! the change while it waits for him is not in a deadlock for longer, either. Statements that have not touched the
-//! tables yet wait meanwhile (`pause.rs`), so that a try comes through under load. It does not know what is changed.
+//! tables yet wait meanwhile (`router/pause.rs`), so that a try comes through under load. It does not know what is changed.
 
 use std::time::{Duration, Instant};
 use wire::sqlstate;
@@ -198,7 +198,7 @@ impl<C: Client> Work<'_, C> {
         limits.map_or(Ok(()), Limits::check)?;
         tokio::select! {
             biased;
-            () = self.client.cancelled() => Err(crate::bulk::cancelled()),
+            () = self.client.cancelled() => Err(ExecError::cancelled()),
             () = tokio::time::sleep(pause) => limits.map_or(Ok(()), Limits::check),
         }
     }

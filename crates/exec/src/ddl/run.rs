@@ -17,13 +17,13 @@ use plan::ddl::{Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, clas
 use super::elsewhere::{Elsewhere, holds, is_true, restore_setting, sql_of};
 use super::{lock, renew};
 use crate::client::Client;
-use crate::compiled::{Compiled, Epoch};
 use crate::error::{ExecError, Result};
-use crate::herd::load_own;
-use crate::pause::CATALOG;
 use crate::request::Request;
 use crate::route::{Forwarded, Ids, forward};
+use crate::router::compiled::{Compiled, Epoch};
+use crate::router::pause::CATALOG;
 use crate::work::Work;
+use crate::work::own_schema::load_own;
 
 /// How many pauses for the catalog's lock a change waits for: some seconds.
 const TURNS_MAX: usize = 4;
@@ -75,7 +75,7 @@ impl<C: Client> Work<'_, C> {
         let done = work.run_ddl(ddl, statement, &sql, &facts, &answers, block).await;
         match done {
             Ok(forwarded) => Ok(forwarded),
-            Err(e) => Err(crate::names::restore_error(work.herd, &work.epoch.snapshot, e).await),
+            Err(e) => Err(crate::router::names::restore_error(work.herd, &work.epoch.snapshot, e).await),
         }
     }
 
@@ -89,7 +89,7 @@ impl<C: Client> Work<'_, C> {
             let limits = self.limits(begun).await?;
             tokio::select! {
                 biased;
-                () = self.client.cancelled() => return Err(crate::bulk::cancelled()),
+                () = self.client.cancelled() => return Err(ExecError::cancelled()),
                 () = self.herd.pauses.wait(&[CATALOG], true, &[]) => limits.check()?,
             }
         }

@@ -1,0 +1,114 @@
+//! `herd.cluster(table, index)`: the shards of a table are rewritten in the order of an index, one after another on each
+//! node, all nodes at once. Each shard is a transaction of its own on its node.
+//!
+//! How one shard is rewritten is `herd.cluster_partition` in the catalog's `schema/node.sql`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wire::sqlstate;
+
+use catalog::NodeId;
+
+use crate::admin::{AdminCall, split_name};
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+/// How often a shard in use is tried again, and how long its writers have for themselves in between.
+const TRIES_MAX: usize = 20;
+const TRY_EVERY: Duration = Duration::from_millis(1000);
+
+impl<C: Client> Work<'_, C> {
+    /// The number of shards that were rewritten.
+    pub async fn cluster(&mut self, call: &AdminCall, search_path: &[String]) -> Result<u32> {
+        if self.transaction.active {
+            return Err(ExecError::sql(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "herd.cluster() cannot run inside a transaction block",
+            )
+            .hint("Each shard is a transaction of its own."));
+        }
+        let (schema, name) = split_name(&call.table()?)?;
+        let index = call.index()?;
+        let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
+        let relation = relation
+            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
+        let d = relation.distribution().ok_or_else(|| {
+            ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, format!("table \"{name}\" is not distributed"))
+                .hint("Use CLUSTER.")
+        })?;
+        let mut shards: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
+        for shard in &d.group.shards {
+            shards.entry(shard.node).or_default().push(d.partition(shard.number));
+        }
+        let all: usize = shards.values().map(Vec::len).sum();
+        let mut lanes = Vec::new();
+        let mut failure = None;
+        for node in shards.keys() {
+            match self.lane(*node).await {
+                Ok(p) => lanes.push(p),
+                Err(e) => {
+                    failure = Some(e);
+                    break;
+                }
+            }
+        }
+        let mut done = 0;
+        for round in 0.. {
+            let parts: Vec<Option<&String>> = shards.values().map(|parts| parts.get(round)).collect();
+            if failure.is_some() || parts.iter().all(Option::is_none) {
+                break;
+            }
+            // It may have come between two shards.
+            if self.is_cancelled() {
+                failure = Some(ExecError::cancelled());
+                break;
+            }
+            let mut parts = parts;
+            for attempt in 0.. {
+                for (p, part) in lanes.iter_mut().zip(&parts) {
+                    let Some(part) = part else { continue };
+                    p.lane.put_query(&format!(
+                        "SELECT herd.cluster_partition({}::pg_catalog.regclass, {})",
+                        catalog::quote_literal(part),
+                        catalog::quote_literal(&index)
+                    ));
+                    if let Err(e) = p.lane.conn.flush().await {
+                        failure.get_or_insert(e.into());
+                    }
+                }
+                for (p, part) in lanes.iter_mut().zip(&mut parts) {
+                    if part.is_none() {
+                        continue;
+                    }
+                    match p.lane.finish().await {
+                        Ok(_) => {
+                            *part = None;
+                            done += 1;
+                        }
+                        Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE && attempt < TRIES_MAX => {}
+                        Err(e) => {
+                            *part = None;
+                            failure.get_or_insert(e.into());
+                        }
+                    }
+                }
+                if parts.iter().all(Option::is_none) || failure.is_some() || self.is_cancelled() {
+                    break;
+                }
+                tokio::time::sleep(TRY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await;
+            }
+        }
+        for p in lanes {
+            self.put_back(p).await;
+        }
+        match failure {
+            None => Ok(done),
+            Some(e) if done == 0 => Err(e),
+            Some(e) => {
+                let fields = e.to_fields().detail(format!("{done} of {all} shards are in the index's order now."));
+                Err(ExecError::Partial(Box::new(fields)))
+            }
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! Runs the catalog's plans that change what a table is, or the herd's nodes: statements on each node and rows copied in
+//! bounded chunks, all in one transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::sqlstate;
+
+use catalog::schema::CATALOG_LOCK;
+use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
+use key::{Bound, Located};
+use plan::code::{Graph, Kind};
+use pool::{PoolError, Progress};
+use sql::NodeEnum;
+use txn::Participant;
+use wire::{ErrorFields, backend, put};
+
+use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
+use crate::client::Client;
+use crate::ddl::Locks;
+use crate::error::{ExecError, Result};
+use crate::route::Forwarded;
+use crate::router::herd::{catalog_error, refused};
+use crate::router::pause::CATALOG;
+use crate::work::Work;
+use crate::work::copy_lane::copy_line;
+
+/// How long the catalog's lock is waited for in one go.
+const CATALOG_TRY: Duration = Duration::from_millis(300);
+/// Rows fetched at a time from the table that is moved.
+const CHUNK_ROWS: usize = 20_000;
+
+impl<C: Client> Work<'_, C> {
+    /// Runs an admin call. In a transaction of its own it is tried again when the catalog has moved on.
+    pub async fn admin(
+        &mut self,
+        call: AdminCall,
+        search_path: &[String],
+        shards: i32,
+        described: bool,
+        format: i16,
+    ) -> Result<AdminDone> {
+        if call.function == AdminFunction::Version {
+            let version = format!("pgherd {}", env!("CARGO_PKG_VERSION"));
+            return Ok(self.answer(&call, described, version.as_bytes(), vec![], false));
+        }
+        if call.function == AdminFunction::ExportSnapshot {
+            let exported = self.export_snapshot().await?;
+            return Ok(self.answer(&call, described, exported.as_bytes(), vec![], false));
+        }
+        if call.function == AdminFunction::Cluster {
+            let done = self.cluster(&call, search_path).await?;
+            let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
+            return Ok(self.answer(&call, described, &text, vec![], false));
+        }
+        self.need_transaction();
+        let snapshot = self.current_snapshot().await?;
+        let (plan, value) = match call.function {
+            AdminFunction::AddNode => {
+                let (plan, id) = self.plan_node(&call, &snapshot).await?;
+                (plan, Some(id))
+            }
+            AdminFunction::RemoveNode => {
+                let (host, port, _) = call.address()?;
+                let node = snapshot.nodes.iter().find(|n| n.host == host && n.port == port);
+                let id = node
+                    .ok_or_else(|| {
+                        ExecError::sql(
+                            sqlstate::UNDEFINED_OBJECT,
+                            format!("node {host}:{port} is not part of the herd"),
+                        )
+                    })?
+                    .id;
+                (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
+            }
+            _ => {
+                refuse_kind(&call, &snapshot, search_path)?;
+                (self.plan_table(&call, &snapshot, search_path, shards).await?, None)
+            }
+        };
+        let joining = value.filter(|_| call.function == AdminFunction::AddNode);
+        if let Some(node) = joining {
+            self.copy_objects(node, objects::BEFORE_TABLES).await?;
+        }
+        self.run_plan(&snapshot, &plan).await?;
+        if let Some(node) = joining {
+            self.copy_objects(node, objects::AFTER_TABLES).await?;
+        }
+        let text = match (value, format) {
+            (Some(id), 0) => id.to_string().into_bytes(),
+            (Some(id), _) => id.to_be_bytes().to_vec(),
+            (None, _) => Vec::new(),
+        };
+        Ok(self.answer(&call, described, &text, plan.after_commit, true))
+    }
+
+    fn answer(
+        &mut self,
+        call: &AdminCall,
+        described: bool,
+        value: &[u8],
+        after_commit: Vec<String>,
+        changed: bool,
+    ) -> AdminDone {
+        if described {
+            backend::row_description(self.client.out(), &call.columns());
+        }
+        backend::data_row(self.client.out(), std::iter::once(Some(value)));
+        AdminDone { forwarded: Forwarded { tag: "SELECT 1".into(), ..Default::default() }, after_commit, changed }
+    }
+
+    /// The catalog as it is now, read inside the transaction with the catalog locked, so that plans are never stale.
+    async fn current_snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        self.lock_catalog().await?;
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let loaded = async {
+            // On the client's connection, where `=` may be an operator of his own.
+            let owner = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER') FROM pg_catalog.pg_namespace n \
+                         WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
+            let allowed = p.lane.rows(owner).await?;
+            if allowed.first().and_then(|r| r[0].as_deref()) != Some("t") {
+                return Err(ExecError::sql(
+                    sqlstate::INSUFFICIENT_PRIVILEGE,
+                    "permission denied for the herd's catalog",
+                )
+                .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
+            }
+            catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error)
+        }
+        .await;
+        self.put_back(p).await;
+        Ok(Arc::new(loaded?))
+    }
+
+    /// In short tries: whoever comes behind waits for those that are in front, too. Changes that have not begun let it go
+    /// first for a moment ([`give_way`](Self::give_way)); beside changes without end it would never come through.
+    async fn lock_catalog(&mut self) -> Result<()> {
+        let mut pauses = Vec::new();
+        let done = self.try_catalog(&mut pauses).await;
+        self.herd.end_pauses(&pauses).await;
+        done
+    }
+
+    async fn try_catalog(&mut self, pauses: &mut Vec<u64>) -> Result<()> {
+        let (begun, home) = (Instant::now(), self.home());
+        let lock = format!("SELECT herd.lock_catalog({CATALOG_LOCK}, {})::pg_catalog.int4", CATALOG_TRY.as_millis());
+        let mut limits = None;
+        loop {
+            let pause = self.herd.pauses.begin(&[CATALOG], true, 3 * CATALOG_TRY);
+            if limits.is_some() {
+                self.herd.announce_pause(pause).await;
+            }
+            self.herd.end_pauses(&std::mem::replace(pauses, vec![pause])).await;
+            let mut p = self.lane(home).await?;
+            p.wrote = true;
+            let got = p.lane.rows(&lock).await;
+            self.put_back(p).await;
+            if got?.first().and_then(|r| r[0].as_deref()) == Some("1") {
+                return Ok(());
+            }
+            limits = match limits {
+                None => Some(self.limits(begun).await?),
+                some => some,
+            };
+            self.rest(limits.as_ref(), CATALOG_TRY.mul_f64(rand::random())).await?;
+        }
+    }
+
+    async fn plan_table(
+        &mut self,
+        call: &AdminCall,
+        snapshot: &Snapshot,
+        search_path: &[String],
+        shards: i32,
+    ) -> Result<DistributionPlan> {
+        let (schema, name) = split_name(&call.table()?)?;
+        let found = snapshot.resolve(schema.as_deref(), &name, search_path);
+        let (schema, name) = match found {
+            Some(r) => (r.schema.clone(), r.name.clone()),
+            None => {
+                return Err(ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")));
+            }
+        };
+        if let Some(r) = found.filter(|r| r.distribution().is_some() || r.is_reference()) {
+            self.take_locks(&Locks::exclusive(r)).await?;
+        }
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let planned = async {
+            for sql in catalog::lock_statements(&schema, &name) {
+                p.lane.run(&sql).await?;
+            }
+            let definition = catalog::read_definition(&mut p.lane, &schema, &name).await.map_err(catalog_error)?;
+            match call.function {
+                AdminFunction::CreateReferenceTable => {
+                    catalog::plan_reference(snapshot, &definition).map_err(|r| refused(&r))
+                }
+                AdminFunction::UndistributeTable => {
+                    catalog::plan_undistribute(snapshot, &definition).map_err(|r| refused(&r))
+                }
+                _ => {
+                    let (mut request, bounds) = call.distribute_request(&schema, &name, |column| {
+                        found.is_some_and(|r| r.column(column).is_some())
+                    })?;
+                    if let Some(texts) = bounds {
+                        let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
+                        request.bounds = Some(
+                            catalog::read_bounds(&mut p.lane, &definition, &request.columns, strategy, &texts)
+                                .await
+                                .map_err(catalog_error)?,
+                        );
+                    }
+                    if let Some(other) = request.colocate_with.as_mut().filter(|o| *o != "default" && *o != "none") {
+                        let (schema, table) = split_name(other)?;
+                        if let Some(r) = snapshot.resolve(schema.as_deref(), &table, search_path) {
+                            *other = catalog::qualified(&r.schema, &r.name);
+                        }
+                    }
+                    let rows = p.lane.rows(&catalog::new_prefix_sql(&name, true)).await?;
+                    request.prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
+                    catalog::plan_distribution(snapshot, &definition, &request, shards).map_err(|r| refused(&r))
+                }
+            }
+        }
+        .await;
+        self.put_back(p).await;
+        planned
+    }
+
+    /// Prepares a new server and plans its place in the herd.
+    async fn plan_node(&mut self, call: &AdminCall, snapshot: &Snapshot) -> Result<(DistributionPlan, NodeId)> {
+        let (host, port, database) = call.address()?;
+        let database = database.unwrap_or_else(|| self.herd.config.home.database.clone());
+        let target = pool::NodeTarget {
+            host: host.clone(),
+            port,
+            database: database.clone(),
+            tls: self.herd.config.home.tls.clone(),
+            liveness: self.herd.config.home.liveness,
+        };
+        let mut conn = self.herd.own.connect(&target).await?;
+        let mut own_home = self.herd.own.get(&self.herd.config.home).await?;
+        if crate::router::roles::bring_verifier(&mut own_home, &mut conn).await? {
+            tracing::info!(host, port, "the router's role has home's verifier on the new node now");
+        }
+        drop(own_home);
+        let version = conn.simple("SELECT current_setting('server_version_num')").await?;
+        let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
+        let key = catalog::HerdKey { id: snapshot.herd_id.clone(), seal: self.herd.config.seal.hex() };
+        conn.simple(&catalog::bootstrap_node_sql(&key)).await?;
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let read = async {
+            let mut definitions: Vec<Definition> = Vec::new();
+            for r in snapshot.relations.values().filter(|r| r.distribution().is_some() || r.is_reference()) {
+                definitions
+                    .push(catalog::read_definition(&mut p.lane, &r.schema, &r.name).await.map_err(catalog_error)?);
+            }
+            Ok::<_, ExecError>(definitions)
+        }
+        .await;
+        self.put_back(p).await;
+        let name = format!("node{}", snapshot.nodes.iter().map(|n| n.id).max().unwrap_or(0) + 1);
+        let address = catalog::schema::NodeAddress { name, host, port, database };
+        let (node, plan) = catalog::plan_add_node(snapshot, &read?, &address, version).map_err(|r| refused(&r))?;
+        // The node takes part in this very transaction.
+        let lane = txn::Lane::new(node.id, self.herd.pools.get(&target, self.login).await?);
+        self.transaction.join(lane).wrote = true;
+        Ok((plan, node.id))
+    }
+
+    /// Makes on a new node what every node has besides tables, as it is on home.
+    async fn copy_objects(&mut self, node: NodeId, objects: &str) -> Result<()> {
+        const PATH: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let read = async {
+            let before = p.lane.rows("SHOW search_path").await?;
+            p.lane.rows(PATH).await?;
+            let statements = p.lane.rows(&objects::query(objects)).await?;
+            let before = before.into_iter().next().and_then(|r| r.into_iter().next()).flatten().unwrap_or_default();
+            let back =
+                format!("SELECT pg_catalog.set_config('search_path', {}, true)", catalog::quote_literal(&before));
+            p.lane.rows(&back).await?;
+            Ok::<_, ExecError>(statements)
+        }
+        .await;
+        self.put_back(p).await;
+        let statements: Vec<String> = read?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+        // Bodies may name what is made later.
+        let checks = "SET LOCAL check_function_bodies = off".to_string();
+        let statements = [vec![checks], statements].concat();
+        self.run_statements(&[NodeSql { node, statements }]).await
+    }
+
+    /// Runs a plan under a search path that no object of a user's is on: its texts have PostgreSQL's own operators unqualified.
+    async fn run_plan(&mut self, snapshot: &Snapshot, plan: &DistributionPlan) -> Result<()> {
+        let parts = plan.before.iter().chain(&plan.after).map(|part| part.node);
+        let sources = plan.copies.iter().flat_map(|copy| copy.sources.iter().map(|(node, _)| *node));
+        let nodes: BTreeSet<NodeId> = parts.chain(sources).collect();
+        let mut before = Vec::new();
+        for node in nodes {
+            before.push((node, self.search_path_on(node, "pg_catalog, pg_temp").await?));
+        }
+        self.run_statements(&plan.before).await?;
+        for copy in &plan.copies {
+            self.copy_rows(snapshot, copy).await?;
+        }
+        self.run_statements(&plan.after).await?;
+        for (node, path) in before {
+            self.search_path_on(node, &path).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets the search path of a node's transaction, and returns what it was.
+    async fn search_path_on(&mut self, node: NodeId, path: &str) -> Result<String> {
+        let mut p = self.lane(node).await?;
+        let sql = format!(
+            "SELECT pg_catalog.current_setting('search_path'), pg_catalog.set_config('search_path', {}, true)",
+            catalog::quote_literal(path)
+        );
+        let rows = p.lane.rows(&sql).await;
+        self.put_back(p).await;
+        Ok(rows?.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default())
+    }
+
+    async fn run_statements(&mut self, parts: &[NodeSql]) -> Result<()> {
+        for part in parts {
+            let mut p = self.lane(part.node).await?;
+            p.wrote = true;
+            let mut done = Ok(());
+            for sql in &part.statements {
+                if let Err(e) = p.lane.run(sql).await {
+                    done = Err(e);
+                    break;
+                }
+            }
+            self.put_back(p).await;
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Moves rows: a cursor on the source, chunk by chunk, each chunk split by key and copied into its nodes.
+    async fn copy_rows(&mut self, snapshot: &Snapshot, copy: &CopyRows) -> Result<()> {
+        let _ = snapshot;
+        for (source, statement) in &copy.sources {
+            let select = select_of(statement, copy)?;
+            let mut p = self.lane(*source).await?;
+            p.wrote = true;
+            let opened = p.lane.run(&format!("DECLARE herd_copy NO SCROLL CURSOR FOR {select}")).await;
+            self.put_back(p).await;
+            opened?;
+            loop {
+                let mut p = self.lane(*source).await?;
+                let rows = p.lane.rows(&format!("FETCH FORWARD {CHUNK_ROWS} FROM herd_copy")).await;
+                self.put_back(p).await;
+                let rows = rows?;
+                let last = rows.len() < CHUNK_ROWS;
+                self.copy_chunk(copy, &rows).await?;
+                if last {
+                    break;
+                }
+            }
+            let mut p = self.lane(*source).await?;
+            let closed = p.lane.run("CLOSE herd_copy").await;
+            self.put_back(p).await;
+            closed?;
+        }
+        Ok(())
+    }
+
+    async fn copy_chunk(&mut self, copy: &CopyRows, rows: &[catalog::Row]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let width = copy.columns.len();
+        let mut data: BTreeMap<NodeId, Vec<u8>> = BTreeMap::new();
+        let bounds: Vec<Bound> = match &copy.to {
+            CopyTarget::ByKey { group, .. } => group.shards.iter().map(|s| s.bound.clone()).collect(),
+            CopyTarget::Nodes(_) => vec![],
+        };
+        let mut line = Vec::new();
+        for row in rows {
+            let values: Vec<Option<&[u8]>> = row[..width].iter().map(|v| v.as_deref().map(str::as_bytes)).collect();
+            line.clear();
+            copy_line(&values, &mut line);
+            match &copy.to {
+                CopyTarget::ByKey { group, .. } => {
+                    let keys = row[width..]
+                        .iter()
+                        .map(|hex| hex.as_deref().map(decode_hex).transpose())
+                        .collect::<Result<Vec<_>>>()?;
+                    let node = match key::locate(group.strategy, &group.key_types, &bounds, &keys)
+                        .map_err(crate::work::shards::key_error)?
+                    {
+                        Located::Shard(s) => group.shards[s].node,
+                        Located::Nowhere => {
+                            return Err(ExecError::sql(
+                                sqlstate::CHECK_VIOLATION,
+                                "a row of the table fits none of the shards' bounds",
+                            )
+                            .hint("Add a shard with the bound DEFAULT, or widen the bounds."));
+                        }
+                    };
+                    data.entry(node).or_default().extend_from_slice(&line);
+                }
+                CopyTarget::Nodes(nodes) => {
+                    nodes.iter().for_each(|n| data.entry(*n).or_default().extend_from_slice(&line))
+                }
+            }
+        }
+        let mut lanes: Vec<Participant> = Vec::new();
+        let mut failure = None;
+        for (node, lines) in &data {
+            let mut p = self.lane(*node).await?;
+            p.wrote = true;
+            p.lane.put_query(&copy.into);
+            for piece in lines.chunks(256 << 10) {
+                put::copy_data(p.lane.conn.out(), piece);
+            }
+            put::copy_done(p.lane.conn.out());
+            loop {
+                match p.lane.conn.flush_or_fill().await {
+                    Ok(Progress::Flushed) => break,
+                    Ok(Progress::Filled) => {}
+                    Err(e) => {
+                        failure = Some(e.into());
+                        break;
+                    }
+                }
+            }
+            lanes.push(p);
+        }
+        for mut p in lanes {
+            if let Err(e) = end_copy(&mut p).await {
+                failure.get_or_insert(e);
+            }
+            self.put_back(p).await;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Code that works with the table as it is must be right with it as it will be.
+fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, search_path: &[String]) -> Result<()> {
+    let kind = match call.function {
+        AdminFunction::CreateReferenceTable => Kind::Reference,
+        AdminFunction::UndistributeTable => Kind::Local,
+        _ => Kind::Distributed,
+    };
+    let (schema, name) = split_name(&call.table()?)?;
+    let Some(table) = snapshot.resolve(schema.as_deref(), &name, search_path) else { return Ok(()) };
+    let bodies = crate::router::bodies::bodies(snapshot);
+    let before = Graph::new(snapshot, &bodies);
+    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&before) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(()),
+    }
+}
+
+async fn end_copy(p: &mut Participant) -> Result<()> {
+    let mut error = None;
+    loop {
+        let frame = p.lane.next().await?;
+        match frame.tag() {
+            b'E' => error = Some(ErrorFields::parse(frame.body())?),
+            b'Z' => break,
+            _ => {}
+        }
+    }
+    error.map_or(Ok(()), |e| Err(PoolError::Server(Box::new(e)).into()))
+}
+
+fn decode_hex(hex: &str) -> Result<Vec<u8>> {
+    let byte = |i: usize| hex.get(i..i + 2).and_then(|h| u8::from_str_radix(h, 16).ok());
+    (0..hex.len())
+        .step_by(2)
+        .map(byte)
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| ExecError::internal("unreadable key value"))
+}
+
+/// The rows of a `COPY … TO STDOUT` as a query, with the key's values in binary behind them.
+fn select_of(copy: &str, rows: &CopyRows) -> Result<String> {
+    let unreadable = || ExecError::internal("unreadable COPY");
+    let Some(NodeEnum::CopyStmt(c)) = sql::parse(copy, true)?.pop() else { return Err(unreadable()) };
+    let columns: Vec<String> = rows.columns.iter().map(|n| catalog::quote_ident(n)).collect();
+    let mut list = columns.clone();
+    if let CopyTarget::ByKey { key, group } = &rows.to {
+        for (k, ty) in key.iter().zip(&group.key_types) {
+            let send = crate::work::shards::send_function(*ty);
+            list.push(format!("pg_catalog.encode({send}({}), 'hex')", columns[*k]));
+        }
+    }
+    let from = match (&c.relation, c.query.as_deref().and_then(|q| q.node.as_ref())) {
+        (Some(r), _) => format!("ONLY {}", catalog::qualified(&r.schemaname, &r.relname)),
+        (None, Some(q)) => format!("({}) AS q", sql::deparse(q)?),
+        _ => return Err(unreadable()),
+    };
+    let from = if c.query.is_none() { from.replace("ONLY ", "") } else { from };
+    Ok(format!("SELECT {} FROM {from}", list.join(", ")))
+}

@@ -1,0 +1,113 @@
+//! One row a node of counts, sums, minima and maxima: the router adds integers up by itself.
+//!
+//! Anything that is not plainly an integer is finished by PostgreSQL instead.
+
+use plan::{AddUp, Combine};
+use wire::backend;
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::query::finish::parameters;
+use crate::query::gather::{Arrays, PartRows};
+use crate::render::Fill;
+use crate::request::Request;
+use crate::router::compiled::Compiled;
+use crate::router::described::Described;
+use crate::work::Work;
+use crate::work::rows::{self, Reply};
+
+impl<C: Client> Work<'_, C> {
+    pub async fn combine(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        AddUp { rows: part, functions, otherwise }: &AddUp,
+        described: &Described,
+    ) -> Result<String> {
+        let bound = parameters(request, described);
+        let columns = self.part_columns(compiled, &[part], &bound).await?;
+        let nodes = self.part_nodes(compiled, request, part).await?;
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let mut lanes = self.ask_part(&nodes, &statement, &[], compiled.keep(request)).await?;
+        let mut partials: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
+        let mut failure = None;
+        for p in &mut lanes {
+            loop {
+                match rows::next(&mut p.lane).await {
+                    Ok(Reply::Row(frame)) => partials.push(
+                        backend::parse_data_row(frame.body())?.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect(),
+                    ),
+                    Ok(Reply::Done) => break,
+                    Ok(_) => {}
+                    Err(e) => {
+                        failure = Some(e);
+                        break;
+                    }
+                }
+            }
+            if failure.is_some() {
+                break;
+            }
+        }
+        self.abandon(lanes).await;
+        if let Some(e) = failure {
+            return Err(e);
+        }
+        let fields = described.fields.as_deref().unwrap_or_default();
+        let row: Option<Vec<Option<Vec<u8>>>> = (0..functions.len())
+            .map(|i| {
+                let integer = |t: u32| matches!(t, 20 | 21 | 23);
+                let described = fields.get(i)?;
+                if !integer(columns[0].fields.get(i)?.type_oid)
+                    || !integer(described.type_oid)
+                    || fields.len() != functions.len()
+                {
+                    return None;
+                }
+                let value = fold(functions[i], partials.iter().map(|p| p.get(i).cloned().flatten()))?;
+                encode(value, described.type_oid, request.bound.map_or(0, |b| b.result_format(i)))
+            })
+            .collect();
+        match row {
+            Some(row) => {
+                self.describe_to_client(request, described);
+                backend::data_row(self.client.out(), row.iter().map(|v| v.as_deref()));
+                Ok("SELECT 1".into())
+            }
+            None => {
+                let mut arrays = Arrays::new(columns[0].fields.len());
+                for p in &partials {
+                    arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
+                }
+                self.finish_over(compiled, request, otherwise, described, vec![PartRows::Held(arrays)], None).await
+            }
+        }
+    }
+}
+
+/// `Some(None)`: NULL. `None`: not integers after all, or too large.
+fn fold(f: Combine, values: impl Iterator<Item = Option<Vec<u8>>>) -> Option<Option<i64>> {
+    let mut result: Option<i64> = None;
+    for value in values.flatten() {
+        let n: i64 = std::str::from_utf8(&value).ok()?.parse().ok()?;
+        result = Some(match (result, f) {
+            (None, _) => n,
+            // An overflow is PostgreSQL's to report.
+            (Some(r), Combine::Sum) => r.checked_add(n)?,
+            (Some(r), Combine::Min) => r.min(n),
+            (Some(r), Combine::Max) => r.max(n),
+        });
+    }
+    Some(result)
+}
+
+fn encode(value: Option<i64>, ty: u32, format: i16) -> Option<Option<Vec<u8>>> {
+    let Some(n) = value else { return Some(None) };
+    Some(Some(match (format, ty) {
+        (0, _) => n.to_string().into_bytes(),
+        (_, 20) => n.to_be_bytes().to_vec(),
+        (_, 23) => i32::try_from(n).ok()?.to_be_bytes().to_vec(),
+        (_, 21) => i16::try_from(n).ok()?.to_be_bytes().to_vec(),
+        _ => return None,
+    }))
+}

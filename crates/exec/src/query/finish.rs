@@ -1,0 +1,115 @@
+//! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there.
+
+use plan::{Part, Text};
+use txn::Lane;
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::query::gather::PartRows;
+use crate::query::spill::{self, Spill};
+use crate::render::{Child, Fill, Source};
+use crate::request::{Bound, Request};
+use crate::route::{Ids, forward};
+use crate::router::compiled::Compiled;
+use crate::router::described::Described;
+use crate::work::Work;
+use crate::work::cut_statement::Wanted;
+use crate::work::rows;
+
+impl<C: Client> Work<'_, C> {
+    /// Collects all parts and runs a statement over them.
+    pub async fn finish(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        parts: &[&Part],
+        text: &Text,
+        reads_home: bool,
+        described: &Described,
+    ) -> Result<String> {
+        let bound = parameters(request, described);
+        let keep = compiled.keep(request);
+        let columns = self.part_columns(compiled, parts, &bound).await?;
+        let mut nodes = Vec::with_capacity(parts.len());
+        for part in parts {
+            nodes.push(self.part_nodes(compiled, request, part).await?);
+        }
+        let fill = Fill::new(&bound, &self.now);
+        let statements: Vec<_> = parts.iter().map(|part| fill.statement([&part.text])).collect();
+        let mut opened = vec![];
+        if self.opens_together() {
+            let each = statements.iter().zip(&nodes);
+            let wanted: Vec<_> = each.map(|(statement, nodes)| Wanted { nodes, statement, formats: &[] }).collect();
+            opened = self.open_together(&wanted).await?;
+        }
+        let mut spill = Spill::new(self, reads_home);
+        let result = async {
+            let mut answers = Vec::with_capacity(parts.len());
+            for (n, ((statement, nodes), c)) in statements.iter().zip(&nodes).zip(columns.iter()).enumerate() {
+                let lanes = self.ask_opened(nodes, statement, &[], keep, &mut opened).await?;
+                answers.push(self.collect(lanes, n, &c.types, &mut spill).await?);
+            }
+            self.finish_over(compiled, request, text, described, answers, spill.lane.as_mut()).await
+        }
+        .await;
+        spill.end().await;
+        result
+    }
+
+    /// Runs a statement over answers that are already here; on `lane`, if that has some of them.
+    pub async fn finish_over(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        text: &Text,
+        described: &Described,
+        parts: Vec<PartRows>,
+        lane: Option<&mut Lane>,
+    ) -> Result<String> {
+        let bound = parameters(request, described);
+        let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
+        let children = parts.into_iter().zip(columns.iter()).enumerate().map(|(n, (rows, c))| {
+            let source = match rows {
+                PartRows::Held(mut arrays) => Source::Arrays(arrays.finish()),
+                PartRows::Stored => Source::Table(spill::table(n)),
+            };
+            Child { source, types: c.types.clone() }
+        });
+        let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
+        let statement = fill.statement([text]);
+        if let Some(lane) = lane {
+            rows::send_statement(lane, None, &statement, false, request.result_formats());
+            lane.conn.flush().await?;
+            self.describe_to_client(request, described);
+            return Ok(forward(lane, self.client, false, Ids::Home).await?.tag);
+        }
+        let mark = self.mark(compiled.keep(request), &statement);
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        rows::send_statement(&mut p.lane, mark.as_deref(), &statement, false, request.result_formats());
+        let result = async {
+            p.lane.conn.flush().await?;
+            self.describe_to_client(request, described);
+            forward(&mut p.lane, self.client, false, Ids::Home).await
+        }
+        .await;
+        self.put_back(p).await;
+        Ok(result?.tag)
+    }
+
+    /// RowDescription, where the protocol wants it: of the statement as PostgreSQL itself described it.
+    pub fn describe_to_client(&mut self, request: &Request<'_>, described: &Described) {
+        if request.is_simple()
+            && let Some(fields) = &described.fields
+        {
+            wire::backend::row_description(self.client.out(), fields);
+        }
+    }
+}
+
+/// The client's parameters with all their types known.
+pub fn parameters(request: &Request<'_>, described: &Described) -> Bound {
+    let mut bound = request.bound.cloned().unwrap_or_default();
+    bound.types = described.params.clone();
+    bound
+}

@@ -1,0 +1,107 @@
+//! K-way merge of sorted streams by hidden binary sort columns. It does not read from lanes.
+
+use std::cmp::Ordering;
+
+use bytes::{BufMut, BytesMut};
+use plan::SortKey;
+use wire::Frame;
+use wire::backend::{self, Field};
+
+use crate::error::{ExecError, Result};
+
+/// Whether the router orders values of these types exactly as PostgreSQL does.
+pub fn comparable(fields: &[Field], bytewise: bool) -> bool {
+    fields.iter().all(|f| key::orderable(f.type_oid) && (bytewise || !is_string(f.type_oid)))
+}
+
+fn is_string(oid: u32) -> bool {
+    matches!(oid, 19 | 25 | 1042 | 1043)
+}
+
+pub struct Merge {
+    sort: Vec<SortKey>,
+    types: Vec<u32>,
+    visible: usize,
+    /// The row at the head of each stream, with its sort values.
+    heads: Vec<Option<Head>>,
+}
+
+struct Head {
+    frame: Frame,
+    /// Where the visible columns end in the frame.
+    visible_end: usize,
+    keys: Vec<Option<Vec<u8>>>,
+}
+
+impl Merge {
+    pub fn new(sort: Vec<SortKey>, types: Vec<u32>, visible: usize, streams: usize) -> Self {
+        Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect() }
+    }
+
+    pub fn put(&mut self, i: usize, row: Option<Frame>) -> Result<()> {
+        self.heads[i] = match row {
+            None => None,
+            Some(frame) => {
+                let values = backend::parse_data_row(frame.body())?;
+                if values.len() != self.visible + self.sort.len() {
+                    return Err(ExecError::internal("a row has another number of columns than described"));
+                }
+                let hidden: usize = values[self.visible..].iter().map(|v| 4 + v.map_or(0, <[u8]>::len)).sum();
+                let keys = values[self.visible..].iter().map(|v| v.map(<[u8]>::to_vec)).collect();
+                let visible_end = frame.raw.len() - hidden;
+                Some(Head { visible_end, keys, frame })
+            }
+        };
+        Ok(())
+    }
+
+    /// The stream whose head comes first; equal heads in stream order.
+    pub fn smallest(&self) -> Result<Option<usize>> {
+        let mut best: Option<usize> = None;
+        for (i, head) in self.heads.iter().enumerate() {
+            let Some(head) = head else { continue };
+            let smaller = match best.and_then(|b| self.heads[b].as_ref()) {
+                None => true,
+                Some(b) => self.compare(head, b)? == Ordering::Less,
+            };
+            if smaller {
+                best = Some(i);
+            }
+        }
+        Ok(best)
+    }
+
+    fn compare(&self, a: &Head, b: &Head) -> Result<Ordering> {
+        for (i, sort) in self.sort.iter().enumerate() {
+            let order = match (&a.keys[i], &b.keys[i]) {
+                (None, None) => Ordering::Equal,
+                (None, Some(_)) if sort.nulls_first => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(_), None) if sort.nulls_first => Ordering::Greater,
+                (Some(_), None) => Ordering::Less,
+                (Some(x), Some(y)) => {
+                    let order = key::compare(self.types[i], x, y).map_err(crate::work::shards::key_error)?;
+                    if sort.descending { order.reverse() } else { order }
+                }
+            };
+            if order != Ordering::Equal {
+                return Ok(order);
+            }
+        }
+        Ok(Ordering::Equal)
+    }
+
+    pub fn skip(&mut self, i: usize) {
+        self.heads[i] = None;
+    }
+
+    /// Writes the head of a stream without its hidden columns.
+    pub fn take(&mut self, i: usize, out: &mut BytesMut) -> Result<()> {
+        let head = self.heads[i].take().ok_or_else(|| ExecError::internal("merge of an empty stream"))?;
+        out.put_u8(b'D');
+        out.put_u32(head.visible_end as u32 - 1);
+        out.put_u16(self.visible as u16);
+        out.put_slice(&head.frame.raw[7..head.visible_end]);
+        Ok(())
+    }
+}

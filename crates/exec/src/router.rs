@@ -1,0 +1,19 @@
+//! What all sessions of a router share: connections, the snapshot and its plans, who clients are, what is agreed with other
+//! routers (epochs, leases, gates, pauses). It knows no single statement.
+
+pub mod barrier;
+pub mod bodies;
+pub mod compiled;
+pub mod described;
+pub mod gates;
+pub mod herd;
+pub mod lease;
+pub mod looks;
+pub mod names;
+pub mod pause;
+pub mod plan_cache;
+pub mod progress;
+pub mod roles;
+pub mod row_lane;
+pub mod shared_literals;
+pub mod unfinished;

@@ -1,0 +1,197 @@
+//! What all sessions of a router share: pools, the current snapshot, counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::sqlstate;
+
+use arc_swap::ArcSwap;
+use catalog::{NodeId, Snapshot};
+use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, SharedLanes, TlsMode};
+use tokio::sync::Mutex;
+use txn::{Identity, Seal};
+
+use crate::error::{ExecError, Result};
+use crate::router::barrier;
+use crate::router::compiled::Epoch;
+use crate::router::gates::Gates;
+use crate::router::lease::Lease;
+use crate::router::pause::Pauses;
+use crate::router::progress::Progress;
+use crate::router::roles::Roles;
+use crate::router::row_lane::RowLanes;
+
+/// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
+const READERS: usize = 2;
+const WRITERS: usize = 1;
+
+#[derive(Clone, Debug)]
+pub struct HerdConfig {
+    pub home: NodeTarget,
+    pub default_shards: i32,
+    /// What routers sign decisions with.
+    pub seal: Seal,
+    /// Bytes that kept plans take at most.
+    pub plan_bytes: usize,
+}
+
+pub struct Herd {
+    /// Connections for clients, each as the client's role.
+    pub pools: Pools,
+    /// The router's own: as a superuser (or who owns what it manages).
+    pub own: OwnConns,
+    /// Who clients are.
+    pub roles: Arc<Roles>,
+    pub shared: SharedLanes,
+    pub rows: RowLanes,
+    pub config: HerdConfig,
+    pub epoch: ArcSwap<Epoch>,
+    /// How long `epoch` may be taken for the newest.
+    pub lease: Lease,
+    pub router: u64,
+    /// Readers of `herd.snapshot` take their turns here.
+    pub gates: Gates,
+    pub progress: Progress,
+    /// Tables that statements do not begin with for a moment.
+    pub pauses: Pauses,
+    transactions: AtomicU64,
+    /// One at a time; the connection by which the catalog was loaded last.
+    refreshing: Mutex<Option<Conn>>,
+    /// Those who wait for a lock take turns to look.
+    looking: Mutex<()>,
+}
+
+impl Herd {
+    pub fn new(
+        config: HerdConfig,
+        own: OwnConns,
+        roles: Arc<Roles>,
+        pools: Pools,
+        snapshot: Snapshot,
+        router: u64,
+    ) -> Self {
+        let pauses = Pauses::new(router, config.seal.clone());
+        Herd {
+            rows: RowLanes::default(),
+            shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
+            pools,
+            own,
+            roles,
+            epoch: ArcSwap::from_pointee(Epoch::new(snapshot, config.plan_bytes)),
+            config,
+            lease: Lease::default(),
+            router,
+            gates: Gates::default(),
+            progress: Progress::default(),
+            pauses,
+            transactions: AtomicU64::new(1),
+            refreshing: Mutex::new(None),
+            looking: Mutex::new(()),
+        }
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity {
+            herd: self.epoch.load().snapshot.herd_id.clone(),
+            router: self.router,
+            seal: self.config.seal.clone(),
+        }
+    }
+
+    pub fn next_transaction(&self) -> u64 {
+        self.transactions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How to reach a node. TLS as for home, but for sockets.
+    pub fn target(&self, snapshot: &Snapshot, node: NodeId) -> Result<NodeTarget> {
+        if node == snapshot.home {
+            return Ok(self.config.home.clone());
+        }
+        let n = snapshot.node(node).ok_or_else(|| ExecError::internal(format!("node {node} is not in the catalog")))?;
+        let tls = if n.host.starts_with('/') { TlsMode::Disable } else { self.config.home.tls.clone() };
+        Ok(NodeTarget {
+            host: n.host.clone(),
+            port: n.port,
+            database: n.database.clone(),
+            tls,
+            liveness: self.config.home.liveness,
+        })
+    }
+
+    pub async fn admin(&self, snapshot: &Snapshot, node: NodeId) -> Result<Conn> {
+        let target = self.target(snapshot, node)?;
+        Ok(self.own.connect(&target).await?)
+    }
+
+    /// Loads the catalog anew, unless somebody did while we waited and it is at least as new as `epoch`.
+    pub async fn refresh(&self, at_least: Option<i64>) -> Result<()> {
+        let mut desk = self.refreshing.lock().await;
+        let current = self.epoch.load().snapshot.clone();
+        if at_least.is_some_and(|e| current.epoch >= e) {
+            return Ok(());
+        }
+        if let Some(mut conn) = desk.take()
+            && let Ok(snapshot) = load(&mut conn, Some(&current)).await
+        {
+            *desk = Some(conn);
+            self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
+            return Ok(());
+        }
+        // A connection that has stood for long may be dead while home is well.
+        let mut conn = self.own.connect(&self.config.home).await?;
+        let snapshot = load(&mut conn, Some(&current)).await?;
+        *desk = Some(conn);
+        self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
+        Ok(())
+    }
+
+    /// Somebody waits for what was locked when the catalog was loaded that he has seen: it is loaded anew when any of it is free.
+    pub async fn look_again(&self, seen: &Arc<Epoch>) -> Result<()> {
+        let _turn = self.looking.lock().await;
+        if !Arc::ptr_eq(&self.epoch.load(), seen) {
+            return Ok(());
+        }
+        let locked: Vec<String> = seen.snapshot.locked.iter().map(|oid| oid.to_string()).collect();
+        let sql = format!(
+            "SELECT count(*) FROM herd.behind_locks() b WHERE b.class = 'pg_class'::regclass AND b.object = ANY ('{{{}}}')",
+            locked.join(",")
+        );
+        let rows = self.own.get(&self.config.home).await?.simple(&sql).await?;
+        let still: usize = rows.first().and_then(|r| r.first()?.as_deref()?.parse().ok()).unwrap_or(0);
+        if still < locked.len() { self.refresh(None).await } else { Ok(()) }
+    }
+}
+
+pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot> {
+    catalog::load_with(q, previous).await.map_err(catalog_error)
+}
+
+pub fn catalog_error(e: catalog::CatalogError<PoolError>) -> ExecError {
+    match e {
+        catalog::CatalogError::Query(e) => ExecError::Pool(e),
+        catalog::CatalogError::Refused(refusal) => refused(&refusal),
+        other => ExecError::sql(other.sqlstate().unwrap_or(sqlstate::INTERNAL_ERROR), other.to_string()),
+    }
+}
+
+pub fn refused(refusal: &catalog::Refusal) -> ExecError {
+    let fields = wire::ErrorFields::error(refusal.sqlstate(), refusal.message.clone());
+    ExecError::Sql(Box::new(if refusal.hint.is_empty() { fields } else { fields.hint(refusal.hint.clone()) }))
+}
+
+/// A committed change of the catalog: word to the other routers, our own snapshot, and then a wait until they have
+/// theirs, so that whoever hears of the change can use it through any router.
+pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>) {
+    let told = barrier::tell(herd, after_commit).await;
+    if let Err(e) = herd.refresh(None).await {
+        tracing::warn!(error = %e, "the catalog could not be loaded after a change");
+    }
+    match told {
+        Ok(Some(told)) => {
+            if let Err(e) = told.wait(herd).await {
+                tracing::warn!(error = %e, "whether other routers know of a change of the catalog could not be seen");
+            }
+        }
+        Ok(None) => {}
+        Err(e) => tracing::warn!(error = %e, "other routers could not be told of a change of the catalog"),
+    }
+}

@@ -1,0 +1,43 @@
+//! What nodes look at behind or in front of statements that name a distributed table: is it still the one that was planned for?
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::{NodeId, Relation};
+
+/// The fence of statements that name a distributed table and not a partition: on each node, a partition of every such
+/// table must still have the name it had when the statement was planned (`ddl/renew.rs` says when it has not). It is only
+/// parsed, behind the statement, in its transaction: the statement's lock keeps the table's name what it is until then.
+#[derive(Clone, Debug, Default)]
+pub struct Looks(Arc<HashMap<NodeId, Arc<str>>>);
+
+impl Looks {
+    pub fn of_tables<'r>(tables: impl Iterator<Item = &'r Arc<Relation>>) -> Self {
+        let mut partitions: HashMap<NodeId, BTreeSet<String>> = HashMap::new();
+        for relation in tables {
+            let Some(d) = relation.distribution() else { continue };
+            let mut nodes = HashSet::new();
+            for shard in d.group.shards.iter().filter(|s| nodes.insert(s.node)) {
+                partitions.entry(shard.node).or_default().insert(d.partition(shard.number));
+            }
+        }
+        let text = |names: BTreeSet<String>| {
+            let each = names.into_iter().map(|name| format!("SELECT FROM {name}")).collect::<Vec<_>>();
+            Arc::from(each.join(" UNION ALL "))
+        };
+        Looks(Arc::new(partitions.into_iter().map(|(node, names)| (node, text(names))).collect()))
+    }
+
+    pub fn of(&self, node: NodeId) -> Option<Arc<str>> {
+        self.0.get(&node).cloned()
+    }
+
+    /// In front of a COPY, whose rows nobody sends twice: it fails before it asks for any. PREPARE keeps a lock on the
+    /// partition to the end of the transaction, so its name, and with it the table's, stays what it is.
+    pub fn in_front(&self, node: NodeId, sql: &str) -> String {
+        match self.0.get(&node) {
+            Some(look) => format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look; {sql}"),
+            None => sql.to_string(),
+        }
+    }
+}

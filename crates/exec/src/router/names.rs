@@ -1,0 +1,181 @@
+//! Partitions' names in errors turned back into what the user knows: table, constraint and index names.
+//!
+//! The names of partitions follow from the snapshot; those of their indexes are looked up on the node, only when an
+//! error names one.
+
+use catalog::{NodeId, Placement, Snapshot};
+use wire::ErrorFields;
+use wire::sqlstate;
+
+use crate::error::ExecError;
+use crate::router::herd::Herd;
+
+const SCHEMA: &str = "herd_shards";
+const FOREIGN_KEY_VIOLATION: &str = sqlstate::FOREIGN_KEY_VIOLATION;
+
+/// Restores names in an error that came from `node`.
+pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mut ErrorFields) {
+    if let (true, Some(constraint)) = (may_be_a_partitions(fields), fields.get(b'n').map(str::to_string))
+        && let Some(parent) = parent_constraint(herd, snapshot, node, fields.get(b's'), &constraint).await
+    {
+        replace(fields, &constraint, &parent);
+        fields.set(b'n', parent);
+    }
+    rename_tables(snapshot, fields);
+}
+
+/// The constraint named may be a partition's: its table is one, or it is what PostgreSQL makes of a foreign key for each
+/// partition of the referenced table, on the referencing table itself (`addFkRecurseReferenced` in tablecmds.c).
+fn may_be_a_partitions(fields: &ErrorFields) -> bool {
+    let numbered = || fields.get(b'n').is_some_and(|name| name.ends_with(|c: char| c.is_ascii_digit()));
+    fields.get(b's') == Some(SCHEMA) || (fields.get(b'C') == Some(FOREIGN_KEY_VIOLATION) && numbered())
+}
+
+/// Restores table names alone: no node is asked.
+pub fn rename_tables(snapshot: &Snapshot, fields: &mut ErrorFields) {
+    let mut renamed = Vec::new();
+    for code in [b'M', b'D', b'H', b'W', b't'] {
+        let Some(text) = fields.get(code) else { continue };
+        for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')) {
+            if let Some((schema, name)) = table_of(snapshot, word) {
+                renamed.push((word.to_string(), schema, name));
+            }
+        }
+    }
+    for (partition, schema, name) in renamed {
+        replace(fields, &format!("{SCHEMA}.{partition}"), &name);
+        replace(fields, &partition, &name);
+        if fields.get(b't') == Some(&partition) {
+            fields.set(b't', name.clone());
+        }
+        if fields.get(b's') == Some(SCHEMA) {
+            fields.set(b's', schema);
+        }
+    }
+}
+
+fn replace(fields: &mut ErrorFields, from: &str, to: &str) {
+    for code in [b'M', b'D', b'H', b'W'] {
+        if let Some(text) = fields.get(code)
+            && text.contains(from)
+        {
+            let text = whole_words(&text.replace(&format!("{SCHEMA}.{from}"), to), from, to);
+            fields.set(code, text);
+        }
+    }
+}
+
+/// Replaces a name where it stands by itself, not inside a longer one.
+fn whole_words(text: &str, from: &str, to: &str) -> String {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let end = at + from.len();
+        let alone = !rest[..at].ends_with(part) && !rest[end..].starts_with(part);
+        out.push_str(&rest[..at]);
+        out.push_str(if alone { to } else { from });
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// The table a partition's name belongs to.
+fn table_of(snapshot: &Snapshot, word: &str) -> Option<(String, String)> {
+    let (prefix, number) = word.rsplit_once('_')?;
+    number.parse::<i32>().ok()?;
+    let relation = snapshot.relations.values().find(|r| r.distribution().is_some_and(|d| d.prefix == prefix))?;
+    Some((relation.schema.clone(), relation.name.clone()))
+}
+
+/// The parent's name of a partition's index or constraint. `schema`: that of the table it is on.
+async fn parent_constraint(
+    herd: &Herd,
+    snapshot: &Snapshot,
+    node: NodeId,
+    schema: Option<&str>,
+    name: &str,
+) -> Option<String> {
+    let sql = format!(
+        "WITH RECURSIVE up AS (
+            SELECT c.conparentid, c.conname FROM pg_catalog.pg_constraint c
+              JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace AND n.nspname = {1}
+             WHERE c.conname = {0} AND c.conparentid <> 0
+             UNION ALL
+            SELECT p.conparentid, p.conname FROM up JOIN pg_catalog.pg_constraint p ON p.oid = up.conparentid)
+         SELECT coalesce(
+            (SELECT p.relname FROM pg_catalog.pg_class c
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = {1}
+               JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
+               JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
+              WHERE c.relname = {0} AND c.relkind IN ('i', 'I') LIMIT 1),
+            (SELECT conname FROM up WHERE conparentid = 0 LIMIT 1))",
+        catalog::quote_literal(name),
+        catalog::quote_literal(schema.unwrap_or(SCHEMA))
+    );
+    let target = herd.target(snapshot, node).ok()?;
+    let mut conn = herd.own.get(&target).await.ok()?;
+    let rows = conn.simple(&sql).await.ok()?;
+    rows.into_iter().next()?.into_iter().next()?
+}
+
+/// A foreign key of a local table to a distributed one was checked against home's part of that: whether the row it
+/// misses is on another node is not known.
+async fn cant_be_checked(herd: &Herd, snapshot: &Snapshot, fields: &ErrorFields) -> Option<ExecError> {
+    let (schema, table, constraint) = (fields.get(b's')?, fields.get(b't')?, fields.get(b'n')?);
+    if fields.get(b'C') != Some(FOREIGN_KEY_VIOLATION) {
+        return None;
+    }
+    let local = snapshot.resolve(Some(schema), table, &[]).filter(|r| matches!(r.placement, Placement::Local))?;
+    // Where rows of the distributed table change, its partitions' own constraints speak, and are right.
+    let sql = format!(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_constraint k
+           JOIN pg_catalog.pg_class c ON c.oid = k.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+          WHERE k.conrelid = {} AND k.conname = {} AND k.contype = 'f' AND k.conparentid = 0",
+        local.oid,
+        catalog::quote_literal(constraint)
+    );
+    let mut conn = herd.own.get(&herd.target(snapshot, snapshot.home).ok()?).await.ok()?;
+    let [target_schema, target] = &conn.simple(&sql).await.ok()?.into_iter().next()?[..] else { return None };
+    let target = snapshot.resolve(target_schema.as_deref(), target.as_deref()?, &[])?;
+    target.distribution()?;
+    let message = format!(
+        "foreign key \"{constraint}\" of local table \"{table}\" can't be checked: home has only some rows of distributed table \"{}\"",
+        target.name
+    );
+    let hint = format!(
+        "Distribute \"{table}\" first: SELECT create_distributed_table('{table}', …, colocate_with => '{}').",
+        target.name
+    );
+    Some(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&hint))
+}
+
+/// Restores names in an error of this statement, wherever it came from: nodes are asked in turn.
+pub async fn restore_error(herd: &Herd, snapshot: &Snapshot, error: ExecError) -> ExecError {
+    let fields = error.to_fields();
+    if matches!(error, ExecError::Client(_) | ExecError::Refused(_)) {
+        return error;
+    }
+    if let Some(unchecked) = cant_be_checked(herd, snapshot, &fields).await {
+        return unchecked;
+    }
+    let mut restored = fields.clone();
+    if may_be_a_partitions(&fields) && fields.get(b'n').is_some() {
+        for node in &snapshot.nodes {
+            let mut attempt = fields.clone();
+            restore(herd, snapshot, node.id, &mut attempt).await;
+            let done = attempt.get(b'n') != fields.get(b'n');
+            restored = attempt;
+            if done {
+                break;
+            }
+        }
+    } else {
+        rename_tables(snapshot, &mut restored);
+    }
+    match error {
+        _ if restored == fields => error,
+        ExecError::Partial(_) => ExecError::Partial(Box::new(restored)),
+        _ => ExecError::Sql(Box::new(restored)),
+    }
+}

@@ -1,0 +1,231 @@
+//! Queues of rows: INSERTs of different clients into one table, put together while the nodes are busy with earlier ones.
+//!
+//! Whoever comes while nothing is at work runs his own statement by himself, at once; what gathers meanwhile is sent as
+//! one batch by a worker (`share/batch.rs`). It does not know how rows are sent, nor which statements may come here.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use catalog::{Column, Relation};
+use parking_lot::Mutex;
+use pool::{ClientLogin, Outcome, Settings, SharedStats};
+use tokio::sync::oneshot;
+
+use crate::router::compiled::Epoch;
+use crate::router::herd::Herd;
+
+/// Batches of one lane at work at once: while one commits, the next one's rows are on their way.
+const AT_ONCE: usize = 2;
+/// Rows and bytes of a batch, at most, but for the last statement's.
+const BATCH_ROWS: usize = 2000;
+const BATCH_BYTES: usize = 256 << 10;
+/// Lanes kept; those that nobody uses are forgotten when there are more.
+const LANES_MAX: usize = 256;
+
+/// A row: its text for COPY without the end of the line, and the values of its key columns that are given.
+pub struct Row {
+    pub data: Range<usize>,
+    pub keys: Vec<Option<Range<usize>>>,
+}
+
+/// The rows of one statement.
+pub struct Rows {
+    pub data: Bytes,
+    /// Key values as they are, unescaped.
+    pub keys: Bytes,
+    pub rows: Vec<Row>,
+}
+
+pub struct Job {
+    pub rows: Rows,
+    /// Of what is done the messages are the last row's values from sequences.
+    pub reply: oneshot::Sender<Outcome>,
+    number: u64,
+}
+
+pub struct RowLane {
+    pub relation: Arc<Relation>,
+    pub columns: Vec<usize>,
+    pub positional: bool,
+    pub herd: Arc<Herd>,
+    pub epoch: Arc<Epoch>,
+    pub login: ClientLogin,
+    pub settings: Settings,
+    state: Mutex<State>,
+    /// What begins to send batches.
+    start: fn(Turn),
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    /// Workers, and statements that run by themselves.
+    at_work: usize,
+    numbers: u64,
+}
+
+/// The right to be at work in a lane; with its end what waits is sent.
+pub struct Turn {
+    lane: Arc<RowLane>,
+}
+
+/// What a statement comes to in a lane.
+pub enum Entered {
+    Alone(Turn),
+    /// It waits; its number leads out again.
+    Waits(u64, oneshot::Receiver<Outcome>),
+}
+
+impl RowLane {
+    /// Columns that take their values from sequences.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, &Column)> {
+        let columns = self.relation.columns.iter().enumerate();
+        columns.filter(|(i, c)| c.sequence.is_some() && !self.columns.contains(i))
+    }
+
+    pub fn sequences(&self) -> impl Iterator<Item = &str> {
+        self.filled().filter_map(|(_, c)| c.sequence.as_deref())
+    }
+
+    /// `make` is asked for the rows only if they have to wait; `None`: they can't be shared.
+    pub fn enter(self: &Arc<Self>, make: impl FnOnce() -> Option<Rows>) -> Option<Entered> {
+        {
+            let mut state = self.state.lock();
+            if state.at_work == 0 {
+                state.at_work += 1;
+                return Some(Entered::Alone(Turn { lane: self.clone() }));
+            }
+        }
+        let rows = make()?;
+        let (reply, outcome) = oneshot::channel();
+        let mut state = self.state.lock();
+        state.numbers += 1;
+        let number = state.numbers;
+        state.queue.push_back(Job { rows, reply, number });
+        self.go_on(&mut state);
+        Some(Entered::Waits(number, outcome))
+    }
+
+    /// Takes a statement back, if nothing has begun with it.
+    pub fn withdraw(&self, number: u64) -> bool {
+        let mut state = self.state.lock();
+        let at = state.queue.iter().position(|job| job.number == number);
+        at.and_then(|at| state.queue.remove(at)).is_some()
+    }
+
+    /// What waits, up to a batch.
+    pub fn take(&self) -> Vec<Job> {
+        let mut state = self.state.lock();
+        let (mut jobs, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        while rows < BATCH_ROWS && bytes < BATCH_BYTES {
+            let Some(job) = state.queue.pop_front() else { break };
+            rows += job.rows.rows.len();
+            bytes += job.rows.data.len();
+            jobs.push(job);
+        }
+        jobs
+    }
+
+    fn go_on(self: &Arc<Self>, state: &mut State) {
+        if !state.queue.is_empty() && state.at_work < AT_ONCE {
+            state.at_work += 1;
+            (self.start)(Turn { lane: self.clone() });
+        }
+    }
+}
+
+impl Turn {
+    pub fn lane(&self) -> &Arc<RowLane> {
+        &self.lane
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.lane.state.lock();
+        state.at_work -= 1;
+        self.lane.go_on(&mut state);
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    epoch: i64,
+    table: u32,
+    columns: Vec<usize>,
+    positional: bool,
+    login: ClientLogin,
+    settings: u64,
+}
+
+/// All lanes of rows of a router.
+#[derive(Default)]
+pub struct RowLanes {
+    lanes: Mutex<HashMap<Key, Arc<RowLane>>>,
+    batches: AtomicU64,
+    statements: AtomicU64,
+    sent_away: AtomicU64,
+}
+
+impl RowLanes {
+    pub fn lane(
+        &self,
+        herd: &Arc<Herd>,
+        epoch: &Arc<Epoch>,
+        rows: &plan::ShareRows,
+        login: &ClientLogin,
+        settings: &Settings,
+        start: fn(Turn),
+    ) -> Arc<RowLane> {
+        let key = Key {
+            epoch: epoch.snapshot.epoch,
+            table: rows.relation.oid,
+            columns: rows.columns.clone(),
+            positional: rows.positional,
+            login: login.clone(),
+            settings: settings.fingerprint(),
+        };
+        let mut lanes = self.lanes.lock();
+        if let Some(lane) = lanes.get(&key) {
+            return lane.clone();
+        }
+        if lanes.len() >= LANES_MAX {
+            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        }
+        let lane = Arc::new(RowLane {
+            relation: rows.relation.clone(),
+            columns: rows.columns.clone(),
+            positional: rows.positional,
+            herd: herd.clone(),
+            epoch: epoch.clone(),
+            login: login.clone(),
+            settings: settings.clone(),
+            state: Mutex::default(),
+            start,
+        });
+        lanes.insert(key, lane.clone());
+        lane
+    }
+
+    pub fn count(&self, statements: usize) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.statements.fetch_add(statements as u64, Ordering::Relaxed);
+    }
+
+    pub fn count_sent_away(&self) {
+        self.sent_away.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn stats(&self) -> SharedStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SharedStats {
+            batches: get(&self.batches),
+            statements: get(&self.statements),
+            merged: 0,
+            sent_away: get(&self.sent_away),
+        }
+    }
+}

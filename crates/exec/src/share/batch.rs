@@ -1,0 +1,292 @@
+//! Runs batches of a lane of rows: one transaction over the nodes, the rows by COPY, one commit.
+//!
+//! Statements whose rows are on one node make batches of that node; those on several nodes make one that commits by two
+//! phases. A batch that fails is halved, down to single statements, which their clients then run by themselves: only the
+//! faulty one sees an error, and it is PostgreSQL's own. It does not know how rows came here (`share/rows.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::sqlstate;
+
+use bytes::{Bytes, BytesMut};
+use catalog::NodeId;
+use pool::{Outcome, PoolError, Reply};
+use tokio::task::JoinSet;
+use txn::{CommitError, Participant, Transaction};
+use wire::{Frame, put};
+
+use crate::bulk_settings::Bulk;
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::now::Now;
+use crate::router::looks::Looks;
+use crate::router::row_lane::{Job, RowLane, Turn};
+use crate::work::Work;
+use crate::work::copy_lane::{end_copy, push};
+use crate::work::pin::Pin;
+use crate::write::sink::node_of;
+
+/// How often the others get their turn before a batch is taken.
+const TURNS: usize = 2;
+/// Nobody waits longer than this for a lock on somebody else's behalf, nor for his statement.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+const STATEMENT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A job whose way is known.
+struct Routed {
+    job: Job,
+    nodes: BTreeSet<NodeId>,
+    /// For each row its node (`None`: all), and its values from sequences.
+    rows: Vec<(Option<NodeId>, Vec<String>)>,
+}
+
+/// Sends what waits in a lane, on a task of its own.
+pub fn start(turn: Turn) {
+    tokio::spawn(work(turn));
+}
+
+/// A worker: batch after batch, until nothing waits.
+async fn work(turn: Turn) {
+    let lane = turn.lane();
+    loop {
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        let jobs = lane.take();
+        if jobs.is_empty() {
+            return;
+        }
+        lane.herd.rows.count(jobs.len());
+        let mut groups: BTreeMap<Option<NodeId>, Vec<Routed>> = BTreeMap::new();
+        for routed in route(lane, jobs).await {
+            let one = routed.nodes.first().filter(|_| routed.nodes.len() == 1).copied();
+            groups.entry(one).or_default().push(routed);
+        }
+        // Each for itself: who needs one node does not wait for another.
+        let mut running: JoinSet<()> = groups.into_values().map(|group| run(lane.clone(), group)).collect();
+        while running.join_next().await.is_some() {}
+    }
+}
+
+/// Values of the sequences, a list for each row. Before any connection is held: waiting for one could be for ever.
+async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
+    let sequences: Vec<String> = lane
+        .sequences()
+        .map(|name| format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(name)))
+        .collect();
+    if sequences.is_empty() {
+        return Ok(vec![vec![]; rows]);
+    }
+    let home = lane.herd.target(&lane.epoch.snapshot, lane.epoch.snapshot.home)?;
+    let mut conn = lane.herd.pools.get(&home, &lane.login).await?;
+    conn.sequences = pool::SOMEBODY;
+    let sql = format!("SELECT {} FROM pg_catalog.generate_series(1, {rows})", sequences.join(", "));
+    let rows = conn.simple(&sql).await?;
+    Ok(rows.into_iter().map(|row| row.into_iter().flatten().collect()).collect())
+}
+
+/// Finds the nodes of all rows. What can't be placed is sent away.
+async fn route(lane: &RowLane, jobs: Vec<Job>) -> Vec<Routed> {
+    let Ok(values) = values(lane, jobs.iter().map(|job| job.rows.rows.len()).sum()).await else {
+        jobs.into_iter().for_each(|job| send_away(lane, job));
+        return vec![];
+    };
+    let mut values = values.into_iter();
+    let mut all = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let values: Vec<Vec<String>> = values.by_ref().take(job.rows.rows.len()).collect();
+        match place(lane, &job, values) {
+            Ok(Some((nodes, rows))) => all.push(Routed { job, nodes, rows }),
+            _ => send_away(lane, job),
+        }
+    }
+    all
+}
+
+type Placed = (BTreeSet<NodeId>, Vec<(Option<NodeId>, Vec<String>)>);
+
+fn place(lane: &RowLane, job: &Job, values: Vec<Vec<String>>) -> Result<Option<Placed>> {
+    let Some(d) = lane.relation.distribution() else {
+        let nodes = lane.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        return Ok(Some((nodes, values.into_iter().map(|v| (None, v)).collect())));
+    };
+    let bounds = lane.epoch.bounds(d.group.id);
+    let (mut nodes, mut rows) = (BTreeSet::new(), Vec::with_capacity(values.len()));
+    for (row, values) in job.rows.rows.iter().zip(values) {
+        let key = |(at, column): (usize, &usize)| match lane.filled().position(|(i, _)| i == *column) {
+            Some(n) => values.get(n).map(String::as_bytes),
+            None => row.keys[at].clone().map(|v| &job.rows.keys[v]),
+        };
+        let keys: Vec<Option<&[u8]>> = d.key.iter().enumerate().map(key).collect();
+        let Some(node) = node_of(&lane.relation, &bounds, &keys, false)? else { return Ok(None) };
+        nodes.insert(node);
+        rows.push((Some(node), values));
+    }
+    Ok(Some((nodes, rows)))
+}
+
+fn send_away(lane: &RowLane, job: Job) {
+    lane.herd.rows.count_sent_away();
+    let _ = job.reply.send(Outcome::Alone);
+}
+
+/// Runs a batch, and the halves of those that fail, to the end of all.
+async fn run(lane: Arc<RowLane>, jobs: Vec<Routed>) {
+    let mut waiting = vec![jobs];
+    while let Some(mut jobs) = waiting.pop() {
+        match attempt(&lane, &jobs).await {
+            Ok(lost) => {
+                for Routed { job, rows, .. } in jobs {
+                    let _ = job.reply.send(match &lost {
+                        None => {
+                            let tag = format!("INSERT 0 {}", rows.len());
+                            let values = rows.into_iter().last().map_or(vec![], |(_, values)| values);
+                            Outcome::Done(Reply { messages: values.into_iter().map(Bytes::from).collect(), tag })
+                        }
+                        Some(e) => Outcome::Lost(PoolError::Server(Box::new(e.to_fields()))),
+                    });
+                }
+            }
+            Err(_) if jobs.len() > 1 => {
+                let rest = jobs.split_off(jobs.len() / 2);
+                waiting.push(rest);
+                waiting.push(jobs);
+            }
+            Err(_) => jobs.into_iter().for_each(|routed| send_away(&lane, routed.job)),
+        }
+    }
+}
+
+/// One transaction with the rows of all jobs. An error: nothing of it has happened. `Some`: nobody knows whether it has.
+async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
+    let nodes: BTreeSet<NodeId> = jobs.iter().flat_map(|r| &r.nodes).copied().collect();
+    let mut transaction = Transaction::default();
+    transaction.begin("BEGIN", false);
+    for (name, most) in [("lock_timeout", LOCK_TIMEOUT), ("statement_timeout", STATEMENT_TIMEOUT)] {
+        transaction.note_setting(&format!("SET LOCAL {name} = {}", lane.settings.at_most(name, most).as_millis()));
+    }
+    if let Err(e) = send(lane, jobs, &nodes, &mut transaction).await {
+        transaction.rollback().await;
+        return Err(e);
+    }
+    let (identity, number) = (lane.herd.identity(), lane.herd.next_transaction());
+    match transaction.commit(&identity, number, true, &mut String::new()).await {
+        Ok(()) => Ok(None),
+        Err(CommitError::Unknown(e)) => Ok(Some(e)),
+        Err(CommitError::RolledBack(e)) => Err(e.into()),
+        Err(e @ CommitError::NoPreparedTransactions) => {
+            Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, e.to_string()))
+        }
+    }
+}
+
+/// Sends each node its rows, and waits until all have taken them.
+async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transaction: &mut Transaction) -> Result<()> {
+    let (mut pin, mut client) = (Pin::Free, Nobody::default());
+    let mut work = Work {
+        herd: &lane.herd,
+        epoch: &lane.epoch,
+        login: &lane.login,
+        settings: &lane.settings,
+        transaction,
+        client: &mut client,
+        pin: &mut pin,
+        own_schema: false,
+        taint: false,
+        sharing: None,
+        sequences: None,
+        uses: Default::default(),
+        patience: 0,
+        now: Now::default(),
+        bulk: Bulk::default(),
+        looks: Default::default(),
+    };
+    let table = catalog::qualified(&lane.relation.schema, &lane.relation.name);
+    let columns = lane.columns.iter().copied().chain(lane.filled().map(|(i, _)| i));
+    let names: Vec<String> = columns.map(|i| catalog::quote_ident(&lane.relation.columns[i].name)).collect();
+    let names = if lane.positional { String::new() } else { format!(" ({})", names.join(", ")) };
+    let sql = format!("COPY {table}{names} FROM STDIN");
+    let looks = Looks::of_tables(std::iter::once(&lane.relation));
+    let mut lanes: Vec<(Participant, u64)> = Vec::with_capacity(nodes.len());
+    let mut sent = Ok(());
+    for node in nodes {
+        match work.lane(*node).await {
+            Ok(p) => lanes.push((p, 0)),
+            Err(e) => {
+                sent = Err(e);
+                break;
+            }
+        }
+    }
+    if sent.is_ok() {
+        for (p, rows) in &mut lanes {
+            p.wrote = true;
+            // Without waiting for consent: what refuses a COPY ignores its data, and says so at the end.
+            p.lane.put_query(&looks.in_front(p.lane.node, &sql));
+            *rows = put_rows(p, jobs);
+            // What goes wrong here is seen again when the answer is read.
+            let _ = push(p).await;
+        }
+        for (p, rows) in &mut lanes {
+            match end_copy(p, false).await {
+                // A trigger of a partition's own, say, has kept some away.
+                Ok(count) if count != *rows => {
+                    sent = Err(ExecError::internal("a node has taken other rows than it got"))
+                }
+                Ok(_) => {}
+                Err(e) => sent = Err(e),
+            }
+        }
+    }
+    for (p, _) in lanes {
+        work.put_back(p).await;
+    }
+    sent?;
+    // A node that has joined meanwhile would go without these rows.
+    if lane.relation.is_reference() { work.same_kinds().await } else { Ok(()) }
+}
+
+/// The rows of one node, as COPY data up to its end; how many they are.
+fn put_rows(p: &mut Participant, jobs: &[Routed]) -> u64 {
+    let node = p.lane.node;
+    let (mut line, mut count) = (Vec::new(), 0);
+    for Routed { job, rows, .. } in jobs {
+        for (row, (at, values)) in job.rows.rows.iter().zip(rows) {
+            if at.is_some_and(|n| n != node) {
+                continue;
+            }
+            line.extend_from_slice(&job.rows.data[row.data.clone()]);
+            for value in values {
+                line.push(b'\t');
+                line.extend_from_slice(value.as_bytes());
+            }
+            line.push(b'\n');
+            count += 1;
+        }
+    }
+    put::copy_data(p.lane.conn.out(), &line);
+    put::copy_done(p.lane.conn.out());
+    count
+}
+
+/// No client: nothing a COPY says is for anyone.
+#[derive(Default)]
+struct Nobody {
+    out: BytesMut,
+}
+
+impl Client for Nobody {
+    fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        self.out.clear();
+        Ok(())
+    }
+
+    async fn copy_frame(&mut self) -> Result<Frame> {
+        Err(ExecError::internal("COPY FROM STDIN of a batch"))
+    }
+}

@@ -1,0 +1,183 @@
+//! An execution of an INSERT of rows, as rows for a lane (`router/row_lane.rs`): its values as PostgreSQL's COPY reads them.
+//!
+//! Values it is not sure of stay away: such a statement runs by itself. Which statements come here at all is decided
+//! in `plan::share_rows`.
+
+use std::borrow::Cow;
+use wire::sqlstate;
+
+use bytes::BytesMut;
+use plan::{Cell, LiteralKind, ShareRows};
+use pool::Outcome;
+
+use crate::binary_text::text_of;
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::request::{Literals, Request};
+use crate::route::Forwarded;
+use crate::router::compiled::Compiled;
+use crate::router::row_lane::{Entered, Row, Rows, Turn};
+use crate::share::{batch, is_plain_number};
+use crate::work::Work;
+use crate::work::copy_lane::copy_value;
+
+/// How an INSERT of rows goes on.
+pub enum RowWay {
+    Done(Forwarded),
+    /// By itself, and others wait for it.
+    Alone(Turn),
+    /// By itself.
+    Apart,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Tries to send the statement's rows together with those of others.
+    pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>, two_phase: bool) -> Result<RowWay> {
+        let Some(share) = compiled.plan.share_rows() else { return Ok(RowWay::Apart) };
+        let free = !self.transaction.active && self.pin.is_free() && !self.own_schema && !self.taint;
+        // An upsert replaces rows: COPY can't.
+        if !free || !two_phase || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
+            return Ok(RowWay::Apart);
+        }
+        let types = match request.bound {
+            Some(bound) => match self.described(compiled, &bound.types).await {
+                Ok(described) => described.params.clone(),
+                Err(_) => return Ok(RowWay::Apart),
+            },
+            None => vec![],
+        };
+        let lane = self.herd.rows.lane(self.herd, self.epoch, share, self.login, self.settings, batch::start);
+        let now = &self.now;
+        let make = || compiled.rows_of(share, request, &types, now);
+        match lane.enter(make) {
+            None => Ok(RowWay::Apart),
+            Some(Entered::Alone(turn)) => Ok(RowWay::Alone(turn)),
+            Some(Entered::Waits(number, mut outcome)) => {
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = &mut outcome => outcome,
+                    () = self.client.cancelled() => {
+                        if lane.withdraw(number) {
+                            return Err(ExecError::cancelled());
+                        }
+                        outcome.await
+                    }
+                };
+                match outcome {
+                    Ok(Outcome::Done(reply)) => {
+                        if let Some(own) = &mut self.sequences {
+                            let value = |v: &'_ bytes::Bytes| String::from_utf8_lossy(v).into_owned();
+                            lane.sequences().zip(&reply.messages).for_each(|(name, v)| own.took(name, &value(v)));
+                        }
+                        Ok(RowWay::Done(Forwarded { tag: reply.tag, ..Default::default() }))
+                    }
+                    Ok(Outcome::Alone) => Ok(RowWay::Apart),
+                    Ok(Outcome::Lost(e)) => Err(unknown(e)),
+                    Err(_) => Err(ExecError::sql(
+                        sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
+                        "the outcome of the statement is not known: the router gave it up",
+                    )),
+                }
+            }
+        }
+    }
+}
+
+fn unknown(e: pool::PoolError) -> ExecError {
+    ExecError::sql(sqlstate::TRANSACTION_RESOLUTION_UNKNOWN, format!("the outcome of the statement is not known: {e}"))
+}
+
+impl Compiled {
+    /// The rows of this execution; `None`: it must run by itself.
+    fn rows_of(&self, share: &ShareRows, request: &Request<'_>, types: &[u32], now: &str) -> Option<Rows> {
+        let relation = &share.relation;
+        let key_columns: &[usize] = relation.distribution().map_or(&[], |d| &d.key);
+        let mut literals = match request.literals {
+            Literals::Template(_) => self.row_literals.as_deref()?.iter(),
+            Literals::Own => [].iter(),
+        };
+        let (mut data, mut keys) = (BytesMut::with_capacity(request.sql.len()), BytesMut::new());
+        let mut rows = Vec::with_capacity(share.rows.len());
+        for cells in &share.rows {
+            let begin = data.len();
+            let mut row_keys = vec![None; key_columns.len()];
+            for (i, (cell, column)) in cells.iter().zip(&share.columns).enumerate() {
+                if i > 0 {
+                    data.extend_from_slice(b"\t");
+                }
+                let ty = relation.columns[*column].type_oid;
+                let value: Option<Cow<'_, [u8]>> = match cell {
+                    Cell::Null => None,
+                    Cell::Now => Some(Cow::Borrowed(now.as_bytes())),
+                    Cell::Fixed(text) => Some(Cow::Borrowed(text.as_bytes())),
+                    Cell::Param(n) => param(request, types, *n, ty)?,
+                    Cell::Literal { text, kind, .. } => {
+                        let text = match request.literals {
+                            Literals::Own => Cow::Borrowed(text.as_str()),
+                            Literals::Template(t) => {
+                                let (index, negative) = *literals.next()?;
+                                let value = t.literal_value(request.sql, index).ok()?;
+                                match (kind, negative) {
+                                    (_, false) => value,
+                                    (LiteralKind::Number, true) => Cow::Owned(format!("-{value}")),
+                                    (LiteralKind::String, true) => return None,
+                                }
+                            }
+                        };
+                        if *kind == LiteralKind::Number {
+                            let digits = text.strip_prefix('-').unwrap_or(&text);
+                            // Zero has no sign to the parser, but to float8's input function.
+                            let zero = digits.len() < text.len() && digits.bytes().all(|b| matches!(b, b'0' | b'.'));
+                            if zero || !is_plain_number(digits, ty) {
+                                return None;
+                            }
+                        }
+                        Some(match text {
+                            Cow::Borrowed(t) => Cow::Borrowed(t.as_bytes()),
+                            Cow::Owned(t) => Cow::Owned(t.into_bytes()),
+                        })
+                    }
+                };
+                if value.as_deref().is_some_and(|v| reads_clock(ty, v)) {
+                    return None;
+                }
+                if let Some(value) = &value
+                    && let Some(at) = key_columns.iter().position(|k| k == column)
+                {
+                    let begin = keys.len();
+                    keys.extend_from_slice(value);
+                    row_keys[at] = Some(begin..keys.len());
+                }
+                copy_value(value.as_deref(), &mut data);
+            }
+            rows.push(Row { data: begin..data.len(), keys: row_keys });
+        }
+        Some(Rows { data: data.freeze(), keys: keys.freeze(), rows })
+    }
+}
+
+/// Such as 'now' or 'tomorrow': each node would read it at a moment of its own.
+fn reads_clock(ty: u32, value: &[u8]) -> bool {
+    /// date, time, timestamp, timestamptz
+    const TIMES: [u32; 4] = [1082, 1083, 1114, 1184];
+    let names = |word: &[u8]| value.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+    TIMES.contains(&ty) && [&b"now"[..], b"today", b"tomorrow", b"yesterday"].into_iter().any(names)
+}
+
+/// A parameter's value as text, if assigning it is the same as reading its text as the column's type.
+fn param<'r>(request: &'r Request<'_>, types: &[u32], n: usize, column: u32) -> Option<Option<Cow<'r, [u8]>>> {
+    const INTEGERS: [u32; 3] = [20, 21, 23];
+    const STRINGS: [u32; 2] = [25, 1043];
+    let bound = request.bound?;
+    let ty = *types.get(n - 1)?;
+    let same = ty == column
+        || (INTEGERS.contains(&ty) && INTEGERS.contains(&column))
+        || (STRINGS.contains(&ty) && STRINGS.contains(&column));
+    let value = bound.values.get(n - 1)?;
+    match value {
+        _ if !same => None,
+        None => Some(None),
+        Some(v) if bound.format(n - 1) == 0 => Some(Some(Cow::Borrowed(v))),
+        Some(v) => text_of(ty, v).map(Some),
+    }
+}

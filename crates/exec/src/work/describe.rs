@@ -1,0 +1,218 @@
+//! What PostgreSQL says of a statement: the types of its parameters and the columns of its result.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use wire::sqlstate;
+
+use txn::Lane;
+use wire::backend::{self, Field};
+use wire::{ErrorFields, put};
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::render::{Fill, NodeStatement};
+use crate::request::Bound;
+use crate::router::compiled::Compiled;
+use crate::router::described::{Described, FIRST_USER_OID, PartColumns};
+use crate::work::Work;
+use crate::work::rows::{self, Reply};
+
+impl<C: Client> Work<'_, C> {
+    /// The columns of every part of a read, asked once.
+    pub async fn part_columns(
+        &mut self,
+        compiled: &Compiled,
+        parts: &[&plan::Part],
+        bound: &Bound,
+    ) -> Result<Arc<Vec<PartColumns>>> {
+        if let Some(p) = compiled.parts.get() {
+            return Ok(p.clone());
+        }
+        let mut all = Vec::with_capacity(parts.len());
+        for part in parts {
+            let statement = Fill::new(bound, &self.now).statement([&part.text]);
+            let fields = self.describe_text(&statement.sql, &statement.types).await?.fields.unwrap_or_default();
+            let mut types = self.type_names(&fields).await?;
+            if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {
+                self.add_collations(&statement, &fields, &mut types).await?;
+            }
+            all.push(PartColumns { types, fields });
+        }
+        let all = Arc::new(all);
+        let _ = compiled.parts.set(all.clone());
+        Ok(all)
+    }
+
+    /// `format_type` of each column; anonymous rows have none and can't travel as text.
+    pub async fn type_names(&mut self, fields: &[Field]) -> Result<Vec<String>> {
+        if fields.iter().any(|f| f.type_oid == 2249) {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "anonymous row values are not supported over several nodes",
+            )
+            .hint("Select the columns by themselves."));
+        }
+        if fields.is_empty() {
+            return Ok(vec![]);
+        }
+        let columns: Vec<String> =
+            fields.iter().map(|f| format!("pg_catalog.format_type({}, {})", f.type_oid, f.typmod)).collect();
+        let rows = self.ask_home(&format!("SELECT {}", columns.join(", "))).await?;
+        let row = rows.into_iter().next().unwrap_or_default();
+        Ok(row.into_iter().map(|t| t.unwrap_or_else(|| "text".into())).collect())
+    }
+
+    /// A column that is sorted and compared by other rules than the database's keeps them behind its type's name.
+    async fn add_collations(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
+        let oids: Vec<String> = fields.iter().map(|f| f.type_oid.to_string()).collect();
+        let collatable =
+            format!("SELECT oid FROM pg_catalog.pg_type WHERE typcollation <> 0 AND oid IN ({})", oids.join(", "));
+        let collatable: HashSet<_> = self.ask_home(&collatable).await?.into_iter().flatten().flatten().collect();
+        let has = |i: &usize| collatable.contains(&oids[*i]);
+        let columns: Vec<usize> = (0..fields.len()).filter(has).collect();
+        if columns.is_empty() {
+            return Ok(());
+        }
+        // What follows from the statement's text is the same for a row of NULLs: nothing of it runs.
+        let asked: Vec<_> = columns.iter().map(|i| format!("pg_catalog.pg_collation_for(x.c{i})")).collect();
+        let names: Vec<_> = (0..fields.len()).map(|i| format!("c{i}")).collect();
+        let sql = format!(
+            "SELECT {} FROM (VALUES (1)) AS v LEFT JOIN LATERAL ({}) AS x({}) ON false",
+            asked.join(", "),
+            part.sql,
+            names.join(", ")
+        );
+        let values = part.values.iter().map(|_| None).collect();
+        let statement = NodeStatement { sql, types: part.types.clone(), formats: vec![], values, once: true };
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let row = first_row(&mut p.lane, &statement).await;
+        self.put_back(p).await;
+        for (i, collation) in columns.into_iter().zip(row?) {
+            if let Some(collation) = collation.filter(|c| c != "\"default\"") {
+                types[i].push_str(&format!(" COLLATE {collation}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks once for each compiled statement; the answer is kept with it.
+    pub async fn described(&mut self, compiled: &Compiled, types: &[u32]) -> Result<Arc<Described>> {
+        if let Some(d) = compiled.described.get() {
+            return Ok(d.clone());
+        }
+        let described = Arc::new(Box::pin(self.describe_text(&compiled.text, types)).await?);
+        // In a transaction that changed the schema the answer may not hold for others.
+        let _ = compiled.described.set(described.clone());
+        Ok(described)
+    }
+
+    /// Describes any statement on home: it has every table, and its object ids are the herd's.
+    pub async fn describe_text(&mut self, sql: &str, types: &[u32]) -> Result<Described> {
+        let home = self.home();
+        // Nothing of the transaction is needed to describe: home is not drawn into it. What the session has of its own
+        // (temporary tables) is on the pinned connection.
+        let outside = self.transaction.active && !self.own_schema && self.pin.is_free() && !self.transaction.has(home);
+        let p = match outside {
+            true => self.outside(home).await.map(txn::Participant::new),
+            false => self.lane(home).await,
+        };
+        match p {
+            Ok(p) => self.describe_with(p, outside, sql, types).await,
+            Err(ExecError::Pool(e)) if e.is_node_trouble() => self.describe_elsewhere(e, sql, types).await,
+            Err(e) => Err(e),
+        }
+    }
+
+    /// An error of a statement's meaning, found in the text of one node, as home finds it in the statement itself: with
+    /// the place where it is.
+    pub async fn as_home_says(&mut self, compiled: &Compiled, error: ExecError) -> ExecError {
+        if !error.code().starts_with("42") || self.own_schema || !self.pin.is_free() {
+            return error;
+        }
+        let Ok(lane) = self.outside(self.home()).await else { return error };
+        match self.describe_with(txn::Participant::new(lane), true, &compiled.text, &[]).await {
+            Err(own) if own.code() == error.code() => own,
+            _ => error,
+        }
+    }
+
+    /// While home is down another node describes, as long as nothing has an object id of its own there.
+    async fn describe_elsewhere(&mut self, trouble: pool::PoolError, sql: &str, types: &[u32]) -> Result<Described> {
+        let home = self.home();
+        let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
+        for node in others {
+            let Ok(lane) = self.outside(node).await else { continue };
+            let mut d = self.describe_with(txn::Participant::new(lane), true, sql, types).await?;
+            let own =
+                d.params.iter().chain(d.fields.iter().flatten().map(|f| &f.type_oid)).any(|t| *t >= FIRST_USER_OID);
+            if !own {
+                for f in d.fields.iter_mut().flatten() {
+                    (f.table_oid, f.column) = (0, 0);
+                }
+                return Ok(d);
+            }
+        }
+        Err(trouble.into())
+    }
+
+    /// Describes a statement on the node that has what it names (a cursor).
+    pub async fn describe_on(&mut self, node: catalog::NodeId, sql: &str, types: &[u32]) -> Result<Described> {
+        let p = self.lane(node).await?;
+        self.describe_with(p, false, sql, types).await
+    }
+
+    async fn describe_with(
+        &mut self,
+        mut p: txn::Participant,
+        outside: bool,
+        sql: &str,
+        types: &[u32],
+    ) -> Result<Described> {
+        put::parse(p.lane.conn.out(), "", sql, types);
+        put::describe(p.lane.conn.out(), b'S', "");
+        put::sync(p.lane.conn.out());
+        p.lane.conn.sent_sync();
+        let described = async {
+            p.lane.conn.flush().await?;
+            let mut described = Described::default();
+            let mut error = None;
+            loop {
+                let frame = p.lane.next().await?;
+                match frame.tag() {
+                    b't' => described.params = backend::parse_parameter_description(frame.body())?,
+                    b'T' => described.fields = Some(backend::parse_row_description(frame.body())?),
+                    b'E' => error = Some(ErrorFields::parse(frame.body())?),
+                    b'Z' => break,
+                    _ => {}
+                }
+            }
+            match error {
+                Some(e) => Err(ExecError::Sql(Box::new(e))),
+                None => Ok(described),
+            }
+        }
+        .await;
+        if !outside {
+            self.put_back(p).await;
+        }
+        described
+    }
+}
+
+/// The first row of a statement's answer, as text.
+async fn first_row(lane: &mut Lane, statement: &NodeStatement) -> Result<Vec<Option<String>>> {
+    rows::send_statement(lane, None, statement, false, &[]);
+    lane.conn.flush().await?;
+    let mut row = vec![];
+    loop {
+        match rows::next(lane).await? {
+            Reply::Row(frame) => {
+                let text = |v: Option<&[u8]>| v.map(|v| String::from_utf8_lossy(v).into_owned());
+                row = backend::parse_data_row(frame.body())?.into_iter().map(text).collect();
+            }
+            Reply::Done => return Ok(row),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The fences for statements whose tables may have become others until they ran.
+//!
+//! Of those that run whole on home because their tables are local: were those still local? Such a statement may wait for
+//! a table's lock while the table is being distributed, and would then meet home's shards alone. So a look at
+//! `herd.epoch.kinds` travels behind it, in the same round trip and the same transaction: what changes kinds changes that
+//! number, and the look has a snapshot younger than the statement's locks. Where the number is another one, the transaction's
+//! own locks tell whether any table it has met has changed (`herd.met_since`); other tables are nobody's business. Who
+//! writes fails and is rolled back; who reads is told. INSERTs put together have one of their own
+//! ([`Guard::of_rows`]). It does not know how a statement is sent.
+//!
+//! Not seen under REPEATABLE READ and SERIALIZABLE, whose snapshots stay as old as the transaction.
+
+use wire::sqlstate;
+
+use crate::error::{ExecError, Result};
+use crate::router::compiled::Compiled;
+use crate::work::Work;
+
+/// What a look behind a write fails with.
+pub const RAISED: &str = sqlstate::DIVISION_BY_ZERO;
+
+/// The look behind a statement.
+pub struct Guard {
+    pub sql: String,
+}
+
+impl Guard {
+    /// Fails with [`RAISED`] where it is evaluated, in a look at `herd.epoch`.
+    pub const FAILS: &str = "(1 OPERATOR(pg_catalog./) (kinds OPERATOR(pg_catalog.-) kinds))";
+
+    /// For a statement planned when home's number was `kinds`. It has no rows unless the statement has met a table that
+    /// has changed since. Which ones it has met is looked at only where any has changed at all.
+    pub fn of(kinds: i64, writes: bool) -> Self {
+        Self::unless(kinds, "", writes)
+    }
+
+    /// For writes of what every node has: the nodes must be those of `kinds`, too.
+    fn of_copies(kinds: i64) -> Self {
+        Self::unless(kinds, &format!("members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8 OR "), true)
+    }
+
+    fn unless(kinds: i64, or: &str, writes: bool) -> Self {
+        // Qualified: the client's search_path may hold operators of its own.
+        let changed = format!("kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+        let met = format!("{or}herd.met_since({kinds}::pg_catalog.int8)");
+        // Evaluated in the order of the CASE, the division only where it is true.
+        let then = match writes {
+            true => format!("CASE WHEN {met} THEN {} IS NULL ELSE false END", Self::FAILS),
+            false => met,
+        };
+        Guard { sql: format!("SELECT FROM herd.epoch WHERE CASE WHEN {changed} THEN {then} ELSE false END") }
+    }
+
+    /// For INSERTs put together, which name the `table` where one alone names a partition: it is still the table of this
+    /// `partition`. In the transaction of the INSERT, whose lock keeps it so. Functions only: a look into a catalog by a
+    /// query costs a node three times as much.
+    pub fn of_rows(table: &str, partition: &str) -> Self {
+        let regclass = |name: &str| format!("pg_catalog.to_regclass({})", catalog::quote_literal(name));
+        let same =
+            format!("pg_catalog.pg_partition_root({}) OPERATOR(pg_catalog.=) {}", regclass(partition), regclass(table));
+        Guard { sql: format!("SELECT 1 OPERATOR(pg_catalog./) (COALESCE({same}, false))::pg_catalog.int4") }
+    }
+
+    /// Behind the statement's own text.
+    pub fn behind(&self, sql: &str) -> String {
+        // The text may end in a comment.
+        format!("{sql}\n;{}", self.sql)
+    }
+}
+
+impl<C: crate::client::Client> Work<'_, C> {
+    /// The guard a statement on `node` needs.
+    pub fn guard(&self, compiled: &Compiled, node: i32) -> Option<Guard> {
+        let plan = compiled.plan.whole();
+        (plan.local && plan.tables.is_empty() && node == self.home())
+            .then(|| Guard::of(self.epoch.snapshot.kinds, plan.writes))
+    }
+
+    /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.
+    pub async fn same_kinds(&mut self) -> Result<()> {
+        match self.ask_home(&Guard::of_copies(self.epoch.snapshot.kinds).sql).await {
+            Err(e) if e.code() == RAISED => Err(ExecError::Moved),
+            other => other.map(drop),
+        }
+    }
+}

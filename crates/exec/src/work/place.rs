@@ -1,0 +1,65 @@
+//! Where an execution of a planned statement goes. It does not know what is done there.
+
+use std::collections::BTreeSet;
+
+use catalog::{NodeId, Placement, Relation};
+use plan::{Change, Insert, Plan};
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::request::Request;
+use crate::router::compiled::Compiled;
+use crate::work::Work;
+use crate::work::shards::Targets;
+
+pub enum Placed {
+    /// One node; with the one shard all of it is in, if it is just one.
+    One(i32, Option<i32>),
+    Several(BTreeSet<i32>),
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Where this execution goes.
+    pub async fn place(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Placed> {
+        let whole = compiled.plan.whole();
+        match &compiled.plan {
+            Plan::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
+            Plan::Insert { rows: Insert::Rows(i), .. } => return Ok(Placed::Several(self.nodes_of(&i.relation))),
+            Plan::Insert { rows: Insert::Select(i), .. } => return Ok(Placed::Several(self.nodes_of(&i.relation))),
+            Plan::Insert { rows: Insert::Copies(w), .. } | Plan::Modify { change: Change::Copies(w), .. } => {
+                return Ok(Placed::Several(self.nodes_of(&w.relation)));
+            }
+            Plan::Modify { change: Change::Move(_), .. } => {
+                return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes));
+            }
+            Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => {}
+        }
+        if let Some((node, shard)) = self.one_shard(compiled, request)? {
+            return Ok(Placed::One(node, Some(shard)));
+        }
+        let Targets { nodes, shard } = Box::pin(self.targets(compiled, request)).await?;
+        let mut each = nodes.iter();
+        match (each.next(), each.next()) {
+            (Some(node), None) => Ok(Placed::One(*node, shard)),
+            _ => Ok(Placed::Several(nodes)),
+        }
+    }
+
+    /// Nodes that have a part or a copy of a table.
+    fn nodes_of(&self, relation: &Relation) -> BTreeSet<NodeId> {
+        match &relation.placement {
+            Placement::Local => BTreeSet::from([self.home()]),
+            Placement::Reference => self.epoch.snapshot.nodes.iter().map(|n| n.id).collect(),
+            Placement::Distributed(d) => d.group.shards.iter().map(|s| s.node).collect(),
+        }
+    }
+
+    /// A statement over reference tables alone runs where the transaction already is, or on home.
+    fn any_node(&self, needs_home: bool) -> i32 {
+        let home = self.home();
+        if needs_home || self.transaction.has(home) {
+            return home;
+        }
+        self.transaction.participants.first().map_or(home, |p| p.lane.node)
+    }
+}

@@ -1,0 +1,137 @@
+//! Rows of a query on one lane, pulled one by one: nothing is read ahead beyond the connection's buffer.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use pool::{PoolError, StatementKey, StatementName};
+use txn::Lane;
+use wire::backend::{self, Field};
+use wire::{ErrorFields, Frame, put};
+
+use crate::error::Result;
+use crate::render::NodeStatement;
+
+/// Sends a query by the extended protocol, without waiting. `keep`: the node keeps the statement, and perhaps its plan,
+/// for the next time the same text comes under the same mark (settings, epoch of the catalog).
+pub fn send(
+    lane: &mut Lane,
+    keep: Option<&str>,
+    sql: &str,
+    types: &[u32],
+    formats: &[i16],
+    values: &[Option<Bytes>],
+    result_formats: &[i16],
+) {
+    let name = keep.map(|mark| prepared(lane, StatementKey::of(&format!("{mark} {sql}"), types), sql, types));
+    let look = lane.look.take();
+    let out = lane.conn.out();
+    let name = match &name {
+        Some(name) => name,
+        None => {
+            put::parse(out, "", sql, types);
+            ""
+        }
+    };
+    put::bind(out, "", name, formats, values.iter().map(|v| v.as_deref()), result_formats);
+    put::describe(out, b'P', "");
+    put::execute(out, "", 0);
+    put_look(out, look);
+    put::sync(out);
+    lane.conn.sent_sync();
+}
+
+/// As [`send`], of a plan's statement. `foreign`: the lane's node is not home.
+pub fn send_statement(
+    lane: &mut Lane,
+    keep: Option<&str>,
+    statement: &NodeStatement,
+    foreign: bool,
+    result_formats: &[i16],
+) {
+    let types = statement.types_on(foreign);
+    send(lane, keep, &statement.sql, &types, &statement.formats, &statement.values, result_formats);
+}
+
+/// What is only read, not run, is read in the same transaction, and answered by nothing a reader of replies heeds but an error.
+pub fn put_look(out: &mut BytesMut, look: Option<Arc<str>>) {
+    if let Some(look) = look {
+        put::parse(out, "", &look, &[]);
+    }
+}
+
+/// The name of a statement on the lane's connection; where it has none yet, its Parse goes in front.
+pub fn prepared(lane: &mut Lane, key: StatementKey, sql: &str, types: &[u32]) -> StatementName {
+    if let Some(name) = lane.conn.statements.get(&key) {
+        return name;
+    }
+    let (name, evicted) = lane.conn.statements.insert(key);
+    let out = lane.conn.out();
+    if let Some(old) = evicted {
+        put::close(out, b'S', &old);
+    }
+    put::parse(out, &name, sql, types);
+    name
+}
+
+/// Executes a portal that was bound before, without waiting, and closes it.
+pub fn send_opened(lane: &mut Lane, portal: &str) {
+    let look = lane.look.take();
+    let out = lane.conn.out();
+    put::describe(out, b'P', portal);
+    put::execute(out, portal, 0);
+    put::close(out, b'P', portal);
+    put_look(out, look);
+    put::sync(out);
+    lane.conn.sent_sync();
+}
+
+/// What a lane says next of its query.
+pub enum Reply {
+    Described(#[allow(dead_code)] Option<Vec<Field>>),
+    Row(Frame),
+    Complete(String),
+    Done,
+}
+
+/// The next thing of interest. An error is returned after its ReadyForQuery was read, so the lane can be used again.
+pub async fn next(lane: &mut Lane) -> Result<Reply> {
+    loop {
+        let frame = lane.next().await?;
+        match frame.tag() {
+            b'T' => return Ok(Reply::Described(Some(backend::parse_row_description(frame.body())?))),
+            b'n' => return Ok(Reply::Described(None)),
+            b'D' => return Ok(Reply::Row(frame)),
+            b'C' => return Ok(Reply::Complete(backend::parse_command_complete(frame.body())?.to_string())),
+            b'Z' => return Ok(Reply::Done),
+            b'E' => return Err(after_error(lane, &frame).await),
+            _ => {}
+        }
+    }
+}
+
+/// Reads on to ReadyForQuery after an error; the error is returned.
+pub async fn after_error(lane: &mut Lane, frame: &Frame) -> crate::error::ExecError {
+    let fields = match ErrorFields::parse(frame.body()) {
+        Ok(f) => f,
+        Err(e) => return e.into(),
+    };
+    if !fields.is_fatal() {
+        loop {
+            match lane.conn.frame().await {
+                Ok(f) if f.tag() == b'Z' => break,
+                Ok(_) => {}
+                Err(e) => return e.into(),
+            }
+        }
+    }
+    PoolError::Server(Box::new(fields)).into()
+}
+
+/// Reads what is left of a query that is no longer wanted.
+pub async fn drain(lane: &mut Lane) -> Result<()> {
+    loop {
+        if let Reply::Done = next(lane).await? {
+            return Ok(());
+        }
+    }
+}

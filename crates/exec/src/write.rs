@@ -1,0 +1,11 @@
+//! Rows on their way into tables of several nodes, and writes that run on several. It does not know where rows come from.
+
+pub mod bulk;
+pub mod capture;
+pub mod copy_lines;
+pub mod insert;
+pub mod insert_select;
+pub mod modify;
+pub mod move_rows;
+pub mod reference;
+pub mod sink;

@@ -1,0 +1,76 @@
+//! A client that is none: it catches the rows of a statement and hands them on to a consumer.
+
+use bytes::BytesMut;
+use wire::{Frame, backend, frame};
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::write::sink::Sink;
+
+/// Where caught rows go.
+pub trait Consumer: Send {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl Consumer for Sink {
+    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        Sink::row(self, values).await
+    }
+}
+
+pub struct Capture<'c, R: Consumer, C: Client> {
+    out: BytesMut,
+    consumer: &'c mut R,
+    /// Who may cancel.
+    client: &'c mut C,
+    /// An error of the consumer, kept because the producer only sees that its client is gone.
+    failure: Option<ExecError>,
+}
+
+impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
+    pub fn new(consumer: &'c mut R, client: &'c mut C) -> Self {
+        Capture { out: BytesMut::new(), consumer, client, failure: None }
+    }
+
+    /// What is left goes to the consumer; its own error is the one that counts.
+    pub async fn end(&mut self, produced: Result<()>) -> Result<()> {
+        let end = match produced {
+            Ok(()) => self.flush().await,
+            Err(e) => Err(e),
+        };
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => end,
+        }
+    }
+}
+
+impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
+    fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
+            if f.tag() == b'D'
+                && let Err(e) = self.consumer.row(&backend::parse_data_row(f.body())?).await
+            {
+                self.failure = Some(e);
+                return Err(ExecError::Client("the rows' consumer failed".into()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_frame(&mut self) -> Result<Frame> {
+        Err(ExecError::internal("COPY FROM STDIN inside another statement"))
+    }
+
+    fn waits(&mut self) {
+        self.client.waits();
+    }
+
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<'c, R, C> {
+        self.client.cancelled()
+    }
+}

@@ -1,0 +1,263 @@
+//! `INSERT … SELECT`: on the nodes where rows stay where they are, otherwise through the router.
+//!
+//! Through the router, the source's rows are caught instead of being sent to the client, and go on as COPY (or, with ON
+//! CONFLICT or RETURNING, as INSERTs of whole batches) to the nodes they belong to.
+
+use std::collections::BTreeSet;
+use wire::sqlstate;
+
+use catalog::Relation;
+use plan::{InsertSelect, Part, Plan};
+
+use crate::bulk_settings::Bulk;
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::query::finish::parameters;
+use crate::render::Fill;
+use crate::request::{Literals, Request};
+use crate::router::compiled::Compiled;
+use crate::work::Work;
+use crate::work::pin::Pin;
+use crate::work::place::Placed;
+use crate::write::capture::{Capture, Consumer};
+use crate::write::sink::{Sink, SinkKind};
+
+/// The same work for another client: a macro, since each field is borrowed by itself.
+macro_rules! caught {
+    ($work:expr, $client:expr) => {
+        Work {
+            herd: $work.herd,
+            epoch: $work.epoch,
+            login: $work.login,
+            settings: $work.settings,
+            transaction: $work.transaction,
+            client: $client,
+            pin: $work.pin,
+            own_schema: $work.own_schema,
+            taint: $work.taint,
+            sharing: None,
+            sequences: $work.sequences.as_deref_mut(),
+            uses: $work.uses.clone(),
+            patience: 0,
+            now: $work.now.clone(),
+            bulk: Bulk::default(),
+            looks: Default::default(),
+        }
+    };
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Rows stay where they are: the statement on every node concerned.
+    pub async fn insert_in_place(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        relation: &Relation,
+        part: &Part,
+        nodes: &BTreeSet<i32>,
+    ) -> Result<String> {
+        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let described = self.described(compiled, &types).await?;
+        let bound = parameters(request, &described);
+        let commits = self.commits_batches(relation, None, triggers(relation));
+        if nodes.len() > 1 {
+            self.whole_read_at_once().await?;
+        }
+        self.describe_to_client(request, &described);
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let count = match commits {
+            true => self.everywhere_apart(nodes, &statement, request).await?,
+            false => self.everywhere(nodes, &statement, request).await?,
+        };
+        Ok(format!("INSERT 0 {count}"))
+    }
+
+    pub async fn insert_select(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        i: &InsertSelect,
+    ) -> Result<String> {
+        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let described = self.described(compiled, &types).await?;
+        let bound = parameters(request, &described);
+        let reads_target = i.source.whole().tables.iter().any(|t| t.relation.oid == i.relation.oid);
+        let why_not = match reads_target {
+            // Rows that are already committed could be read, and inserted, again.
+            true => Some("that reads the table it writes to"),
+            false => triggers(&i.relation),
+        };
+        let commits = self.commits_batches(&i.relation, None, why_not);
+        if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
+            // The source is read outside the transaction's own connections, so it would miss what they did.
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "INSERT … SELECT between different shards is not supported in a transaction that has already written",
+            )
+            .hint("Run it first in the transaction, or by itself."));
+        }
+        if !self.transaction.cut.is_empty() {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "with herd.snapshot, INSERT … SELECT between different shards is not supported in a REPEATABLE READ transaction",
+            )
+            .hint("Run it by itself: it reads a snapshot over all nodes then, too."));
+        }
+        if self.herd.pools.size() < 2 {
+            return Err(ExecError::sql(
+                sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+                "INSERT … SELECT between different shards needs two connections to a node, to read and to write",
+            )
+            .hint("Set pool.size to 2 or more in herd.toml."));
+        }
+        let source = self.source(i, &bound.types).await?;
+        let kind = if i.insert.tail.is_empty() {
+            SinkKind::Copy
+        } else {
+            SinkKind::insert(&i.insert, i.returning, &bound, &self.now)
+        };
+        if !commits {
+            self.need_transaction();
+        }
+        let batching = self.bulk.batching(commits, i.upsert);
+        let mut sink =
+            Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
+        let followed = self.follow("INSERT", "QUERY", Some(i.relation.clone()), false);
+        sink.follow(&followed.running);
+        // The source's rows are text, whatever the client wants of RETURNING.
+        let mut text = bound.clone();
+        text.result_formats.clear();
+        text.tail = crate::request::bind_tail(&text);
+        let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
+        if let Err(e) = self.catch(&source, &inner, &mut sink).await {
+            return Err(sink.abort(self, e).await);
+        }
+        let (count, returned) = sink.finish(self).await?;
+        if i.returning {
+            self.describe_to_client(request, &described);
+            for row in returned {
+                self.client.out().extend_from_slice(&row);
+                self.client.relieve().await?;
+            }
+        }
+        Ok(format!("INSERT 0 {count}"))
+    }
+
+    /// The source compiled, with casts to the target's types where PostgreSQL would coerce on assignment.
+    async fn source(&mut self, i: &InsertSelect, types: &[u32]) -> Result<Compiled> {
+        let compiled = Compiled::new(i.source.clone(), &i.source_sql, 0, None);
+        let fields = self.described(&compiled, types).await?.fields.clone().unwrap_or_default();
+        if fields.len() > i.columns.len() {
+            return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
+        }
+        if fields.len() < i.columns.len() {
+            return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
+        }
+        let targets: Vec<_> = i.columns.iter().map(|c| &i.relation.columns[*c]).collect();
+        if fields.iter().zip(&targets).all(|(f, c)| f.type_oid == c.type_oid) {
+            return Ok(compiled);
+        }
+        let casts: Vec<String> = targets
+            .iter()
+            .enumerate()
+            .map(|(n, c)| format!("s.c{n}::{}", catalog::without_modifier(&c.type_name)))
+            .collect();
+        let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
+        let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
+        let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
+        let (search_path, temporary) = (&i.search_path, &i.temporary);
+        let cx = plan::Context { snapshot: &self.epoch.snapshot, search_path, temporary, views: Default::default() };
+        Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
+    }
+
+    /// Runs the source, on connections of its own, with its rows going into the sink. With `herd.snapshot` they are a
+    /// transaction of their own too.
+    async fn catch(&mut self, source: &Compiled, request: &Request<'_>, sink: &mut Sink) -> Result<()> {
+        sink.start().await?;
+        let mut reading = txn::Transaction::default();
+        reading.whole = self.transaction.whole;
+        let mut pin = Pin::Free;
+        let cancelled = self.client.cancelled();
+        let mut reader = Work {
+            herd: self.herd,
+            epoch: self.epoch,
+            login: self.login,
+            settings: self.settings,
+            transaction: &mut reading,
+            client: self.client,
+            pin: &mut pin,
+            own_schema: false,
+            taint: false,
+            sharing: None,
+            sequences: self.sequences.as_deref_mut(),
+            uses: self.uses.clone(),
+            patience: 0,
+            now: self.now.clone(),
+            bulk: Bulk::default(),
+            looks: Default::default(),
+        };
+        let read = tokio::select! {
+            biased;
+            // A cancel for the nodes that write may find them between two batches.
+            () = cancelled => Err(ExecError::cancelled()),
+            read = reader.read_into(source, request, sink) => read,
+        };
+        if reading.active {
+            self.client.settled().await;
+            reading.rollback().await;
+        }
+        read
+    }
+
+    /// Runs a read in the transaction there is; its rows go to the consumer.
+    pub async fn read_into<R: Consumer>(
+        &mut self,
+        source: &Compiled,
+        request: &Request<'_>,
+        consumer: &mut R,
+    ) -> Result<()> {
+        let mut capture = Capture::new(consumer, self.client);
+        let mut reader = caught!(self, &mut capture);
+        let read = reader.read(source, request).await.map(|_| ());
+        capture.end(read).await
+    }
+
+    /// As [`read_into`](Self::read_into), of a write that returns rows: all of it in one transaction.
+    pub async fn write_into<R: Consumer>(
+        &mut self,
+        write: &Compiled,
+        request: &Request<'_>,
+        consumer: &mut R,
+    ) -> Result<()> {
+        let mut capture = Capture::new(consumer, self.client);
+        let mut writer = caught!(self, &mut capture);
+        let written = Box::pin(writer.run(write, request)).await;
+        let written = written.and_then(|done| if done.moved { Err(ExecError::Moved) } else { Ok(()) });
+        capture.end(written).await
+    }
+
+    /// As [`run`](Self::run), for reads only (so that reading never needs another insert's future inside itself).
+    pub async fn read(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<String> {
+        match self.place(compiled, request).await? {
+            Placed::One(node, shard) => match self.route(compiled, request, node, shard).await? {
+                done if done.moved => Err(ExecError::Moved),
+                done => Ok(done.tag),
+            },
+            Placed::Several(_) => {
+                self.looks = compiled.looks().clone();
+                match &compiled.plan {
+                    Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
+                    Plan::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
+                    Plan::Forward(_) | Plan::Insert { .. } | Plan::Modify { .. } => {
+                        Err(ExecError::internal("not a read"))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why rows of a table can't be committed in batches.
+fn triggers(relation: &Relation) -> Option<&'static str> {
+    (relation.triggers || relation.statement_triggers).then_some("into a table with triggers")
+}

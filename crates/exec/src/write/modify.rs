@@ -1,0 +1,159 @@
+//! The same UPDATE or DELETE on every node: counts are added up, RETURNING rows follow each other.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use txn::Participant;
+use wire::backend;
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::render::NodeStatement;
+use crate::request::{Keep, Request};
+use crate::work::Work;
+use crate::work::rows::{self, Reply};
+use crate::write::bulk::Tally;
+
+/// One node's answer to a write.
+pub struct Answer {
+    pub rows: Vec<Bytes>,
+    pub tag: String,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Sends a text to nodes in one transaction; rows go to the client as they come. The rows counted are returned.
+    pub async fn everywhere(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        statement: &NodeStatement,
+        request: &Request<'_>,
+    ) -> Result<u64> {
+        let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
+        let mut lanes = self.write(&texts, request).await?;
+        let mut count = 0;
+        let mut failure = None;
+        for p in &mut lanes {
+            match self.read_answer(p, true).await {
+                Ok(answer) => count += backend::rows_of_tag(&answer.tag),
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        self.abandon(lanes).await;
+        failure.map_or(Ok(count), Err)
+    }
+
+    /// As [`everywhere`](Self::everywhere), but each node commits by itself.
+    pub async fn everywhere_apart(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        statement: &NodeStatement,
+        request: &Request<'_>,
+    ) -> Result<u64> {
+        let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
+        let mut tally = Tally::default();
+        let answers = self.apart(&texts, request, &mut tally).await?;
+        for row in answers.iter().flat_map(|a| &a.rows) {
+            self.client.out().extend_from_slice(row);
+            self.client.relieve().await?;
+        }
+        Ok(tally.committed)
+    }
+
+    /// Sends each node its own text, which it commits by itself; all are waited for. Errors tell what is committed.
+    pub async fn apart(
+        &mut self,
+        texts: &[(NodeId, NodeStatement)],
+        request: &Request<'_>,
+        tally: &mut Tally,
+    ) -> Result<Vec<Answer>> {
+        let mut lanes = match self.write_each(texts, request).await {
+            Ok(lanes) => lanes,
+            Err(e) => {
+                // Those that had been told may have done it.
+                tally.doubtful |= texts.len() > 1;
+                return Err(tally.tell(e, false));
+            }
+        };
+        let mut answers = Vec::with_capacity(lanes.len());
+        let mut failure = None;
+        for p in &mut lanes {
+            match self.read_answer(p, false).await {
+                Ok(answer) => {
+                    tally.committed += backend::rows_of_tag(&answer.tag);
+                    answers.push(answer);
+                }
+                Err(e) => {
+                    tally.doubtful |= p.lane.conn.is_broken();
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        self.abandon(lanes).await;
+        match failure {
+            Some(e) => Err(tally.tell(e, false)),
+            None => Ok(answers),
+        }
+    }
+
+    /// Sends each node its own text. More than one node, and a transaction is needed.
+    pub async fn write(
+        &mut self,
+        texts: &[(NodeId, NodeStatement)],
+        request: &Request<'_>,
+    ) -> Result<Vec<Participant>> {
+        if texts.len() > 1 {
+            self.need_transaction();
+        }
+        self.write_each(texts, request).await
+    }
+
+    async fn write_each(
+        &mut self,
+        texts: &[(NodeId, NodeStatement)],
+        request: &Request<'_>,
+    ) -> Result<Vec<Participant>> {
+        let keep = if request.bound.is_some() { Keep::Yes } else { Keep::No };
+        let mut lanes = Vec::with_capacity(texts.len());
+        for (node, statement) in texts {
+            let mut p = match self.lane(*node).await {
+                Ok(p) => p,
+                Err(e) => {
+                    self.abandon(lanes).await;
+                    return Err(e);
+                }
+            };
+            p.wrote = true;
+            p.lane.look = self.looks.of(*node);
+            let mark = self.mark(keep, statement);
+            let (foreign, formats) = (*node != self.home(), request.result_formats());
+            rows::send_statement(&mut p.lane, mark.as_deref(), statement, foreign, formats);
+            let flushed = p.lane.conn.flush().await;
+            lanes.push(p);
+            if let Err(e) = flushed {
+                self.abandon(lanes).await;
+                return Err(e.into());
+            }
+        }
+        Ok(lanes)
+    }
+
+    /// Reads one node's answer. `forward`: its rows go to the client at once, otherwise they are kept.
+    pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Answer> {
+        let mut answer = Answer { rows: vec![], tag: String::new() };
+        loop {
+            match rows::next(&mut p.lane).await? {
+                Reply::Row(frame) if forward => {
+                    self.client.out().extend_from_slice(&frame.raw);
+                    self.client.relieve().await?;
+                }
+                Reply::Row(frame) => answer.rows.push(frame.raw),
+                Reply::Complete(tag) => answer.tag = tag,
+                Reply::Done => return Ok(answer),
+                Reply::Described(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! Rows on their way into a table: each goes to the node of its shard (or to all, or to home), by COPY or by INSERTs of
+//! whole batches. Memory is bounded by the lanes' write buffers and one batch.
+
+mod end;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::sqlstate;
+
+use bytes::Bytes;
+use catalog::{NodeId, Placement, Relation};
+use key::{Bound, Located};
+use plan::{InsertRows, Text};
+use pool::{ClientLogin, NodeTarget, Pools};
+use txn::Participant;
+use wire::{backend, put};
+
+use crate::bulk_settings::Batching;
+use crate::client::{Client, PENDING_MAX};
+use crate::error::{ExecError, Result};
+use crate::now::Now;
+use crate::query::gather::Arrays;
+use crate::render::{self, BatchStatement, Fill};
+use crate::request::Bound as BoundParameters;
+use crate::router::looks::Looks;
+use crate::router::progress::{self, Running};
+use crate::work::Work;
+use crate::work::copy_lane::{any_said, copy_line, error_said, push};
+use crate::work::rows::{self, Reply};
+use crate::write::bulk::{self, Held, HeldSql, Stream};
+use crate::write::copy_lines::CopyLines;
+
+pub enum SinkKind {
+    Copy,
+    Insert(Box<SinkInsert>),
+}
+
+/// Rows go by statements, with values of the statement that sends them.
+pub struct SinkInsert {
+    pub rows: InsertRows,
+    pub returning: bool,
+    pub bound: BoundParameters,
+    pub now: Now,
+}
+
+impl SinkKind {
+    pub fn insert(rows: &InsertRows, returning: bool, bound: &BoundParameters, now: &Now) -> Self {
+        let (rows, bound, now) = (rows.clone(), bound.clone(), now.clone());
+        SinkKind::Insert(Box::new(SinkInsert { rows, returning, bound, now }))
+    }
+}
+
+/// Rows of one INSERT batch.
+const BATCH_ROWS: u64 = 2000;
+const BATCH_BYTES: usize = 1 << 20;
+/// Sequence values fetched at a time, growing.
+const SEQUENCE_BATCH_MAX: usize = 5000;
+
+pub struct Sink {
+    pub relation: Arc<Relation>,
+    /// Target columns of a row, in order; those after `given` are filled from sequences.
+    columns: Vec<usize>,
+    given: usize,
+    /// For each key column its position in a row.
+    key: Vec<usize>,
+    bounds: Arc<[Bound]>,
+    lanes: Vec<Participant>,
+    /// Lanes, from the first, that were told to COPY: only these have an end of it to wait for.
+    copying: usize,
+    batches: Vec<Arrays>,
+    kind: SinkKind,
+    result_formats: Vec<i16>,
+    returned: Vec<Bytes>,
+    /// Rows counted by nodes so far (INSERT).
+    count: u64,
+    /// A node was sent an INSERT.
+    inserted: bool,
+    home: NodeId,
+    sequences: Vec<Sequence>,
+    source: (Pools, NodeTarget, ClientLogin),
+    looks: Looks,
+    batching: Option<Batching>,
+    bulk: Batches,
+    /// Rows given are numbered as the client's data is.
+    pub numbered: bool,
+    followed: Option<(Arc<Running>, Vec<Arc<AtomicU64>>)>,
+    /// Where each lane's lines are in the client's data.
+    lines: Option<CopyLines>,
+}
+
+/// How rows travel that are cut into batches.
+enum Batches {
+    None,
+    Stream(Stream),
+    Held(Held),
+}
+
+struct Sequence {
+    name: String,
+    values: VecDeque<String>,
+    batch: usize,
+    /// The value of the last row.
+    last: Option<String>,
+}
+
+impl Sink {
+    /// Opens lanes in the transaction to every node that may get rows.
+    pub async fn open<C: Client>(
+        work: &mut Work<'_, C>,
+        relation: Arc<Relation>,
+        mut columns: Vec<usize>,
+        kind: SinkKind,
+        result_formats: &[i16],
+        batching: Option<Batching>,
+    ) -> Result<Sink> {
+        let given = columns.len();
+        let mut sequences = Vec::new();
+        if relation.distribution().is_some() || relation.is_reference() {
+            for (i, c) in relation.columns.iter().enumerate() {
+                if let Some(name) = &c.sequence
+                    && !columns.contains(&i)
+                {
+                    columns.push(i);
+                    sequences.push(Sequence { name: name.clone(), values: VecDeque::new(), batch: 16, last: None });
+                }
+            }
+        }
+        let snapshot = &work.epoch.snapshot;
+        let (nodes, key, bounds): (Vec<NodeId>, _, _) = match &relation.placement {
+            Placement::Local => (vec![snapshot.home], vec![], Arc::from([])),
+            Placement::Reference => (snapshot.nodes.iter().map(|n| n.id).collect(), vec![], Arc::from([])),
+            Placement::Distributed(d) => {
+                let nodes: std::collections::BTreeSet<NodeId> = d.group.shards.iter().map(|s| s.node).collect();
+                let key =
+                    d.key.iter().map(|k| columns.iter().position(|c| c == k).unwrap_or(usize::MAX)).collect::<Vec<_>>();
+                for (k, at) in d.key.iter().zip(&key) {
+                    let column = &relation.columns[*k];
+                    if *at == usize::MAX && column.default.is_some() {
+                        return Err(ExecError::sql(
+                            sqlstate::FEATURE_NOT_SUPPORTED,
+                            format!(
+                                "the distribution key \"{}\" must be given here: its default is computed row by row",
+                                column.name
+                            ),
+                        ));
+                    }
+                }
+                (nodes.into_iter().collect(), key, work.epoch.bounds(d.group.id))
+            }
+        };
+        let home = snapshot.home;
+        let source = (work.herd.pools.clone(), work.herd.target(snapshot, home)?, work.login.clone());
+        let mut sink = Sink {
+            looks: Looks::of_tables(std::iter::once(&relation)),
+            relation,
+            columns,
+            given,
+            key,
+            bounds,
+            lanes: vec![],
+            copying: 0,
+            batches: vec![],
+            kind,
+            result_formats: result_formats.to_vec(),
+            returned: vec![],
+            count: 0,
+            inserted: false,
+            home,
+            sequences,
+            source,
+            batching,
+            bulk: Batches::None,
+            numbered: false,
+            followed: None,
+            lines: None,
+        };
+        for node in nodes {
+            let mut p = work.lane(node).await?;
+            p.wrote = true;
+            sink.lanes.push(p);
+            sink.batches.push(Arrays::new(sink.columns.len()));
+        }
+        Ok(sink)
+    }
+
+    /// Names of the target columns, those filled from sequences last.
+    pub fn column_names(&self) -> Vec<String> {
+        self.columns.iter().map(|c| catalog::quote_ident(&self.relation.columns[*c].name)).collect()
+    }
+
+    /// Columns filled from sequences.
+    pub fn filled_columns(&self) -> impl Iterator<Item = &catalog::Column> {
+        self.columns[self.given..].iter().map(|c| &self.relation.columns[*c])
+    }
+
+    /// One of the nodes that get rows runs a PostgreSQL older than this (a major version).
+    pub fn has_server_before(&self, major: u32) -> bool {
+        let version = |p: &Participant| {
+            let version = p.lane.conn.parameters().get("server_version")?;
+            version.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok()
+        };
+        self.lanes.iter().filter_map(version).any(|version| version < major)
+    }
+
+    /// Names of the columns filled from sequences.
+    pub fn filled_names(&self) -> Vec<&str> {
+        self.columns[self.given..].iter().map(|c| self.relation.columns[*c].name.as_str()).collect()
+    }
+
+    /// Positions of the key columns among the given ones; `usize::MAX` for one that is filled or missing.
+    pub fn key_positions(&self) -> &[usize] {
+        &self.key
+    }
+
+    /// Batches commit one by one.
+    pub fn commits(&self) -> bool {
+        self.batching.is_some_and(|b| b.commits)
+    }
+
+    pub fn given(&self) -> usize {
+        self.given
+    }
+
+    /// Starts COPY FROM STDIN on every lane.
+    pub async fn start_copy(&mut self, sql: &str) -> Result<()> {
+        if let Some(batching) = &self.batching {
+            self.bulk = Batches::Stream(Stream::begin(batching, sql, self.looks.clone(), &mut self.lanes).await?);
+            return Ok(());
+        }
+        for p in &mut self.lanes {
+            self.copying += 1;
+            p.lane.put_query(&self.looks.in_front(p.lane.node, sql));
+            p.lane.conn.flush().await?;
+        }
+        for p in &mut self.lanes {
+            loop {
+                let frame = p.lane.next().await?;
+                match frame.tag() {
+                    b'G' => break,
+                    b'E' => return Err(rows::after_error(&mut p.lane, &frame).await),
+                    b'Z' => return Err(ExecError::internal("COPY did not start")),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_sql(&self) -> String {
+        let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+        format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", "))
+    }
+
+    /// Begins batches that are kept until their nodes have taken them.
+    pub fn start_held(&mut self) {
+        let Some(batching) = self.batching else { return };
+        let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+        let returning = matches!(&self.kind, SinkKind::Insert(insert) if insert.returning);
+        let key = self.relation.unique.iter().find(|u| batching.upsert && u.primary).map(|u| &u.columns[..]);
+        // COPY would not look at policies.
+        let by_copy = batching.upsert && !returning && !self.relation.row_security;
+        let copy = by_copy.then(|| format!("COPY {table} ({}) FROM STDIN", self.column_names().join(", ")));
+        let insert = self.batch_statement(bulk::rows_sql(&self.relation, &self.columns, key.unwrap_or_default()));
+        let only = match self.relation.is_reference() {
+            true => self.lanes.iter().position(|p| p.lane.node == self.home),
+            false => None,
+        };
+        let (sql, width) = (HeldSql { copy, insert, looks: self.looks.clone() }, self.columns.len());
+        let held = Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats);
+        self.bulk = Batches::Held(held.at_home(self.home));
+    }
+
+    pub async fn start(&mut self) -> Result<()> {
+        if self.batching.is_some_and(|b| b.upsert || !matches!(self.kind, SinkKind::Copy)) {
+            self.start_held();
+            return Ok(());
+        }
+        if matches!(self.kind, SinkKind::Copy) {
+            self.start_copy(&self.copy_sql()).await?;
+        }
+        Ok(())
+    }
+
+    /// Values for the columns filled from sequences, for the next row.
+    pub async fn next_values(&mut self) -> Result<Vec<String>> {
+        let mut values = Vec::with_capacity(self.sequences.len());
+        for s in &mut self.sequences {
+            if s.values.is_empty() {
+                let (pools, target, login) = &self.source;
+                let mut conn = pools.get(target, login).await?;
+                conn.sequences = pool::SOMEBODY;
+                let sql = format!(
+                    "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})",
+                    catalog::quote_literal(&s.name),
+                    s.batch
+                );
+                s.values =
+                    conn.simple(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+                s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
+            }
+            let value = s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?;
+            s.last = Some(value.clone());
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// The lanes a row belongs to. `values`: of the key columns, as text or binary.
+    pub fn lanes_for(&self, keys: &[Option<&[u8]>], binary: bool) -> Result<std::ops::Range<usize>> {
+        if self.relation.distribution().is_none() {
+            return Ok(0..self.lanes.len());
+        }
+        // A row that belongs nowhere: the node that gets it says what is wrong with it.
+        let Some(node) = node_of(&self.relation, &self.bounds, keys, binary)? else { return Ok(0..1) };
+        let at = self.lanes.iter().position(|p| p.lane.node == node);
+        at.map(|at| at..at + 1).ok_or_else(|| ExecError::internal("a shard without a lane"))
+    }
+
+    /// Counts rows for whoever follows the statement.
+    pub fn follow(&mut self, running: &Arc<Running>) {
+        let nodes = self.lanes.iter().map(|p| running.node(p.lane.node)).collect();
+        self.followed = Some((running.clone(), nodes));
+    }
+
+    fn count_row(&self, lanes: std::ops::Range<usize>) {
+        let Some((running, nodes)) = &self.followed else { return };
+        progress::add(&running.rows, 1);
+        nodes[lanes].iter().for_each(|node| progress::add(node, 1));
+        if self.commits() {
+            running.committed.store(self.tally().committed, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on errors of nodes tell the client's lines. `header`: the data begins with one.
+    pub fn number_lines(&mut self, table: &str, csv: bool, header: bool) {
+        if let Batches::None = self.bulk {
+            self.lines = Some(CopyLines::new(table, self.lanes.len(), csv, header));
+        }
+    }
+
+    /// Sends what waits, until a node says something of its own accord: which lane. Cancel-safe.
+    pub async fn said(&mut self) -> Result<usize> {
+        match self.bulk {
+            Batches::None => any_said(&mut self.lanes).await,
+            // Batches are heard while they are written.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// The error a lane's node has raised, as the client's data has it.
+    pub async fn error_of(&mut self, at: usize) -> Result<Option<ExecError>> {
+        let error = error_said(&mut self.lanes[at]).await?;
+        Ok(error.map(|e| self.at_line(at, e)))
+    }
+
+    fn at_line(&self, lane: usize, error: ExecError) -> ExecError {
+        match &self.lines {
+            Some(lines) => lines.restore(lane, error),
+            None => error,
+        }
+    }
+
+    /// Adds a record of COPY data for lanes: `given` as the client has sent it, `data` with values added.
+    pub async fn record(&mut self, lanes: std::ops::Range<usize>, given: &[u8], data: &[u8]) -> Result<()> {
+        self.count_row(lanes.clone());
+        if let Some(lines) = &mut self.lines {
+            lines.add(lanes.clone(), given);
+        }
+        self.send(lanes, data).await
+    }
+
+    async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {
+        if let Batches::Stream(stream) = &mut self.bulk {
+            for at in lanes {
+                stream.add(&mut self.lanes, at, data).await?;
+            }
+            return Ok(());
+        }
+        for at in lanes {
+            let p = &mut self.lanes[at];
+            put::copy_data(p.lane.conn.out(), data);
+            if p.lane.conn.out().len() > PENDING_MAX
+                && let Err(e) = push(p).await
+            {
+                return Err(self.at_line(at, e));
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_all(&mut self, data: &[u8]) -> Result<()> {
+        self.send(0..self.lanes.len(), data).await
+    }
+
+    /// What COPY data begins and ends with on every node.
+    pub async fn preamble(&mut self, preamble: &[u8], trailer: &'static [u8]) -> Result<()> {
+        match &mut self.bulk {
+            Batches::None => self.send_all(preamble).await,
+            Batches::Stream(stream) => {
+                stream.preamble(preamble, trailer);
+                Ok(())
+            }
+            // Values travel, not the client's data.
+            Batches::Held(_) => Ok(()),
+        }
+    }
+
+    pub async fn trailer(&mut self, trailer: &[u8]) -> Result<()> {
+        if let Batches::None = self.bulk { self.send_all(trailer).await } else { Ok(()) }
+    }
+
+    /// A row of text values.
+    pub async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        let filled = self.next_values().await?;
+        let all: Vec<Option<&[u8]>> = values.iter().copied().chain(filled.iter().map(|v| Some(v.as_bytes()))).collect();
+        let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
+        let lanes = self.lanes_for(&keys, false)?;
+        self.count_row(lanes.clone());
+        if let Batches::Held(held) = &mut self.bulk {
+            return held.add(&mut self.lanes, lanes, &all).await;
+        }
+        match &self.kind {
+            SinkKind::Copy => {
+                let mut line = Vec::with_capacity(64);
+                copy_line(&all, &mut line);
+                self.send(lanes, &line).await
+            }
+            SinkKind::Insert(_) => {
+                for i in lanes {
+                    self.batches[i].push(&all)?;
+                    if self.batches[i].rows >= BATCH_ROWS || self.batches[i].bytes() > BATCH_BYTES {
+                        self.insert_batch(i).await?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What sends a batch: rows are its first parameters, an array a column.
+    fn batch_statement(&self, rows: String) -> BatchStatement {
+        let own = || {
+            let table = catalog::qualified(&self.relation.schema, &self.relation.name);
+            Text::from(format!(
+                "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT ",
+                self.column_names().join(", ")
+            ))
+        };
+        let width = self.columns.len();
+        let SinkKind::Insert(insert) = &self.kind else {
+            let (bound, now) = Default::default();
+            return BatchStatement::new(&Fill::new(&bound, &now), &own(), rows, width, &Text::default());
+        };
+        let fill = Fill::new(&insert.bound, &insert.now);
+        match !insert.rows.head.is_empty() && self.given == width {
+            true => BatchStatement::new(&fill, &insert.rows.head, rows, width, &insert.rows.tail),
+            false => BatchStatement::new(&fill, &own(), rows, width, &insert.rows.tail),
+        }
+    }
+
+    async fn insert_batch(&mut self, i: usize) -> Result<()> {
+        let SinkKind::Insert(insert) = &self.kind else { return Ok(()) };
+        // Without `(20)`: a cast would cut what is too long, where the assignment says so.
+        let types: Vec<String> =
+            self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
+        let returning = insert.returning;
+        let statement = self.batch_statement(render::unnest(1, &types)).with(self.batches[i].finish());
+        self.batches[i] = Arrays::new(self.columns.len());
+        self.inserted = true;
+        let p = &mut self.lanes[i];
+        let foreign = p.lane.node != self.home;
+        p.lane.look = self.looks.of(p.lane.node);
+        rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
+        p.lane.conn.flush().await?;
+        let counts = self.relation.distribution().is_some() || p.lane.node == self.home;
+        loop {
+            match rows::next(&mut p.lane).await? {
+                Reply::Row(frame) if returning && counts => self.returned.push(frame.raw),
+                Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
+                Reply::Done => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// An error a node has raised on its own while data was sent, if that is why sending failed.
+    pub async fn node_error(&mut self) -> Option<ExecError> {
+        for at in 0..self.lanes.len() {
+            if self.lanes[at].lane.conn.outstanding() > 0
+                && let Ok(Some(error)) = self.error_of(at).await
+            {
+                return Some(error);
+            }
+        }
+        None
+    }
+}
+
+/// The node of a distributed table's row; `None`: its key has no place, or is none.
+pub fn node_of(relation: &Relation, bounds: &[Bound], keys: &[Option<&[u8]>], binary: bool) -> Result<Option<NodeId>> {
+    let d = relation.distribution().ok_or_else(|| ExecError::internal("not a distributed table"))?;
+    let mut values = Vec::with_capacity(keys.len());
+    for (i, value) in keys.iter().enumerate() {
+        let ty = d.group.key_types[i];
+        let column = &relation.columns[d.key[i]];
+        let Some(v) = value else {
+            values.push(None);
+            continue;
+        };
+        let v = match binary {
+            true => v.to_vec(),
+            false => {
+                let text = std::str::from_utf8(v).map_err(|_| {
+                    ExecError::sql(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+                })?;
+                match key::parse_text(ty, text) {
+                    Ok(v) => v,
+                    Err(e @ key::KeyError::NeedsServer) => {
+                        return Err(ExecError::sql(
+                            sqlstate::FEATURE_NOT_SUPPORTED,
+                            format!(
+                                "the value \"{text}\" of the distribution key \"{}\" can't be read by the router: {e}",
+                                column.name
+                            ),
+                        )
+                        .hint("Write dates and times in ISO form, with an offset where they have a time zone."));
+                    }
+                    Err(_) => return Ok(None),
+                }
+            }
+        };
+        match key::fit(ty, column.typmod, &v) {
+            Ok(v) => values.push(Some(v)),
+            Err(_) => return Ok(None),
+        }
+    }
+    let located =
+        key::locate(d.group.strategy, &d.group.key_types, bounds, &values).map_err(crate::work::shards::key_error)?;
+    Ok(match located {
+        Located::Shard(s) => Some(d.group.shards[s].node),
+        Located::Nowhere => None,
+    })
+}

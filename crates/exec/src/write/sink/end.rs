@@ -1,0 +1,123 @@
+//! How rows on their way into a table come to their end: all of them are counted, or given up. It does not know where
+//! they came from.
+
+use bytes::Bytes;
+use wire::put;
+
+use super::{Batches, Sink, SinkKind};
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+use crate::work::copy_lane::{end_copy, push};
+use crate::write::bulk::Tally;
+use crate::write::copy_lines;
+
+/// What ends a COPY that is given up.
+const GIVEN_UP: &str = "the statement was given up";
+
+impl Sink {
+    /// Ends the stream; the rows counted and those of RETURNING. The lanes go back to the transaction.
+    pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Vec<Bytes>)> {
+        let ended = self.end().await;
+        self.tell_sequences(work);
+        let failed = ended.is_err();
+        for (i, mut p) in self.lanes.drain(..).enumerate() {
+            if failed && i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
+                let _ = end_copy(&mut p, true).await;
+            }
+            work.put_back(p).await;
+        }
+        ended.map_err(|e| self.tally().tell(e, self.numbered))?;
+        Ok((self.count, std::mem::take(&mut self.returned)))
+    }
+
+    /// What was taken from sequences is the session's to ask for, failed or not.
+    fn tell_sequences<C: Client>(&mut self, work: &mut Work<'_, C>) {
+        let Some(own) = &mut work.sequences else { return };
+        for s in &mut self.sequences {
+            if let Some(last) = s.last.take() {
+                own.took(&s.name, &last);
+            }
+        }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        match &self.bulk {
+            Batches::None => Tally::default(),
+            Batches::Stream(stream) => stream.tally(),
+            Batches::Held(held) => held.tally(),
+        }
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        match &mut self.bulk {
+            Batches::None => {}
+            Batches::Stream(stream) => {
+                self.count = stream.finish(&mut self.lanes).await?;
+                return Ok(());
+            }
+            Batches::Held(held) => {
+                let ended = held.finish(&mut self.lanes).await;
+                if ended.is_err() {
+                    held.abort(&mut self.lanes).await;
+                }
+                self.count = ended?;
+                self.returned = held.returned();
+                return Ok(());
+            }
+        }
+        if let SinkKind::Insert(_) = self.kind {
+            for i in 0..self.lanes.len() {
+                // One that finds no row is sent all the same: whether it is allowed at all, a node says.
+                if self.batches[i].rows > 0 || (!self.inserted && i + 1 == self.lanes.len()) {
+                    self.insert_batch(i).await?;
+                }
+            }
+            return Ok(());
+        }
+        for p in &mut self.lanes {
+            put::copy_done(p.lane.conn.out());
+            // All nodes at once; what goes wrong is seen again when the answer is read.
+            let _ = push(p).await;
+        }
+        let mut failure: Option<ExecError> = None;
+        for (at, p) in self.lanes.iter_mut().enumerate() {
+            match end_copy(p, false).await {
+                Ok(n) if self.relation.distribution().is_some() || p.lane.node == self.home => self.count += n,
+                Ok(_) => {}
+                Err(e) => {
+                    let e = match &self.lines {
+                        Some(lines) => lines.restore(at, e),
+                        None => e,
+                    };
+                    failure = Some(copy_lines::first(failure, e));
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Gives up: every node is told, and forgets what it got, but for batches that are committed: the error says so.
+    pub async fn abort<C: Client>(mut self, work: &mut Work<'_, C>, error: ExecError) -> ExecError {
+        self.tell_sequences(work);
+        match &mut self.bulk {
+            Batches::None => {}
+            Batches::Stream(stream) => stream.abort(&mut self.lanes).await,
+            Batches::Held(held) => held.abort(&mut self.lanes).await,
+        }
+        let mut error = self.tally().tell(error, self.numbered);
+        for (i, mut p) in self.lanes.drain(..).enumerate() {
+            if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
+                put::copy_fail(p.lane.conn.out(), GIVEN_UP);
+                // One line earlier in the client's data counts first, as if there were one node.
+                if let (Err(e), Some(lines)) = (end_copy(&mut p, false).await, &self.lines)
+                    && !e.to_fields().message().ends_with(GIVEN_UP)
+                {
+                    error = copy_lines::first(Some(error), lines.restore(i, e));
+                }
+            }
+            work.put_back(p).await;
+        }
+        error
+    }
+}
