@@ -37,9 +37,10 @@ pub fn plan_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Di
     builder.after(
         home,
         [format!(
-            "INSERT INTO herd.relation (schema, name, kind) VALUES ({}, {}, 'r')",
+            "INSERT INTO herd.relation (schema, name, kind, oid) VALUES ({}, {}, 'r', {}::pg_catalog.regclass)",
             quote_literal(schema),
-            quote_literal(name)
+            quote_literal(name),
+            quote_literal(&definition.qualified())
         )],
     );
     Ok(builder.finish())

@@ -88,11 +88,12 @@ fn build(
     builder.after(
         home,
         [format!(
-            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix) VALUES ({}, {}, 'd', {}, {})",
+            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix, oid) VALUES ({}, {}, 'd', {}, {}, {}::pg_catalog.regclass)",
             quote_literal(&definition.schema),
             quote_literal(&definition.name),
             chosen.group.id,
-            quote_literal(prefix)
+            quote_literal(prefix),
+            quote_literal(&definition.qualified())
         )],
     );
     builder.after(home, super::drop_aside(definition));

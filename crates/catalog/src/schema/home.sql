@@ -39,10 +39,21 @@ CREATE TABLE IF NOT EXISTS herd.relation (
     kind       text NOT NULL CHECK (kind IN ('d', 'r')),
     colocation integer REFERENCES herd.colocation,
     prefix     text UNIQUE,
+    -- The table's own number: what goes by its name after a rename may be another's.
+    oid        oid,
     PRIMARY KEY (schema, name),
     CHECK ((kind = 'd') = (colocation IS NOT NULL)),
     CHECK ((kind = 'd') = (prefix IS NOT NULL))
 );
+
+-- Of herds from before there was such a number, and of a home that was restored from a dump.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.relation'::regclass AND attname = 'oid') THEN
+        ALTER TABLE herd.relation ADD COLUMN oid oid;
+    END IF;
+END $herd$;
+UPDATE herd.relation r SET oid = to_regclass(format('%I.%I', r.schema, r.name))
+ WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.oid);
 
 -- Names of partitions are never used again: a statement that was planned for what a table once was finds no partition. Plain
 -- prefixes that have been given out are kept here, others have a number of their own.
@@ -196,17 +207,17 @@ DELETE FROM herd.colocation g WHERE NOT EXISTS (SELECT FROM herd.relation r WHER
 $$;
 COMMENT ON FUNCTION herd.forget_dropped() IS 'takes dropped tables out of the catalog of the herd';
 
--- After a rename: only if the old name is gone and the new one is there. A distributed table is known by its partitions.
+-- After a rename: the table that the herd knows has that name now, whoever says so. Another's of any name is never followed.
 CREATE OR REPLACE FUNCTION herd.follow_rename(old_schema text, old_name text, new_schema text, new_name text) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
-$$
-UPDATE herd.relation r SET schema = new_schema, name = new_name
- WHERE r.schema = old_schema AND r.name = old_name
-   AND pg_catalog.to_regclass(pg_catalog.format('%I.%I', old_schema, old_name)) IS NULL
-   AND EXISTS (
-       SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = new_schema AND c.relname = new_name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END
-          AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhrelid JOIN pg_catalog.pg_namespace pn ON pn.oid = p.relnamespace
-                           WHERE i.inhparent = c.oid AND NOT (pn.nspname = 'herd_shards' AND pg_catalog.starts_with(p.relname, r.prefix || '_'))));
-$$;
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    UPDATE herd.relation r SET schema = new_schema, name = new_name
+     WHERE r.schema = old_schema AND r.name = old_name
+       AND EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                    WHERE c.oid = r.oid AND n.nspname = new_schema AND c.relname = new_name);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION '"%"."%" is not the table that the herd knows as "%"."%"', new_schema, new_name, old_schema, old_name
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Rename it through a router.';
+    END IF;
+END $$;
 COMMENT ON FUNCTION herd.follow_rename(text, text, text, text) IS 'renames a table in the catalog of the herd';

@@ -114,76 +114,145 @@ BEGIN
 END
 $body$;
 
--- Gives the shards of a table what their parent has. Anybody may call it: nothing but that can come of it.
+-- Who calls a function that runs as the herd's owner, by the session's role: whether the table is his, or the herd is.
+CREATE OR REPLACE FUNCTION herd.caller_may_alter(target regclass) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$body$
+SELECT pg_has_role(caller.name, c.relowner, 'MEMBER') OR pg_has_role(caller.name, n.nspowner, 'MEMBER')
+  FROM (SELECT CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END) caller (name),
+       pg_class c, pg_namespace n
+ WHERE c.oid = target AND n.nspname = 'herd'
+$body$;
+
+-- What of a table does not reach its partitions by itself: ALTER TABLE … REPLICA IDENTITY and SET (n_distinct …) stay on the table
+-- they name; SET STATISTICS does not reach partitions made later. By name; an index by that of its parent's.
+CREATE OR REPLACE FUNCTION herd.settings(target regclass, parent regclass) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$body$
+SELECT jsonb_build_object(
+    'identity', c.relreplident,
+    'index', (SELECT CASE WHEN target = parent THEN i.indexrelid ELSE (SELECT h.inhparent FROM pg_inherits h WHERE h.inhrelid = i.indexrelid) END::text
+                FROM pg_index i WHERE i.indrelid = target AND i.indisreplident AND c.relreplident = 'i'),
+    'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_array(coalesce(a.attstattarget, -1), a.attoptions))
+                  FROM pg_attribute a WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped))
+  FROM pg_class c WHERE c.oid = target
+$body$;
+
+-- Gives a shard those settings. What is as it should be already is not touched: it would take locks.
+CREATE OR REPLACE FUNCTION herd.set_settings(target regclass, parent regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    item record;
+    present jsonb := herd.settings(target, parent);
+    wanted jsonb := herd.settings(parent, parent);
+BEGIN
+    IF present = wanted THEN
+        RETURN;
+    END IF;
+    IF wanted ->> 'identity' = 'i' THEN
+        IF present ->> 'index' IS DISTINCT FROM wanted ->> 'index' THEN
+            FOR item IN
+                SELECT c.relname FROM pg_inherits h JOIN pg_index i ON i.indexrelid = h.inhrelid JOIN pg_class c ON c.oid = h.inhrelid
+                 WHERE h.inhparent = (wanted ->> 'index')::oid AND i.indrelid = target
+            LOOP
+                EXECUTE format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', target, item.relname);
+            END LOOP;
+        END IF;
+    ELSIF present -> 'identity' <> wanted -> 'identity' THEN
+        EXECUTE format('ALTER TABLE %s REPLICA IDENTITY %s', target,
+                       CASE wanted ->> 'identity' WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+    END IF;
+    FOR item IN
+        SELECT w.key AS attname, w.value -> 0 AS target, p.value -> 0 AS has_target, p.value -> 1 AS has_options, w.value -> 1 AS options,
+               -- Values as they are stored: text, whatever it looks like.
+               (SELECT string_agg(format('%I = %L', split_part(o.option, '=', 1), substr(o.option, strpos(o.option, '=') + 1)), ', ' ORDER BY o.place)
+                  FROM jsonb_array_elements_text(CASE jsonb_typeof(w.value -> 1) WHEN 'array' THEN w.value -> 1 END)
+                       WITH ORDINALITY AS o (option, place)) AS list
+          FROM jsonb_each(wanted -> 'columns') w JOIN jsonb_each(present -> 'columns') p ON p.key = w.key
+         WHERE w.value <> p.value
+    LOOP
+        IF item.has_target <> item.target THEN
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', target, item.attname, item.target);
+        END IF;
+        IF item.has_options <> item.options THEN
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I RESET (n_distinct, n_distinct_inherited)', target, item.attname);
+            IF item.list IS NOT NULL THEN
+                EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', target, item.attname, item.list);
+            END IF;
+        END IF;
+    END LOOP;
+END
+$body$;
+
+-- Gives the shards of a table what their parent has. Anybody may call it, for who is granted the right to grant changes privileges;
+-- whatever takes locks is done for the table's owner alone (and the herd's), and only where something differs. Settings
+-- that can't be given keep no rights from being followed: herd.verify shows them.
 CREATE OR REPLACE FUNCTION herd.mirror_partitions(parent regclass) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $body$
 DECLARE
-    part record;
-    item record;
+    part regclass;
     wanted jsonb := herd.rights_of_shards(parent);
-    identity_of_parent "char" := (SELECT relreplident FROM pg_class WHERE oid = parent);
+    allowed boolean := herd.caller_may_alter(parent);
 BEGIN
-    FOR part IN
-        SELECT c.oid, c.oid::regclass::text AS name, c.relreplident
-          FROM herd.shard_tables s JOIN pg_class c ON c.oid = s.shard
-         WHERE s.parent = mirror_partitions.parent ORDER BY c.oid
-    LOOP
-        PERFORM herd.set_rights(part.oid, wanted);
-
-        -- ALTER TABLE … REPLICA IDENTITY and SET (n_distinct …) stay on the table they name; SET STATISTICS does not
-        -- reach partitions made later.
-        IF identity_of_parent = 'i' THEN
-            EXECUTE (
-                SELECT format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', part.name, ic.relname)
-                  FROM pg_index pi
-                  JOIN pg_inherits ii ON ii.inhparent = pi.indexrelid
-                  JOIN pg_index ci ON ci.indexrelid = ii.inhrelid AND ci.indrelid = part.oid
-                  JOIN pg_class ic ON ic.oid = ci.indexrelid
-                 WHERE pi.indrelid = parent AND pi.indisreplident);
-        ELSIF identity_of_parent <> part.relreplident THEN
-            EXECUTE format('ALTER TABLE %s REPLICA IDENTITY %s', part.name,
-                           CASE identity_of_parent WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+    FOR part IN SELECT s.shard FROM herd.shard_tables s WHERE s.parent = mirror_partitions.parent ORDER BY s.shard::oid LOOP
+        IF allowed OR herd.rights(part) - 'privileges' = wanted - 'privileges' THEN
+            PERFORM herd.set_rights(part, wanted);
         END IF;
-        FOR item IN
-            SELECT p.attname, coalesce(p.attstattarget, -1) AS target, array_to_string(p.attoptions, ', ') AS options,
-                   coalesce(p.attstattarget, -1) <> coalesce(c.attstattarget, -1) AS target_differs,
-                   p.attoptions IS DISTINCT FROM c.attoptions AS options_differ
-              FROM pg_attribute p JOIN pg_attribute c ON c.attrelid = part.oid AND c.attname = p.attname
-             WHERE p.attrelid = parent AND p.attnum > 0 AND NOT p.attisdropped
-        LOOP
-            IF item.target_differs THEN
-                EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', part.name, item.attname, item.target);
-            END IF;
-            IF item.options_differ THEN
-                EXECUTE format('ALTER TABLE %s ALTER COLUMN %I RESET (n_distinct, n_distinct_inherited)', part.name, item.attname);
-                IF item.options IS NOT NULL THEN
-                    EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', part.name, item.attname, item.options);
-                END IF;
-            END IF;
-        END LOOP;
+        IF allowed THEN
+            BEGIN
+                PERFORM herd.set_settings(part, parent);
+            EXCEPTION WHEN OTHERS THEN
+                RAISE WARNING 'settings of "%" were not given to its partition "%": %', parent, part, SQLERRM;
+            END;
+        END IF;
     END LOOP;
 END
 $body$;
 COMMENT ON FUNCTION herd.mirror_partitions(regclass) IS 'gives the partitions of a distributed table the owner, privileges and settings of their parent';
 
+-- The same as a router does it for everybody's tables: one that can't be followed, whatever its owner did to it, keeps others
+-- waiting for a moment only. What was wrong, if anything.
+CREATE OR REPLACE FUNCTION herd.try_mirror(parent regclass, wanted jsonb) RETURNS text
+LANGUAGE plpgsql SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    IF wanted IS NOT NULL THEN
+        PERFORM herd.set_rights(parent, wanted);
+    END IF;
+    PERFORM herd.mirror_partitions(parent);
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    RAISE WARNING 'the shards of "%" do not have its rights: %', parent, SQLERRM;
+    RETURN SQLERRM;
+END $body$;
+
 -- What changed without a router: shards follow their parents again, and roles that own no distributed table any more lose the
--- right to make indexes among the shards.
-CREATE OR REPLACE FUNCTION herd.settle() RETURNS void
+-- right to make indexes among the shards. Tells which tables do not follow, and why; each owner has his turn, and nobody
+-- all of the time.
+DROP FUNCTION IF EXISTS herd.settle();
+CREATE FUNCTION herd.settle() RETURNS TABLE (object text, problem text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $body$
 DECLARE
     item record;
+    begun timestamptz := clock_timestamp();
 BEGIN
     FOR item IN
-        SELECT DISTINCT s.parent FROM herd.shard_tables s JOIN pg_class p ON p.oid = s.parent JOIN pg_class c ON c.oid = s.shard
-         -- Most are the same to the letter: those need no closer look.
-         WHERE (ROW (p.relowner, p.relrowsecurity, p.relforcerowsecurity) <> ROW (c.relowner, c.relrowsecurity, c.relforcerowsecurity)
-                OR p.relacl::text[] IS DISTINCT FROM c.relacl::text[]
-                OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid IN (s.parent, s.shard) AND a.attacl IS NOT NULL))
-           AND herd.rights(s.shard) <> herd.rights_of_shards(s.parent)
+        SELECT d.parent FROM (
+            SELECT DISTINCT s.parent, p.relowner FROM herd.shard_tables s JOIN pg_class p ON p.oid = s.parent JOIN pg_class c ON c.oid = s.shard
+             -- Most are the same to the letter: those need no closer look.
+             WHERE (ROW (p.relowner, p.relrowsecurity, p.relforcerowsecurity) <> ROW (c.relowner, c.relrowsecurity, c.relforcerowsecurity)
+                    OR p.relacl::text[] IS DISTINCT FROM c.relacl::text[]
+                    OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid IN (s.parent, s.shard) AND a.attacl IS NOT NULL))
+               AND herd.rights(s.shard) <> herd.rights_of_shards(s.parent)) d
+         ORDER BY row_number() OVER (PARTITION BY d.relowner ORDER BY random())
     LOOP
-        PERFORM herd.mirror_partitions(item.parent);
+        object := item.parent::text;
+        problem := CASE WHEN clock_timestamp() < begun + interval '1500 ms' THEN herd.try_mirror(item.parent, NULL) ELSE 'no time left' END;
+        IF problem IS NOT NULL THEN
+            RETURN NEXT;
+        END IF;
     END LOOP;
     FOR item IN
         SELECT a.grantee::regrole::text AS role FROM pg_namespace n, aclexplode(n.nspacl) a
@@ -196,28 +265,30 @@ END
 $body$;
 COMMENT ON FUNCTION herd.settle() IS 'makes shards follow their parents where something was changed without a router';
 
--- The same for parents, which follow home: `tables` has the rights of each there, by name.
-CREATE OR REPLACE FUNCTION herd.follow_home(tables jsonb) RETURNS integer
+-- The same for parents, which follow home: `tables` has the rights of each there, by name. No problem: it follows now.
+DROP FUNCTION IF EXISTS herd.follow_home(jsonb);
+CREATE FUNCTION herd.follow_home(tables jsonb) RETURNS TABLE (object text, problem text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $body$
 DECLARE
     item record;
-    followed integer := 0;
+    begun timestamptz := clock_timestamp();
 BEGIN
     FOR item IN
-        SELECT DISTINCT s.parent, t.wanted FROM herd.shard_tables s JOIN (
-            -- PostgreSQL 17 knows a privilege more.
-            SELECT e.key, jsonb_set(e.value, '{privileges}', (
-                       SELECT coalesce(jsonb_agg(p ORDER BY p), '[]') FROM jsonb_array_elements(e.value -> 'privileges') p
-                        WHERE p ->> 'privilege' <> 'MAINTAIN' OR current_setting('server_version_num')::integer >= 170000)) AS wanted
-              FROM jsonb_each(tables) e) t ON to_regclass(t.key) = s.parent
-         WHERE herd.rights(s.parent) <> t.wanted
+        SELECT d.parent, d.wanted FROM (
+            SELECT DISTINCT s.parent, t.wanted FROM herd.shard_tables s JOIN (
+                -- PostgreSQL 17 knows a privilege more.
+                SELECT e.key, jsonb_set(e.value, '{privileges}', (
+                           SELECT coalesce(jsonb_agg(p ORDER BY p), '[]') FROM jsonb_array_elements(e.value -> 'privileges') p
+                            WHERE p ->> 'privilege' <> 'MAINTAIN' OR current_setting('server_version_num')::integer >= 170000)) AS wanted
+                  FROM jsonb_each(tables) e) t ON to_regclass(t.key) = s.parent
+             WHERE herd.rights(s.parent) <> t.wanted) d JOIN pg_class p ON p.oid = d.parent
+         ORDER BY row_number() OVER (PARTITION BY p.relowner ORDER BY random())
     LOOP
-        PERFORM herd.set_rights(item.parent, item.wanted);
-        PERFORM herd.mirror_partitions(item.parent);
-        followed := followed + 1;
+        object := item.parent::text;
+        problem := CASE WHEN clock_timestamp() < begun + interval '1500 ms' THEN herd.try_mirror(item.parent, item.wanted) ELSE 'no time left' END;
+        RETURN NEXT;
     END LOOP;
-    RETURN followed;
 END
 $body$;
 COMMENT ON FUNCTION herd.follow_home(jsonb) IS 'makes the rights of distributed tables what they are on home';
@@ -230,10 +301,13 @@ $body$
 SELECT DISTINCT s.parent::text, '', herd.rights(s.parent) FROM herd.shard_tables s
 UNION ALL
 SELECT s.shard::text, difference.problem, NULL
-  FROM herd.shard_tables s, herd.rights(s.shard) has, herd.rights_of_shards(s.parent) wants, LATERAL (VALUES
+  FROM herd.shard_tables s, herd.rights(s.shard) has, herd.rights_of_shards(s.parent) wants,
+       herd.settings(s.shard, s.parent) is_set, herd.settings(s.parent, s.parent) as_set, LATERAL (VALUES
        ('owner is ' || (has ->> 'owner') || ', that of ' || s.parent || ' is ' || (wants ->> 'owner'), has -> 'owner' <> wants -> 'owner'),
        ('row-level security is not that of ' || s.parent, has -> 'rls' <> wants -> 'rls' OR has -> 'forced' <> wants -> 'forced'),
-       ('privileges do not follow from those of ' || s.parent, has -> 'privileges' <> wants -> 'privileges')) difference (problem, differs)
+       ('privileges do not follow from those of ' || s.parent, has -> 'privileges' <> wants -> 'privileges'),
+       ('replica identity is not that of ' || s.parent, is_set ->> 'identity' <> as_set ->> 'identity' OR is_set ->> 'index' IS DISTINCT FROM as_set ->> 'index'),
+       ('settings of columns are not those of ' || s.parent, is_set -> 'columns' <> as_set -> 'columns')) difference (problem, differs)
  WHERE difference.differs
 UNION ALL
 SELECT 'herd_shards', 'role ' || a.grantee::regrole::text || ' may create objects and owns no distributed table', NULL

@@ -5,18 +5,18 @@
 //! follow home when home has said the same twice, so that a GRANT that is just being committed over all nodes is not
 //! taken back. What follows from what is decided in the catalog's `schema/rights.sql`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use catalog::{NodeId, quote_literal};
+use catalog::{NodeId, Row, quote_literal};
 use pool::{Conn, PoolError};
 
 /// Rows written in the catalogs that rights are in.
 const WRITTEN: &str = "SELECT pg_catalog.sum(pg_catalog.pg_stat_get_tuples_inserted(c) OPERATOR(pg_catalog.+) \
      pg_catalog.pg_stat_get_tuples_updated(c) OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_tuples_deleted(c)) \
      FROM pg_catalog.unnest('{pg_catalog.pg_class,pg_catalog.pg_attribute,pg_catalog.pg_namespace}'::pg_catalog.regclass[]) AS c";
-const OF_HOME: &str =
-    "SELECT pg_catalog.jsonb_object_agg(object, rights) FROM herd.verify() WHERE problem OPERATOR(pg_catalog.=) ''";
-/// A change that is being committed holds its rows: the next round sees what came of it.
+const OF_HOME: &str = "SELECT pg_catalog.jsonb_object_agg(t.parent::pg_catalog.text, herd.rights(t.parent)) \
+     FROM (SELECT DISTINCT s.parent FROM herd.shard_tables s) t";
+/// A change that is being committed holds its rows: the next round sees what came of it. (For each table there is less.)
 const PATIENCE: &str = "SET LOCAL lock_timeout = '500ms'";
 
 #[derive(Default)]
@@ -25,7 +25,11 @@ pub struct Follower {
     written: HashMap<NodeId, String>,
     /// What home said last.
     home: Option<String>,
+    /// Tables that did not follow, and were told of.
+    known: HashSet<(NodeId, String)>,
 }
+
+const KNOWN_MAX: usize = 1000;
 
 impl Follower {
     /// One round. `nodes` are the router's own connections.
@@ -34,12 +38,14 @@ impl Follower {
         for (node, conn) in nodes.iter_mut() {
             written.insert(*node, value(conn, WRITTEN).await?.unwrap_or_default());
         }
-        let changed = |node: &NodeId| written.get(node) != self.written.get(node);
-        if !nodes.keys().any(changed) {
+        let unchanged = |node: &NodeId| written.get(node) == self.written.get(node);
+        let changed: Vec<NodeId> = nodes.keys().copied().filter(|node| !unchanged(node)).collect();
+        if changed.is_empty() {
             return Ok(());
         }
-        for (_, conn) in nodes.iter_mut().filter(|(node, _)| changed(node)) {
-            in_transaction(conn, "SELECT herd.settle()").await?;
+        let mut all_follow = true;
+        for (node, conn) in nodes.iter_mut().filter(|(node, _)| changed.contains(node)) {
+            all_follow &= self.told(*node, in_transaction(conn, "SELECT object, problem FROM herd.settle()").await?);
         }
         let Some(conn) = nodes.get_mut(&home) else { return Ok(()) };
         let wanted = value(conn, OF_HOME).await?;
@@ -48,22 +54,49 @@ impl Follower {
             return Ok(());
         }
         if let Some(wanted) = &wanted {
-            let follow = format!("SELECT herd.follow_home({}::pg_catalog.jsonb)", quote_literal(wanted));
+            let wanted = quote_literal(wanted);
+            let follow = format!("SELECT object, problem FROM herd.follow_home({wanted}::pg_catalog.jsonb)");
             for (node, conn) in nodes.iter_mut().filter(|(node, _)| **node != home) {
-                let followed = in_transaction(conn, &follow).await?;
-                if followed.as_deref().is_some_and(|n| n != "0") {
-                    tracing::info!(node, tables = followed, "rights follow home's");
-                }
+                all_follow &= self.told(*node, in_transaction(conn, &follow).await?);
             }
         }
-        self.written = written;
+        // What does not follow yet is tried again.
+        if all_follow {
+            self.written = written;
+        }
         Ok(())
+    }
+
+    /// Tables with what keeps them from following, if anything: whether nothing does. Each is told of once.
+    fn told(&mut self, node: NodeId, tables: Vec<Row>) -> bool {
+        let mut all_follow = true;
+        for row in tables {
+            let mut cells = row.into_iter().map(|cell| cell.unwrap_or_default());
+            let (table, problem) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+            if problem.is_empty() {
+                tracing::info!(node, table, "rights follow home's");
+                continue;
+            }
+            all_follow = false;
+            if self.known.len() < KNOWN_MAX && self.known.insert((node, table.clone())) {
+                tracing::warn!(
+                    node,
+                    table,
+                    problem,
+                    "shards do not have their table's rights yet; herd.verify shows what differs"
+                );
+            }
+        }
+        if all_follow {
+            self.known.retain(|(of, _)| *of != node);
+        }
+        all_follow
     }
 }
 
-/// Runs a query in a transaction of its own that does not wait long; its first value.
-async fn in_transaction(conn: &mut Conn, sql: &str) -> Result<Option<String>, PoolError> {
-    let done = value(conn, &format!("BEGIN; {PATIENCE}; {sql}")).await;
+/// Runs a query in a transaction of its own that does not wait long.
+async fn in_transaction(conn: &mut Conn, sql: &str) -> Result<Vec<Row>, PoolError> {
+    let done = conn.simple(&format!("BEGIN; {PATIENCE}; {sql}")).await;
     conn.simple(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
     done
 }
