@@ -78,7 +78,9 @@ def _one_text(type_oid: str, text: bytes) -> bytes:
 
 
 def _interval(text: bytes) -> bytes:
-    """In microseconds, a month being 30 days, as PostgreSQL compares them."""
+    """In microseconds, a month being 30 days, as PostgreSQL compares them. All are one where another IntervalStyle writes them."""
+    if not re.fullmatch(rb"((-|\+)?\d+ (years?|mons?|days?) ?)*(-?\d+:\d+:\d+(\.\d+)?)?", text):
+        return b"?"
     total = 0
     for number, unit in re.findall(rb"(-?\d+) (year|mon|day)", text):
         total += int(number) * {b"year": 360, b"mon": 30, b"day": 1}[unit] * 86_400_000_000

@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass, field
 
 from . import values
+from .formulas import formula
 from .schema import Schema, Table
 from .step import mark
 from .values import BOOL, INT4, NUMERIC, TEXT, Type, literal
@@ -109,6 +110,8 @@ class Expressions:
 
     def _function(self, of: Type, depth: int) -> str:
         rng, less = self.rng, depth - 1
+        if rng.random() < 0.5 and (text := formula(rng, of.name, lambda slot: self.of(values.NAMED[slot], less))):
+            return f"({text})"
         if of == INT4:
             any_int, any_text = self.of(INT4, less), self.of(TEXT, less)
             return rng.choice([
@@ -145,6 +148,8 @@ class Expressions:
     def condition(self, depth: int = 2) -> str:
         rng = self.rng
         dice = rng.random()
+        if depth > 0 and rng.random() < 0.12:
+            return formula(rng, "bool", lambda slot: self.of(values.NAMED[slot], depth - 1)) or "true"
         if depth > 0 and dice < 0.12:
             return f"({self.condition(depth - 1)} {rng.choice(['and', 'or', 'and'])} {self.condition(depth - 1)})"
         if depth > 0 and dice < 0.18:

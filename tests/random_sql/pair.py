@@ -15,6 +15,8 @@ from .talk import STATEMENT_SECONDS_MAX, Connection
 from .values import ident, quoted
 
 SCHEMA = "random_sql"
+# A role that owns nothing.
+READER = "random_sql_reader"
 # A plan that takes too long says nothing.
 _CANCELED = "57014"
 # Clients of the herd that send what goes together.
@@ -65,6 +67,9 @@ class Pair:
                 if outcome.sqlstate:
                     connection.close()
                     raise ConnectionError(f"{server.name}: {sql}: {outcome.sqlstate} {outcome.message}")
+            # It stays when programs end.
+            connection.send(Step(f"create role {READER}"))
+            connection.send(Step(f"grant usage on schema {SCHEMA} to {READER}"))
             connection.close()
 
     def _session(self, number: int) -> tuple[Connection, Connection]:

@@ -7,8 +7,9 @@ never waited for: while one session has a transaction open, the other only reads
 import random
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 
-from . import queries, values
+from . import queries, sessions, shapes, values
 from .expressions import Context, Expressions
 from .pair import Done
 from .queries import Queries
@@ -32,6 +33,9 @@ class Program:
         """The schema, then about so many statements."""
         for step in self._settings(0) + self._settings(1):
             yield step
+        for session in (0, 1):
+            if self.rng.random() < 0.25:
+                yield from sessions.settings(self, session)
         yield from self.schema.create()
         if not self.schema.tables:
             return
@@ -40,6 +44,9 @@ class Program:
             (self._read, 42), (self._write, 26), (self._transaction, 8), (self._ddl, 4), (self._view, 3), (self._prepare, 3), (self._cursor, 3), (self._function, 2), (self._copy, 2),
             (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3), (self._create_as, 1),
         ]
+        kinds += [(partial(make, self), weight) for make, weight in (
+            (sessions.changed_settings, 2), (sessions.several_in_one, 3), (sessions.cursors, 2), (sessions.current_row, 1), (sessions.block, 1), (sessions.policies, 1),
+        )]
         while done < statements:
             make = self.rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
             done += yield from make()
@@ -108,6 +115,11 @@ class Program:
 
     def _recursive(self) -> Generator[Step, Done, int]:
         rng = self.rng
+        if rng.random() < 0.6:
+            context = Context(rng, self.schema)
+            sql = shapes.recursive(Queries(context, 1))
+            yield Step(sql, mode=rng.choice(["simple", "extended"]), params=tuple(context.params), types=tuple(context.types), ordered_by=(0,))
+            return 1
         table = rng.choice(self.schema.tables)
         ints = [c for c in table.columns if c.type == INT4]
         # From the least number it would take for ever.
@@ -132,11 +144,11 @@ class Program:
     def _crowd(self) -> Generator[Step, Done, int]:
         """Statements of one row each, every one of another key, that several clients send at once."""
         rng = self.rng
-        tables = [t for t in self.schema.tables if t.unique == [t.columns[0]] and not t.sequences]
+        tables = [t for t in self.schema.tables if t.unique == [t.columns[0]] and not t.counts]
         if not tables:
             return 0
         table = rng.choice(tables)
-        key, others = table.columns[0], [c for c in table.writable() if c is not table.columns[0]]
+        key, others = table.columns[0], [c for c in table.writable() if c is not table.columns[0] and c.refers is None]
         numbers = list(range(30))
         rng.shuffle(numbers)
         for number in numbers[: rng.randrange(8, 25)]:
@@ -221,7 +233,7 @@ class Program:
         name = ident(self._name("p"))
         table = rng.choice(self.schema.tables)
         column = table.columns[0]
-        others = [c for c in table.writable() if c is not column and c not in table.unique]
+        others = [c for c in table.writable() if c is not column and c not in table.unique and not c.is_identity]
         dice = rng.random()
         more = others[0] if others else column
         declared = f" ({column.type.name}, {more.type.name})" if rng.random() < 0.6 else ""
@@ -263,7 +275,7 @@ class Program:
                 numbers = [c for c in columns if c.type.kind == "int"]
                 condition = f" where {numbers[0].sql} < 9" if numbers else f" where {columns[0].sql} is not null"
             sql = f"create view {ident(name)} as select {', '.join(c.sql for c in columns)} from {table.sql}{condition}{check if condition else ''}"
-            view = Table(name, table.place, [Column(c.name, c.type, c.not_null, c.has_default, c.is_generated, c.is_serial) for c in columns], group=table.group, strategy=table.strategy)
+            view = Table(name, table.place, [Column(c.name, c.type, c.not_null, c.has_default, c.is_generated, c.is_serial, c.is_identity) for c in columns], group=table.group, strategy=table.strategy)
             view.is_view = True
             if table.key is not None and table.key is columns[0]:
                 view.key = view.columns[0]
@@ -386,7 +398,7 @@ class Program:
         if table.key is not None and table.key is not column and rng.random() < 0.2:
             unique, listed = "unique ", f"{table.key.sql}, {column.sql}"
         else:
-            listed = column.sql
+            listed = rng.choice([column.sql, column.sql, f"coalesce({column.sql}, null)", f"({column.sql} is null), {column.sql}"])
         yield Step(f"create {unique}index {ident(self._name('ix'))} on {table.sql} ({listed}{rng.choice(['', ' desc'])}){where}", writes=True)
         return 1
 

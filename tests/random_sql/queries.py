@@ -6,7 +6,7 @@ Most joins are on keys, since others are refused; the rest may be anything.
 
 from dataclasses import dataclass, field
 
-from . import values
+from . import shapes, values
 from .expressions import Column, Context, Expressions, Relation
 from .schema import Table
 from .step import Step
@@ -24,6 +24,8 @@ class Query:
     # Which output column is the key of a colocation group.
     key: int | None = None
     group: int = -1
+    # It has its ORDER BY.
+    is_finished: bool = False
 
 
 class Queries:
@@ -64,7 +66,8 @@ class Queries:
             name, query = rng.choice(self.ctes)
             return self._named(name, query)
         if dice < 0.13 and self.depth > 0:
-            query = self._inner(laterals if rng.random() < 0.3 else None).select()
+            inner = self._inner(laterals if rng.random() < 0.3 else None)
+            query = inner.statement() if rng.random() < 0.25 else inner.select()
             lateral = "lateral " if laterals and rng.random() < 0.3 else ""
             return self._derived(f"{lateral}({query.sql})", query)
         if dice < 0.17:
@@ -72,12 +75,15 @@ class Queries:
             return self._derived(f"(values {rows})", Query("", [INT4, TEXT], ["column1", "column2"]))
         if dice < 0.20:
             return self._derived(f"generate_series(1, {rng.randrange(1, 6)})", Query("", [INT4], ["x"]))
+        if laterals and dice < 0.25:
+            text, types = shapes.function_in_from(self, laterals)
+            return self._derived(text, Query("", types))
         return self.table_relation(self.pick_table(group))
 
     def _inner(self, outer: list[Relation] | None = None) -> "Queries":
         inner = Queries(self.context, self.depth - 1)
         inner.outer = list(outer or [])
-        inner.ctes = self.ctes
+        inner.ctes = list(self.ctes)
         return inner
 
     def _derived(self, sql: str, query: Query) -> tuple[str, Relation]:
@@ -94,7 +100,7 @@ class Queries:
     def source(self) -> tuple[str, list[Relation]]:
         """FROM's text, and what it makes visible."""
         rng = self.rng
-        text, first = self._item(None, [])
+        text, first = (shapes.joined_by_name(self) if rng.random() < 0.04 else None) or self._item(None, [])
         scope = [first]
         for _ in range(rng.choices([0, 1, 2, 3], [45, 35, 15, 5])[0]):
             keyed = next((r for r in scope if r.key is not None), None)
@@ -102,7 +108,7 @@ class Queries:
             dice = rng.random()
             if dice < 0.08:
                 text = f"{text} cross join {item}"
-            elif dice < 0.14 and "lateral" not in item:
+            elif dice < 0.14:
                 text = f"{text}, {item}"
             else:
                 join = rng.choices(["join", "left join", "right join", "full join", "left join"], [45, 25, 10, 10, 10])[0]
@@ -185,6 +191,8 @@ class Queries:
         if wanted is not None:
             return [(make.of(t), t) for t in wanted]
         found = []
+        if rng.random() < 0.05 and (row := shapes.whole_row(self, scope)):
+            found.append(row)
         for _ in range(rng.randrange(1, 5)):
             if rng.random() < 0.65 and make.columns:
                 column = rng.choice(make.columns)
@@ -201,7 +209,16 @@ class Queries:
         return Query(f"select {head}{listed}{tail}", [t for _, t in outputs], names, (), *key)
 
     def _plain(self, text, scope, make, where, wanted) -> Query:
-        return self._query(self._outputs(make, scope, wanted), "", f" from {text}{where}", scope)
+        query = self._query(self._outputs(make, scope, wanted), "", f" from {text}{where}", scope)
+        unique = scope[0].unique if len(scope) == 1 else []
+        if self.rng.random() < 0.1 and wanted is None and (unique or make.columns):
+            # By what is not shown; the first of them only where there are no equal ones.
+            hidden = self.rng.choice(self._groupable(make) or [Column("true", BOOL)])
+            query.sql += f" order by {', '.join(c.sql + self.rng.choice(['', ' desc', ' nulls first']) for c in [hidden, *unique])}"
+            if unique:
+                query.sql += self.rng.choice(["", f" limit {self.rng.randrange(6)}", f" limit {self.rng.randrange(1, 9)} offset {self.rng.randrange(4)}"])
+            query.is_finished = True
+        return query
 
     def _distinct(self, text, scope, make, where, wanted) -> Query:
         outputs = self._outputs(make, scope, wanted)
@@ -213,6 +230,7 @@ class Queries:
             order = ", ".join(f"{sql} {self.rng.choice(['', 'desc', 'nulls first', 'desc nulls last'])}".rstrip() for sql, _ in outputs)
             if all("\x01" not in sql and not sql.isdigit() for sql, _ in outputs):
                 query = self._query(outputs, f"distinct on ({outputs[0][0]}) ", f" from {text}{where} order by {order}", scope)
+                query.is_finished = True
                 return query
         return self._query(outputs, "distinct ", f" from {text}{where}", scope)
 
@@ -291,6 +309,9 @@ class Queries:
     def _window(self, text, scope, make, where, wanted) -> Query:
         rng = self.rng
         outputs = self._outputs(make, scope, wanted)
+        if wanted is None and rng.random() < 0.5:
+            more, clause = shapes.windows(self, make, scope)
+            return self._query(outputs + more, "", f" from {text}{where}{clause}", scope)
         if wanted is None:
             partition = rng.choice(self._groupable(make) or [Column("1::int4", INT4)])
             keyed = [r.key for r in scope if r.key is not None]
@@ -329,15 +350,24 @@ class Queries:
             query = self._set_operation()
         else:
             query = self.select()
+        if not query.is_finished:
+            self._finish(query)
         query.sql = head + query.sql
-        if " order by " not in query.sql.rsplit(" from ", 1)[-1] or not query.sql[len(head):].startswith("select distinct on"):
+        return query
+
+    def _arm(self, types: list[Type], depth: int) -> Query:
+        if depth > 0 and self.rng.random() < 0.2:
+            query = self._set_operation(types, depth - 1)
+        else:
+            query = self.select(types)
+        if not query.is_finished and self.rng.random() < 0.15:
             self._finish(query)
         return query
 
-    def _set_operation(self) -> Query:
+    def _set_operation(self, types: list[Type] | None = None, depth: int = 1) -> Query:
         rng = self.rng
-        types = [rng.choice([INT4, INT8, TEXT, NUMERIC, values.DATE]) for _ in range(rng.randrange(1, 4))]
-        arms = [self.select(types) for _ in range(rng.choice([2, 2, 3]))]
+        types = types or [rng.choice([INT4, INT8, TEXT, NUMERIC, values.DATE]) for _ in range(rng.randrange(1, 4))]
+        arms = [self._arm(types, depth) for _ in range(rng.choice([2, 2, 3]))]
         self.context.any_of_equals = True
         text = f"({arms[0].sql})"
         for arm in arms[1:]:
@@ -366,6 +396,9 @@ class Queries:
             query.sql += f" limit {self.context.constant(str(rng.randrange(0, 8)), INT8)}" if rng.random() < 0.8 else f" fetch first {rng.randrange(1, 5)} rows only"
             if rng.random() < 0.3 and "fetch" not in query.sql[-30:]:
                 query.sql += f" offset {rng.randrange(0, 5)}"
+        elif rng.random() < 0.1:
+            # All that are equal to the last.
+            query.sql += f" fetch first {rng.randrange(1, 4)} rows with ties"
 
 
 class Subqueries:
@@ -383,6 +416,9 @@ class Subqueries:
         inner = self._inner(rng.random() < 0.6)
         text, scope = inner.source()
         make = inner.expressions(scope)
+        if of == values.INTS:
+            number = make.of(INT4, 1)
+            return f"array(select {number} from {text}{inner.where(scope, make)} order by 1)"
         sql, _ = inner._aggregate_of(make, of, [])
         # Without an aggregate there may be several rows, and whether anybody looks is open.
         return f"(select {sql} from {text}{inner.where(scope, make)})" if sql[:3] in ("cou", "sum", "min", "max", "boo") else sql
@@ -405,6 +441,10 @@ class Subqueries:
         column = make.column()
         if column is None or not column.type.has_equality or column.type.kind.startswith("composite"):
             return f"exists ({inner.select(plain=True).sql})"
+        if rng.random() < 0.25:
+            other = make.column(INT4)
+            both = inner.select([column.type, INT4], plain=True).sql
+            return f"({column.sql}, {other.sql if other else '1'}) {rng.choice(['in', 'not in', '= any'])} ({both})"
         body = inner.select([column.type], plain=True).sql
         return f"{column.sql} {self._any()} ({body})"
 

@@ -28,6 +28,10 @@ class Column:
     has_default: bool = False
     is_generated: bool = False
     is_serial: bool = False
+    # GENERATED … AS IDENTITY: written by DEFAULT alone.
+    is_identity: bool = False
+    # The reference table it refers to.
+    refers: "Table | None" = None
 
     @property
     def sql(self) -> str:
@@ -54,6 +58,11 @@ class Table:
     @property
     def sql(self) -> str:
         return ident(self.name)
+
+    @property
+    def counts(self) -> bool:
+        """Some of its values come from sequences."""
+        return bool(self.sequences) or any(c.is_identity for c in self.columns)
 
     def writable(self) -> list[Column]:
         return [c for c in self.columns if not c.is_generated]
@@ -221,6 +230,10 @@ class Schema:
     def _column_extras(self, table: Table, column: Column) -> str:
         rng = self.rng
         dice = rng.random()
+        if dice < 0.03 and column.type.kind == "int" and column.type.name != "int2":
+            column.has_default = column.is_serial = column.is_identity = True
+            column.not_null = False
+            return f" generated {rng.choice(['always', 'by default'])} as identity"
         if dice < 0.08 and column.type.kind == "int" and column.type.name != "int2":
             column.has_default = column.is_serial = True
             column.not_null = False
@@ -234,7 +247,13 @@ class Schema:
                 column.is_generated = column.has_default = True
                 column.not_null = False
                 formula = f"{source.sql} % 100" if column.type.kind == "int" else f"left({source.sql}, 20) || '%now%'"
-                return f" generated always as (({formula})::{column.type.name}) stored"
+                return f" generated always as (({formula})::{column.type.name}) {rng.choice(['stored', 'stored', 'virtual'])}"
+        if dice < 0.17 and column.type.name == "text":
+            return ' collate "C"'
+        parents = [t for t in self.tables if t.place == "reference" and t.unique == [t.columns[0]] and t.columns[0].type == column.type]
+        if parents and dice < 0.5 and table.place in ("distributed", "reference"):
+            column.refers, column.not_null = rng.choice(parents), False
+            return f" references {column.refers.sql} ({column.refers.columns[0].sql})"
         if dice < 0.3:
             column.has_default = True
             default = values.value(rng, column.type, 0.0)
@@ -248,7 +267,7 @@ class Schema:
         rng = self.rng
         steps = []
         while count > 0:
-            size = min(count, rng.choice([1, 2, 6]) if table.parent else rng.choice([3, 8, 20]))
+            size = min(count, rng.choice([1, 2, 6]) if table.parent or any(c.refers for c in table.columns) else rng.choice([3, 8, 20]))
             count -= size
             steps.append(self.insert(table, size))
         return steps
@@ -265,11 +284,13 @@ class Schema:
             return self.key_text(column)
         if column in table.unique:
             return values.value(self.rng, column.type, 0.0)
+        if column.refers is not None:
+            return None if self.rng.random() < 0.4 else self.key_text(column.refers.columns[0], 0.0)
         return values.value(self.rng, column.type, 0.0 if column.not_null else 0.12)
 
     def insert(self, table: Table, size: int) -> Step:
         rng = self.rng
-        columns = [c for c in table.writable() if not (c.has_default and rng.random() < 0.5)]
+        columns = [c for c in table.writable() if not c.is_identity and not (c.has_default and rng.random() < 0.5)]
         used: set[tuple] = set()
         rows = []
         for _ in range(size):

@@ -1,6 +1,6 @@
 """Random INSERT, UPDATE, DELETE, MERGE, TRUNCATE and COPY whose effect is determined: what joins a row to change is unique."""
 
-from . import values
+from . import values, wide_writes
 from .expressions import Column, Context, Expressions, Relation
 from .queries import Queries
 from .schema import Schema, Table
@@ -14,10 +14,14 @@ class Writes:
     def step(self) -> Step:
         rng = self.rng
         make = rng.choices(
-            [self.insert, self.insert_select, self.upsert, self.update, self.update_from, self.delete, self.delete_using, self.merge, self.copy_in, self.truncate, self.with_write],
-            [22, 10, 10, 18, 6, 8, 4, 4, 8, 1, 5],
+            [self.insert, self.insert_select, self.upsert, self.update, self.update_from, self.delete, self.delete_using, self.merge, self.copy_in, self.truncate, self.with_write, self._wide],
+            [22, 10, 10, 18, 6, 8, 4, 4, 8, 1, 5, 18],
         )[0]
         return make(self._table())
+
+    def _wide(self, table: Table) -> Step:
+        made = [wide_writes.merge_insert, wide_writes.update_listed, wide_writes.update_several, wide_writes.insert_computed, wide_writes.chained]
+        return self.rng.choice(made)(self, table)
 
     def _table(self) -> Table:
         tables = self.schema.tables
@@ -36,7 +40,7 @@ class Writes:
         return Relation(alias, columns, table, at.get(id(table.key)), table.group, [at[id(c)] for c in table.unique])
 
     def _value(self, context: Context, table: Table, column) -> str:
-        if column.has_default and self.rng.random() < 0.3:
+        if column.is_identity or (column.has_default and self.rng.random() < 0.3):
             return "default"
         return context.constant(self.schema.row_value(table, column), column.type)
 
@@ -68,7 +72,7 @@ class Writes:
     def insert_select(self, table: Table) -> Step:
         rng, context = self.rng, self._context()
         # Which row gets which value of a sequence is open.
-        columns = [c for c in table.writable() if not c.has_default or c.is_serial or rng.random() < 0.5]
+        columns = [c for c in table.writable() if (not c.has_default or c.is_serial or rng.random() < 0.5) and not c.is_identity]
         queries = Queries(context, 1)
         if rng.random() < 0.6:
             query = queries.select([c.type for c in columns], plain=True)
@@ -94,7 +98,7 @@ class Writes:
         if not table.unique:
             return self.insert(table)
         target = ", ".join(c.sql for c in table.unique)
-        others = [c for c in table.writable() if c not in table.unique]
+        others = [c for c in table.writable() if c not in table.unique and not c.is_identity]
         head = f"insert into {table.sql} as n {self._rows(context, table, [1, 1, 2, 3])} on conflict ({target}) do "
         if not others or rng.random() < 0.2:
             return self._sent(context, head + "nothing")
@@ -108,7 +112,7 @@ class Writes:
 
     def _settings(self, context: Context, table: Table, make: Expressions) -> str:
         rng = self.rng
-        others = [c for c in table.writable() if c is not table.columns[0] and c not in table.unique]
+        others = [c for c in table.writable() if c is not table.columns[0] and c not in table.unique and not c.is_identity]
         if not others or rng.random() < 0.12:
             others = [table.columns[0]]
         settings = []
@@ -195,7 +199,7 @@ class Writes:
             return self.update(table)
         source, on, relation, other = joined
         make = Expressions(context, [relation, other])
-        others = [c for c in table.writable() if c not in table.unique and c is not table.columns[0]]
+        others = [c for c in table.writable() if c not in table.unique and c is not table.columns[0] and not c.is_identity]
         clauses = []
         if rng.random() < 0.3:
             clauses.append(f"when matched and {make.condition(1)} then delete")
@@ -210,7 +214,7 @@ class Writes:
 
     def copy_in(self, table: Table) -> Step:
         rng = self.rng
-        columns = [c for c in table.writable() if not (c.has_default and rng.random() < 0.5)]
+        columns = [c for c in table.writable() if not c.is_identity and not (c.has_default and rng.random() < 0.5)]
         rows = [[self.schema.row_value(table, c) for c in columns] for _ in range(rng.randrange(0, 6))]
         form = rng.choice(["text", "csv", "csv header"])
         names = ", ".join(c.sql for c in columns)
@@ -227,7 +231,7 @@ class Writes:
         return Step(f"copy {table.sql} ({names}) from stdin (format csv{', header' if 'header' in form else ''})", data=data, writes=True)
 
     def truncate(self, table: Table) -> Step:
-        return Step(f"truncate {table.sql}{self.rng.choice(['', ' cascade', ' restart identity cascade' if not table.sequences else ' cascade'])}", writes=True)
+        return Step(f"truncate {table.sql}{self.rng.choice(['', ' cascade', ' restart identity cascade' if not table.counts else ' cascade'])}", writes=True)
 
     def with_write(self, table: Table) -> Step:
         """A write inside WITH."""

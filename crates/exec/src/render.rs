@@ -9,6 +9,8 @@ use crate::now::Now;
 use crate::request::Bound;
 
 const TEXT_ARRAY: u32 = 1009;
+/// Binary, as `Arrays` makes them.
+const ARRAY_FORMAT: i16 = 1;
 /// Object ids from here on differ from node to node.
 const FIRST_USER_OID: u32 = 16384;
 
@@ -25,7 +27,7 @@ pub struct NodeStatement {
 
 /// Where the rows of a child are.
 pub enum Source {
-    /// One array literal a column.
+    /// One `text[]` a column, in binary.
     Arrays(Vec<Option<Bytes>>),
     /// In a table of the connection that the statement runs on.
     Table(String),
@@ -133,7 +135,7 @@ impl Writer<'_> {
                 let first = known.unwrap_or_else(|| {
                     let first = self.out.types.len() + 1;
                     self.out.types.extend(values.iter().map(|_| TEXT_ARRAY));
-                    self.out.formats.extend(values.iter().map(|_| 0));
+                    self.out.formats.extend(values.iter().map(|_| ARRAY_FORMAT));
                     self.out.values.extend(values.iter().cloned());
                     self.arrays.push((n, first));
                     first
@@ -158,7 +160,7 @@ pub fn unnest(first: usize, types: &[String]) -> String {
 impl NodeStatement {
     /// A text of the router's own over rows that come as arrays.
     pub fn over_arrays(sql: String, values: Vec<Option<Bytes>>) -> Self {
-        NodeStatement { sql, types: vec![TEXT_ARRAY; values.len()], formats: vec![], values, once: true }
+        NodeStatement { sql, types: vec![TEXT_ARRAY; values.len()], formats: vec![ARRAY_FORMAT], values, once: true }
     }
 
     /// The types as a node may be told them: home's object ids mean nothing elsewhere.
@@ -178,7 +180,7 @@ impl BatchStatement {
     }
 
     pub fn with(&self, arrays: Vec<Option<Bytes>>) -> NodeStatement {
-        let formats = arrays.iter().map(|_| 0).chain(self.0.formats.iter().copied()).collect();
+        let formats = arrays.iter().map(|_| ARRAY_FORMAT).chain(self.0.formats.iter().copied()).collect();
         let values = arrays.into_iter().chain(self.0.values.iter().cloned()).collect();
         NodeStatement { formats, values, ..self.0.clone() }
     }

@@ -8,6 +8,7 @@ pub mod copy_lane;
 pub mod cut;
 pub mod cut_statement;
 pub mod describe;
+mod exact;
 pub mod follow;
 pub mod guard;
 pub mod own_schema;

@@ -190,12 +190,7 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
     if let Some(refusal) = &a.levels[level].refusal {
         return Err(refusal.clone());
     }
-    if uses_cursor(statement) {
-        return Err(Refusal::new(
-            "WHERE CURRENT OF a cursor over several nodes is not supported",
-            "Select the key and use it in WHERE.",
-        ));
-    }
+    no_cursor(statement)?;
     a.colocated(level)?;
     if let Some(what) = &a.needs_home {
         return Err(Refusal::new(
@@ -208,7 +203,8 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
     Ok(Part { text: a.cx.views.text(statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
 }
 
-fn uses_cursor(statement: &NodeEnum) -> bool {
+/// A cursor stands on one node.
+fn no_cursor(statement: &NodeEnum) -> Result<()> {
     struct Find(bool);
     impl<'a> sql::walk::Visit<'a> for Find {
         fn node(&mut self, n: &'a NodeEnum) -> bool {
@@ -218,7 +214,13 @@ fn uses_cursor(statement: &NodeEnum) -> bool {
     }
     let mut find = Find(false);
     sql::walk::below(statement, &mut find);
-    find.0
+    match find.0 {
+        true => Err(Refusal::new(
+            "WHERE CURRENT OF a cursor over several nodes is not supported",
+            "Select the key and use it in WHERE.",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// A change of a reference table happens on every node, so it must mean the same on every node.
@@ -228,6 +230,9 @@ fn reference(
     relation: &std::sync::Arc<Relation>,
     level: usize,
 ) -> Result<ReferenceWrite> {
+    if a.cx.snapshot.nodes.len() > 1 {
+        no_cursor(statement)?;
+    }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
     let everywhere = if !a.uses.is_empty() {

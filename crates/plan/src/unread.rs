@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 
-use catalog::Placement;
+use catalog::{Placement, Relation};
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit, VisitMut};
 use sql::{NodeEnum, names, relations};
 
 use crate::Context;
+use crate::views::reads_herd;
 
 /// Takes them out; true if that was needed.
 pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
@@ -87,7 +88,9 @@ impl Drop<'_> {
         let (schema, name) = names::table(rv);
         let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
         let temporary = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
-        temporary || relation.is_some_and(|r| matches!(r.placement, Placement::Local))
+        // Views over the herd's tables are on every node.
+        let is_herds = |r: &Relation| r.view.as_ref().is_some_and(|v| !v.materialized && reads_herd(&v.query, self.cx));
+        temporary || relation.is_some_and(|r| matches!(r.placement, Placement::Local) && !is_herds(r))
     }
 
     fn in_statement(&mut self, statement: &mut NodeEnum) {

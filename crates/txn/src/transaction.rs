@@ -131,6 +131,12 @@ impl Transaction {
         self.history.push(Event::Setting(sql.to_string()));
     }
 
+    /// Something was set inside this transaction, perhaps this setting.
+    pub fn sets(&self, name: &str) -> bool {
+        let names = |sql: &String| sql.to_ascii_lowercase().contains(name);
+        self.history.iter().any(|e| matches!(e, Event::Setting(sql) if names(sql)))
+    }
+
     /// A SET that proved wrong.
     pub fn forget_last_setting(&mut self) {
         if let Some(at) = self.history.iter().rposition(|e| matches!(e, Event::Setting(_))) {

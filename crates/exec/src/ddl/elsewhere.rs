@@ -26,6 +26,11 @@ impl Elsewhere {
         if let Some(schema) = &self.schema {
             let rows = p.lane.rows("SELECT pg_catalog.current_schema()").await?;
             let here = rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default();
+            if here != *schema && schema.starts_with("pg_temp_") {
+                let message = "making an object in pg_temp because the search path begins with it is not supported";
+                return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+                    .hint("Write pg_temp in front of its name."));
+            }
             if here != *schema {
                 return Err(ExecError::sql(
                     sqlstate::INVALID_SCHEMA_NAME,

@@ -30,6 +30,7 @@ impl<C: Client> Work<'_, C> {
         let bound = parameters(request, described);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
+        self.travel_whole(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)))?;
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);

@@ -18,15 +18,20 @@ use crate::work::Work;
 use crate::work::cut_statement::{Opened, Wanted, take_opened};
 use crate::work::rows::{self, Reply};
 
-/// The answer of a part: one array literal a column, for `unnest`.
+/// The answer of a part: one `text[]` a column, for `unnest`, in binary: how a literal is read is the session's to set (`array_nulls`).
 pub struct Arrays {
     columns: Vec<BytesMut>,
     pub rows: u64,
 }
 
+/// The number of dimensions, whether there are NULLs, the type of the elements; if there are any, how many and the number of the first.
+const HEADER_LEN: usize = 20;
+const EMPTY_HEADER_LEN: usize = 12;
+const TEXT: i32 = 25;
+
 impl Arrays {
     pub fn new(width: usize) -> Self {
-        let columns = (0..width).map(|_| BytesMut::from(&b"{"[..])).collect();
+        let columns = (0..width).map(|_| BytesMut::zeroed(HEADER_LEN)).collect();
         Arrays { columns, rows: 0 }
     }
 
@@ -36,21 +41,11 @@ impl Arrays {
             return Err(ExecError::internal("a part has another number of columns than described"));
         }
         for (column, value) in self.columns.iter_mut().zip(values) {
-            if self.rows > 0 {
-                column.put_u8(b',');
-            }
             match value {
-                None => column.put_slice(b"NULL"),
+                None => column.put_i32(-1),
                 Some(v) => {
-                    column.put_u8(b'"');
-                    let mut rest = *v;
-                    while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) {
-                        column.put_slice(&rest[..at]);
-                        column.put_slice(&[b'\\', rest[at]]);
-                        rest = &rest[at + 1..];
-                    }
-                    column.put_slice(rest);
-                    column.put_u8(b'"');
+                    column.put_i32(v.len() as i32);
+                    column.put_slice(v);
                 }
             }
         }
@@ -64,18 +59,21 @@ impl Arrays {
 
     pub fn clear(&mut self) {
         for c in &mut self.columns {
-            c.truncate(1);
+            c.truncate(HEADER_LEN);
         }
         self.rows = 0;
     }
 
     pub fn finish(&mut self) -> Vec<Option<Bytes>> {
+        let is_empty = self.rows == 0;
+        let header = [i32::from(!is_empty), 1, TEXT, self.rows as i32, 1];
         self.columns
             .iter_mut()
             .map(|c| {
-                c.put_u8(b'}');
-                let literal = Bytes::copy_from_slice(c);
-                Some(literal)
+                for (at, number) in c.chunks_exact_mut(4).zip(header) {
+                    at.copy_from_slice(&number.to_be_bytes());
+                }
+                Some(Bytes::copy_from_slice(if is_empty { &c[..EMPTY_HEADER_LEN] } else { c }))
             })
             .collect()
     }

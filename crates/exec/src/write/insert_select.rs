@@ -110,6 +110,7 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Set pool.size to 2 or more in herd.toml."));
         }
+        self.travel_whole(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()))?;
         let source = self.source(i, &bound.types).await?;
         let kind = if i.insert.tail.is_empty() {
             SinkKind::Copy

@@ -30,6 +30,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<String> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
+        self.travel_whole(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()))?;
         self.not_referenced(m).await?;
         let mut bound = parameters(request, &described);
         // Rows between nodes are text, whatever the client wants of RETURNING.

@@ -52,7 +52,7 @@ impl Rows {
         Ok(())
     }
 
-    /// One array literal a column.
+    /// One array a column.
     pub fn arrays(&self) -> Result<Arrays> {
         let mut arrays = Arrays::new(self.width);
         self.each(|values| arrays.push(values))?;

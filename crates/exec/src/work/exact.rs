@@ -1,0 +1,123 @@
+//! Which values stay what they are when they travel from node to node as text, under the session's settings.
+//!
+//! Text is what settings make of a value: some lose digits, or write what they read as something else. Such rows are
+//! refused where they would be finished or stored elsewhere; to clients they go as PostgreSQL writes them.
+
+use wire::sqlstate;
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+/// What no setting changes there and back; of arrays the elements. Types of users' own may hold anything.
+const SAFE: &[&str] = &[
+    "smallint",
+    "integer",
+    "bigint",
+    "numeric",
+    "boolean",
+    "text",
+    "character varying",
+    "character",
+    "name",
+    "\"char\"",
+    "bpchar",
+    "bytea",
+    "uuid",
+    "date",
+    "time without time zone",
+    "time with time zone",
+    "timestamp without time zone",
+    "interval",
+    "json",
+    "jsonb",
+    "inet",
+    "cidr",
+    "macaddr",
+    "macaddr8",
+    "oid",
+    "bit",
+    "bit varying",
+    "\"bit\"",
+    "money",
+    "xml",
+    "tid",
+    "regclass",
+    "regtype",
+    "int4range",
+    "int8range",
+    "numrange",
+    "daterange",
+    "pg_lsn",
+];
+const FLOATS: &[&str] = &["real", "double precision"];
+const MOMENTS: &[&str] = &["timestamp with time zone"];
+
+/// A setting, whether its value is harmless, and the types that come to no harm by any value.
+type Rule = (&'static str, fn(&str) -> bool, &'static [&'static [&'static str]]);
+
+const RULES: &[Rule] = &[
+    // From 1 on a float's text is that float.
+    ("extra_float_digits", |v| v.trim().parse::<i32>().is_ok_and(|n| n > 0), &[SAFE, MOMENTS]),
+    // Others name time zones by abbreviations, which several zones share.
+    ("datestyle", |v| v.trim_start().get(..3).is_some_and(|s| s.eq_ignore_ascii_case("iso")), &[SAFE, FLOATS]),
+];
+/// Off, an array's NULL is read as a string.
+const ARRAY_NULLS: &str = "array_nulls";
+
+impl<C: Client> Work<'_, C> {
+    /// Refuses types (as `format_type` writes them) whose values would not arrive as they are.
+    pub fn travel_whole<'t>(&self, types: impl IntoIterator<Item = &'t str> + Clone) -> Result<()> {
+        for (name, is_harmless, safe) in RULES {
+            if self.may_be(name, is_harmless) {
+                let harmed = |t: &&str| !safe.iter().any(|list| list.contains(&base(t)));
+                types.clone().into_iter().find(harmed).map_or(Ok(()), |t| Err(refused(name, t)))?;
+            }
+        }
+        if self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on")) {
+            let is_plain = |t: &str| {
+                base(t) == without_modifier(t) && [SAFE, FLOATS, MOMENTS].iter().any(|list| list.contains(&base(t)))
+            };
+            types.into_iter().find(|t| !is_plain(t)).map_or(Ok(()), |t| Err(refused(ARRAY_NULLS, t)))?;
+        }
+        Ok(())
+    }
+
+    /// What is set in a transaction is known by its text alone.
+    fn may_be(&self, name: &str, is_harmless: impl Fn(&str) -> bool) -> bool {
+        self.settings.get(name).is_some_and(|v| !is_harmless(v)) || self.transaction.sets(name)
+    }
+}
+
+fn refused(setting: &str, of: &str) -> ExecError {
+    ExecError::sql(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("moving values of type {of} between nodes is not supported with this setting of {setting}: they could change on the way"),
+    )
+    .hint(&format!("RESET {setting}, or read from one node only: with a condition on one key."))
+}
+
+fn base(of: &str) -> &str {
+    without_modifier(of.trim_end_matches("[]"))
+}
+
+/// `numeric(12,3)`, `time(3) without time zone` — the latter is no more than not on the list.
+fn without_modifier(of: &str) -> &str {
+    of.split_once('(').filter(|(_, rest)| rest.ends_with(')')).map_or(of, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_told_without_their_modifiers() {
+        assert_eq!(
+            ["numeric(12,3)", "numeric(12,3)[]", "integer[]", "text"].map(base),
+            ["numeric", "numeric", "integer", "text"]
+        );
+        let harmless = |name: &str, value: &str| RULES.iter().find(|r| r.0 == name).is_some_and(|r| r.1(value));
+        assert!(harmless("extra_float_digits", "3") && harmless("datestyle", "ISO, DMY"));
+        assert!(!harmless("extra_float_digits", "0") && !harmless("datestyle", "German, DMY"));
+    }
+}
