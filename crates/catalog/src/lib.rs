@@ -36,7 +36,18 @@ pub type Row = Vec<Option<String>>;
 ///
 /// All calls on one `Query` run in one session. A call may hold several statements separated by semicolons
 /// (the simple query protocol); what is returned then is not looked at.
-pub trait Query {
+pub trait Query: Send {
     type Error: std::error::Error + Send + Sync + 'static;
     fn query(&mut self, sql: &str) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
+
+    /// Each by itself, in this order, in as few round trips as can be. Where the session is lost, the answers end with its error.
+    fn query_all(&mut self, sqls: &[String]) -> impl Future<Output = Vec<Result<Vec<Row>, Self::Error>>> + Send {
+        async move {
+            let mut answers = Vec::with_capacity(sqls.len());
+            for sql in sqls {
+                answers.push(self.query(sql).await);
+            }
+            answers
+        }
+    }
 }

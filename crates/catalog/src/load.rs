@@ -8,6 +8,7 @@
 //! 3. texts that are printed under locks ([`definitions`]); relations, their columns and unique indexes ([`relations`])
 //! 4. functions ([`functions`]); code and what hangs on tables ([`code`]); types
 
+mod ahead;
 mod bounds;
 mod code;
 mod definitions;
@@ -30,8 +31,7 @@ pub async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q::Error
 
 /// As [`load()`], but takes what a server never changes (its built-in functions) from a snapshot that is at hand.
 pub async fn load_with<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
-    rows(q, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let loaded = load_all(q, previous).await;
+    let loaded = load_after(q, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", previous).await;
     // After an error the transaction is of no use; after success there is nothing to commit.
     let ended = rows(q, "ROLLBACK").await;
     let snapshot = loaded?;
@@ -44,10 +44,24 @@ pub async fn load_in_transaction<Q: Query>(
     q: &mut Q,
     previous: Option<&Snapshot>,
 ) -> Result<Snapshot, CatalogError<Q::Error>> {
-    rows(q, "SAVEPOINT herd_load").await?;
-    let loaded = load_all(q, previous).await;
-    rows(q, "ROLLBACK TO SAVEPOINT herd_load; RELEASE SAVEPOINT herd_load").await?;
-    loaded
+    let loaded = load_after(q, "SAVEPOINT herd_load", previous).await;
+    let ended = rows(q, "ROLLBACK TO SAVEPOINT herd_load; RELEASE SAVEPOINT herd_load").await;
+    let snapshot = loaded?;
+    ended?;
+    Ok(snapshot)
+}
+
+/// In two or three round trips, if the last load asked the same.
+async fn load_after<Q: Query>(
+    q: &mut Q,
+    begin: &str,
+    previous: Option<&Snapshot>,
+) -> Result<Snapshot, CatalogError<Q::Error>> {
+    let expected = previous.map_or(&[][..], |p| &p.asked);
+    let mut ahead = ahead::Ahead::new(q, begin, expected).await.map_err(CatalogError::Query)?;
+    let mut snapshot = load_all(&mut ahead, previous).await?;
+    snapshot.asked = ahead.into_asked().into();
+    Ok(snapshot)
 }
 
 async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {

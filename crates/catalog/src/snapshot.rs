@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub session_code: SessionCode,
     /// User types (domains, enums, composites) by oid on home.
     pub types: HashMap<Oid, UserType>,
+    /// What home was asked for it, for the next load.
+    pub asked: Arc<[String]>,
 }
 
 /// Code of users' own that may set a parameter of the session, make a temporary table or take a lock of the session.

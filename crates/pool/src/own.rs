@@ -99,4 +99,8 @@ impl catalog::Query for OwnConn {
     async fn query(&mut self, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
         self.0.simple(sql).await
     }
+
+    async fn query_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<catalog::Row>, PoolError>> {
+        self.0.simple_all(sqls).await
+    }
 }

@@ -4,7 +4,7 @@
 use catalog::{Query, Row};
 use wire::{ErrorFields, WireError, backend, put};
 
-use crate::conn::{Conn, NOBODY};
+use crate::conn::{Conn, NOBODY, Progress};
 use crate::error::PoolError;
 use crate::settings::Settings;
 
@@ -12,15 +12,56 @@ impl Conn {
     /// Runs `sql` and returns the rows of its last result. An error is returned after ReadyForQuery, so the
     /// connection can be used on. If cancelled half-way, the connection still owes its reply.
     pub async fn simple(&mut self, sql: &str) -> Result<Vec<Row>, PoolError> {
+        self.put_simple(sql)?;
+        self.flush().await?;
+        self.simple_answer().await
+    }
+
+    /// As [`simple`](Self::simple) for each of these, which are sent without waiting for one another's answers. If the connection is lost, the
+    /// answers end with that.
+    pub async fn simple_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
+        let mut answers = Vec::with_capacity(sqls.len());
+        let sent = async {
+            sqls.iter().try_for_each(|sql| self.may_send(sql))?;
+            for sql in sqls {
+                put::query(self.out(), sql);
+                self.sent_sync();
+            }
+            // A node that is itself blocked on writing does not read.
+            while self.flush_or_fill().await? == Progress::Filled {}
+            Ok(())
+        };
+        if let Err(e) = sent.await {
+            answers.push(Err(e));
+            return answers;
+        }
+        for _ in sqls {
+            answers.push(self.simple_answer().await);
+            if self.is_broken() {
+                break;
+            }
+        }
+        answers
+    }
+
+    fn may_send(&self, sql: &str) -> Result<(), PoolError> {
         if self.outstanding() > 0 {
             return Err(WireError::Other("a statement was sent while replies are still to come").into());
         }
         if sql.contains('\0') {
             return Err(WireError::String.into());
         }
+        Ok(())
+    }
+
+    fn put_simple(&mut self, sql: &str) -> Result<(), PoolError> {
+        self.may_send(sql)?;
         put::query(self.out(), sql);
         self.sent_sync();
-        self.flush().await?;
+        Ok(())
+    }
+
+    async fn simple_answer(&mut self) -> Result<Vec<Row>, PoolError> {
         let (mut rows, mut error) = (Vec::new(), None);
         loop {
             let frame = self.frame().await?;
@@ -69,6 +110,10 @@ impl Query for Conn {
 
     async fn query(&mut self, sql: &str) -> Result<Vec<Row>, PoolError> {
         self.simple(sql).await
+    }
+
+    async fn query_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
+        self.simple_all(sqls).await
     }
 }
 

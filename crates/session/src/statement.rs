@@ -471,7 +471,7 @@ impl Session {
                 None => Ok(()),
             };
         }
-        exec::catalog_changed(&self.router.herd, vec![]).await;
+        exec::catalog_changed(&self.router.herd, vec![], false).await;
         self.take_epoch();
         Ok(())
     }

@@ -187,7 +187,7 @@ impl Session {
         if self.own_schema {
             self.own_schema = false;
             if committed {
-                catalog_changed(&self.router.herd, after).await;
+                catalog_changed(&self.router.herd, after, self.transaction.raised).await;
             }
             self.take_epoch();
         }

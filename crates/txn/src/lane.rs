@@ -171,4 +171,15 @@ impl catalog::Query for Lane {
     async fn query(&mut self, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
         self.rows(sql).await
     }
+
+    async fn query_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<catalog::Row>, PoolError>> {
+        let settled = async {
+            self.conn.flush().await?;
+            self.settle_before().await
+        };
+        match settled.await {
+            Ok(()) => self.conn.simple_all(sqls).await,
+            Err(e) => vec![Err(e)],
+        }
+    }
 }

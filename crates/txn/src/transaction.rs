@@ -57,6 +57,8 @@ pub struct Transaction {
     /// Home, if it changes the catalog: the epoch is raised on every node that it writes to, as the last thing before it
     /// commits, so that one that stays open keeps nobody from changing something else.
     pub raises_epoch: Option<NodeId>,
+    /// The last transaction has raised it, if it was committed.
+    pub raised: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
     pub schema_mark: u64,
     /// It has gone back to a savepoint: who seemed to write may have been stopped, or be undone.
@@ -259,7 +261,7 @@ impl Transaction {
         self.doubtful = false;
         self.keep_all = false;
         self.gone_back = false;
-        self.raises_epoch = None;
+        self.raised = self.raises_epoch.take().is_some();
         self.schema_mark = 0;
         self.touched.clear();
         self.history.clear();

@@ -19,12 +19,14 @@ const LOOK_EVERY_MAX: Duration = Duration::from_millis(20);
 
 /// Other routers have been told of the catalog's epoch.
 pub struct Told {
-    epoch: i64,
+    pub epoch: i64,
     since: Instant,
+    /// There are some that use an older one.
+    behind: bool,
 }
 
-/// Runs what belongs after the commit and tells other routers. `None`: there are none.
-pub async fn tell(herd: &Herd, after_commit: Vec<String>) -> Result<Option<Told>, PoolError> {
+/// Runs what belongs after the commit and tells other routers.
+pub async fn tell(herd: &Herd, after_commit: Vec<String>) -> Result<Told, PoolError> {
     let mut conn = herd.own.get(&herd.config.home).await?;
     // What they leave on the connection is nobody else's.
     conn.tainted = !after_commit.is_empty();
@@ -45,13 +47,16 @@ pub async fn tell(herd: &Herd, after_commit: Vec<String>) -> Result<Option<Told>
         ))
         .await?;
     let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref());
-    let epoch = cell(0).and_then(|e| e.parse().ok());
-    Ok(epoch.filter(|_| cell(1) == Some("t")).map(|epoch| Told { epoch, since }))
+    let epoch = cell(0).and_then(|e| e.parse().ok()).unwrap_or(i64::MAX);
+    Ok(Told { epoch, since, behind: cell(1) == Some("t") })
 }
 
 impl Told {
     /// Until all routers that live use the epoch, or [`WAIT_MAX`] is over.
     pub async fn wait(self, herd: &Herd) -> Result<(), PoolError> {
+        if !self.behind {
+            return Ok(());
+        }
         let mut conn = herd.own.get(&herd.config.home).await?;
         let look = format!("SELECT EXISTS ({})", behind(herd, &self.epoch.to_string()));
         let mut pause = LOOK_EVERY_MIN;

@@ -179,19 +179,20 @@ pub fn refused(refusal: &catalog::Refusal) -> ExecError {
 }
 
 /// A committed change of the catalog: word to the other routers, our own snapshot, and then a wait until they have
-/// theirs, so that whoever hears of the change can use it through any router.
-pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>) {
+/// theirs, so that whoever hears of the change can use it through any router. If it has `raised` the epoch, a snapshot of
+/// that epoch has it, whoever loaded it.
+pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>, raised: bool) {
     let told = barrier::tell(herd, after_commit).await;
-    if let Err(e) = herd.refresh(None).await {
+    let at_least = told.as_ref().ok().filter(|_| raised).map(|told| told.epoch);
+    if let Err(e) = herd.refresh(at_least).await {
         tracing::warn!(error = %e, "the catalog could not be loaded after a change");
     }
     match told {
-        Ok(Some(told)) => {
+        Ok(told) => {
             if let Err(e) = told.wait(herd).await {
                 tracing::warn!(error = %e, "whether other routers know of a change of the catalog could not be seen");
             }
         }
-        Ok(None) => {}
         Err(e) => tracing::warn!(error = %e, "other routers could not be told of a change of the catalog"),
     }
 }
