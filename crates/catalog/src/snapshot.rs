@@ -219,6 +219,8 @@ pub struct Function {
     pub kind: FunctionKind,
     pub volatility: Volatility,
     pub returns_set: bool,
+    /// The type of its result.
+    pub returns: Oid,
     /// False for pg_catalog's and extensions' functions.
     pub user_defined: bool,
     /// It uses a distributed table or writes a reference table: on one node it would see or change a part only.

@@ -12,6 +12,7 @@ use catalog::FunctionKind;
 
 use crate::Result;
 use crate::compose::{Composer, part_column};
+use crate::expression;
 use crate::levels::Analysis;
 use crate::pull;
 use crate::rewrite;
@@ -33,6 +34,7 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
     };
     let mut splitter = Splitter {
         a: c.a,
+        level,
         part: c.parts.len(),
         scope: scope.clone(),
         group,
@@ -113,7 +115,7 @@ fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<Co
 }
 
 /// The text of an expression with each column spelled one way.
-fn text(node: &Node, scope: &Scope) -> std::result::Result<String, sql::SyntaxError> {
+pub fn text(node: &Node, scope: &Scope) -> std::result::Result<String, sql::SyntaxError> {
     struct Spell<'s, 'a>(&'s Scope<'a>);
     impl VisitMut for Spell<'_, '_> {
         fn node(&mut self, n: &mut NodeEnum) -> bool {
@@ -133,6 +135,7 @@ fn text(node: &Node, scope: &Scope) -> std::result::Result<String, sql::SyntaxEr
 
 struct Splitter<'p, 'a> {
     a: &'p Analysis<'a>,
+    level: usize,
     /// Number of the part these partial results will be in.
     part: usize,
     scope: Rc<Scope<'a>>,
@@ -223,8 +226,9 @@ impl Splitter<'_, '_> {
         if self.a.cx.snapshot.functions(name).any(|x| x.user_defined) {
             return None;
         }
-        // The smallest of the distinct is the smallest of all.
-        if f.agg_distinct && !matches!(name, "min" | "max" | "bool_and" | "bool_or" | "every") {
+        // The smallest of the distinct is the smallest of all; equal keys are on one node.
+        let smallest = matches!(name, "min" | "max" | "bool_and" | "bool_or" | "every");
+        if f.agg_distinct && !smallest && !self.is_key(&f.args) {
             return None;
         }
         match name {
@@ -245,10 +249,16 @@ impl Splitter<'_, '_> {
         }
     }
 
+    /// Equal values are on one node, so that the distinct ones of all nodes are those of each together.
+    fn is_key(&self, args: &[Node]) -> bool {
+        let vars: Vec<_> = args.iter().map(|arg| self.a.var(arg, &self.scope)).collect();
+        self.a.tells_nodes_apart(self.level, &vars)
+    }
+
     /// avg is the sum of the sums by the sum of the counts; how they are divided depends on the argument's type.
     fn average(&mut self, f: &ast::FuncCall) -> Option<Node> {
         let [arg] = &f.args[..] else { return None };
-        let (arg, float) = match self.type_of(arg)? {
+        let (arg, float) = match expression::type_of(arg, self.a, &self.scope)? {
             20 | 21 | 23 | 1700 => (arg.clone(), false),
             700 | 701 => (build::cast(arg.clone(), "float8"), true),
             _ => return None,
@@ -285,35 +295,6 @@ impl Splitter<'_, '_> {
         self.partials.push(node);
         self.texts.push(spelled);
         column
-    }
-
-    fn type_of(&self, node: &Node) -> Option<u32> {
-        match node.node.as_ref()? {
-            NodeEnum::ColumnRef(c) => self.a.types[self.scope.resolve(&names::strings(&c.fields))?].map(|(t, _)| t),
-            NodeEnum::TypeCast(t) => match names::plain_type(t.type_name.as_ref()?)? {
-                "int2" => Some(21),
-                "int4" => Some(23),
-                "int8" => Some(20),
-                "numeric" => Some(1700),
-                "float4" => Some(700),
-                "float8" => Some(701),
-                _ => None,
-            },
-            NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(_)), .. }) => Some(23),
-            NodeEnum::AExpr(e)
-                if e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "+" | "-" | "*") =>
-            {
-                let (l, r) = (self.type_of(e.lexpr.as_deref()?)?, self.type_of(e.rexpr.as_deref()?)?);
-                if l == r {
-                    Some(l)
-                } else if crate::levels::is_integer(l) && crate::levels::is_integer(r) {
-                    Some(20)
-                } else {
-                    None
-                }
-            }
-            _ => None,
-        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod code;
 pub mod compose;
 pub mod ddl;
 pub mod explain;
+pub mod expression;
 pub mod insert;
 pub mod keys;
 pub mod levels;

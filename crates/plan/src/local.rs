@@ -341,6 +341,11 @@ impl Analysis<'_> {
         }
     }
 
+    /// Rows of a level with equal values in these columns are on one node.
+    pub fn tells_nodes_apart(&self, level: usize, columns: &[Option<Var>]) -> bool {
+        self.colocated(level).is_ok_and(|rows| self.covers_key(&self.levels[level], &rows, columns))
+    }
+
     /// The columns include every column of a key that is not NULL anywhere, so that equal values are on one node.
     fn covers_key(&self, l: &Level, rows: &Rows, columns: &[Option<Var>]) -> bool {
         let has = |k: &Var| columns.iter().flatten().any(|c| self.classes.same(l.classes, *k, *c));

@@ -8,12 +8,14 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit, VisitMut};
 use sql::{NodeEnum, build, names};
 
+use catalog::FunctionKind;
+
 use crate::Result;
 use crate::compose::{Composer, part_column};
-use crate::levels::star_columns;
+use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
-use crate::rewrite;
 use crate::scope::{Owner, Scope};
+use crate::{aggregate, expression, rewrite};
 
 pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
     let scope = scope_of(c, level)?;
@@ -21,7 +23,7 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     if c.a.levels[level].locking {
         return Err(Refusal::bare("FOR UPDATE is not allowed with this query over several nodes"));
     }
-    let mut columns = Columns::new(&scope);
+    let mut columns = Columns::new(c.a, &scope);
     each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut columns));
     if let Some(refusal) = columns.refusal {
         return Err(refusal);
@@ -117,6 +119,7 @@ pub fn each_upper(s: &mut ast::SelectStmt, f: &mut dyn FnMut(&mut Node)) {
 
 /// Replaces column references by columns of the part, remembering what the part must select.
 struct Columns<'s, 'a> {
+    a: &'s Analysis<'a>,
     scope: &'s Scope<'a>,
     index: HashMap<String, usize>,
     originals: Vec<Node>,
@@ -124,8 +127,8 @@ struct Columns<'s, 'a> {
 }
 
 impl<'s, 'a> Columns<'s, 'a> {
-    fn new(scope: &'s Scope<'a>) -> Self {
-        Columns { scope, index: HashMap::new(), originals: vec![], refusal: None }
+    fn new(a: &'s Analysis<'a>, scope: &'s Scope<'a>) -> Self {
+        Columns { a, scope, index: HashMap::new(), originals: vec![], refusal: None }
     }
 }
 
@@ -140,13 +143,27 @@ impl VisitMut for Columns<'_, '_> {
                 ));
                 return false;
             }
-            let next = self.originals.len();
-            let i = *self.index.entry(key).or_insert(next);
-            if i == next {
-                self.originals.push(build::node(n.clone()));
+            self.carry(n, key);
+            return false;
+        }
+        if let NodeEnum::FuncCall(f) = n
+            && self.aggregates_all(f)
+        {
+            // What an aggregate is asked of every row the node can give in place of the columns it is made of.
+            let once = f.agg_within_group;
+            for arg in &mut f.args {
+                if once || !self.carry_small(arg) {
+                    walk::walk_mut(arg, self);
+                }
             }
-            if let Some(new) = part_column(i).node {
-                *n = new;
+            for item in &mut f.agg_order {
+                let value = match &mut item.node {
+                    Some(NodeEnum::SortBy(by)) => by.node.as_deref_mut(),
+                    _ => None,
+                };
+                if !value.is_some_and(|value| self.carry_small(value)) {
+                    walk::walk_mut(item, self);
+                }
             }
             return false;
         }
@@ -165,6 +182,40 @@ impl VisitMut for Columns<'_, '_> {
             ));
         }
         false
+    }
+}
+
+impl Columns<'_, '_> {
+    /// The part selects it, and the finish names the part's column.
+    fn carry(&mut self, n: &mut NodeEnum, key: String) {
+        let next = self.originals.len();
+        let i = *self.index.entry(key).or_insert(next);
+        let Some(column) = part_column(i).node else { return };
+        let original = std::mem::replace(n, column);
+        if i == next {
+            self.originals.push(build::node(original));
+        }
+    }
+
+    /// An aggregate of PostgreSQL's own whose arguments are evaluated for every row.
+    fn aggregates_all(&self, f: &ast::FuncCall) -> bool {
+        let mut overloads = self.a.cx.snapshot.functions(names::last(&f.funcname)).peekable();
+        f.over.is_none()
+            && f.agg_filter.is_none()
+            && overloads.peek().is_some()
+            && overloads.all(|o| o.kind == FunctionKind::Aggregate && !o.user_defined)
+    }
+
+    /// Has the part select the argument itself; false if its columns should travel.
+    fn carry_small(&mut self, arg: &mut Node) -> bool {
+        let plain = matches!(arg.node, Some(NodeEnum::ColumnRef(_)));
+        let small = || expression::type_of(arg, self.a, self.scope).is_some_and(expression::is_small);
+        if plain || !small() || !expression::is_of_its_row(arg, self.a.cx.snapshot) {
+            return false;
+        }
+        let (Ok(text), Some(n)) = (aggregate::text(arg, self.scope), &mut arg.node) else { return false };
+        self.carry(n, format!("({text}"));
+        true
     }
 }
 

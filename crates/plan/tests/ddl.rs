@@ -92,6 +92,7 @@ fn snapshot() -> Snapshot {
                 kind: FunctionKind::Function,
                 volatility,
                 returns_set: false,
+                returns: 0,
                 user_defined,
                 reads_herd_tables,
                 needs_home: false,

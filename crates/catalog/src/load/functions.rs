@@ -9,18 +9,18 @@ use crate::{CatalogError, Function, FunctionKind, Query, Snapshot, Volatility};
 pub(super) async fn load_builtin<Q: Query>(
     q: &mut Q,
 ) -> Result<HashMap<String, Vec<Function>>, CatalogError<Q::Error>> {
-    let sql = "SELECT DISTINCT proname, 'pg_catalog', prokind, provolatile, proretset, false \
+    let sql = "SELECT DISTINCT proname, 'pg_catalog', prokind, provolatile, proretset, false, prorettype::oid::text \
                FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace ORDER BY proname";
     let mut functions: HashMap<String, Vec<Function>> = HashMap::new();
     for mut row in cells(q, sql).await? {
         let name = row.text();
-        functions.entry(name).or_default().push(function(&mut row));
+        functions.entry(name).or_default().push(function(&mut row)?);
     }
     Ok(functions)
 }
 
-fn function(row: &mut crate::cells::Cells) -> Function {
-    Function {
+fn function<E: std::error::Error>(row: &mut crate::cells::Cells) -> Result<Function, CatalogError<E>> {
+    Ok(Function {
         schema: row.text(),
         kind: match row.char() {
             b'a' => FunctionKind::Aggregate,
@@ -35,21 +35,23 @@ fn function(row: &mut crate::cells::Cells) -> Function {
         },
         returns_set: row.boolean(),
         user_defined: row.boolean(),
+        returns: row.number()?,
         reads_herd_tables: false,
         needs_home: false,
         dynamic: false,
-    }
+    })
 }
 
 pub(super) async fn load_user<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
     let sql = format!(
         "SELECT p.proname, n.nspname, p.prokind, p.provolatile, p.proretset, \
-                NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e') \
+                NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'), \
+                p.prorettype::oid::text \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM}"
     );
     for mut row in cells(q, &sql).await? {
         let name = row.text();
-        let function = function(&mut row);
+        let function = function(&mut row)?;
         let overloads = snapshot.functions.entry(name).or_default();
         if !overloads.contains(&function) {
             overloads.push(function);

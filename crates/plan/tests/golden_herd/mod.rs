@@ -172,6 +172,7 @@ fn user_function() -> Function {
         kind: FunctionKind::Function,
         volatility: Volatility::Volatile,
         returns_set: false,
+        returns: 0,
         user_defined: true,
         reads_herd_tables: false,
         needs_home: false,
@@ -200,6 +201,11 @@ fn builtin_functions() -> HashMap<String, Vec<Function>> {
         ("nextval", Volatile),
         ("pg_sleep", Volatile),
     ];
-    let others = others.into_iter().map(|(name, volatility)| function(name, Function, volatility, false));
+    let others = others.into_iter().map(|(name, volatility)| function(name, Function, volatility, false)).map(
+        |(name, overloads)| match name.as_str() {
+            "length" => (name, overloads.into_iter().map(|f| catalog::Function { returns: INT4.0, ..f }).collect()),
+            _ => (name, overloads),
+        },
+    );
     aggregates.chain(windows).chain(others).collect()
 }

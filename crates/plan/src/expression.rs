@@ -1,0 +1,99 @@
+//! What is known of an expression without PostgreSQL: its type, and whether a node may evaluate it for its rows.
+//!
+//! Only what is certain: of functions of one name with several results nothing is said. It does not know where rows are.
+
+use catalog::{FunctionKind, Snapshot, Volatility};
+use sql::ast::{self, Node, a_const::Val};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names};
+
+use crate::levels::{Analysis, is_integer};
+use crate::needs;
+use crate::scope::Scope;
+
+/// The type's object id: one of PostgreSQL's own, or a column's.
+pub fn type_of(node: &Node, a: &Analysis, scope: &Scope) -> Option<u32> {
+    let of = |n: &Node| type_of(n, a, scope);
+    match node.node.as_ref()? {
+        NodeEnum::ColumnRef(c) => a.types[scope.resolve(&names::strings(&c.fields))?].map(|(t, _)| t),
+        NodeEnum::TypeCast(t) => match names::plain_type(t.type_name.as_ref()?)? {
+            "int2" => Some(21),
+            "int4" => Some(23),
+            "int8" => Some(20),
+            "numeric" => Some(1700),
+            "float4" => Some(700),
+            "float8" => Some(701),
+            _ => None,
+        },
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(_)), .. }) => Some(23),
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Fval(f)), .. }) => f.fval.contains('.').then_some(1700),
+        NodeEnum::AExpr(e)
+            if e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "+" | "-" | "*" | "/") =>
+        {
+            let (l, r) = (of(e.lexpr.as_deref()?)?, of(e.rexpr.as_deref()?)?);
+            match l == r {
+                true => Some(l),
+                false => (is_integer(l) && is_integer(r)).then(|| if [l, r].contains(&20) { 20 } else { 23 }),
+            }
+        }
+        NodeEnum::FuncCall(f) => {
+            let mut overloads = a.cx.snapshot.functions(names::last(&f.funcname));
+            let returns = overloads.next()?.returns;
+            overloads.all(|o| o.returns == returns).then_some(returns)
+        }
+        NodeEnum::CoalesceExpr(c) => one(c.args.iter().map(of)),
+        NodeEnum::CaseExpr(c) => {
+            let results = c.args.iter().filter_map(|when| match &when.node {
+                Some(NodeEnum::CaseWhen(when)) => when.result.as_deref(),
+                _ => None,
+            });
+            one(results.chain(c.defresult.as_deref()).map(of))
+        }
+        _ => None,
+    }
+}
+
+/// All the same, and known.
+fn one(mut types: impl Iterator<Item = Option<u32>>) -> Option<u32> {
+    let first = types.next()??;
+    types.all(|t| t == Some(first)).then_some(first)
+}
+
+/// A value of the type is never larger than a column's reference to something stored: bool, int8, int2, int4, float4, float8, date,
+/// time, timestamp, timestamptz, uuid (pg_type.dat).
+pub fn is_small(type_oid: u32) -> bool {
+    matches!(type_oid, 16 | 20 | 21 | 23 | 700 | 701 | 1082 | 1083 | 1114 | 1184 | 2950)
+}
+
+/// A node may evaluate it for each of its rows: it gives one value, the same wherever and whenever it is asked.
+pub fn is_of_its_row(node: &Node, snapshot: &Snapshot) -> bool {
+    struct Look<'s> {
+        snapshot: &'s Snapshot,
+        columns: bool,
+        other: bool,
+    }
+    impl<'a> Visit<'a> for Look<'_> {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            self.other |= needs::of(n, self.snapshot).is_some();
+            match n {
+                NodeEnum::ColumnRef(c) => {
+                    self.columns = true;
+                    self.other |= names::has_star(c);
+                }
+                NodeEnum::FuncCall(f) => {
+                    let mut overloads = self.snapshot.functions(names::last(&f.funcname)).peekable();
+                    self.other |= f.over.is_some() || overloads.peek().is_none();
+                    self.other |= overloads.any(|o| {
+                        o.kind != FunctionKind::Function || o.returns_set || o.volatility == Volatility::Volatile
+                    });
+                }
+                NodeEnum::SubLink(_) | NodeEnum::GroupingFunc(_) => self.other = true,
+                _ => {}
+            }
+            !self.other
+        }
+    }
+    let mut look = Look { snapshot, columns: false, other: false };
+    walk::walk(node, &mut look);
+    look.columns && !look.other
+}
