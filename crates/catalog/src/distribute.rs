@@ -278,9 +278,10 @@ fn copy_into(definition: &Definition) -> String {
     format!("COPY {table} ({columns}) FROM STDIN")
 }
 
-/// Where rows wait, as text, which would run the owner's code if they went into his table at once.
+/// Where rows wait, as text, which would run the owner's code if they went into his table at once. In a schema in which nobody
+/// else can have made something of that name.
 fn waiting_room(definition: &Definition) -> String {
-    qualified("herd_shards", &format!("herd_rows_{}", definition.oid))
+    qualified("herd", &format!("herd_rows_{}", definition.oid))
 }
 
 /// `table` is quoted and qualified. A query, because COPY of a partitioned table itself is not possible before PostgreSQL 18.

@@ -21,6 +21,9 @@ const HOME_GRANTS: &str = include_str!("schema/home_grants.sql");
 /// Key of the transaction-level advisory lock that every change of the catalog takes on home: "herd" in ASCII.
 pub const CATALOG_LOCK: i64 = 0x6865_7264;
 
+/// A view that is made anew waits for whoever reads it, and others behind it for it: only so long.
+const LOCKS_MAX: &str = "2s";
+
 /// What a NOTIFY tells routers: the catalog has a new epoch.
 pub const EPOCH_CHANNEL: &str = "herd_epoch";
 
@@ -52,14 +55,15 @@ fn begin() -> String {
     // NOTICE would tell about every "already exists, skipping".
     format!(
         "BEGIN;\nSET LOCAL search_path = pg_catalog, pg_temp;\nSET LOCAL client_min_messages = warning;\n\
-         SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK});\n"
+         SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK});\nSET LOCAL lock_timeout = '{LOCKS_MAX}';\n"
     )
 }
 
 /// What the script leaves as the comment of schema herd: tells whether a node has what this version makes.
 pub fn version() -> String {
     let step = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
-    let mark = NODE.bytes().chain(GRANTS.bytes()).fold(0xcbf2_9ce4_8422_2325, step);
+    let scripts = NODE.bytes().chain(GRANTS.bytes()).chain(HOME.bytes()).chain(HOME_GRANTS.bytes());
+    let mark = scripts.fold(0xcbf2_9ce4_8422_2325, step);
     format!("pgherd {} {mark:016x}: catalog of the herd", env!("CARGO_PKG_VERSION"))
 }
 
@@ -116,8 +120,16 @@ pub fn set_node_address_sql(id: crate::NodeId, host: &str, port: u16, database: 
     )
 }
 
-/// Runs [`bootstrap_home_sql`] on home.
+/// Runs [`bootstrap_home_sql`] on home, unless it is as this version makes it: the script waits for whoever reads the herd's
+/// views, which anybody may for as long as he likes.
 pub async fn bootstrap_home<Q: Query>(q: &mut Q, home: &NodeAddress) -> Result<HerdKey, CatalogError<Q::Error>> {
+    const PRESENT: &str = "SELECT pg_catalog.obj_description(pg_catalog.to_regnamespace('herd')::pg_catalog.oid, 'pg_namespace') \
+        WHERE pg_catalog.to_regclass('herd.node') IS NOT NULL AND pg_catalog.to_regclass('herd.seal') IS NOT NULL";
+    let present = q.query(PRESENT).await.map_err(CatalogError::Query)?;
+    if present.first().and_then(|row| row.first()?.as_deref()) == Some(&version()) {
+        q.query(KNOWN_BY_NUMBER).await.map_err(CatalogError::Query)?;
+        return read_key(q).await;
+    }
     if let Err(error) = q.query(&bootstrap_home_sql(home)).await {
         // The script's BEGIN has left the session inside a failed transaction; the first error is the one that counts.
         let _ = q.query("ROLLBACK").await;
@@ -125,6 +137,11 @@ pub async fn bootstrap_home<Q: Query>(q: &mut Q, home: &NodeAddress) -> Result<H
     }
     read_key(q).await
 }
+
+/// A home that was restored from a dump has the herd's tables under other numbers.
+const KNOWN_BY_NUMBER: &str = "UPDATE herd.relation SET oid = \
+    pg_catalog.to_regclass(pg_catalog.quote_ident(schema) OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(name)) \
+    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) relation.oid)";
 
 /// The herd's key, from home. Only the owner of schema herd may read it.
 pub async fn read_key<Q: Query>(q: &mut Q) -> Result<HerdKey, CatalogError<Q::Error>> {

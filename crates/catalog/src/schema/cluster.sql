@@ -14,7 +14,7 @@ DECLARE
                            WHERE h.inhparent = parent_index AND i.indrelid = part);
     bound text := (SELECT pg_get_expr(c.relpartbound, c.oid) FROM pg_class c WHERE c.oid = part);
     bound_check text := pg_get_partition_constraintdef(part);
-    fresh text := format('herd_shards.%I', 'herd_clustering_' || part::oid);
+    fresh text := format('herd_shards.%I', 'herd_clustering_' || gen_random_uuid());
     columns text := (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
                       WHERE attrelid = part AND attnum > 0 AND NOT attisdropped AND attgenerated = '');
     sort text;

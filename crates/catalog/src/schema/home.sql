@@ -66,7 +66,10 @@ INSERT INTO herd.prefix SELECT prefix FROM herd.relation WHERE kind = 'd' ON CON
 CREATE OR REPLACE FUNCTION herd.new_prefix(plain text, numbered text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $body$ BEGIN
-    IF plain !~ '_[0-9]+x$' THEN
+    -- Owners of tables may make something among the shards, and so sit on a name.
+    IF plain !~ '_[0-9]+x$' AND NOT EXISTS (
+        SELECT FROM pg_class c WHERE c.relnamespace = 'herd_shards'::regnamespace
+           AND starts_with(c.relname, plain || '_') AND substr(c.relname, length(plain) + 2) ~ '^[0-9]+$') THEN
         INSERT INTO herd.prefix VALUES (plain) ON CONFLICT DO NOTHING;
         IF FOUND THEN
             RETURN plain;

@@ -18,7 +18,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 DECLARE
     owner record;
-    room text := format('herd_shards.herd_as_owner_%s', pg_backend_pid());
+    -- Owners of tables may make something in that schema, so the name is one that nobody can guess.
+    room text := format('herd_shards.%I', 'herd_as_owner_' || gen_random_uuid());
 BEGIN
     SELECT r.oid, r.rolname, r.rolsuper INTO owner FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = target;
     IF owner.rolsuper OR owner.rolname = current_user THEN
