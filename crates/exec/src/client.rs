@@ -1,28 +1,81 @@
-//! The client's side as the executor sees it: somewhere to write, and a source of COPY data.
+//! The client's side as the executor sees it: who is told the answer, and a source of COPY data. In which messages a client
+//! gets what it is told, its front knows alone.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use pool::CancelKey;
-use wire::Frame;
+use wire::backend::{self, Field};
+use wire::{ErrorFields, Frame, put};
 
 use crate::error::Result;
 
 /// How much may wait for a client before the executor stops reading from nodes.
 pub const PENDING_MAX: usize = 64 << 10;
 
-pub trait Client: Send {
-    /// Messages for the client; sent by `relieve` and `flush`.
-    fn out(&mut self) -> &mut BytesMut;
+/// A piece of a statement's answer. Its end (the tag, or an error) is what the executor returns.
+pub enum Answer<'a> {
+    /// The columns of the rows to come.
+    Columns(&'a [Field]),
+    /// One row, each value in the format that was asked for.
+    Row(&'a [Option<&'a [u8]>]),
+    /// Whole messages of a node, as they are: columns, rows, notices, COPY's. Who speaks PostgreSQL's protocol need not look.
+    Sent(&'a [u8]),
+    Notice(&'a ErrorFields),
+    /// A node reports the value of a parameter.
+    Parameter {
+        name: &'a str,
+        value: &'a str,
+    },
+    /// COPY FROM STDIN begins. Formats: 0 text, 1 binary.
+    CopyIn {
+        format: i8,
+        columns: usize,
+    },
+    /// COPY TO STDOUT begins.
+    CopyOut {
+        format: i8,
+        columns: usize,
+    },
+    CopyData(&'a [u8]),
+    CopyDone,
+}
 
-    /// Sends everything and waits until the client's socket has taken it.
+impl Answer<'_> {
+    /// In PostgreSQL's messages.
+    pub fn put(&self, out: &mut BytesMut) {
+        match *self {
+            Answer::Sent(messages) => out.extend_from_slice(messages),
+            Answer::Columns(fields) => backend::row_description(out, fields),
+            Answer::Row(values) => backend::data_row(out, values.iter().copied()),
+            Answer::Notice(notice) => notice.put(out, b'N'),
+            Answer::Parameter { name, value } => backend::parameter_status(out, name, value),
+            Answer::CopyIn { format, columns } => backend::copy_response(out, b'G', format, columns),
+            Answer::CopyOut { format, columns } => backend::copy_response(out, b'H', format, columns),
+            Answer::CopyData(data) => put::copy_data(out, data),
+            Answer::CopyDone => put::copy_done(out),
+        }
+    }
+}
+
+/// What a client sends during COPY FROM STDIN.
+pub enum CopyInput {
+    Data(Bytes),
+    Done,
+    /// It gives up, and says why.
+    Fail(String),
+}
+
+pub trait Client: Send {
+    /// Takes a piece of the answer; sent by `relieve` and `flush`.
+    fn tell(&mut self, answer: Answer<'_>);
+
+    /// Bytes that wait to be sent.
+    fn waiting(&self) -> usize;
+
+    /// Sends everything and waits until the client has taken it.
     fn flush(&mut self) -> impl Future<Output = Result<()>> + Send;
 
-    /// The next message of a COPY from the client: data, done or fail. Flush and Sync are passed over.
-    fn copy_frame(&mut self) -> impl Future<Output = Result<Frame>> + Send;
-
-    /// A node reported a parameter's value.
-    fn parameter(&mut self, report: &Frame) {
-        self.out().extend_from_slice(&report.raw);
-    }
+    /// What comes next of a COPY from the client.
+    fn copy_input(&mut self) -> impl Future<Output = Result<CopyInput>> + Send;
 
     /// The statement waits in the router from now on: [`cancelled`](Self::cancelled) will be looked at.
     fn waits(&mut self) {}
@@ -42,6 +95,13 @@ pub trait Client: Send {
 
     /// Backpressure: sends once enough has gathered.
     fn relieve(&mut self) -> impl Future<Output = Result<()>> + Send {
-        async { if self.out().len() > PENDING_MAX { self.flush().await } else { Ok(()) } }
+        async { if self.waiting() > PENDING_MAX { self.flush().await } else { Ok(()) } }
+    }
+}
+
+/// Passes a node's ParameterStatus on.
+pub fn tell_parameter(client: &mut impl Client, report: &Frame) {
+    if let Ok((name, value)) = backend::parse_parameter_status(report.body()) {
+        client.tell(Answer::Parameter { name, value });
     }
 }

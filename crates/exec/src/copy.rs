@@ -12,9 +12,9 @@ use bytes::{Bytes, BytesMut};
 use catalog::{Placement, Relation};
 use sql::NodeEnum;
 use sql::ast::{self, Node};
-use wire::{backend, put};
+use wire::backend;
 
-use crate::client::Client;
+use crate::client::{Answer, Client, CopyInput};
 use crate::error::{ExecError, Result};
 use crate::request::{Bound, Request};
 use crate::route::Forwarded;
@@ -135,7 +135,7 @@ impl<C: Client> Work<'_, C> {
         let header = options.format != Format::Binary && options.header != copy::Header::No;
         sink.number_lines(&relation.name, options.format == Format::Csv, header);
         let format = i8::from(options.format == Format::Binary);
-        backend::copy_response(self.client.out(), b'G', format, columns.len());
+        self.client.tell(Answer::CopyIn { format, columns: columns.len() });
         self.client.flush().await?;
         let names = sink.column_names();
         let pumped = match upsert {
@@ -170,22 +170,22 @@ impl<C: Client> Work<'_, C> {
             // While the client is slow, what it has sent goes on, and what the nodes say is heard.
             let said = tokio::select! {
                 biased;
-                frame = self.client.copy_frame() => Err(frame?),
+                input = self.client.copy_input() => Err(input?),
                 at = sink.said() => Ok(at?),
             };
-            let frame = match said {
-                Err(frame) => frame,
+            let input = match said {
+                Err(input) => input,
                 Ok(at) => match sink.error_of(at).await? {
                     Some(e) => return Err(e),
                     None => continue,
                 },
             };
-            match frame.tag() {
-                b'd' if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
-                b'd' => {
-                    progress::add(&running.bytes, frame.body().len() as u64);
+            match input {
+                CopyInput::Data(_) if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
+                CopyInput::Data(data) => {
+                    progress::add(&running.bytes, data.len() as u64);
                     let mut records = Records::default();
-                    let pushed = splitter.push(frame.body(), &mut |r, k| records.add(r, k));
+                    let pushed = splitter.push(&data, &mut |r, k| records.add(r, k));
                     // Rows before a bad one go on: one of them may be worse.
                     let sent = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await;
                     if let Err(e) = sent.and(pushed) {
@@ -195,12 +195,8 @@ impl<C: Client> Work<'_, C> {
                         });
                     }
                 }
-                b'c' => break,
-                b'f' => {
-                    let reason = wire::frontend::query(frame.body()).unwrap_or("").to_string();
-                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}")));
-                }
-                _ => {}
+                CopyInput::Done => break,
+                CopyInput::Fail(reason) => return Err(ExecError::copy_failed(&reason)),
             }
         }
         let mut records = Records::default();
@@ -283,17 +279,17 @@ impl<C: Client> Work<'_, C> {
                 match frame.tag() {
                     b'H' if !started => {
                         started = true;
-                        self.client.out().extend_from_slice(&frame.raw);
+                        self.client.tell(Answer::Sent(&frame.raw));
                     }
                     b'd' if options.format == Format::Binary => {
                         let Joined { header, rows } = join.push(n, frame.body()).map_err(format_error)?;
                         if !rows.is_empty() {
-                            put::copy_data(self.client.out(), &[header, rows].concat());
+                            self.client.tell(Answer::CopyData(&[header, rows].concat()));
                         }
                         self.client.relieve().await?;
                     }
                     b'd' => {
-                        self.client.out().extend_from_slice(&frame.raw);
+                        self.client.tell(Answer::Sent(&frame.raw));
                         self.client.relieve().await?;
                     }
                     b'C' => count += backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
@@ -312,9 +308,9 @@ impl<C: Client> Work<'_, C> {
         }
         if options.format == Format::Binary {
             let trailer = join.finish().map_err(format_error)?;
-            put::copy_data(self.client.out(), &trailer);
+            self.client.tell(Answer::CopyData(&trailer));
         }
-        put::copy_done(self.client.out());
+        self.client.tell(Answer::CopyDone);
         Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
     }
 
@@ -347,7 +343,7 @@ impl<C: Client> Work<'_, C> {
                     )
                     .hint("Use text or CSV."));
                 }
-                backend::copy_response(self.client.out(), b'H', 0, names.len());
+                self.client.tell(Answer::CopyOut { format: 0, columns: names.len() });
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
                 let followed = self.follow("COPY TO", "PIPE", None, false);
                 let running = followed.running.clone();
@@ -361,10 +357,10 @@ impl<C: Client> Work<'_, C> {
                 }
                 rows.cut();
                 for data in std::mem::take(&mut rows.ready) {
-                    put::copy_data(self.client.out(), &data);
+                    self.client.tell(Answer::CopyData(&data));
                     self.client.relieve().await?;
                 }
-                put::copy_done(self.client.out());
+                self.client.tell(Answer::CopyDone);
                 Ok(Forwarded { tag: format!("COPY {}", rows.count), ..Default::default() })
             }
         }

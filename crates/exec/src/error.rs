@@ -85,6 +85,11 @@ impl ExecError {
         Self::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
     }
 
+    /// The client has given its COPY up.
+    pub fn copy_failed(reason: &str) -> Self {
+        Self::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"))
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::sql(sqlstate::INTERNAL_ERROR, message)
     }

@@ -23,7 +23,7 @@ mod write;
 
 pub use admin::{AdminCall, AdminDone, recognise};
 pub use bulk_settings::Bulk;
-pub use client::Client;
+pub use client::{Answer, Client, CopyInput, tell_parameter};
 pub use ddl::Limits;
 pub use error::ExecError;
 pub use now::{Now, timestamp, timestamp_at};

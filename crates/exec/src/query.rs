@@ -7,11 +7,12 @@ pub mod gather;
 pub mod merge;
 pub mod spill;
 
+use bytes::BytesMut;
 use plan::{Count, Cut, Exchange, Finish, Merge, Part, Rows, To};
 use txn::Participant;
 use wire::sqlstate;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::query::finish::parameters;
 use crate::query::merge::{Merge as Merging, comparable};
@@ -121,11 +122,12 @@ impl<C: Client> Work<'_, C> {
                     Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
                     Reply::Row(_) if offset > 0 => offset -= 1,
                     Reply::Row(frame) => {
-                        let out = self.client.out();
-                        let at = out.len();
-                        out.extend_from_slice(&frame.raw);
-                        if !arrays.is_empty() && p.lane.node != home {
-                            crate::arrays::rewrite(&mut out[at..], arrays);
+                        if arrays.is_empty() || p.lane.node == home {
+                            self.client.tell(Answer::Sent(&frame.raw));
+                        } else {
+                            let mut row = BytesMut::from(frame.raw);
+                            crate::arrays::rewrite(&mut row, arrays);
+                            self.client.tell(Answer::Sent(&row));
                         }
                         sent += 1;
                         self.client.relieve().await?;
@@ -154,7 +156,7 @@ impl<C: Client> Work<'_, C> {
                 offset -= 1;
                 merge.skip(i);
             } else {
-                merge.take(i, self.client.out())?;
+                self.client.tell(Answer::Sent(merge.take(i)?));
                 sent += 1;
                 self.client.relieve().await?;
             }

@@ -9,7 +9,7 @@ use wire::frame::{self, HEADER_LEN};
 use wire::sqlstate;
 use wire::{ErrorFields, backend, put};
 
-use crate::client::{Client, PENDING_MAX};
+use crate::client::{Answer, Client, CopyInput, PENDING_MAX, tell_parameter};
 use crate::error::{ExecError, Result};
 use crate::request::{Bound, Literals, Request};
 use crate::router::compiled::Compiled;
@@ -186,7 +186,7 @@ impl<C: Client> Work<'_, C> {
         let mut done = forward(lane, self.client, true, Ids::Tables(compiled)).await?;
         let Some(fields) = done.undescribed.take() else { return Ok(done) };
         let fields = Box::pin(self.as_home_describes(fields, compiled, types)).await;
-        backend::row_description(self.client.out(), &fields);
+        self.client.tell(Answer::Columns(&fields));
         forward(lane, self.client, false, Ids::Home).await
     }
 
@@ -277,14 +277,14 @@ async fn forward_replies<C: Client>(
                 crate::arrays::rewrite(&mut run, arrays);
             }
             if error.is_none() && !look {
-                client.out().extend_from_slice(&run);
+                client.tell(Answer::Sent(&run));
                 client.relieve().await?;
             }
             continue;
         }
         let Some(frame) = lane.conn.buffered_frame()? else {
             // Before waiting for more, what is there can go.
-            if client.out().len() > PENDING_MAX / 4 {
+            if client.waiting() > PENDING_MAX / 4 {
                 client.flush().await?;
             }
             lane.conn.fill().await?;
@@ -320,24 +320,24 @@ async fn forward_replies<C: Client>(
                 error.get_or_insert(fields);
             }
             b'T' if described => match ids {
-                Ids::Home | Ids::Arrays(_) => client.out().extend_from_slice(&frame.raw),
+                Ids::Home | Ids::Arrays(_) => client.tell(Answer::Sent(&frame.raw)),
                 Ids::Tables(compiled) => {
                     let mut fields = backend::parse_row_description(frame.body())?;
                     if !is_as_at_home(&mut fields, compiled) {
                         return Ok(Forwarded { undescribed: Some(fields), ..done });
                     }
-                    backend::row_description(client.out(), &fields);
+                    client.tell(Answer::Columns(&fields));
                 }
             },
-            b'N' => client.out().extend_from_slice(&frame.raw),
-            b'S' => client.parameter(&frame),
+            b'N' => client.tell(Answer::Sent(&frame.raw)),
+            b'S' => tell_parameter(client, &frame),
             b'G' => {
                 if let Some(fields) = Box::pin(copy_in(lane, client, &frame)).await? {
                     error.get_or_insert(fields);
                 }
             }
             b'H' | b'd' | b'c' => {
-                client.out().extend_from_slice(&frame.raw);
+                client.tell(Answer::Sent(&frame.raw));
                 client.relieve().await?;
             }
             b'W' => {
@@ -360,21 +360,26 @@ async fn forward_replies<C: Client>(
 /// COPY FROM STDIN on one node: what the client sends goes there as it is. An error the node raises ends it at once: what
 /// the client still sends is passed over, as PostgreSQL does.
 async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Frame) -> Result<Option<ErrorFields>> {
-    client.out().extend_from_slice(&response.raw);
+    client.tell(Answer::Sent(&response.raw));
     client.flush().await?;
     loop {
         // While the client is slow, what it has sent goes on, and what the node says is heard.
-        let frame = tokio::select! {
+        let input = tokio::select! {
             biased;
-            frame = client.copy_frame() => Some(frame?),
+            input = client.copy_input() => Some(input?),
             said = crate::work::copy_lane::said(&mut lane.conn) => {
                 said?;
                 None
             }
         };
-        if let Some(frame) = &frame {
-            lane.conn.out().extend_from_slice(&frame.raw);
-            if frame.tag() != b'd' {
+        if let Some(input) = &input {
+            let out = lane.conn.out();
+            match input {
+                CopyInput::Data(data) => put::copy_data(out, data),
+                CopyInput::Done => put::copy_done(out),
+                CopyInput::Fail(reason) => put::copy_fail(out, reason),
+            }
+            if !matches!(input, CopyInput::Data(_)) {
                 // A Sync sent with Execute was swallowed by COPY; the simple protocol needs none.
                 lane.conn.flush().await?;
                 return Ok(None);
@@ -385,8 +390,8 @@ async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &wire::Fr
         }
         while let Some(said) = lane.conn.buffered_frame()? {
             match said.tag() {
-                b'N' => client.out().extend_from_slice(&said.raw),
-                b'S' => client.parameter(&said),
+                b'N' => client.tell(Answer::Sent(&said.raw)),
+                b'S' => tell_parameter(client, &said),
                 b'E' => {
                     let fields = ErrorFields::parse(said.body())?;
                     if fields.is_fatal() {

@@ -12,9 +12,8 @@ use catalog::{NodeId, Placement};
 use plan::LiteralKind;
 use pool::{Alone, LaneKind, Many, Outcome, SharedLane, SharedStatement, StatementKey};
 use sql::one_row::OneRow;
-use wire::backend;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::Result;
 use crate::request::{Literals, Request};
 use crate::route::Forwarded;
@@ -98,12 +97,11 @@ impl<C: Client> Work<'_, C> {
             Outcome::Alone => Ok(Way::Apart),
             Outcome::Lost(e) => Err(e.into()),
             Outcome::Done(reply) => {
-                let out = self.client.out();
                 if let Some(fields) = described.as_ref().and_then(|d| d.fields.as_deref()) {
-                    backend::row_description(out, fields);
+                    self.client.tell(Answer::Columns(fields));
                 }
                 for message in &reply.messages {
-                    out.extend_from_slice(message);
+                    self.client.tell(Answer::Sent(message));
                 }
                 self.client.relieve().await?;
                 Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))

@@ -27,7 +27,7 @@ use pool::{ClientLogin, Settings};
 use txn::{Lane, Participant, Transaction};
 
 use crate::bulk_settings::Bulk;
-use crate::client::Client;
+use crate::client::{Answer, Client, tell_parameter};
 use crate::error::{ExecError, Result};
 use crate::now::Now;
 use crate::router::compiled::Epoch;
@@ -141,8 +141,8 @@ impl<C: Client> Work<'_, C> {
             let mut notices = notices;
             while let Ok(Some(f)) = wire::frame::take(&mut notices, 1 << 30) {
                 match f.tag() {
-                    b'S' => self.client.parameter(&f),
-                    _ => self.client.out().extend_from_slice(&f.raw),
+                    b'S' => tell_parameter(self.client, &f),
+                    _ => self.client.tell(Answer::Sent(&f.raw)),
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::task::Poll;
 use wire::sqlstate;
 
 use bytes::BytesMut;
-use exec::{Client, ExecError};
+use exec::{Answer, Client, CopyInput, ExecError, tell_parameter};
 use pool::CancelKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Frame, frame};
@@ -92,6 +92,11 @@ impl ClientIo {
         frame::take(&mut self.rbuf, self.message_bytes_max).map_err(|e| ExecError::Client(e.to_string()))
     }
 
+    /// Messages of the front's own for the client.
+    pub fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
     /// The type of the next message if any of it is here.
     pub fn next_type(&self) -> Option<u8> {
         self.rbuf.first().copied()
@@ -118,7 +123,7 @@ impl ClientIo {
     pub fn pass_on(&mut self, mut messages: BytesMut) {
         while let Ok(Some(f)) = frame::take(&mut messages, 1 << 30) {
             match f.tag() {
-                b'S' => self.parameter(&f),
+                b'S' => tell_parameter(self, &f),
                 _ => self.out.extend_from_slice(&f.raw),
             }
         }
@@ -208,21 +213,34 @@ mod exec_result {
 }
 
 impl Client for ClientIo {
-    fn out(&mut self) -> &mut BytesMut {
-        &mut self.out
+    #[inline]
+    fn tell(&mut self, answer: Answer<'_>) {
+        match answer {
+            // What the client hears of it is decided when it may send the next statement.
+            Answer::Parameter { name, value } => {
+                self.news.insert(name.to_string(), value.to_string());
+            }
+            _ => answer.put(&mut self.out),
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.out.len()
     }
 
     async fn flush(&mut self) -> exec_result::Result<()> {
         self.send().await
     }
 
-    async fn copy_frame(&mut self) -> exec_result::Result<Frame> {
+    async fn copy_input(&mut self) -> exec_result::Result<CopyInput> {
         loop {
             let Some(frame) = self.frame().await? else {
                 return Err(ExecError::Client("connection lost during COPY".into()));
             };
             match frame.tag() {
-                b'd' | b'c' | b'f' => return Ok(frame),
+                b'd' => return Ok(CopyInput::Data(frame.raw.slice(frame::HEADER_LEN..))),
+                b'c' => return Ok(CopyInput::Done),
+                b'f' => return Ok(CopyInput::Fail(wire::frontend::query(frame.body()).unwrap_or("").to_string())),
                 b'H' | b'S' => {}
                 b'X' => return Err(ExecError::Client("client left during COPY".into())),
                 other => {
@@ -231,12 +249,6 @@ impl Client for ClientIo {
                     )));
                 }
             }
-        }
-    }
-
-    fn parameter(&mut self, report: &Frame) {
-        if let Ok((name, value)) = wire::backend::parse_parameter_status(report.body()) {
-            self.news.insert(name.to_string(), value.to_string());
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use wire::sqlstate;
 
 use bytes::{Bytes, BytesMut};
-use exec::{Client, Compiled, ExecError, Forwarded, Request, Work};
-use wire::{Frame, frame};
+use exec::{Answer, Client, Compiled, CopyInput, ExecError, Forwarded, Request, Work};
+use wire::frame;
 
 use crate::cancel::CancelHandle;
 use crate::session::{Result, Session};
@@ -24,8 +24,12 @@ pub struct Held {
 }
 
 impl Client for Held {
-    fn out(&mut self) -> &mut BytesMut {
-        &mut self.out
+    fn tell(&mut self, answer: Answer<'_>) {
+        answer.put(&mut self.out);
+    }
+
+    fn waiting(&self) -> usize {
+        self.out.len()
     }
 
     async fn flush(&mut self) -> Result<()> {
@@ -45,7 +49,7 @@ impl Client for Held {
         Ok(())
     }
 
-    async fn copy_frame(&mut self) -> Result<Frame> {
+    async fn copy_input(&mut self) -> Result<CopyInput> {
         Err(ExecError::internal("COPY FROM STDIN inside another statement"))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::sqlstate;
 
 use bytes::BytesMut;
-use exec::{Bulk, Client, Epoch, ExecError, Now, Pin, Sharing, Work};
+use exec::{Bulk, Epoch, ExecError, Now, Pin, Sharing, Work};
 use pool::{ClientLogin, Settings};
 use sql::template::Template;
 use txn::Transaction;

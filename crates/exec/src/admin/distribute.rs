@@ -13,10 +13,10 @@ use plan::code::{Graph, Kind};
 use pool::{PoolError, Progress};
 use sql::NodeEnum;
 use txn::Participant;
-use wire::{ErrorFields, backend, put};
+use wire::{ErrorFields, put};
 
 use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
@@ -103,9 +103,9 @@ impl<C: Client> Work<'_, C> {
         changed: bool,
     ) -> AdminDone {
         if described {
-            backend::row_description(self.client.out(), &call.columns());
+            self.client.tell(Answer::Columns(&call.columns()));
         }
-        backend::data_row(self.client.out(), std::iter::once(Some(value)));
+        self.client.tell(Answer::Row(&[Some(value)]));
         AdminDone { forwarded: Forwarded { tag: "SELECT 1".into(), ..Default::default() }, after_commit, changed }
     }
 

@@ -5,7 +5,7 @@ use sql::NodeEnum;
 use sql::ast;
 use wire::sqlstate;
 
-use crate::client::Client;
+use crate::client::{Client, CopyInput};
 use crate::error::{ExecError, Result};
 use crate::router::progress::{self, Running};
 use crate::work::Work;
@@ -56,22 +56,17 @@ impl<C: Client> Work<'_, C> {
         let mut splitter = Splitter::new(options, (0..columns.len()).collect(), &names).whole();
         let mut values = Values { data: vec![], lengths: vec![], width: columns.len() };
         loop {
-            let frame = self.client.copy_frame().await?;
-            match frame.tag() {
-                b'd' if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
-                b'd' => {
-                    progress::add(&running.bytes, frame.body().len() as u64);
-                    let pushed = splitter.push(frame.body(), &mut |_, row| values.add(row));
+            match self.client.copy_input().await? {
+                CopyInput::Data(_) if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
+                CopyInput::Data(data) => {
+                    progress::add(&running.bytes, data.len() as u64);
+                    let pushed = splitter.push(&data, &mut |_, row| values.add(row));
                     // Rows before a bad one are sent: they may be in batches that commit.
                     let sent = values.send(sink).await;
                     pushed.and(sent)?;
                 }
-                b'c' => break,
-                b'f' => {
-                    let reason = wire::frontend::query(frame.body()).unwrap_or("").to_string();
-                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}")));
-                }
-                _ => {}
+                CopyInput::Done => break,
+                CopyInput::Fail(reason) => return Err(ExecError::copy_failed(&reason)),
             }
         }
         splitter.finish(&mut |_, row| values.add(row))?;

@@ -16,7 +16,7 @@ use plan::ddl::{Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, clas
 
 use super::elsewhere::{Elsewhere, holds, is_true, restore_setting, sql_of};
 use super::{lock, renew};
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::request::Request;
 use crate::route::{Forwarded, Ids, forward};
@@ -366,7 +366,8 @@ impl<C: Client> Work<'_, C> {
     /// What comes before anything is changed: the warning, the checks, the privileges.
     async fn prepare(&mut self, spread: &Spread) -> Result<()> {
         if let Some(warning) = &spread.warning {
-            ErrorFields::with_severity("WARNING", sqlstate::WARNING, warning.clone()).put(self.client.out(), b'N');
+            let warning = ErrorFields::with_severity("WARNING", sqlstate::WARNING, warning.clone());
+            self.client.tell(Answer::Notice(&warning));
         }
         for check in &spread.checks {
             for n in &spread.nodes {

@@ -5,7 +5,7 @@
 use plan::{AddUp, Combine};
 use wire::backend;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::Result;
 use crate::query::finish::parameters;
 use crate::query::gather::{Arrays, PartRows};
@@ -71,7 +71,7 @@ impl<C: Client> Work<'_, C> {
         match row {
             Some(row) => {
                 self.describe_to_client(request, described);
-                backend::data_row(self.client.out(), row.iter().map(|v| v.as_deref()));
+                self.client.tell(Answer::Row(&row.iter().map(|v| v.as_deref()).collect::<Vec<_>>()));
                 Ok("SELECT 1".into())
             }
             None => {

@@ -3,7 +3,7 @@
 use plan::{Part, Text};
 use txn::Lane;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::query::gather::PartRows;
 use crate::query::spill::{self, Spill};
@@ -103,7 +103,7 @@ impl<C: Client> Work<'_, C> {
         if request.is_simple()
             && let Some(fields) = &described.fields
         {
-            wire::backend::row_description(self.client.out(), fields);
+            self.client.tell(Answer::Columns(fields));
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Merge {
     visible: usize,
     /// The row at the head of each stream, with its sort values.
     heads: Vec<Option<Head>>,
+    /// The row that was taken last.
+    taken: BytesMut,
 }
 
 struct Head {
@@ -35,7 +37,7 @@ struct Head {
 
 impl Merge {
     pub fn new(sort: Vec<SortKey>, types: Vec<u32>, visible: usize, streams: usize) -> Self {
-        Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect() }
+        Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect(), taken: BytesMut::new() }
     }
 
     pub fn put(&mut self, i: usize, row: Option<Frame>) -> Result<()> {
@@ -95,13 +97,15 @@ impl Merge {
         self.heads[i] = None;
     }
 
-    /// Writes the head of a stream without its hidden columns.
-    pub fn take(&mut self, i: usize, out: &mut BytesMut) -> Result<()> {
+    /// The head of a stream without its hidden columns, as a message.
+    pub fn take(&mut self, i: usize) -> Result<&[u8]> {
         let head = self.heads[i].take().ok_or_else(|| ExecError::internal("merge of an empty stream"))?;
+        let out = &mut self.taken;
+        out.clear();
         out.put_u8(b'D');
         out.put_u32(head.visible_end as u32 - 1);
         out.put_u16(self.visible as u16);
         out.put_slice(&head.frame.raw[7..head.visible_end]);
-        Ok(())
+        Ok(&self.taken)
     }
 }

@@ -50,12 +50,12 @@ pub struct Gates {
 
 #[derive(Default)]
 struct Waiting {
-    readers: Vec<oneshot::Sender<Answer>>,
+    readers: Vec<oneshot::Sender<Granted>>,
     /// There is a leader.
     led: bool,
 }
 
-pub type Answer = std::result::Result<Grant, ErrorFields>;
+pub type Granted = std::result::Result<Grant, ErrorFields>;
 
 /// All gates are held until the reader says that it is done, or drops this.
 pub struct Grant {
@@ -73,7 +73,7 @@ impl Grant {
 }
 
 /// A place among those who wait. Dropping it is leaving.
-pub fn enter(herd: &Arc<Herd>) -> oneshot::Receiver<Answer> {
+pub fn enter(herd: &Arc<Herd>) -> oneshot::Receiver<Granted> {
     let (sender, place) = oneshot::channel();
     let mut waiting = herd.gates.waiting.lock();
     waiting.readers.push(sender);

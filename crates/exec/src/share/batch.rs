@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::sqlstate;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use catalog::NodeId;
 use pool::{Outcome, PoolError, Reply};
 use tokio::task::JoinSet;
 use txn::{CommitError, Participant, Transaction};
-use wire::{Frame, put};
+use wire::put;
 
 use crate::bulk_settings::Bulk;
-use crate::client::Client;
+use crate::client::{Answer, Client, CopyInput};
 use crate::error::{ExecError, Result};
 use crate::now::Now;
 use crate::router::looks::Looks;
@@ -183,7 +183,7 @@ async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
 
 /// Sends each node its rows, and waits until all have taken them.
 async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transaction: &mut Transaction) -> Result<()> {
-    let (mut pin, mut client) = (Pin::Free, Nobody::default());
+    let (mut pin, mut client) = (Pin::Free, Nobody);
     let mut work = Work {
         herd: &lane.herd,
         epoch: &lane.epoch,
@@ -271,22 +271,20 @@ fn put_rows(p: &mut Participant, jobs: &[Routed]) -> u64 {
 }
 
 /// No client: nothing a COPY says is for anyone.
-#[derive(Default)]
-struct Nobody {
-    out: BytesMut,
-}
+struct Nobody;
 
 impl Client for Nobody {
-    fn out(&mut self) -> &mut BytesMut {
-        &mut self.out
+    fn tell(&mut self, _: Answer<'_>) {}
+
+    fn waiting(&self) -> usize {
+        0
     }
 
     async fn flush(&mut self) -> Result<()> {
-        self.out.clear();
         Ok(())
     }
 
-    async fn copy_frame(&mut self) -> Result<Frame> {
+    async fn copy_input(&mut self) -> Result<CopyInput> {
         Err(ExecError::internal("COPY FROM STDIN of a batch"))
     }
 }

@@ -21,7 +21,7 @@ use catalog::Relation;
 use txn::Participant;
 use wire::ErrorFields;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 
@@ -186,6 +186,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     pub fn notice(&mut self, message: &str) {
-        ErrorFields::with_severity("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, message).put(self.client.out(), b'N');
+        let notice = ErrorFields::with_severity("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, message);
+        self.client.tell(Answer::Notice(&notice));
     }
 }

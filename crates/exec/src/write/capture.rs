@@ -1,9 +1,9 @@
 //! A client that is none: it catches the rows of a statement and hands them on to a consumer.
 
 use bytes::BytesMut;
-use wire::{Frame, backend, frame};
+use wire::{backend, frame};
 
-use crate::client::Client;
+use crate::client::{Answer, Client, CopyInput};
 use crate::error::{ExecError, Result};
 use crate::write::sink::Sink;
 
@@ -46,23 +46,40 @@ impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
 }
 
 impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
-    fn out(&mut self) -> &mut BytesMut {
-        &mut self.out
+    fn tell(&mut self, answer: Answer<'_>) {
+        match answer {
+            Answer::Sent(_) | Answer::Row(_) => answer.put(&mut self.out),
+            Answer::Notice(_) | Answer::Parameter { .. } => self.client.tell(answer),
+            // Who catches rows knows their columns, and COPY is not run this way.
+            Answer::Columns(_)
+            | Answer::CopyIn { .. }
+            | Answer::CopyOut { .. }
+            | Answer::CopyData(_)
+            | Answer::CopyDone => {}
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.out.len()
     }
 
     async fn flush(&mut self) -> Result<()> {
         while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
-            if f.tag() == b'D'
-                && let Err(e) = self.consumer.row(&backend::parse_data_row(f.body())?).await
-            {
-                self.failure = Some(e);
-                return Err(ExecError::Client("the rows' consumer failed".into()));
+            match f.tag() {
+                b'D' => {
+                    if let Err(e) = self.consumer.row(&backend::parse_data_row(f.body())?).await {
+                        self.failure = Some(e);
+                        return Err(ExecError::Client("the rows' consumer failed".into()));
+                    }
+                }
+                b'N' => self.client.tell(Answer::Sent(&f.raw)),
+                _ => {}
             }
         }
         Ok(())
     }
 
-    async fn copy_frame(&mut self) -> Result<Frame> {
+    async fn copy_input(&mut self) -> Result<CopyInput> {
         Err(ExecError::internal("COPY FROM STDIN inside another statement"))
     }
 

@@ -6,7 +6,7 @@ use catalog::NodeId;
 use plan::{Evaluation, SplitInsert, Text};
 use wire::backend;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::query::finish::parameters;
 use crate::render::{Fill, NodeStatement};
@@ -82,12 +82,12 @@ impl<C: Client> Work<'_, C> {
                 nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip(&a.rows)).collect();
             ordered.sort_by_key(|(row, _)| **row);
             for (_, row) in ordered {
-                self.client.out().extend_from_slice(row);
+                self.client.tell(Answer::Sent(row));
                 self.client.relieve().await?;
             }
         } else {
             for row in answers.iter().flat_map(|a| &a.rows) {
-                self.client.out().extend_from_slice(row);
+                self.client.tell(Answer::Sent(row));
                 self.client.relieve().await?;
             }
         }
@@ -116,7 +116,7 @@ impl<C: Client> Work<'_, C> {
         }
         self.describe_to_client(request, described);
         for row in &returned {
-            self.client.out().extend_from_slice(row);
+            self.client.tell(Answer::Sent(row));
             self.client.relieve().await?;
         }
         Ok(format!("INSERT 0 {}", tally.committed))

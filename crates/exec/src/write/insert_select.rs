@@ -10,7 +10,7 @@ use catalog::Relation;
 use plan::{InsertSelect, Part, Plan};
 
 use crate::bulk_settings::Bulk;
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::query::finish::parameters;
 use crate::render::Fill;
@@ -137,7 +137,7 @@ impl<C: Client> Work<'_, C> {
         if i.returning {
             self.describe_to_client(request, &described);
             for row in returned {
-                self.client.out().extend_from_slice(&row);
+                self.client.tell(Answer::Sent(&row));
                 self.client.relieve().await?;
             }
         }

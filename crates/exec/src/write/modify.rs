@@ -7,7 +7,7 @@ use catalog::NodeId;
 use txn::Participant;
 use wire::backend;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::Result;
 use crate::render::NodeStatement;
 use crate::request::{Keep, Request};
@@ -16,7 +16,7 @@ use crate::work::rows::{self, Reply};
 use crate::write::bulk::Tally;
 
 /// One node's answer to a write.
-pub struct Answer {
+pub struct Returned {
     pub rows: Vec<Bytes>,
     pub tag: String,
 }
@@ -56,7 +56,7 @@ impl<C: Client> Work<'_, C> {
         let mut tally = Tally::default();
         let answers = self.apart(&texts, request, &mut tally).await?;
         for row in answers.iter().flat_map(|a| &a.rows) {
-            self.client.out().extend_from_slice(row);
+            self.client.tell(Answer::Sent(row));
             self.client.relieve().await?;
         }
         Ok(tally.committed)
@@ -68,7 +68,7 @@ impl<C: Client> Work<'_, C> {
         texts: &[(NodeId, NodeStatement)],
         request: &Request<'_>,
         tally: &mut Tally,
-    ) -> Result<Vec<Answer>> {
+    ) -> Result<Vec<Returned>> {
         let mut lanes = match self.write_each(texts, request).await {
             Ok(lanes) => lanes,
             Err(e) => {
@@ -141,12 +141,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Reads one node's answer. `forward`: its rows go to the client at once, otherwise they are kept.
-    pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Answer> {
-        let mut answer = Answer { rows: vec![], tag: String::new() };
+    pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Returned> {
+        let mut answer = Returned { rows: vec![], tag: String::new() };
         loop {
             match rows::next(&mut p.lane).await? {
                 Reply::Row(frame) if forward => {
-                    self.client.out().extend_from_slice(&frame.raw);
+                    self.client.tell(Answer::Sent(&frame.raw));
                     self.client.relieve().await?;
                 }
                 Reply::Row(frame) => answer.rows.push(frame.raw),

@@ -8,7 +8,7 @@ use catalog::NodeId;
 use plan::MoveRows;
 use wire::backend;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::query::finish::parameters;
 use crate::render::Fill;
@@ -81,7 +81,7 @@ impl<C: Client> Work<'_, C> {
         if returning {
             self.describe_to_client(request, &described);
             for row in returned {
-                self.client.out().extend_from_slice(&row);
+                self.client.tell(Answer::Sent(&row));
                 self.client.relieve().await?;
             }
         }

@@ -5,26 +5,29 @@ mod server;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use exec::{Client, ExecError, Herd, HerdConfig, Roles, Work};
+use exec::{Answer, Client, CopyInput, ExecError, Herd, HerdConfig, Roles, Work};
 use pool::{ClientLogin, Conn, Login, OwnConns, PoolConfig, Pools, Secret, Settings};
 use server::{Server, distribute, reference};
 use txn::Transaction;
-use wire::Frame;
 
 /// Keeps what it is sent.
 #[derive(Default)]
 struct Kept(BytesMut);
 
 impl Client for Kept {
-    fn out(&mut self) -> &mut BytesMut {
-        &mut self.0
+    fn tell(&mut self, answer: Answer<'_>) {
+        answer.put(&mut self.0);
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.len()
     }
 
     async fn flush(&mut self) -> Result<(), ExecError> {
         Ok(())
     }
 
-    async fn copy_frame(&mut self) -> Result<Frame, ExecError> {
+    async fn copy_input(&mut self) -> Result<CopyInput, ExecError> {
         Err(ExecError::Client("no COPY here".into()))
     }
 }
