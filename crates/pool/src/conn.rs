@@ -68,6 +68,8 @@ pub struct Conn {
     pub statements: StatementCache,
     /// Session settings applied on the node; the owner keeps it true.
     pub settings: Settings,
+    /// When the roles among the settings were given ([`roles_now`](crate::settings::roles_now)).
+    pub(crate) roles_as_of: u64,
     /// There may be session state that is not in `settings` or `statements` (temporary tables, advisory locks,
     /// LISTEN, …): the connection is reset before anybody else gets it.
     pub tainted: bool,
@@ -150,6 +152,7 @@ impl Conn {
             role_version: 0,
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
+            roles_as_of: 0,
             tainted: false,
             sequences: NOBODY,
             patience: 0,

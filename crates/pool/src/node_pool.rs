@@ -255,6 +255,10 @@ impl NodePool {
         drop(gone);
     }
 
+    pub fn is_of(&self, role: &Arc<Role>) -> bool {
+        matches!(&self.owner, Owner::Role(own, _) if Arc::ptr_eq(own, role))
+    }
+
     /// The role whose idle connections these are, if there are any.
     pub fn idle_role(&self) -> Option<Arc<Role>> {
         match &self.owner {

@@ -15,6 +15,7 @@ use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::own::OwnConns;
 use crate::pooled::PooledConn;
 use crate::role::{ClientLogin, Judge, Role, RoleKey, RoleWord};
+use crate::settings::roles_may_be_others;
 use crate::target::{NodeTarget, Secret};
 
 /// How often a login to a node without room is tried again once others' idle connections were ended, and after which time:
@@ -63,14 +64,16 @@ struct Inner {
     pools: RwLock<HashMap<NodeTarget, HashMap<RoleKey, Arc<NodePool>>>>,
     /// Those some client or some pool still has.
     roles: Mutex<HashMap<RoleKey, Weak<Role>>>,
+    /// Home's word about what roles' names mean.
+    names: Mutex<String>,
 }
 
 impl Pools {
     /// `judge` is asked behind each login to a node; `None`: roles are taken to stay as they were.
     pub fn new(config: PoolConfig, judge: Option<Arc<dyn Judge>>) -> Self {
         assert!(config.size > 0, "a pool without connections can serve nobody");
-        let (pools, roles) = Default::default();
-        Pools { inner: Arc::new(Inner { config: Arc::new(config), judge, pools, roles }) }
+        let (pools, roles, names) = Default::default();
+        Pools { inner: Arc::new(Inner { config: Arc::new(config), judge, pools, roles, names }) }
     }
 
     /// A client that has proved to be the role of which home has just given its word. All clients of the role use the
@@ -135,10 +138,24 @@ impl Pools {
         others.iter().map(|pool| pool.end_idle(1)).sum()
     }
 
-    /// Asks home about the roles that idle connections are of, and closes those of roles that are gone or changed. While
-    /// home is away nobody changes roles.
+    /// Asks home whether names of roles mean others than before. If so, no connection is taken to have a role by its name.
+    pub async fn follow_names(&self) -> Result<(), PoolError> {
+        let Some(judge) = &self.inner.judge else { return Ok(()) };
+        let names = judge.names().await?;
+        let mut known = self.inner.names.lock();
+        if *known != names {
+            *known = names;
+            roles_may_be_others();
+        }
+        Ok(())
+    }
+
+    /// Asks home about the roles that idle connections are of, and closes those of roles that are gone, or changed and without a
+    /// client: who has logged in goes on as whom he is, whatever home would say to him now. While home is away nobody changes
+    /// roles.
     pub async fn follow_roles(&self) -> Result<(), PoolError> {
         let Some(judge) = &self.inner.judge else { return Ok(()) };
+        self.follow_names().await?;
         let pools = self.all();
         let roles: HashMap<u32, Arc<Role>> =
             pools.iter().filter_map(|p| p.idle_role()).filter_map(|r| Some((r.key.oid()?, r))).collect();
@@ -147,8 +164,12 @@ impl Pools {
         }
         let words = judge.words(roles.keys().copied().collect()).await?;
         for (oid, role) in &roles {
+            let pools_of = pools.iter().filter(|p| p.is_of(role)).count();
+            // This one, and the pools'.
+            let has_clients = Arc::strong_count(role) > pools_of + 1;
             match words.iter().find(|w| w.oid == *oid) {
-                Some(word) => role.learn(word, None),
+                Some(word) if !has_clients => role.learn(word, None),
+                Some(_) => {}
                 None => role.is_gone(),
             }
         }

@@ -41,6 +41,9 @@ pub trait Judge: Send + Sync {
     /// `None`: there is no such role any more.
     fn word(&self, oid: u32) -> Pin<Box<dyn Future<Output = Result<Option<RoleWord>, PoolError>> + Send + '_>>;
 
+    /// A number that differs whenever names of roles mean others than before.
+    fn names(&self) -> Pin<Box<dyn Future<Output = Result<String, PoolError>> + Send + '_>>;
+
     /// The same of many: those there are.
     fn words(&self, oids: Vec<u32>) -> Pin<Box<dyn Future<Output = Result<Vec<RoleWord>, PoolError>> + Send + '_>>;
 }

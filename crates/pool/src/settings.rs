@@ -6,6 +6,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt::Write;
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Settings by lower-case name, with values as `SHOW` prints them.
@@ -13,6 +14,18 @@ use std::time::Duration;
 pub struct Settings {
     values: BTreeMap<String, String>,
     fingerprint: u64,
+}
+
+/// How often roles' names may have come to mean others. A server keeps the role a connection was given, not its name.
+static ROLES: AtomicU64 = AtomicU64::new(0);
+
+/// Roles may have been renamed or dropped: no connection is taken to have one by its name from now on.
+pub(crate) fn roles_may_be_others() {
+    ROLES.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(crate) fn roles_now() -> u64 {
+    ROLES.load(Ordering::Relaxed)
 }
 
 /// One random key for the whole process, so that fingerprints of two `Settings` compare, and nobody outside can
@@ -70,12 +83,23 @@ impl Settings {
     /// SQL that makes a connection with these settings one with `wanted`; `None` if they are the same. Roles are given
     /// up first and taken last, as other settings may need the privileges of who logged in.
     pub fn sql_to(&self, wanted: &Settings) -> Option<String> {
-        if self.fingerprint == wanted.fingerprint {
-            return None;
-        }
-        let mut gone: Vec<&str> = self.iter().map(|(n, _)| n).filter(|n| wanted.get(n).is_none()).collect();
+        (self.fingerprint != wanted.fingerprint).then(|| self.all_sql_to(wanted, false))
+    }
+
+    /// Whether they say who the connection works for.
+    pub(crate) fn have_role(&self) -> bool {
+        !self.values.is_empty() && ROLE_NAMES.iter().any(|name| self.values.contains_key(*name))
+    }
+
+    /// The same, even if they are the same: with `anew`, roles are given up and taken again.
+    pub(crate) fn all_sql_to(&self, wanted: &Settings, anew: bool) -> String {
+        // Another session user begins without a role.
+        let becomes = anew || self.get("session_authorization") != wanted.get("session_authorization");
+        let kept = |name: &str, value: &str| self.get(name) == Some(value) && !(becomes && ROLE_NAMES.contains(&name));
+        let mut gone: Vec<&str> =
+            self.iter().map(|(n, _)| n).filter(|n| wanted.get(n).is_none() || anew && ROLE_NAMES.contains(n)).collect();
         gone.sort_by_key(|n| std::cmp::Reverse(rank(n)));
-        let mut new: Vec<(&str, &str)> = wanted.iter().filter(|(n, v)| self.get(n) != Some(v)).collect();
+        let mut new: Vec<(&str, &str)> = wanted.iter().filter(|(n, v)| !kept(n, v)).collect();
         new.sort_by_key(|(n, _)| rank(n));
         let mut sql = String::new();
         for name in gone {
@@ -87,9 +111,11 @@ impl Settings {
             let before = if i == 0 { "SELECT " } else { "," };
             let _ = write!(sql, "{before}pg_catalog.set_config({},{},false)", literal(name), literal(value));
         }
-        Some(sql)
+        sql
     }
 }
+
+const ROLE_NAMES: [&str; 2] = ["role", "session_authorization"];
 
 fn rank(name: &str) -> u8 {
     match name {
@@ -170,6 +196,21 @@ mod tests {
         );
         let none = Settings::default();
         assert_eq!(have.sql_to(&none).unwrap(), "RESET role;RESET datestyle;RESET my.var;RESET work_mem;");
+    }
+
+    #[test]
+    fn another_session_user_begins_without_a_role() {
+        let have = settings(&[("role", "r"), ("session_authorization", "s"), ("work_mem", "4MB")]);
+        let role = settings(&[("role", "r"), ("work_mem", "4MB")]);
+        let again = "SELECT pg_catalog.set_config('role','r',false)";
+        assert_eq!(have.sql_to(&role).unwrap(), format!("RESET session_authorization;{again}"));
+        // Who is somebody that was dropped may call no function.
+        assert_eq!(role.all_sql_to(&role, true), format!("RESET role;{again}"));
+        let other = settings(&[("role", "r"), ("session_authorization", "t"), ("work_mem", "4MB")]);
+        assert_eq!(
+            have.sql_to(&other).unwrap(),
+            "SELECT pg_catalog.set_config('session_authorization','t',false),pg_catalog.set_config('role','r',false)"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use wire::{ErrorFields, WireError, backend, put};
 
 use crate::conn::{Conn, NOBODY, Progress};
 use crate::error::PoolError;
-use crate::settings::Settings;
+use crate::settings::{Settings, roles_now};
 
 impl Conn {
     /// Runs `sql` and returns the rows of its last result. An error is returned after ReadyForQuery, so the
@@ -87,11 +87,24 @@ impl Conn {
 
     /// Makes the session's settings `wanted`. No round trip if they are.
     pub async fn apply_settings(&mut self, wanted: &Settings) -> Result<(), PoolError> {
-        if let Some(sql) = self.settings.sql_to(wanted) {
+        if let Some(sql) = self.settings_to(wanted) {
             self.simple(&sql).await?;
-            self.settings = wanted.clone();
         }
         Ok(())
+    }
+
+    /// SQL that gives the connection these settings, if it has others; from now on it is taken to have them. A role that it
+    /// was given by a name is given again where the name may mean another by now.
+    pub fn settings_to(&mut self, wanted: &Settings) -> Option<String> {
+        let now = roles_now();
+        let stale = self.roles_as_of != now && self.settings.have_role();
+        self.roles_as_of = now;
+        let sql = match stale {
+            true => Some(self.settings.all_sql_to(wanted, true)),
+            false => self.settings.sql_to(wanted),
+        }?;
+        self.settings = wanted.clone();
+        Some(sql).filter(|sql| !sql.is_empty())
     }
 
     /// Makes the session as good as new: no settings, statements, temporary tables, locks, cursors.

@@ -13,15 +13,9 @@ use crate::session::{Result, Session};
 
 impl Session {
     pub async fn explain(&mut self, e: &ast::ExplainStmt, sql: &str, described: bool) -> Result<Forwarded> {
-        let query = match e.query.as_deref().and_then(|q| q.node.as_ref()) {
-            Some(NodeEnum::ExecuteStmt(x)) => {
-                let text = self.executed_text(x).await?;
-                sql::parse(&text, true)?.pop()
-            }
-            Some(other) => Some(other.clone()),
-            None => None,
+        let Some(tree) = e.query.as_deref().and_then(|q| q.node.clone()) else {
+            return self.on_home_described(sql, described).await;
         };
-        let Some(tree) = query else { return self.on_home_described(sql, described).await };
         let planned = matches!(
             tree,
             NodeEnum::SelectStmt(_)

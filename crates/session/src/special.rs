@@ -5,6 +5,9 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
+/// The view whose UPDATE sets parameters of the session.
+const SETTINGS: &str = "pg_settings";
+
 /// What a statement does besides giving rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Special {
@@ -50,6 +53,7 @@ impl Special {
 
 pub fn special(statement: &NodeEnum, snapshot: &Snapshot) -> Special {
     let mut find = Find { snapshot, special: Special::default() };
+    find.node(statement);
     walk::below(statement, &mut find);
     find.special.leaves.code |= snapshot.session_code.anywhere;
     find.special
@@ -66,25 +70,46 @@ impl<'a> Visit<'a> for Find<'_> {
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {
-        let NodeEnum::FuncCall(f) = n else { return true };
-        let name = names::last(&f.funcname);
-        if name == "set_config" {
-            self.set_config(f);
+        match n {
+            NodeEnum::FuncCall(f) => self.call(f),
+            // A row's function may be written as if it were a column of it.
+            NodeEnum::ColumnRef(c) => self.column(&c.fields),
+            NodeEnum::AIndirection(i) => self.column(&i.indirection),
+            NodeEnum::UpdateStmt(u) => {
+                self.special.leaves.code |= u.relation.as_ref().is_some_and(|rv| rv.relname == SETTINGS);
+            }
+            _ => {}
         }
-        let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_"))
-            && !name.contains("_xact")
-            && !name.contains("unlock");
-        self.special.pins |= session_lock;
-        self.special.reads_sequences |= plan::sequences::reads(f);
-        self.special.writes |=
-            self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
-        self.special.watched |= self.snapshot.functions(name).any(|f| f.dynamic);
-        self.special.leaves.code |= self.snapshot.session_code.is_named(name);
         true
     }
 }
 
 impl Find<'_> {
+    fn column(&mut self, fields: &[Node]) {
+        let names = || fields.iter().filter_map(string);
+        self.special.leaves.code |= names().any(|name| self.snapshot.session_code.is_named(name));
+    }
+
+    fn call(&mut self, f: &ast::FuncCall) {
+        let name = names::last(&f.funcname);
+        let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_"))
+            && !name.contains("_xact")
+            && !name.contains("unlock");
+        self.special.pins |= session_lock;
+        if name == "set_config" {
+            self.set_config(f);
+        } else if !session_lock && self.snapshot.lasts(name) {
+            self.special.leaves.code = true;
+            // What PostgreSQL's own leave, and what a text does, has no name to ask for.
+            self.special.leaves.unknown |= self.snapshot.functions(name).any(|f| f.schema == "pg_catalog" || f.dynamic);
+        }
+        self.special.reads_sequences |= plan::sequences::reads(f);
+        self.special.writes |=
+            self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
+        self.special.watched |= self.snapshot.functions(name).any(|f| f.dynamic);
+        self.special.leaves.code |= self.snapshot.session_code.is_named(name);
+    }
+
     fn set_config(&mut self, f: &ast::FuncCall) {
         let leaves = &mut self.special.leaves;
         leaves.beyond |= !f.args.get(2).is_some_and(is_true);
@@ -111,6 +136,7 @@ fn string(node: &Node) -> Option<&str> {
     match node.node.as_ref()? {
         NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) => Some(&s.sval),
         NodeEnum::TypeCast(t) => string(t.arg.as_deref()?),
+        NodeEnum::String(s) => Some(&s.sval),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
 
 mod copy;
+mod lasting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -230,8 +231,12 @@ impl Session {
         self.work().share_rows(compiled, request, two_phase).await
     }
 
-    /// Runs a statement that goes by its tree.
-    pub async fn run_tree(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+    pub(super) async fn run_kind(
+        &mut self,
+        statement: &Arc<NodeEnum>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
         let described = bound.is_none();
         match statement.as_ref() {
             NodeEnum::TransactionStmt(t) => self.transaction_statement(t, sql).await,
@@ -257,7 +262,11 @@ impl Session {
             }
             // Who never listened has nothing to unlisten: any connection does.
             NodeEnum::UnlistenStmt(_) => self.on_home(sql).await,
-            NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) | NodeEnum::LoadStmt(_) => self.on_home(sql).await,
+            NodeEnum::LoadStmt(_) => {
+                self.pin_home(Pins::SETTING);
+                self.on_home(sql).await
+            }
+            NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) => self.on_home(sql).await,
             NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(statement, sql, bound).await,
             NodeEnum::SelectStmt(_)
             | NodeEnum::InsertStmt(_)

@@ -30,8 +30,7 @@ impl Lane {
 
     /// Gives the connection the session's settings, if it has others.
     pub fn want(&mut self, settings: &Settings) {
-        if let Some(sql) = self.conn.settings.sql_to(settings) {
-            self.conn.settings = settings.clone();
+        if let Some(sql) = self.conn.settings_to(settings) {
             self.put_before(&sql);
         }
     }

@@ -1,14 +1,19 @@
 //! What leaves something behind in a session when it runs: functions that may set a parameter, make a temporary table,
 //! take a lock of the session, and everything that calls such a function by itself (triggers, views, defaults, policies).
 //!
-//! Bodies are searched for words, in comments and strings as well. A body without any of the words below, and
-//! without the name of a function that has one, can do no such thing in SQL and PL/pgSQL: what is run as a string takes
-//! `EXECUTE` or one of the functions that run strings. Other languages are taken to do anything.
+//! Bodies are searched for words, in comments and strings as well. A body without any of the words below, without the name of
+//! a function of PostgreSQL's own that leaves something ([`lasting`]), and without the name of what has one, can do no such thing in SQL
+//! and PL/pgSQL: what is run as a string takes `EXECUTE` or one of the functions that run strings. Other languages are taken
+//! to do anything. Expressions (defaults, CHECKs, policies, …) are searched as PostgreSQL keeps them, by functions' numbers.
+
+mod lasting;
+mod used;
 
 use std::collections::HashSet;
 
+use self::used::used;
 use super::facts::NOT_SYSTEM;
-use crate::load::{cells, rows};
+use crate::load::cells;
 use crate::{CatalogError, Query, SessionCode, Snapshot, quote_literal};
 
 /// What of SQL and pg_catalog outlives the statement it stands in.
@@ -16,6 +21,7 @@ const WORDS: &[&str] = &[
     "set",
     "reset",
     "set_config",
+    "setseed",
     "discard",
     "load",
     "listen",
@@ -31,30 +37,22 @@ const WORDS: &[&str] = &[
     "pg_advisory_lock_shared",
     "pg_try_advisory_lock",
     "pg_try_advisory_lock_shared",
-    "query_to_xml",
-    "query_to_xmlschema",
-    "query_to_xml_and_xmlschema",
-    "ts_stat",
-    "ts_rewrite",
-    "crosstab",
-    "connectby",
-    "dblink",
+    // The view whose UPDATE sets parameters.
+    "pg_settings",
 ];
 /// What PostgreSQL remembers for the session, in functions. Defaults are followed by other means (`exec::Sequences`).
 const SEQUENCES: &[&str] = &["nextval", "setval", "currval", "lastval"];
-/// What runs a string that is put together at run time: no name can be found in it.
-const STRINGS: &[&str] =
-    &["execute", "query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "ts_stat", "ts_rewrite"];
 
 /// A function's name, its body, and whether its language can be looked into.
 type Source = (String, String, bool);
 
 async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Error>> {
-    // An aggregate's body is the functions it calls. Extensions are taken to leave nothing.
+    // An aggregate's body is the functions it calls. Of extensions only the functions' own names count.
     let sql = format!(
         "SELECT p.proname, \
                 CASE WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
-                     WHEN l.lanname NOT IN ('c', 'internal') THEN concat(p.prosrc, ' ', herd.code_in(p.prosqlbody::text)) END, \
+                     WHEN l.lanname NOT IN ('c', 'internal') \
+                     THEN concat_ws(' ', p.prosrc, herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text)) END, \
                 a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql') \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
          LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
@@ -120,19 +118,23 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
         .values()
         .filter_map(|r| Some((r.name.clone(), Body::of(&r.view.as_ref()?.query), !snapshot.locked.contains(&r.oid))));
     clean.extend(views);
+    let lasting = lasting::names(snapshot);
+    lasting.iter().for_each(|name| reached.add(name));
     let mut sequences = Names::default();
     SEQUENCES.iter().for_each(|w| sequences.add(w));
     let calling: Vec<String> =
         clean.iter().filter(|(_, body, _)| body.mentions(&sequences)).map(|(name, ..)| name.clone()).collect();
-    if calling.is_empty() && !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached)) {
+    let own = used(q, &lasting).await?;
+    if calling.is_empty() && !own.anything() && !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached))
+    {
         snapshot.session_code = SessionCode::default();
         return Ok(());
     }
-    for mut row in cells(q, &relations()).await? {
+    for mut row in cells(q, &relations(&lasting)).await? {
         clean.push((row.text(), Body::of(&row.text()), true));
     }
-    let mut strings = Names::default();
-    STRINGS.iter().for_each(|w| strings.add(w));
+    let mut strings = strings();
+    lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
     let mut code = SessionCode::default();
     for name in calling {
         reached.add(&name);
@@ -159,10 +161,10 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
         clean = rest;
     }
     code.calls_sequences(callers);
-    let names: Vec<String> = code.names.iter().map(|n| quote_literal(n)).collect();
-    if !names.is_empty() {
-        let answer = rows(q, &anywhere(&names.join(", "))).await?;
-        code.anywhere = answer.first().and_then(|r| r.first()?.as_deref()) == Some("t");
+    code.anywhere = own.anywhere;
+    if !code.anywhere && !code.names.is_empty() {
+        let names: Vec<&String> = code.names.iter().collect();
+        code.anywhere = used(q, &names).await?.anywhere;
     }
     code.settings.sort_unstable();
     code.settings.dedup();
@@ -187,10 +189,16 @@ impl SessionCode {
 }
 
 /// Each relation with the names in what runs by itself when it is read or written: without a lock, which printing would take.
-fn relations() -> String {
+fn relations(lasting: &[String]) -> String {
     // Most expressions have only operators and functions of PostgreSQL's own that leave nothing: those need no closer look.
-    let words: Vec<String> =
-        WORDS.iter().chain(SEQUENCES).chain(&["current_setting"]).map(|w| quote_literal(w)).collect();
+    let words: Vec<String> = WORDS
+        .iter()
+        .chain(SEQUENCES)
+        .copied()
+        .chain(["current_setting"])
+        .chain(lasting.iter().map(String::as_str))
+        .map(quote_literal)
+        .collect();
     let names = |tree: &str| {
         format!("CASE WHEN {tree}::text ~ (SELECT t.what FROM telling t) THEN herd.code_in({tree}::text) END")
     };
@@ -203,6 +211,9 @@ fn relations() -> String {
             (SELECT string_agg({}, ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'), \
             (SELECT string_agg(concat_ws(' ', {}, {}), ' ') FROM pg_policy l WHERE l.polrelid = c.oid), \
             (SELECT string_agg(p.proname, ' ') FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
+            (SELECT string_agg({}, ' ') FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgqual IS NOT NULL), \
+            (SELECT string_agg(concat_ws(' ', {}, {}), ' ') FROM pg_index i WHERE i.indrelid = c.oid), \
+            (SELECT {} FROM pg_partitioned_table t WHERE t.partrelid = c.oid), \
             (SELECT string_agg(herd.code_in(r.ev_action::text), ' ') FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
             (SELECT string_agg(x.relname, ' ') FROM pg_constraint k JOIN pg_class x ON x.oid = k.conrelid WHERE k.confrelid = c.oid AND x.oid <> c.oid), \
             (SELECT string_agg(x.relname, ' ') FROM pg_inherits i JOIN pg_class x ON x.oid = i.inhrelid WHERE i.inhparent = c.oid)) \
@@ -212,16 +223,18 @@ fn relations() -> String {
         names("k.conbin"),
         names("l.polqual"),
         names("l.polwithcheck"),
+        names("t.tgqual"),
+        names("i.indexprs"),
+        names("i.indpred"),
+        names("t.partexprs"),
     )
 }
 
-/// Whether any of the functions is behind something a statement need not name: an operator, a cast, a type, a domain.
-fn anywhere(names: &str) -> String {
-    format!(
-        "SELECT EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass \
-           WHERE p.proname IN ({names}) AND (d.classid IN ('pg_operator'::regclass, 'pg_cast'::regclass, 'pg_type'::regclass) \
-             OR d.classid = 'pg_constraint'::regclass AND EXISTS (SELECT FROM pg_constraint k WHERE k.oid = d.objid AND k.contypid <> 0)))"
-    )
+/// What runs a string that is put together at run time: no name can be found in it.
+fn strings() -> Names {
+    let mut names = Names::default();
+    names.add("execute");
+    names
 }
 
 /// Names in `current_setting('…')` of custom parameters.
@@ -293,8 +306,8 @@ impl SessionCode {
         let text = text.to_lowercase();
         let mut found = Vec::new();
         settings_set(&text, &mut found);
-        let mut strings = Names::default();
-        STRINGS.iter().for_each(|w| strings.add(w));
-        (found, names_at_run_time(&text) || Body::of(&text).mentions(&strings))
+        let body = Body::of(&text);
+        let runs = body.mentions(&strings()) || body.words.iter().any(|word| lasting::runs(word));
+        (found, names_at_run_time(&text) || runs)
     }
 }

@@ -129,6 +129,8 @@ impl Herd {
         if at_least.is_some_and(|e| current.epoch >= e) {
             return Ok(());
         }
+        // Before anybody learns that the change is known here.
+        self.pools.follow_names().await?;
         if let Some(mut conn) = desk.take()
             && let Ok(snapshot) = load(&mut conn, Some(&current)).await
         {

@@ -134,6 +134,15 @@ impl Judge for Roles {
         Box::pin(async move { Ok(self.ask(&format!("r.oid = {oid}")).await?.map(|found| found.word)) })
     }
 
+    fn names(&self) -> Pin<Box<dyn Future<Output = Result<String, PoolError>> + Send + '_>> {
+        const NAMES: &str = "SELECT pg_catalog.hashtextextended(pg_catalog.string_agg(pg_catalog.concat_ws(' ', oid, rolname), ',' ORDER BY oid), 0) \
+             FROM pg_catalog.pg_roles";
+        Box::pin(async move {
+            let rows = self.own.get(&self.home).await?.simple(NAMES).await?;
+            Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()?).unwrap_or_default())
+        })
+    }
+
     fn words(&self, oids: Vec<u32>) -> Pin<Box<dyn Future<Output = Result<Vec<RoleWord>, PoolError>> + Send + '_>> {
         Box::pin(async move {
             let oids: Vec<String> = oids.iter().map(u32::to_string).collect();

@@ -52,9 +52,9 @@ impl Mode {
             GrantStmt(g) if is_of_schemas(g) || names_columns(g) => Mode::Changes,
             GrantRoleStmt(_) => Mode::Changes,
             GrantStmt(_) | AlterDefaultPrivilegesStmt(_) | AlterSeqStmt(_) => Mode::Uses,
-            CreateRoleStmt(_) | AlterRoleStmt(_) | AlterRoleSetStmt(_) | DropRoleStmt(_) | AlterDatabaseSetStmt(_) => {
-                Mode::Uses
-            }
+            // Routers must know which role a name means: no connection may go on as the one it meant.
+            CreateRoleStmt(_) | DropRoleStmt(_) => Mode::Changes,
+            AlterRoleStmt(_) | AlterRoleSetStmt(_) | AlterDatabaseSetStmt(_) => Mode::Uses,
             CreatePublicationStmt(_) | AlterPublicationStmt(_) => Mode::Uses,
             _ => Mode::Changes,
         }

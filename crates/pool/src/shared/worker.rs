@@ -152,8 +152,7 @@ impl Batch {
             executions: VecDeque::new(),
             together: Vec::new(),
         };
-        if let Some(sql) = conn.settings.sql_to(&lane.settings) {
-            conn.settings = lane.settings.clone();
+        if let Some(sql) = conn.settings_to(&lane.settings) {
             put::query(conn.out(), &sql);
             conn.sent_sync();
             batch.before = 1;

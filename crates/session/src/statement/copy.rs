@@ -8,7 +8,6 @@ use exec::{ExecError, Forwarded};
 use sql::NodeEnum;
 use sql::ast;
 
-use crate::code::Code;
 use crate::metrics::Strategy;
 use crate::session::{Result, Session};
 
@@ -64,20 +63,6 @@ impl Session {
             }
             None => None,
         };
-        let code = &self.epoch.snapshot.session_code;
-        let named = c.relation.as_ref().is_some_and(|rv| code.anywhere || code.is_named(&rv.relname));
-        let scope = match named && c.is_from {
-            true => {
-                let sequences = c.relation.as_ref().is_some_and(|rv| code.sequences.contains(&rv.relname));
-                let code = Code { settings: code.settings.clone(), opaque: code.opaque, sequences };
-                Some(self.code_begins(code, relation.is_none()))
-            }
-            false => None,
-        };
-        let result = self.work().copy(c, sql, relation, query, bulk).await;
-        match scope {
-            Some(scope) => self.code_ends(scope, result).await,
-            None => result,
-        }
+        self.work().copy(c, sql, relation, query, bulk).await
     }
 }

@@ -1,0 +1,191 @@
+"""What a statement leaves in the session stays with the session: nothing of it reaches another client of the same role, whatever
+kind of statement it was; and the session itself goes on as on PostgreSQL."""
+
+import time
+
+import psycopg
+import pytest
+
+from harness.plain_postgres import PlainPostgres
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security")]
+
+_LEAVE = "concat(set_config('app.left', 'x', false), set_config('work_mem', '7MB', false), pg_advisory_lock(77))"
+_SET = "concat(set_config('app.left', 'x', false), set_config('work_mem', '7MB', false))"
+# Left to a new session: nothing. A parameter that was set once and reset is shown as ''.
+_NOW = "select nullif(current_setting('app.left', true), ''), current_setting('work_mem')"
+_DROP = "drop schema if exists left_s cascade"
+_BASE = [
+    "create schema left_s", "create table left_s.d (k int primary key, v text)",
+    "insert into left_s.d select g, 'v' || g from generate_series(1, 20) g",
+]
+# Name: what is there beforehand, and what is run by the client.
+CASES = {
+    "explain analyze": ([], [f"explain analyze select {_LEAVE}"]),
+    "copy a query": ([], [f"copy (select {_LEAVE}) to stdout"]),
+    "cursor": ([], ["begin", f"declare c cursor for select {_LEAVE}", "fetch all from c", "commit"]),
+    "cursor over nodes": ([], ["begin", f"declare c cursor for select k, {_SET} from left_s.d", "fetch all from c", "commit"]),
+    "cursor with hold": ([], [f"declare c cursor with hold for select {_LEAVE}", "fetch all from c", "close c"]),
+    "create table as": ([], [f"create table left_s.made as select {_LEAVE} as a"]),
+    "select into": ([], [f"select {_LEAVE} as a into left_s.made"]),
+    "materialized view": ([], [f"create materialized view left_s.made as select {_LEAVE} as a", "refresh materialized view left_s.made"]),
+    "ts_stat": ([], [f"select * from ts_stat($$select to_tsvector({_LEAVE})$$)"]),
+    "ts_rewrite": ([], [f"select ts_rewrite('a'::tsquery, $$select 'a'::tsquery, to_tsquery(left({_LEAVE}, 0) || 'b')$$)"]),
+    "update pg_settings": ([], ["update pg_settings set setting = '7168' where name = 'work_mem'"]),
+    "view over pg_settings": (["create view left_s.s as select * from pg_settings"], ["update left_s.s set setting = '7168' where name = 'work_mem'"]),
+    "default": ([f"create table left_s.t (a int, b text default {_LEAVE})"], ["insert into left_s.t values (1)"]),
+    "default, copy": ([f"create table left_s.t (a int, b text default {_LEAVE})"], ["copy left_s.t (a) from stdin"]),
+    "check": ([f"create table left_s.t (a int check ({_LEAVE} is not null))"], ["insert into left_s.t values (1)"]),
+    "check added": (["create table left_s.t (a int)", "insert into left_s.t values (1)"], [f"alter table left_s.t add check ({_LEAVE} is not null)"]),
+    "type using": (["create table left_s.t (a int)", "insert into left_s.t values (1)"], [f"alter table left_s.t alter a type text using {_LEAVE}"]),
+    "column added": (["create table left_s.t (a int)", "insert into left_s.t values (1)"], [f"alter table left_s.t add b text default {_LEAVE}"]),
+    "rule": (["create table left_s.t (a int)", f"create rule r as on insert to left_s.t do also select {_LEAVE}"], ["insert into left_s.t values (1)"]),
+    "trigger's condition": (
+        ["create table left_s.t (a int)", "create function left_s.keep() returns trigger language plpgsql as 'begin return new; end'",
+         f"create trigger z before insert on left_s.t for each row when ({_LEAVE} is not null) execute function left_s.keep()"],
+        ["insert into left_s.t values (1)"],
+    ),
+    "domain": ([f"create domain left_s.dom as text check ({_LEAVE} is not null)"], ["select 'a'::left_s.dom"]),
+    "domain's default": ([f"create domain left_s.dom as text default {_LEAVE}", "create table left_s.t (a int, b left_s.dom)"], ["insert into left_s.t values (1)"]),
+    "default argument": ([f"create function left_s.f(a text default {_LEAVE}) returns text language sql as 'select a'"], ["select left_s.f()"]),
+    "operator": (["create operator left_s.@@@ (procedure = pg_advisory_lock, rightarg = bigint)"], ["select operator(left_s.@@@) 77::bigint"]),
+    "operator, two sides": (["create operator left_s.@@@ (procedure = pg_advisory_lock, leftarg = int, rightarg = int)"], ["select 7 operator(left_s.@@@) 7"]),
+    "row's function": (
+        ["create type left_s.two as (a int)", f"create function left_s.leaver(left_s.two) returns text language sql as $$ select {_LEAVE} $$"],
+        ["set search_path = left_s, public", "select (x).leaver from (select row(1)::left_s.two as x) s", "reset search_path"],
+    ),
+    "partition's bound": (["create table left_s.t (a text) partition by list (a)"], [f"create table left_s.p partition of left_s.t for values in ({_LEAVE})"]),
+    "prepared": ([], [f"prepare p as select {_LEAVE}", "execute p"]),
+    "explain execute": ([], [f"prepare p as select {_LEAVE}", "explain analyze execute p"]),
+    "lock": ([], ["select pg_advisory_lock(77)"]),
+    "lock, tried": ([], ["select pg_try_advisory_lock_shared(77)"]),
+    "xml": (["create view left_s.v as select " + _LEAVE], ["select table_to_xml('left_s.v', true, true, '')"]),
+}
+# Run by several nodes, or by one that is not home.
+NODES = {
+    "explain analyze, key": ([], [f"explain analyze select {_SET} from left_s.d where k = {k}" for k in range(1, 7)]),
+    "copy, nodes": ([], [f"copy (select k, {_SET} from left_s.d) to stdout"]),
+    "copy, key": ([], [f"copy (select k, {_SET} from left_s.d where k = {k}) to stdout" for k in range(1, 7)]),
+    "policy": (
+        [f"create policy p on left_s.d using ({_SET} is not null)", "alter table left_s.d enable row level security"],
+        ["select count(*) from left_s.d", *(f"select v from left_s.d where k = {k}" for k in range(1, 7))],
+    ),
+    "check, distributed": (
+        ["create table left_s.c (k int primary key, v text, check (set_config('app.left', 'x', false) is not null))"],
+        [f"insert into left_s.c values ({k})" for k in range(1, 7)] + ["insert into left_s.c select g from generate_series(10, 30) g"],
+    ),
+    "default, distributed": (
+        ["create table left_s.c (k int primary key, v text default set_config('app.left', 'x', false))"],
+        [f"insert into left_s.c values ({k})" for k in range(1, 7)],
+    ),
+    "create table as, nodes": ([], [f"create table left_s.made as select k, {_SET} as a from left_s.d"]),
+    "lock, key": ([], [f"select pg_advisory_lock(77) from left_s.d where k = {k}" for k in range(1, 7)]),
+    "lock, nodes": ([], ["select pg_advisory_lock(77) from left_s.d"]),
+}
+
+
+def _client(server, role="mallory"):
+    return server.connect(user=role, autocommit=True)
+
+
+def _run(connection, statements) -> bool:
+    """False: the router refused something, which leaves nothing."""
+    for sql in statements:
+        try:
+            if sql.startswith("copy "):
+                with connection.cursor().copy(sql) as copy:
+                    if " from stdin" in sql:
+                        copy.write("1\n")
+                    else:
+                        for _ in copy:
+                            pass
+            else:
+                connection.execute(sql)
+        except psycopg.errors.FeatureNotSupported as error:
+            print(sql, error)
+            connection.execute("rollback")
+            return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def plain():
+    server = PlainPostgres("left")
+    server.server.run("create role mallory login")
+    yield server.server
+    server.stop()
+
+
+def _prepare(server, before, distribute: bool) -> None:
+    server.run(_DROP)
+    with server.connect() as boss:
+        for sql in ["grant create on database postgres to mallory", "set role mallory", *_BASE, *before, "reset role"]:
+            boss.execute(sql)
+        if distribute:
+            for table, key in (("d", "k"), ("c", "k")):
+                if boss.execute(f"select to_regclass('left_s.{table}')").fetchone()[0]:
+                    boss.execute(f"select create_distributed_table('left_s.{table}', '{key}')")
+
+
+def _everywhere(place) -> set:
+    """Advisory locks that last on all nodes, with what held them last said. DDL's own are not sessions'."""
+    seen = set()
+    for number in range(3):
+        with place.on_node(number) as boss:
+            seen |= {(number, *row) for row in boss.execute(
+                "select l.objid, a.query from pg_locks l join pg_stat_activity a using (pid) where l.locktype = 'advisory' and a.usename = 'mallory'")}
+    return seen
+
+
+def _nothing_is_left(place) -> None:
+    deadline = time.monotonic() + 5
+    while (locks := _everywhere(place)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not locks, locks
+    # Several at once: all idle connections are used.
+    others = [_client(place.server) for _ in range(4)]
+    try:
+        for other in others:
+            other.execute("begin")
+            assert other.execute(_NOW).fetchone() == (None, "4MB")
+            said = other.execute("select distinct nullif(current_setting('app.left', true), ''), current_setting('work_mem') from left_s.d").fetchall()
+            assert said in ([(None, "4MB")], []), said
+    finally:
+        for other in others:
+            other.close()
+
+
+@pytest.mark.parametrize("name", [*CASES, *NODES])
+def test_nothing_reaches_another_client(place, plain, name):
+    before, statements = (CASES | NODES)[name]
+    _prepare(place.server, before, True)
+    _prepare(plain, before, False)
+    said = []
+    for server in (plain, place.server):
+        with _client(server) as session:
+            done = _run(session, statements)
+            locks = session.execute("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()").fetchone()
+            said.append((session.execute(_NOW).fetchone(), locks if name in CASES else None))
+    _nothing_is_left(place)
+    if done:
+        assert said[1] == said[0]
+
+
+# What changes the state of a session among the functions that come with PostgreSQL, of version 15 to 18: all else that is volatile
+# (clocks, chance, files, locks of transactions, statistics, large objects, replication slots that belong to nobody) does not.
+_LASTING = {
+    "binary_upgrade_", "cursor_to_xml", "database_to_xml", "pg_advisory_lock", "pg_backup_", "pg_replication_origin_",
+    "pg_try_advisory_lock", "query_to_xml", "schema_to_xml", "set_config", "setseed", "table_to_xml", "ts_rewrite", "ts_stat",
+}
+
+
+def test_views_of_postgresql_call_nothing_that_lasts(plain):
+    """Only pg_settings, when it is updated."""
+    lasting = " or ".join(f"starts_with(p.proname, '{word}')" for word in sorted(_LASTING))
+    with plain.connect() as boss:
+        rows = boss.execute(
+            "select distinct c.relname::text, p.proname::text from pg_rewrite r join pg_class c on c.oid = r.ev_class, "
+            "regexp_matches(r.ev_action::text || r.ev_qual::text, ':(?:funcid|opfuncid|aggfnoid|winfnoid) ([0-9]+)', 'g') m "
+            f"join pg_proc p on p.oid = m[1]::oid where r.oid < 16384 and ({lasting})"
+        ).fetchall()
+    assert set(rows) <= {("pg_settings", "set_config")}, rows
