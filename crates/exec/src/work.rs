@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
             if p.lane.conn.is_broken() {
                 return Err(p.lane.conn.gone().into());
             }
-            let mut p = self.transaction.participants.swap_remove(at);
+            let mut p = self.transaction.take(at);
             self.claim_sequences(&mut p.lane);
             return Ok(p);
         }
@@ -88,7 +88,7 @@ impl<C: Client> Work<'_, C> {
             lane.want(self.settings);
             self.transaction.join(lane);
             let last = self.transaction.participants.len() - 1;
-            let mut p = self.transaction.participants.swap_remove(last);
+            let mut p = self.transaction.take(last);
             self.claim_sequences(&mut p.lane);
             return Ok(p);
         }

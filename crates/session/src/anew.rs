@@ -1,6 +1,6 @@
 //! What begins again by itself: a statement that was planned by a catalog which has moved on, and a change of the schema that
-//! lost a deadlock, or to another change. Only where nobody has seen anything of it: by itself, or the first of its
-//! transaction, and nothing of its answer has left. It does not know how statements run.
+//! lost a deadlock, or to another change. Only where nobody has seen anything of it: by itself, the first of its
+//! transaction, or the first on its nodes; and nothing of its answer has left. It does not know how statements run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +24,8 @@ pub struct Retry {
     pub fresh: bool,
     /// It is the first of its transaction: nothing else is undone with it.
     first: bool,
+    /// How many nodes took part in the transaction before.
+    took_part: usize,
     /// What the client had been answered.
     pub before: u64,
     begun: Instant,
@@ -32,11 +34,13 @@ pub struct Retry {
 }
 
 impl Session {
-    pub fn retry(&self) -> Retry {
+    pub fn retry(&mut self) -> Retry {
+        self.transaction.statement += 1;
         let fresh = !self.transaction.active;
         Retry {
             fresh,
             first: !fresh && self.transaction.is_fresh() && !self.transaction.failed,
+            took_part: self.transaction.participants.len(),
             before: self.io.answered(),
             begun: Instant::now(),
             attempt: 0,
@@ -47,18 +51,29 @@ impl Session {
     /// The statement failed so. If that is no wonder, all of it is undone, the session has the catalog as it is now, and
     /// the statement is to be planned by that. Otherwise the error.
     pub async fn begin_anew(&mut self, e: ExecError, retry: &mut Retry, sql: &str) -> Result<()> {
-        let may =
-            (retry.fresh || retry.first) && is_stale(&e) && self.io.take_back(retry.before) && !self.io.has_left();
-        if !may || !self.moved_since(&e, retry).await {
+        let may = is_stale(&e) && self.io.take_back(retry.before) && !self.io.has_left();
+        // In the middle of a transaction only on nodes that had no part in it.
+        let undone = may && (retry.fresh || retry.first || self.undo_on_new_nodes(retry).await);
+        if !undone || !self.moved_since(&e, retry).await {
             // A name that the client did not write is nothing to show.
             return Err(if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Moved } else { e });
         }
-        match retry.first {
-            true => self.begin_again().await,
-            false => self.finish_implicit(true).await?,
+        match (retry.fresh, retry.first) {
+            (true, _) => self.finish_implicit(true).await?,
+            (_, true) => self.begin_again().await,
+            _ => {}
         }
         self.take_epoch();
         Ok(())
+    }
+
+    async fn undo_on_new_nodes(&mut self, retry: &Retry) -> bool {
+        use exec::Client;
+        if self.own_schema || self.transaction.failed || !self.transaction.active {
+            return false;
+        }
+        self.transaction.doubtful |= !self.io.settled().await;
+        self.transaction.undo_statement(retry.took_part).await
     }
 
     /// Whether a statement that failed so is worth another try: the catalog has moved on, or a change of it was about to

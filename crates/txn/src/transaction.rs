@@ -14,11 +14,14 @@ pub struct Participant {
     pub wrote: bool,
     /// Its part stands as a prepared transaction.
     pub(crate) prepared: bool,
+    /// By which of the transaction's statements it has joined, and by which it was used last.
+    since: u64,
+    used: u64,
 }
 
 impl Participant {
     pub fn new(lane: Lane) -> Self {
-        Participant { lane, wrote: false, prepared: false }
+        Participant { lane, wrote: false, prepared: false, since: 0, used: 0 }
     }
 }
 
@@ -61,6 +64,8 @@ pub struct Transaction {
     pub raised: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
     pub schema_mark: u64,
+    /// Counts statements of clients, over all transactions.
+    pub statement: u64,
     /// It has gone back to a savepoint: who seemed to write may have been stopped, or be undone.
     pub gone_back: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
@@ -102,9 +107,17 @@ impl Transaction {
         for sql in self.opening() {
             lane.put_before(&sql);
         }
-        self.participants.push(Participant::new(lane));
+        let (since, used) = (self.statement, self.statement);
+        self.participants.push(Participant { since, used, ..Participant::new(lane) });
         let last = self.participants.len() - 1;
         &mut self.participants[last]
+    }
+
+    /// Takes a participant out for the statement at work. Whoever does puts it back.
+    pub fn take(&mut self, at: usize) -> Participant {
+        let mut p = self.participants.swap_remove(at);
+        p.used = self.statement;
+        p
     }
 
     /// BEGIN and what has happened so far: what a node that joins is told first.
@@ -232,6 +245,24 @@ impl Transaction {
         let (history, explicit, keep_all) = (std::mem::take(&mut self.history), self.explicit, self.keep_all);
         self.rollback().await;
         (self.history, self.explicit, self.keep_all, self.active) = (history, explicit, keep_all, true);
+    }
+
+    /// Undoes the statement at work, which began when so many took part, if only nodes that have joined for it know of it: they leave.
+    /// Whether that was so.
+    pub async fn undo_statement(&mut self, took_part: usize) -> bool {
+        let now = self.statement;
+        let joined = |p: &Participant| p.since == now;
+        let alone = self.participants.iter().all(|p| if joined(p) { !self.keeps(p.lane.node) } else { p.used != now });
+        let others = self.participants.iter().filter(|p| !joined(p)).count();
+        if !alone || others != took_part || others == self.participants.len() || !self.cut.is_empty() {
+            return false;
+        }
+        for mut p in self.participants.extract_if(.., |p| p.since == now) {
+            if p.lane.run("ROLLBACK").await.is_err() || self.doubtful {
+                p.lane.conn.mark_broken();
+            }
+        }
+        true
     }
 
     /// The transaction has failed and can only be rolled back: it gives up its locks on all nodes now, as PostgreSQL does,

@@ -1,0 +1,84 @@
+"""A change of the schema is decided, and one node has not followed yet: who works by the new catalog waits for it.
+
+In the middle of a transaction, too, where the node has had no part in it so far.
+"""
+
+import contextlib
+import threading
+import time
+
+import psycopg
+import pytest
+
+from .cluster import Cluster
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(nodes=3) as made:
+        made.reader = made.router("reader").start()
+        yield made
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["update", "read"])
+def test_a_block_goes_on_where_the_change_comes_late(cluster, tmp_path, read):
+    """Until it was seen: the other router finishes what stands prepared within 2 s, at times before the block has begun."""
+    tmp_path.chmod(0o777)
+    for attempt in range(6):
+        if _round(cluster, tmp_path / f"reached{attempt}", f"late{attempt}{read:d}", read):
+            return
+    pytest.skip("the other router was always faster")
+
+
+def _round(cluster, flag, table: str, read: bool) -> bool:
+    """Whether a node had not followed when the block came to it."""
+    server = cluster.reader.server
+    server.run(
+        f"create table {table} (k int primary key, n int)", f"insert into {table} select g, 0 from generate_series(1, 60) g",
+        f"select create_distributed_table('{table}', 'k', colocate_with => 'none')",
+    )
+    keys = cluster.keys_by_node(table, "k")
+    changer = cluster.router(f"changes_{table}").start(HERD_FAILPOINT=f"two_phase.end_sent:wait:{flag}")
+
+    def change():
+        with contextlib.suppress(psycopg.Error):
+            changer.server.run(f"alter table {table} rename to {table}_new")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        _until(flag.exists)
+        _until(lambda: len(cluster.prepared()) < 2)
+        with server.connect() as connection, cluster.nodes[0].server.connect() as home:
+            (epoch,) = home.execute("select epoch from herd.epoch").fetchone()
+            # The changer waits, so whoever uses the new catalog is the other one.
+            _until(lambda: home.execute("select max(epoch) from herd.router").fetchone()[0] >= epoch)
+            left = cluster.prepared()
+            if not left:
+                return False
+            late = int(left[0].rsplit("_", 1)[1])
+            done = next(n for n in (2, 3) if n != late)
+            there, here = keys[done - 1][0], keys[late - 1][0]
+            connection.execute("begin")
+            assert connection.execute(f"update {table}_new set n = 1 where k = %s", (there,)).rowcount == 1
+            seen = bool(cluster.prepared())
+            if read:
+                assert connection.execute(f"select n from {table}_new where k = %s", (here,)).fetchone() == (0,)
+            else:
+                assert connection.execute(f"update {table}_new set n = 1 where k = %s", (here,)).rowcount == 1
+            connection.execute("commit")
+            assert connection.execute(f"select sum(n) from {table}_new").fetchone() == (2 - read,)
+            return seen
+    finally:
+        flag.unlink(missing_ok=True)
+        changing.join(20)
+        changer.kill()
+
+
+def _until(done, seconds_max: float = 20) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
