@@ -84,7 +84,8 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         let tree = sql::parse(&text, true)?.pop().unwrap_or(expanded);
         let mut plan = self::plan(&tree, &text, cx)?;
         let whole = plan.whole_mut();
-        (whole.template, whole.rewritten) = (false, Some(text));
+        // What is planned may have been changed once more.
+        (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
         return Ok(plan);
     }
     let views = views::expand(&mut expanded, cx)?;

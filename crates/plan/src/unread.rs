@@ -86,11 +86,21 @@ impl Drop<'_> {
 
     fn is_on_home(&self, rv: &ast::RangeVar) -> bool {
         let (schema, name) = names::table(rv);
-        let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
         let temporary = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
-        // Views over the herd's tables are on every node.
-        let is_herds = |r: &Relation| r.view.as_ref().is_some_and(|v| !v.materialized && reads_herd(&v.query, self.cx));
-        temporary || relation.is_some_and(|r| matches!(r.placement, Placement::Local) && !is_herds(r))
+        let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
+        temporary || relation.is_some_and(|r| self.has_home(r))
+    }
+
+    /// Views over the herd's tables alone are on every node.
+    fn has_home(&self, relation: &Relation) -> bool {
+        let Some(view) = relation.view.as_ref().filter(|v| !v.materialized && reads_herd(&v.query, self.cx)) else {
+            return matches!(relation.placement, Placement::Local);
+        };
+        let Ok(query) = sql::parse(&view.query, true) else { return true };
+        query.iter().flat_map(relations::of).any(|rv| {
+            let (schema, name) = names::table(rv);
+            self.cx.snapshot.resolve(schema, name, &[]).is_some_and(|r| self.has_home(r))
+        })
     }
 
     fn in_statement(&mut self, statement: &mut NodeEnum) {

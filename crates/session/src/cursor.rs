@@ -81,6 +81,11 @@ impl Session {
                     .hint("Use a plain DECLARE, and ask for binary results when fetching."));
             }
         }
+        let rewritten = match (&compiled.plan.whole().rewritten, node) {
+            (Some(query), Some(_)) => Some(declare_for(d, query)?),
+            _ => None,
+        };
+        let sql = rewritten.as_deref().unwrap_or(sql);
         let done = match node {
             Some(node) => {
                 let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
@@ -124,6 +129,7 @@ impl Session {
         let described = self.work().described(compiled, &types).await?;
         let fields = described.fields.clone().unwrap_or_default();
         let types = self.work().type_names(&fields).await?;
+        self.work().travel_whole(types.iter().map(String::as_str))?;
         self.hold(compiled, request, &mut held).await?;
         let table = format!("herd_cursor_{}", self.next_number());
         let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
@@ -159,11 +165,8 @@ impl Session {
             p.lane.finish().await?;
             let names: Vec<String> =
                 fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
-            let mut declare = d.clone();
             let query = format!("SELECT {} FROM {table} ORDER BY n", names.join(", "));
-            let tree = sql::parse(&query, true)?.pop();
-            declare.query = tree.map(|t| Box::new(sql::build::node(t)));
-            p.lane.run(&sql::deparse(&NodeEnum::DeclareCursorStmt(Box::new(declare)))?).await?;
+            p.lane.run(&declare_for(d, &query)?).await?;
             Ok(Forwarded::default())
         }
         .await;
@@ -261,4 +264,11 @@ impl Session {
         self.cursors.remove(&c.portalname);
         Ok(done)
     }
+}
+
+/// The same cursor for another query.
+fn declare_for(d: &ast::DeclareCursorStmt, query: &str) -> Result<String> {
+    let tree = sql::parse(query, true)?.pop();
+    let query = tree.map(|t| Box::new(sql::build::node(t)));
+    Ok(sql::deparse(&NodeEnum::DeclareCursorStmt(Box::new(ast::DeclareCursorStmt { query, ..d.clone() })))?)
 }

@@ -33,3 +33,11 @@ with w0 as (select k from d2 where exists (select from r4 join d2 on u = a and n
 with w0 as (select k from d2 where exists (select from r4 join d2 on u = a and n = :{0}::mood) group by k), w1 as (select from w0) select 1 from d2 where k = 10;
 --! {"mode": "binary", "params": ["Green"], "types": ["mood"]}
 with w0 as (select k from d2 where exists (select from r4 join d2 on u = a and n = :{0}::mood) group by k), w1 as (select from w0) select 1 from d2 where k = 11;
+--! {"setup": true}
+create table l (a int);
+--! {"setup": true}
+create view v5 as select u, a from r4 left join l on true;
+--! {}
+with w0 as (select d2.a from d2 left join v5 on true) select n from r4 where u = 'x';
+--! {}
+with w0 as (select v5.a from d2 left join v5 on true) select a from d2 where k = 3;
