@@ -45,9 +45,9 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
         .await;
     };
     let opening = Box::pin(login::open(stream, &router.login, &HomeRoles(router.clone()))).await;
-    drop(place);
     match opening {
         Ok(Opening::Session(mut client)) => {
+            drop(place);
             let limit = client.role.as_ref().map(|role| role.connection_limit);
             let _place = match router.doors.enter(&client.user, limit) {
                 Ok(place) => place,
@@ -64,6 +64,8 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
             cancel_forward::cancel(&router, pid, &secret).await;
             // Its end tells the client that the cancel was delivered.
             stream.close().await;
+            // Anybody may ask for it, and it can cost a question to home and connections: it keeps its place among logins.
+            drop(place);
         }
         // Refused logins are logged where they are refused.
         Ok(Opening::Closed) | Err(_) => {}

@@ -144,5 +144,7 @@ pub(super) fn runs(name: &str) -> bool {
 pub(super) fn names(snapshot: &Snapshot) -> Vec<String> {
     let all = snapshot.builtin_functions.iter().chain(&snapshot.functions);
     let lasting = all.filter(|(name, overloads)| overloads.iter().any(|f| lasts(name, f)));
-    lasting.map(|(name, _)| name.clone()).collect()
+    let mut names: Vec<String> = lasting.map(|(name, _)| name.clone()).collect();
+    names.sort_unstable();
+    names
 }

@@ -24,7 +24,9 @@ impl Used {
 }
 
 pub(super) async fn used<Q: Query>(q: &mut Q, names: &[impl AsRef<str>]) -> Result<Used, CatalogError<Q::Error>> {
-    let names: Vec<String> = names.iter().map(|n| quote_literal(n.as_ref())).collect();
+    let mut names: Vec<String> = names.iter().map(|n| quote_literal(n.as_ref())).collect();
+    // The next load is to ask the same.
+    names.sort_unstable();
     // Trees as they are stored: nothing is locked, and functions of PostgreSQL's own, which pg_depend does not have, are there.
     let sql = format!(
         "WITH f AS MATERIALIZED (SELECT p.oid FROM pg_proc p WHERE p.proname IN ({})), \
