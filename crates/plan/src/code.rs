@@ -52,6 +52,12 @@ impl Kind {
 /// The bodies of routines by their object id.
 pub type Bodies = HashMap<Oid, Arc<Body>>;
 
+/// Something that breaks the rule, and the relations its refusal names: not everybody may hear of them.
+pub struct Broken {
+    pub refusal: Refusal,
+    pub names: Vec<Oid>,
+}
+
 /// Who uses what. Built of a snapshot; asked, then thrown away.
 pub struct Graph<'s> {
     snapshot: &'s Snapshot,
@@ -106,27 +112,35 @@ impl<'s> Graph<'s> {
     }
 
     /// What breaks the rule, by the words of its refusal.
-    pub fn refusals(&self) -> Vec<Refusal> {
+    pub fn refusals(&self) -> Vec<Broken> {
         if self.all_local() {
             return vec![];
         }
-        let mut refusals: Vec<Refusal> = self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)).collect();
+        let mut refusals: Vec<Broken> = self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)).collect();
         refusals.extend(self.relations.values().filter_map(|r| self.columns_types(r)));
-        refusals.sort_by(|a, b| a.message.cmp(&b.message));
+        refusals.sort_by(|a, b| a.refusal.message.cmp(&b.refusal.message));
         refusals
     }
 
-    /// Those that a change has brought.
-    pub fn new_refusal(&self, before: &Graph) -> Option<Refusal> {
+    /// Those that a change has brought: `before` is every catalog that it is not to blame for.
+    pub fn new_refusal(&self, before: &[Graph]) -> Option<Broken> {
         let after = self.refusals();
         if after.is_empty() {
             return None;
         }
-        let known: HashSet<String> = before.refusals().into_iter().map(|r| r.message).collect();
-        after.into_iter().find(|r| !known.contains(&r.message))
+        let known: HashSet<String> = before.iter().flat_map(|g| g.refusals()).map(|b| b.refusal.message).collect();
+        after.into_iter().find(|b| !known.contains(&b.refusal.message))
     }
 
-    fn attached(&self, a: &Attached) -> Option<Refusal> {
+    /// With the relations that the refusal names.
+    fn broken(&self, refusal: Refusal, table: &Relation, reach: &Reach) -> Broken {
+        let named =
+            |oid: &&Oid| self.relations.get(*oid).is_some_and(|r| refusal.message.contains(&format!("\"{}\"", r.name)));
+        let names = reach.reads.iter().chain(&reach.writes).filter(named).copied().chain([table.oid]).collect();
+        Broken { refusal, names }
+    }
+
+    fn attached(&self, a: &Attached) -> Option<Broken> {
         let table = *self.relations.get(&a.table)?;
         let materialized = table.kind == RelationKind::MaterializedView;
         if a.what == "view" && !materialized {
@@ -140,18 +154,19 @@ impl<'s> Graph<'s> {
         let refusal =
             self.judge(&subject, self.kind(table), &reach).or_else(|| self.differs(&subject, a, table, &reach))?;
         let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
-        Some(if materialized { Refusal { hint: Some(hint.into()), ..refusal } } else { refusal })
+        let refusal = if materialized { Refusal { hint: Some(hint.into()), ..refusal } } else { refusal };
+        Some(self.broken(refusal, table, &reach))
     }
 
     /// A domain's conditions are checked when a row is written.
-    fn columns_types(&self, table: &Relation) -> Option<Refusal> {
+    fn columns_types(&self, table: &Relation) -> Option<Broken> {
         let uses = self.snapshot.code.uses.get(&Object { class: b'r', oid: table.oid })?;
         let mut reach = Reach::default();
         for used in uses.iter().filter(|u| u.class == b't') {
             reach.add(self.reach_of(*used, Some(table.oid), None));
         }
         let subject = format!("a column's domain on {} table \"{}\"", self.kind(table).word(), table.name);
-        self.judge(&subject, self.kind(table), &reach)
+        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table, &reach))
     }
 
     /// `at`: the kind of the table it hangs on.

@@ -475,8 +475,14 @@ impl Session {
         if self.transaction.active {
             let before = self.epoch.clone();
             self.load_own_schema().await?;
-            return match exec::code::refuse_change(&before, &self.epoch) {
-                Some(refusal) => Err(refusal.into()),
+            if exec::code::refuse_change(&[&before], &self.epoch).is_none() {
+                return Ok(());
+            }
+            // What was done past the router is nobody's fault who comes after it: only what isn't committed is this change's.
+            self.router.herd.refresh(None).await?;
+            let committed = self.router.herd.epoch.load_full();
+            return match exec::code::refuse_change(&[&before, &committed], &self.epoch) {
+                Some(broken) => Err(self.work().told_of(broken).await?.into()),
                 None => Ok(()),
             };
         }

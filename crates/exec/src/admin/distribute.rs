@@ -455,8 +455,8 @@ fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, search_path: &[String]) ->
     let Some(table) = snapshot.resolve(schema.as_deref(), &name, search_path) else { return Ok(()) };
     let bodies = crate::router::bodies::bodies(snapshot);
     let before = Graph::new(snapshot, &bodies);
-    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&before) {
-        Some(refusal) => Err(refusal.into()),
+    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&[before]) {
+        Some(broken) => Err(broken.refusal.into()),
         None => Ok(()),
     }
 }

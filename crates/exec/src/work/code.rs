@@ -5,7 +5,7 @@
 use wire::sqlstate;
 
 use plan::Refusal;
-use plan::code::Graph;
+use plan::code::{Broken, Graph};
 use sql::body::Body;
 
 use crate::client::Client;
@@ -13,9 +13,9 @@ use crate::error::{ExecError, Result};
 use crate::router::compiled::Epoch;
 use crate::work::Work;
 
-/// What a change from one catalog to the next breaks, if anything.
-pub fn refuse_change(before: &Epoch, after: &Epoch) -> Option<Refusal> {
-    let before = Graph::new(&before.snapshot, &before.bodies);
+/// What a change breaks, if anything, that was not broken in any of the catalogs `before` it.
+pub fn refuse_change(before: &[&Epoch], after: &Epoch) -> Option<Broken> {
+    let before: Vec<Graph> = before.iter().map(|e| Graph::new(&e.snapshot, &e.bodies)).collect();
     Graph::new(&after.snapshot, &after.bodies).new_refusal(&before)
 }
 
@@ -80,6 +80,23 @@ const TOUCHED: &str = "SELECT c.relname FROM pg_catalog.pg_locks l \
     ORDER BY r.name IS NULL LIMIT 1";
 
 impl<C: Client> Work<'_, C> {
+    /// What the client hears of it: nothing of relations that he could not look into himself.
+    pub async fn told_of(&mut self, broken: Broken) -> Result<Refusal> {
+        let names: Vec<String> = broken.names.iter().map(|oid| oid.to_string()).collect();
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) AND NOT \
+                 (pg_catalog.pg_has_role(c.relowner, 'USAGE') OR pg_catalog.has_table_privilege(c.oid, 'SELECT')) LIMIT 1",
+            names.join(",")
+        );
+        if self.ask_home(&sql).await?.is_empty() {
+            return Ok(broken.refusal);
+        }
+        Ok(Refusal::new(
+            "by this change, code on a table of another role's could use what its nodes do not have",
+            "Make it under another name, which nobody's code uses.",
+        ))
+    }
+
     /// Before and after text that nobody knew runs on home: a table of the herd that this transaction has touched there.
     pub async fn touched_on_home(&mut self) -> Result<Option<String>> {
         let rows = self.ask_home(TOUCHED).await?;
