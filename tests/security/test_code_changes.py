@@ -38,6 +38,13 @@ def test_a_change_past_the_router_stops_nobodys_ddl(place, table):
             mallory.execute("create trigger t2 before insert on hers.m for each row execute function hers.tf()")
 
 
+def test_code_does_not_change_code_on_home_alone(place, table):
+    body = _TRIGGER.format("perform a from hers.lo;")
+    with place.as_role("mallory") as mallory, pytest.raises(psycopg.errors.FeatureNotSupported, match="other nodes would not have it"):
+        mallory.execute(f"do $d$ begin execute $x${body.replace('$$', '$y$')}$x$; end $d$")
+    place.server.run("create table public.other (a int)")
+
+
 def test_a_refusal_names_nothing_of_others(place, table):
     """A function that another's trigger could mean by its name."""
     place.server.run(

@@ -49,5 +49,6 @@ pub use router::lease;
 pub use router::unfinished::changes_finished;
 pub use work::Work;
 pub use work::code;
+pub use work::made::Made;
 pub use work::own_schema::load_own;
 pub use work::place::Placed;

@@ -11,6 +11,7 @@ pub mod describe;
 mod exact;
 pub mod follow;
 pub mod guard;
+pub mod made;
 pub mod own_schema;
 pub mod pin;
 pub mod place;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::sqlstate;
 
-use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
+use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Made, Request, RowWay};
 use sql::NodeEnum;
 use sql::ast;
 use sql::template::Template;
@@ -298,9 +298,7 @@ impl Session {
     /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
     async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         let watched = exec::code::judge_at_home(statement, sql, &self.epoch)?;
-        if watched {
-            self.watch().await?;
-        }
+        let before = if watched { Some(self.watch().await?) } else { None };
         let known = &self.epoch.snapshot.session_code;
         let (settings, unknown) = catalog::SessionCode::settings_in(sql);
         let (called, inside) = (known.is_called_in(sql), catalog::SessionCode::is_text(sql));
@@ -319,27 +317,33 @@ impl Session {
             self.taint = false;
             result?
         };
-        if watched {
-            self.watched().await?;
+        if let Some(before) = before {
+            self.watched(before).await?;
         }
         Ok(forwarded)
     }
 
     /// Code is about to run on home that may use anything: in a transaction, so that it can be looked at, and undone.
-    async fn watch(&mut self) -> Result<()> {
+    async fn watch(&mut self) -> Result<Made> {
         let mut work = self.work();
         work.need_transaction();
         match work.touched_on_home().await? {
-            Some(table) => Err(exec::code::touched_before(&table)),
-            None => Ok(()),
+            (Some(table), _) => Err(exec::code::touched_before(&table)),
+            (None, made) => Ok(made),
         }
     }
 
-    async fn watched(&mut self) -> Result<()> {
-        match self.work().touched_on_home().await? {
-            Some(table) => Err(exec::code::touched(&table)),
-            None => Ok(()),
+    /// It has used nothing that others have a part of; what it has changed in the catalog is judged as DDL is.
+    async fn watched(&mut self, before: Made) -> Result<()> {
+        let mut work = self.work();
+        let (touched, made) = work.touched_on_home().await?;
+        if let Some(table) = touched {
+            return Err(exec::code::touched(&table));
         }
+        if work.made_on_home(before, made).await? {
+            self.schema_changed().await?;
+        }
+        Ok(())
     }
 
     async fn special_statement(
@@ -369,9 +373,7 @@ impl Session {
             self.pin_home(Pins::LOCK);
         }
         let compiled = Arc::new(self.compile(statement, sql, None)?);
-        if special.watched {
-            self.watch().await?;
-        }
+        let before = if special.watched { Some(self.watch().await?) } else { None };
         let result = if special.leaves.anything(self.transaction.active) {
             let mut code = self.code_of(special.leaves, bound)?;
             code.sequences = compiled.plan.whole().sequences == plan::Sequences::Any;
@@ -384,8 +386,10 @@ impl Session {
             self.taint = false;
             result
         };
-        if special.watched && result.is_ok() {
-            self.watched().await?;
+        if let Some(before) = before
+            && result.is_ok()
+        {
+            self.watched(before).await?;
         }
         if special.reads_sequences { result.map_err(Session::no_value) } else { result }
     }

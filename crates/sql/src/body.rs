@@ -226,6 +226,20 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
                     self.body.varies.get_or_insert_with(|| "the current time or catalog".into());
                 }
             }
+            // Code that makes code: what it is can be seen afterwards only.
+            CreateFunctionStmt(_)
+            | AlterFunctionStmt(_)
+            | CreateTrigStmt(_)
+            | DefineStmt(_)
+            | CreateCastStmt(_)
+            | CreateDomainStmt(_)
+            | AlterDomainStmt(_)
+            | CreateEnumStmt(_)
+            | AlterEnumStmt(_)
+            | CreateRangeStmt(_)
+            | CompositeTypeStmt(_)
+            | CreateSchemaStmt(_)
+            | CreateExtensionStmt(_) => self.body.unknown = true,
             ColumnRef(c) => {
                 let column = names::last(&c.fields);
                 if SYSTEM_COLUMNS.contains(&column) {

@@ -183,7 +183,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The transaction changes the catalog: routers hear of it when it commits.
-    fn raises_epoch(&mut self) {
+    pub fn raises_epoch(&mut self) {
         self.transaction.raises_epoch = Some(self.home());
         self.transaction.schema_mark = self.herd.next_transaction();
     }

@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::router::compiled::Epoch;
 use crate::work::Work;
+use crate::work::made::{self, Made};
 
 /// What a change breaks, if anything, that was not broken in any of the catalogs `before` it.
 pub fn refuse_change(before: &[&Epoch], after: &Epoch) -> Option<Broken> {
@@ -97,10 +98,12 @@ impl<C: Client> Work<'_, C> {
         ))
     }
 
-    /// Before and after text that nobody knew runs on home: a table of the herd that this transaction has touched there.
-    pub async fn touched_on_home(&mut self) -> Result<Option<String>> {
-        let rows = self.ask_home(TOUCHED).await?;
-        Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten())
+    /// Before and after text that nobody knew runs on home: a table of the herd that this transaction has touched there,
+    /// and what it has made.
+    pub async fn touched_on_home(&mut self) -> Result<(Option<String>, Made)> {
+        let rows = self.ask_home(&format!("SELECT {}, ({TOUCHED})", made::question())).await?;
+        let mut row = rows.into_iter().next().unwrap_or_default();
+        Ok((row.pop().flatten(), Made::of(&row)))
     }
 }
 
