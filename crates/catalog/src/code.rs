@@ -1,6 +1,6 @@
 //! Code of users' own as the catalog has it: routines, what hangs on tables, who uses what. Raw: nothing is read into it here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::{Oid, Volatility};
 
@@ -12,7 +12,48 @@ pub struct Code {
     pub uses: HashMap<Object, Vec<Object>>,
     /// Domains: schema, name.
     pub types: Vec<(String, String, Oid)>,
-    pub operators: Vec<(String, Oid)>,
+    pub operators: Vec<Operator>,
+    /// Names of user types that pg_catalog has, too.
+    pub builtin_types: HashSet<String>,
+    pub schemas: Vec<Schema>,
+}
+
+/// An operator outside of pg_catalog.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    pub oid: Oid,
+    pub schema: String,
+    pub name: String,
+    /// Of its function.
+    pub volatility: Volatility,
+    /// pg_catalog has one of that name, too.
+    pub builtin: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Schema {
+    pub name: String,
+    pub owner: Oid,
+    /// A superuser's, in which nobody else may create anything.
+    pub trusted: bool,
+}
+
+/// An operator or domain that is not as harmless as PostgreSQL's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Harm {
+    pub schema: String,
+    pub needs: Needs,
+    /// By the word of its function.
+    pub immutable: bool,
+}
+
+/// A name as it is written, qualified or looked up along a path, can mean something that is in schema `of`.
+pub fn can_mean(schema: Option<&str>, path: &[String], of: &str) -> bool {
+    match schema {
+        Some("pg_temp") => of.starts_with("pg_temp_"),
+        Some(schema) => schema == of,
+        None => path.iter().any(|s| s == of),
+    }
 }
 
 /// What code needs beside its arguments.
@@ -35,6 +76,9 @@ pub struct Routine {
     /// `pg_get_functiondef` of SQL and PL/pgSQL, the source of other languages, nothing of C.
     pub definition: String,
     pub volatility: Volatility,
+    pub owner: Oid,
+    /// `SET search_path` of its own.
+    pub path: Option<String>,
 }
 
 /// What PostgreSQL runs by itself when a table (or view) is used.

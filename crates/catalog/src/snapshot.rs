@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use key::{Bound, Strategy};
 
-use crate::code::Needs;
+use crate::code::{Harm, can_mean};
 
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
 pub type NodeId = i32;
@@ -37,8 +37,9 @@ pub struct Snapshot {
     pub server_version: i32,
     /// The database's collation orders by bytes (`C`, `POSIX`, or `C.UTF-8` of the builtin provider).
     pub collation_is_bytes: bool,
-    /// Somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384, FirstNormalObjectId).
-    pub own_equality: bool,
+    /// Schemas in which somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384,
+    /// FirstNormalObjectId).
+    pub own_equality: Vec<String>,
     /// A table's column has another collation than the database's.
     pub own_collations: bool,
     pub home: NodeId,
@@ -58,9 +59,9 @@ pub struct Snapshot {
     pub builtin_functions: Arc<HashMap<String, Vec<Function>>>,
     /// Functions outside pg_catalog by name (schema-less): every overload whose facts differ.
     pub functions: HashMap<String, Vec<Function>>,
-    /// Operators and domains of users' own, by name, whose code uses what is not on every node.
-    pub operators: HashMap<String, Needs>,
-    pub domains: HashMap<String, Needs>,
+    /// Operators of users' own, by name, whose code uses what is not on every node, or may differ; domains, whose code does.
+    pub operators: HashMap<String, Vec<Harm>>,
+    pub domains: HashMap<String, Vec<Harm>>,
     /// What runs by itself or when it is called.
     pub code: crate::Code,
     /// What leaves something behind in a session when it runs.
@@ -274,6 +275,17 @@ impl Snapshot {
     pub fn functions(&self, name: &str) -> impl Iterator<Item = &Function> {
         let builtin = self.builtin_functions.get(name).into_iter().flatten();
         builtin.chain(self.functions.get(name).into_iter().flatten())
+    }
+
+    /// What a function's name, qualified or looked up along a path, can mean: every overload in those schemas.
+    pub fn functions_meant<'s>(
+        &'s self,
+        (schema, name): (Option<&'s str>, &str),
+        path: &'s [String],
+    ) -> impl Iterator<Item = &'s Function> {
+        let builtin = schema.is_none_or(|s| s == "pg_catalog").then(|| self.builtin_functions.get(name)).flatten();
+        let own = self.functions.get(name).into_iter().flatten();
+        builtin.into_iter().flatten().chain(own.filter(move |f| can_mean(schema, path, &f.schema)))
     }
 
     /// The distributed tables of a colocation group.

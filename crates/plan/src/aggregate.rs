@@ -209,9 +209,7 @@ impl Splitter<'_, '_> {
     }
 
     fn is_aggregate(&self, f: &ast::FuncCall) -> bool {
-        f.agg_star
-            || f.agg_within_group
-            || self.a.cx.snapshot.functions(names::last(&f.funcname)).any(|x| x.kind == FunctionKind::Aggregate)
+        f.agg_star || f.agg_within_group || self.a.cx.functions(&f.funcname).any(|x| x.kind == FunctionKind::Aggregate)
     }
 
     fn aggregate(&mut self, f: &ast::FuncCall) -> Option<Node> {
@@ -223,7 +221,7 @@ impl Splitter<'_, '_> {
             return None;
         }
         let name = *qualified.last()?;
-        if self.a.cx.snapshot.functions(name).any(|x| x.user_defined) {
+        if self.a.cx.functions(&f.funcname).any(|x| x.user_defined) {
             return None;
         }
         // The smallest of the distinct is the smallest of all; equal keys are on one node.

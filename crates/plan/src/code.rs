@@ -8,21 +8,26 @@
 //! - a function, operator or domain that a statement uses runs where the statement does: the planner is told what it needs
 //!   ([`settle`], `needs.rs`).
 //!
+//! Whose names they are: what a statement names is looked up along its search path, what a body names as [`reach`] says. Nothing
+//! that a role makes in a schema of its own is taken for what another's code calls.
+//!
 //! Text that code puts together and runs (dynamic SQL) may name anything: it is refused on tables that nodes share. On home
 //! the session looks at the locks it took. What C functions and functions of extensions do is not known here: they are
 //! taken not to use tables. Pure: the graph comes from the snapshot, bodies from `sql`.
 
 mod reach;
+mod scope;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::code::{Attached, Needs, Object};
-use catalog::{Oid, Placement, Relation, RelationKind, Snapshot};
+use catalog::code::{Attached, Harm, Needs, Object, Operator, Schema};
+use catalog::{Oid, Placement, Relation, RelationKind, Snapshot, Volatility};
 use sql::body::Body;
 
 use crate::refuse::Refusal;
 pub use reach::Reach;
+pub use scope::Scope;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -66,7 +71,10 @@ pub struct Graph<'s> {
     by_name: HashMap<&'s str, Vec<&'s Arc<Relation>>>,
     routines: HashMap<&'s str, Vec<(&'s str, Oid)>>,
     domains: HashMap<&'s str, Vec<(&'s str, Oid)>>,
-    operators: HashMap<&'s str, Vec<Oid>>,
+    operators: HashMap<&'s str, Vec<&'s Operator>>,
+    /// Where names in a routine's body are looked up.
+    scopes: HashMap<Oid, Scope<'s>>,
+    schemas: HashMap<&'s str, &'s Schema>,
     views: HashMap<Oid, Oid>,
     /// A table that is about to be of another kind.
     changed: Option<(Oid, Kind)>,
@@ -83,13 +91,15 @@ impl<'s> Graph<'s> {
             routines: HashMap::new(),
             domains: HashMap::new(),
             operators: HashMap::new(),
+            scopes: code.routines.iter().map(|r| (r.oid, Scope::of(r))).collect(),
+            schemas: code.schemas.iter().map(|s| (s.name.as_str(), s)).collect(),
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
             changed: None,
         };
         snapshot.relations.values().for_each(|r| graph.by_name.entry(&r.name).or_default().push(r));
         code.routines.iter().for_each(|r| graph.routines.entry(&r.name).or_default().push((&r.schema, r.oid)));
         code.types.iter().for_each(|(s, n, oid)| graph.domains.entry(n).or_default().push((s, *oid)));
-        code.operators.iter().for_each(|(n, oid)| graph.operators.entry(n).or_default().push(*oid));
+        code.operators.iter().for_each(|o| graph.operators.entry(&o.name).or_default().push(o));
         graph
     }
 
@@ -223,19 +233,19 @@ impl<'s> Graph<'s> {
         ))
     }
 
-    /// Code that runs on home by itself (DO, CALL) may not use what is elsewhere, too.
-    pub fn refuse_at_home(&self, subject: &str, body: &Body) -> Option<Refusal> {
+    /// Code that runs on home by itself (DO, CALL), may not use what is elsewhere, too.
+    pub fn refuse_at_home(&self, subject: &str, body: &Body, scope: &Scope) -> Option<Refusal> {
         if self.all_local() {
             return None;
         }
-        let mut refusal = self.judge(subject, Kind::Local, &self.reach_of_body(body))?;
+        let mut refusal = self.judge(subject, Kind::Local, &self.reach_of_body(body, scope))?;
         refusal.hint = Some("Send its statements through the router one by one.".into());
         Some(refusal)
     }
 
     /// Whether code runs text that is not known beforehand.
-    pub fn is_dynamic(&self, body: &Body) -> bool {
-        !self.all_local() && self.reach_of_body(body).dynamic
+    pub fn is_dynamic(&self, body: &Body, scope: &Scope) -> bool {
+        !self.all_local() && self.reach_of_body(body, scope).dynamic
     }
 
     /// What an object's code needs of tables.
@@ -255,7 +265,7 @@ impl<'s> Graph<'s> {
     }
 
     /// What the planner must know of code: of each routine by schema and name, of operators and domains that need anything
-    /// by name.
+    /// by name, with their schemas.
     fn all_needs(&self) -> AllNeeds {
         let mut all = AllNeeds::default();
         if self.all_local() {
@@ -265,14 +275,21 @@ impl<'s> Graph<'s> {
         for r in &code.routines {
             add(&mut all.routines, (r.schema.clone(), r.name.clone()), self.needs(Object { class: b'f', oid: r.oid }));
         }
-        for (name, oid) in &code.operators {
-            add(&mut all.operators, name.clone(), self.needs(Object { class: b'o', oid: *oid }));
+        for o in &code.operators {
+            let needs = self.needs(Object { class: b'o', oid: o.oid });
+            let immutable = o.volatility == Volatility::Immutable;
+            if needs != Needs::default() || !immutable {
+                let harm = Harm { schema: o.schema.clone(), needs, immutable };
+                all.operators.entry(o.name.clone()).or_default().push(harm);
+            }
         }
-        for (_, name, oid) in &code.types {
-            add(&mut all.domains, name.clone(), self.needs(Object { class: b't', oid: *oid }));
+        for (schema, name, oid) in &code.types {
+            let needs = self.needs(Object { class: b't', oid: *oid });
+            if needs.herd || needs.home {
+                let harm = Harm { schema: schema.clone(), needs, immutable: true };
+                all.domains.entry(name.clone()).or_default().push(harm);
+            }
         }
-        all.operators.retain(|_, n| n.herd || n.home);
-        all.domains.retain(|_, n| n.herd || n.home);
         all
     }
 }
@@ -280,8 +297,8 @@ impl<'s> Graph<'s> {
 #[derive(Default)]
 struct AllNeeds {
     routines: HashMap<(String, String), Needs>,
-    operators: HashMap<String, Needs>,
-    domains: HashMap<String, Needs>,
+    operators: HashMap<String, Vec<Harm>>,
+    domains: HashMap<String, Vec<Harm>>,
 }
 
 /// Of several of one name nobody knows here which is meant.

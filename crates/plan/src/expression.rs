@@ -2,11 +2,12 @@
 //!
 //! Only what is certain: of functions of one name with several results nothing is said. It does not know where rows are.
 
-use catalog::{FunctionKind, Snapshot, Volatility};
+use catalog::{FunctionKind, Volatility};
 use sql::ast::{self, Node, a_const::Val};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
+use crate::Context;
 use crate::levels::{Analysis, is_integer};
 use crate::needs;
 use crate::scope::Scope;
@@ -37,7 +38,7 @@ pub fn type_of(node: &Node, a: &Analysis, scope: &Scope) -> Option<u32> {
             }
         }
         NodeEnum::FuncCall(f) => {
-            let mut overloads = a.cx.snapshot.functions(names::last(&f.funcname));
+            let mut overloads = a.cx.functions(&f.funcname);
             let returns = overloads.next()?.returns;
             overloads.all(|o| o.returns == returns).then_some(returns)
         }
@@ -66,22 +67,22 @@ pub fn is_small(type_oid: u32) -> bool {
 }
 
 /// A node may evaluate it for each of its rows: it gives one value, the same wherever and whenever it is asked.
-pub fn is_of_its_row(node: &Node, snapshot: &Snapshot) -> bool {
+pub fn is_of_its_row(node: &Node, cx: &Context) -> bool {
     struct Look<'s> {
-        snapshot: &'s Snapshot,
+        cx: &'s Context<'s>,
         columns: bool,
         other: bool,
     }
     impl<'a> Visit<'a> for Look<'_> {
         fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.other |= needs::of(n, self.snapshot).is_some();
+            self.other |= needs::of(n, self.cx).is_some();
             match n {
                 NodeEnum::ColumnRef(c) => {
                     self.columns = true;
                     self.other |= names::has_star(c);
                 }
                 NodeEnum::FuncCall(f) => {
-                    let mut overloads = self.snapshot.functions(names::last(&f.funcname)).peekable();
+                    let mut overloads = self.cx.functions(&f.funcname).peekable();
                     self.other |= f.over.is_some() || overloads.peek().is_none();
                     self.other |= overloads.any(|o| {
                         o.kind != FunctionKind::Function || o.returns_set || o.volatility == Volatility::Volatile
@@ -93,7 +94,7 @@ pub fn is_of_its_row(node: &Node, snapshot: &Snapshot) -> bool {
             !self.other
         }
     }
-    let mut look = Look { snapshot, columns: false, other: false };
+    let mut look = Look { cx, columns: false, other: false };
     walk::walk(node, &mut look);
     look.columns && !look.other
 }

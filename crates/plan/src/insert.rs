@@ -82,7 +82,7 @@ fn refuse_tail(insert: &ast::InsertStmt, relation: &Relation, cx: &Context) -> R
     let returning = insert.returning_clause.iter().flat_map(|r| &r.exprs);
     let nodes = conflict.iter().map(|n| (n, "ON CONFLICT")).chain(returning.map(|n| (n, "RETURNING")));
     for (node, clause) in nodes {
-        if let Some(need) = needs::find(node, cx.snapshot, |n| n.herd) {
+        if let Some(need) = needs::find(node, cx, |n| n.herd) {
             return Err(need.refuse_herd());
         }
         let on_nodes = clause == "ON CONFLICT" || !relation.is_reference();
@@ -93,7 +93,7 @@ fn refuse_tail(insert: &ast::InsertStmt, relation: &Relation, cx: &Context) -> R
             Some(Placement::Reference) => false,
             Some(Placement::Local) | None => on_nodes,
         });
-        let code = needs::find(node, cx.snapshot, |n| n.home).filter(|_| on_nodes);
+        let code = needs::find(node, cx, |n| n.home).filter(|_| on_nodes);
         let what = read.map(|rv| format!("table {}", rv.relname)).or(code.map(|n| n.what));
         if let Some(what) = what {
             return Err(Refusal::new(
@@ -351,7 +351,7 @@ impl Rows<'_> {
     /// It reads what only home has.
     fn needs_home(&self, value: &Node) -> bool {
         let on_home = |rv: &&ast::RangeVar| matches!(self.cx.placement(rv), None | Some(Placement::Local));
-        needs::find(value, self.cx.snapshot, |n| n.home).is_some() || relations::of_node(value).iter().any(on_home)
+        needs::find(value, self.cx, |n| n.home).is_some() || relations::of_node(value).iter().any(on_home)
     }
 
     fn evaluated(&mut self, value: &mut Node, expression: Text, is_key: bool) -> Option<KeyExpr> {
@@ -438,7 +438,8 @@ fn reference(
     let marks_default = marks_default(source) || names_clock(&statement) && relation.columns.iter().any(holds_moments);
     rewrite::replace_now(&mut statement);
     let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
-    let differs = same::differs(cx.snapshot, &Body::of_statement(&modify::without_returning(&statement)));
+    let differs =
+        same::differs(cx.snapshot, cx.search_path, &Body::of_statement(&modify::without_returning(&statement)));
     let ordered_cut = a.levels.iter().any(|l| l.limit);
     let everywhere = if computed || volatile || marks_default || ordered_cut || differs.is_some() {
         Err(Refusal::new(

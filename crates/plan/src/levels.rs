@@ -319,7 +319,7 @@ impl<'a> Analysis<'a> {
 
     /// Code of the level: on home alone where it uses what is nowhere else.
     fn code(&mut self, node: &'a NodeEnum, level: usize, upper: bool) -> Result<()> {
-        let Some(need) = needs::of(node, self.cx.snapshot) else { return Ok(()) };
+        let Some(need) = needs::of(node, self.cx) else { return Ok(()) };
         if need.herd {
             return Err(need.refuse_herd());
         }
@@ -332,7 +332,7 @@ impl<'a> Analysis<'a> {
 
     fn function(&mut self, call: &'a ast::FuncCall, level: usize, scope: &Rc<Scope<'a>>) {
         let name = names::last(&call.funcname);
-        let overloads: Vec<_> = self.cx.snapshot.functions(name).collect();
+        let overloads: Vec<_> = self.cx.functions(&call.funcname).collect();
         let aggregate = overloads.iter().any(|f| f.kind == FunctionKind::Aggregate);
         if call.over.is_none() && (aggregate || call.agg_star || call.agg_within_group) {
             self.aggregate(call, level, scope);

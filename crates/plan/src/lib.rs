@@ -60,6 +60,11 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// What a function's name can mean here.
+    pub fn functions<'c>(&'c self, name: &'c [sql::ast::Node]) -> impl Iterator<Item = &'c catalog::Function> {
+        self.snapshot.functions_meant(names::qualified(name), self.search_path)
+    }
+
     /// Where a table's rows are; `None`: nothing the catalog has, as a temporary table or one of PostgreSQL's own.
     pub fn placement(&self, rv: &sql::ast::RangeVar) -> Option<&Placement> {
         let (schema, name) = names::table(rv);
@@ -132,7 +137,7 @@ fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
     impl<'a> walk::Visit<'a> for Find<'_> {
         fn node(&mut self, node: &'a NodeEnum) -> bool {
             if let NodeEnum::FuncCall(call) = node {
-                self.1 |= self.0.snapshot.functions.contains_key(names::last(&call.funcname));
+                self.1 |= self.0.functions(&call.funcname).any(|f| f.schema != "pg_catalog");
             }
             !self.1
         }

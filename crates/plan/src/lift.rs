@@ -49,7 +49,7 @@ impl VisitMut for Sort<'_, '_> {
     fn node(&mut self, n: &mut NodeEnum) -> bool {
         let json = match n {
             NodeEnum::FuncCall(call) => {
-                let mut named = self.a.cx.snapshot.functions(names::last(&call.funcname));
+                let mut named = self.a.cx.functions(&call.funcname);
                 if named.any(|f| f.kind == FunctionKind::Aggregate) && call.over.is_none() && self.a.minds_order(call) {
                     call.agg_order = self.sort.to_vec();
                 }

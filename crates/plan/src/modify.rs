@@ -250,7 +250,9 @@ fn reference(
             "volatile functions in a change of a reference table are not supported",
             "Compute the value first and pass it as a parameter.",
         ))
-    } else if let Some(what) = same::differs(a.cx.snapshot, &Body::of_statement(&without_returning(&statement))) {
+    } else if let Some(what) =
+        same::differs(a.cx.snapshot, a.cx.search_path, &Body::of_statement(&without_returning(&statement)))
+    {
         Err(Refusal::new(
             format!("{what} in a change of a reference table is not supported: it could differ from node to node"),
             "Select the value first and pass it as a parameter.",

@@ -1,12 +1,14 @@
 //! What an expression's code needs beside its arguments: tables of one node alone, the session's sequences, or parts of the
 //! herd's tables. The catalog was told of each function, operator and domain (`code.rs`); here they are found in trees.
-//! Names are taken widely: of several of one name nobody knows here which is meant.
+//! A name means what is in its schema, or in the schemas of the search path; of several of one name there nobody knows here
+//! which is meant.
 
-use catalog::Snapshot;
+use catalog::code::{Harm, can_mean};
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
+use crate::Context;
 use crate::refuse::Refusal;
 
 /// What a node of an expression needs, `what` in the user's words.
@@ -19,42 +21,50 @@ pub struct Need {
 }
 
 /// Of this very node, not of what is below it.
-pub fn of(node: &NodeEnum, snapshot: &Snapshot) -> Option<Need> {
+pub fn of(node: &NodeEnum, cx: &Context) -> Option<Need> {
     match node {
-        NodeEnum::FuncCall(call) => of_call(call, snapshot),
-        NodeEnum::AExpr(e) => operators(e).find_map(|name| of_operator(name, snapshot)),
-        NodeEnum::SubLink(s) => of_operator(names::last(&s.oper_name), snapshot),
+        NodeEnum::FuncCall(call) => of_call(call, cx),
+        NodeEnum::AExpr(e) => operators(e).find_map(|name| of_operator(name, cx)),
+        NodeEnum::SubLink(s) => of_operator(names::qualified(&s.oper_name), cx),
         NodeEnum::TypeCast(t) => {
-            let name = t.type_name.as_ref().map(|t| names::last(&t.names))?;
-            let n = snapshot.domains.get(name)?;
-            Some(Need { what: format!("domain {name}"), herd: n.herd, home: n.home })
+            let name = names::qualified(&t.type_name.as_ref()?.names);
+            meant(cx.snapshot.domains.get(name.1)?, name, cx, "domain")
         }
         _ => None,
     }
 }
 
-fn of_call(call: &ast::FuncCall, snapshot: &Snapshot) -> Option<Need> {
+fn of_call(call: &ast::FuncCall, cx: &Context) -> Option<Need> {
     let name = names::last(&call.funcname);
-    let own = snapshot.functions.get(name).into_iter().flatten();
-    let (herd, home) =
-        own.fold((false, is_of_home(name)), |(herd, home), f| (herd | f.reads_herd_tables, home | f.needs_home));
+    let (herd, home) = cx
+        .functions(&call.funcname)
+        .fold((false, is_of_home(name)), |(herd, home), f| (herd | f.reads_herd_tables, home | f.needs_home));
     (herd || home).then(|| Need { what: format!("{name}()"), herd, home })
 }
 
-fn of_operator(name: &str, snapshot: &Snapshot) -> Option<Need> {
-    let n = snapshot.operators.get(name)?;
-    Some(Need { what: format!("operator {name}"), herd: n.herd, home: n.home })
+fn of_operator(name: Name, cx: &Context) -> Option<Need> {
+    meant(cx.snapshot.operators.get(name.1)?, name, cx, "operator")
 }
 
+/// What those of one name need that it can mean.
+fn meant(all: &[Harm], (schema, name): Name, cx: &Context, kind: &str) -> Option<Need> {
+    let meant = all.iter().filter(|h| can_mean(schema, cx.search_path, &h.schema));
+    let (herd, home) = meant.fold((false, false), |(herd, home), h| (herd | h.needs.herd, home | h.needs.home));
+    (herd || home).then(|| Need { what: format!("{kind} {name}"), herd, home })
+}
+
+/// Schema, if given, and name.
+type Name<'n> = (Option<&'n str>, &'n str);
+
 /// The operators an expression calls: some stand for two.
-fn operators(e: &ast::AExpr) -> impl Iterator<Item = &str> {
+fn operators(e: &ast::AExpr) -> impl Iterator<Item = Name<'_>> {
     use ast::AExprKind::*;
     let between = matches!(
         ast::AExprKind::try_from(e.kind),
         Ok(AexprBetween | AexprNotBetween | AexprBetweenSym | AexprNotBetweenSym)
     );
     let compared: &[&str] = if between { &["<=", ">=", "<", ">"] } else { &[] };
-    std::iter::once(names::last(&e.name)).chain(compared.iter().copied())
+    std::iter::once(names::qualified(&e.name)).chain(compared.iter().map(|name| (None, *name)))
 }
 
 /// Functions whose answer is about the server or session they run in.
@@ -66,21 +76,21 @@ fn is_of_home(name: &str) -> bool {
 }
 
 /// The first in an expression, its subqueries included, that passes the test.
-pub fn find(node: &Node, snapshot: &Snapshot, test: fn(&Need) -> bool) -> Option<Need> {
+pub fn find(node: &Node, cx: &Context, test: fn(&Need) -> bool) -> Option<Need> {
     struct Find<'s> {
-        snapshot: &'s Snapshot,
+        cx: &'s Context<'s>,
         test: fn(&Need) -> bool,
         found: Option<Need>,
     }
     impl<'a> Visit<'a> for Find<'_> {
         fn node(&mut self, node: &'a NodeEnum) -> bool {
             if self.found.is_none() {
-                self.found = of(node, self.snapshot).filter(self.test);
+                self.found = of(node, self.cx).filter(self.test);
             }
             self.found.is_none()
         }
     }
-    let mut find = Find { snapshot, test, found: None };
+    let mut find = Find { cx, test, found: None };
     walk::walk(node, &mut find);
     find.found
 }

@@ -199,7 +199,7 @@ impl Columns<'_, '_> {
 
     /// An aggregate of PostgreSQL's own whose arguments are evaluated for every row.
     fn aggregates_all(&self, f: &ast::FuncCall) -> bool {
-        let mut overloads = self.a.cx.snapshot.functions(names::last(&f.funcname)).peekable();
+        let mut overloads = self.a.cx.functions(&f.funcname).peekable();
         f.over.is_none()
             && f.agg_filter.is_none()
             && overloads.peek().is_some()
@@ -210,7 +210,7 @@ impl Columns<'_, '_> {
     fn carry_small(&mut self, arg: &mut Node) -> bool {
         let plain = matches!(arg.node, Some(NodeEnum::ColumnRef(_)));
         let small = || expression::type_of(arg, self.a, self.scope).is_some_and(expression::is_small);
-        if plain || !small() || !expression::is_of_its_row(arg, self.a.cx.snapshot) {
+        if plain || !small() || !expression::is_of_its_row(arg, self.a.cx) {
             return false;
         }
         let (Ok(text), Some(n)) = (aggregate::text(arg, self.scope), &mut arg.node) else { return false };

@@ -3,8 +3,9 @@
 //! Proven by the catalog (immutable functions) or by a list of stable ones that read nothing but their arguments and
 //! settings the router gives to each connection. Everything else may differ: it is evaluated once, or refused.
 
+use catalog::code::can_mean;
 use catalog::{Column, FunctionKind, Snapshot, Volatility};
-use sql::body::Body;
+use sql::body::{Body, Name};
 
 /// Stable built-in functions that depend on nothing but arguments and session settings (DateStyle, TimeZone, role, search
 /// path…), which are the same on all connections of a session.
@@ -68,24 +69,29 @@ pub fn is_same_everywhere(snapshot: &Snapshot, name: &str) -> bool {
         })
 }
 
-/// As [`differs`], of a column's default.
+/// As [`differs`], of a column's default: what its text leaves unqualified is PostgreSQL's own.
 pub fn default_differs(snapshot: &Snapshot, column: &Column) -> bool {
     let Some(default) = &column.default else { return column.sequence.is_some() };
-    column.sequence.is_some() || differs(snapshot, &Body::of_sql(&format!("SELECT {default}"))).is_some()
+    column.sequence.is_some() || differs(snapshot, &[], &Body::of_sql(&format!("SELECT {default}"))).is_some()
 }
 
 /// What in a statement may have another value on another node, in the user's words. The statement's time is not among it:
-/// the router has put in one.
-pub fn differs(snapshot: &Snapshot, body: &Body) -> Option<String> {
+/// the router has put in one. Names are looked up along `path`.
+pub fn differs(snapshot: &Snapshot, path: &[String], body: &Body) -> Option<String> {
     if let Some(varies) = &body.varies {
         return Some(varies.clone());
     }
-    if let Some((name, _)) = snapshot.code.operators.iter().find(|(name, _)| body.operators.contains(name)) {
+    let harmful = |(schema, name): &&Name| {
+        let all = snapshot.operators.get(name).into_iter().flatten();
+        all.into_iter().any(|o| can_mean(schema.as_deref(), path, &o.schema))
+    };
+    if let Some((_, name)) = body.operators.iter().find(harmful) {
         return Some(format!("operator {name}"));
     }
-    body.calls.iter().map(|(_, name)| name).find_map(|name| {
+    body.calls.iter().find_map(|(schema, name)| {
         // Of functions of users' own, their word counts: they are immutable, or read reference tables and nothing else.
-        let mut own = snapshot.functions.get(name).into_iter().flatten().peekable();
+        let own = snapshot.functions.get(name).into_iter().flatten();
+        let mut own = own.filter(|f| can_mean(schema.as_deref(), path, &f.schema)).peekable();
         let same = match own.peek() {
             Some(_) => own.all(|f| f.volatility == Volatility::Immutable && !f.needs_home && !f.dynamic),
             None => is_same_everywhere(snapshot, name),

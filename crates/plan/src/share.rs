@@ -212,7 +212,7 @@ fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {
             match n {
                 NodeEnum::SubLink(_) | NodeEnum::CurrentOfExpr(_) => self.harmless = false,
                 NodeEnum::FuncCall(f) => {
-                    let mut overloads = self.cx.snapshot.functions(names::last(&f.funcname)).peekable();
+                    let mut overloads = self.cx.functions(&f.funcname).peekable();
                     self.harmless &= f.over.is_none()
                         && overloads.peek().is_some()
                         && overloads.all(|o| {

@@ -156,7 +156,7 @@ impl Session {
         let session = self.setting("session_authorization").filter(|u| *u != "default");
         let user = self.setting("role").filter(|r| *r != "none").or(session).unwrap_or(self.login.user()).to_string();
         self.search_path = std::iter::once("pg_catalog".to_string())
-            .chain(split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
+            .chain(sql::names::split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
             .collect();
         let mut h = DefaultHasher::new();
         (&self.search_path, &self.temporary, self.standard_conforming_strings(), self.bulk.upsert).hash(&mut h);
@@ -238,53 +238,5 @@ impl Session {
     pub fn next_number(&mut self) -> u64 {
         self.numbering += 1;
         self.numbering
-    }
-}
-
-/// The names in a search_path as SHOW prints it.
-pub fn split_path(path: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut rest = path.trim();
-    while !rest.is_empty() {
-        let (name, after) = match rest.strip_prefix('"') {
-            Some(quoted) => {
-                let mut name = String::new();
-                let mut chars = quoted.char_indices().peekable();
-                let mut end = quoted.len();
-                while let Some((i, c)) = chars.next() {
-                    if c == '"' {
-                        if chars.peek().is_some_and(|(_, n)| *n == '"') {
-                            chars.next();
-                        } else {
-                            end = i + 1;
-                            break;
-                        }
-                    }
-                    name.push(c);
-                }
-                (name, &quoted[end..])
-            }
-            None => {
-                let end = rest.find(',').unwrap_or(rest.len());
-                (rest[..end].trim().to_ascii_lowercase(), &rest[end..])
-            }
-        };
-        if !name.is_empty() {
-            names.push(name);
-        }
-        rest = after.trim_start().trim_start_matches(',').trim_start();
-    }
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn search_paths_are_split_as_postgresql_prints_them() {
-        assert_eq!(split_path("\"$user\", public"), ["$user", "public"]);
-        assert_eq!(split_path("a, \"B c\",\"d\"\"e\""), ["a", "B c", "d\"e"]);
-        assert!(split_path("").is_empty());
     }
 }

@@ -297,7 +297,7 @@ impl Session {
 
     /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
     async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        let watched = exec::code::judge_at_home(statement, sql, &self.epoch)?;
+        let watched = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path)?;
         let before = if watched { Some(self.watch().await?) } else { None };
         let known = &self.epoch.snapshot.session_code;
         let (settings, unknown) = catalog::SessionCode::settings_in(sql);
@@ -437,7 +437,7 @@ impl Session {
         let temporary = temporary_table(statement);
         exec::code::refuse_temporary_code(statement)?;
         if temporary.is_some() || plan::ddl::makes_temporary_type(statement) {
-            exec::code::judge_temporary(statement, &self.epoch)?;
+            exec::code::judge_temporary(statement, &self.epoch, &self.search_path)?;
             self.pin_home(Pins::TEMPORARY);
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());

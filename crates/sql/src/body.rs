@@ -24,7 +24,7 @@ pub struct Body {
     pub reads: BTreeSet<Name>,
     pub writes: BTreeSet<Name>,
     pub calls: BTreeSet<Name>,
-    pub operators: BTreeSet<String>,
+    pub operators: BTreeSet<Name>,
     pub types: BTreeSet<Name>,
     /// A moment, a row's place, an object's number: what it is depends on where and when it is asked.
     pub varies: Option<String>,
@@ -216,7 +216,8 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
             FuncCall(f) => self.called(f),
             CallStmt(s) => s.funccall.iter().for_each(|f| self.called(f)),
             AExpr(e) => {
-                self.body.operators.insert(names::last(&e.name).to_string());
+                let (schema, name) = names::qualified(&e.name);
+                self.body.operators.insert((schema.map(str::to_string), name.to_string()));
             }
             TypeCast(t) => t.type_name.iter().for_each(|t| self.body.named_type(t)),
             SqlvalueFunction(f) => {

@@ -138,3 +138,60 @@ fn strength(node: &Node) -> Option<(String, u8)> {
         _ => None,
     }
 }
+
+/// Schema, if given, and name of a function, an operator or a type.
+pub fn qualified(nodes: &[Node]) -> (Option<&str>, &str) {
+    match strings(nodes)[..] {
+        [.., schema, name] => (Some(schema), name),
+        [name] => (None, name),
+        [] => (None, ""),
+    }
+}
+
+/// The names in a search_path as SHOW prints it.
+pub fn split_path(path: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = path.trim();
+    while !rest.is_empty() {
+        let (name, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let mut name = String::new();
+                let mut chars = quoted.char_indices().peekable();
+                let mut end = quoted.len();
+                while let Some((i, c)) = chars.next() {
+                    if c == '"' {
+                        if chars.peek().is_some_and(|(_, n)| *n == '"') {
+                            chars.next();
+                        } else {
+                            end = i + 1;
+                            break;
+                        }
+                    }
+                    name.push(c);
+                }
+                (name, &quoted[end..])
+            }
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].trim().to_ascii_lowercase(), &rest[end..])
+            }
+        };
+        if !name.is_empty() {
+            names.push(name);
+        }
+        rest = after.trim_start().trim_start_matches(',').trim_start();
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_paths_are_split_as_postgresql_prints_them() {
+        assert_eq!(split_path("\"$user\", public"), ["$user", "public"]);
+        assert_eq!(split_path("a, \"B c\",\"d\"\"e\""), ["a", "B c", "d\"e"]);
+        assert!(split_path("").is_empty());
+    }
+}

@@ -1,13 +1,16 @@
 //! Code of users' own, what hangs on which table, and what PostgreSQL knows of who uses what. One query; judged elsewhere.
 
+use std::collections::HashMap;
+
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
-use crate::code::{Attached, Code, Object, Routine};
+use crate::code::{Attached, Code, Object, Operator, Routine, Schema};
 use crate::load::cells;
-use crate::{CatalogError, Query, Volatility};
+use crate::{CatalogError, Oid, Query, Volatility};
 
 pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
+    let mut settings: HashMap<Oid, (Oid, Option<String>)> = HashMap::new();
     for mut row in cells(q, &question()).await? {
         let what = row.text();
         let oid = row.number()?;
@@ -18,14 +21,25 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 name: row.text(),
                 language: row.text(),
                 definition: definitions.of_routine(oid).unwrap_or(row.text()),
-                volatility: match row.char() {
-                    b'i' => Volatility::Immutable,
-                    b's' => Volatility::Stable,
-                    _ => Volatility::Volatile,
-                },
+                volatility: volatility(row.char()),
+                owner: 0,
+                path: None,
             }),
+            "settings" => {
+                settings.insert(oid, (row.number()?, row.opt()));
+            }
+            "schema" => code.schemas.push(Schema { name: row.text(), owner: row.number()?, trusted: row.boolean() }),
+            "builtin type" => {
+                code.builtin_types.insert(row.text());
+            }
             "type" => code.types.push((row.text(), row.text(), oid)),
-            "operator" => code.operators.push((row.text(), oid)),
+            "operator" => code.operators.push(Operator {
+                oid,
+                schema: row.text(),
+                name: row.text(),
+                volatility: volatility(row.char()),
+                builtin: row.boolean(),
+            }),
             "use" => {
                 let used = Object { class: row.char(), oid: row.number()? };
                 code.uses.entry(Object { class: row.char(), oid }).or_default().push(used);
@@ -39,7 +53,18 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
             }),
         }
     }
+    for routine in &mut code.routines {
+        (routine.owner, routine.path) = settings.remove(&routine.oid).unwrap_or_default();
+    }
     Ok(code)
+}
+
+fn volatility(letter: u8) -> Volatility {
+    match letter {
+        b'i' => Volatility::Immutable,
+        b's' => Volatility::Stable,
+        _ => Volatility::Volatile,
+    }
 }
 
 /// Nothing here takes a lock: of a routine with a parsed body, and of a rule that somebody has locked, there are the names.
@@ -64,7 +89,17 @@ fn question() -> String {
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
          FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd' AND {NOT_SYSTEM} \
-         UNION ALL SELECT 'operator', o.oid, o.oprname::text, NULL, NULL, NULL, NULL FROM pg_operator o WHERE o.oid >= {user} \
+         UNION ALL SELECT 'operator', o.oid, n.nspname::text, o.oprname::text, p.provolatile::text, \
+                (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
+         FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace LEFT JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid >= {user} \
+         UNION ALL SELECT 'settings', p.oid, p.proowner::text, \
+                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), NULL, NULL, NULL \
+         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM} \
+         UNION ALL SELECT 'schema', n.oid, n.nspname::text, n.nspowner::text, (r.rolsuper AND NOT EXISTS (SELECT FROM \
+                aclexplode(n.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner))::text, NULL, NULL \
+         FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE {NOT_SYSTEM} \
+         UNION ALL SELECT DISTINCT 'builtin type', 0::oid, t.typname::text, NULL, NULL, NULL, NULL \
+         FROM pg_type t JOIN pg_type b ON b.typname = t.typname AND b.oid < {user} WHERE t.oid >= {user} AND t.typtype IN ('c', 'd') \
          UNION ALL SELECT 'use', d.objid, {used_class}, d.refobjid::text, {user_class}, NULL, NULL FROM pg_depend d \
          WHERE d.objid >= {user} AND d.refobjid >= {user} AND d.deptype = 'n' \
            AND {user_class} IS NOT NULL AND {used_class} IS NOT NULL \

@@ -12,8 +12,8 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     let sql = "SELECT current_setting('server_version_num'), \
                datlocprovider = 'b' OR datlocprovider = 'c' AND datcollate IN ('C', 'POSIX'), \
                to_regclass('herd.relation') IS NOT NULL, \
-               EXISTS (SELECT FROM pg_operator WHERE oprname = '=' AND oprnamespace <> 'pg_catalog'::regnamespace \
-                           AND oprleft < 16384 AND oprright < 16384) \
+               ARRAY(SELECT DISTINCT n.nspname::text FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace \
+                     WHERE oprname = '=' AND n.nspname <> 'pg_catalog' AND oprleft < 16384 AND oprright < 16384) \
                FROM pg_database WHERE datname = current_database()";
     let Some(mut row) = cells(q, sql).await?.next() else {
         return Err(CatalogError::Corrupt("pg_database does not list the current database".into()));
@@ -23,7 +23,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     if !row.boolean() {
         return Err(CatalogError::NotHome);
     }
-    snapshot.own_equality = row.boolean();
+    snapshot.own_equality = row.texts();
 
     let Some(mut row) = cells(q, "SELECT h.id, e.epoch, e.kinds FROM herd.herd h, herd.epoch e").await?.next() else {
         return Err(CatalogError::Corrupt("herd.herd or herd.epoch has no row".into()));

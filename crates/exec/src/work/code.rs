@@ -5,7 +5,7 @@
 use wire::sqlstate;
 
 use plan::Refusal;
-use plan::code::{Broken, Graph};
+use plan::code::{Broken, Graph, Scope};
 use sql::body::Body;
 
 use crate::client::Client;
@@ -21,15 +21,21 @@ pub fn refuse_change(before: &[&Epoch], after: &Epoch) -> Option<Broken> {
 }
 
 /// What DO or CALL must not do, if it can be known; otherwise whether it must be watched.
-pub fn judge_at_home(statement: &sql::NodeEnum, text: &str, epoch: &Epoch) -> std::result::Result<bool, Refusal> {
+pub fn judge_at_home(
+    statement: &sql::NodeEnum,
+    text: &str,
+    epoch: &Epoch,
+    path: &[String],
+) -> std::result::Result<bool, Refusal> {
     let (what, body) = match statement {
         sql::NodeEnum::DoStmt(_) => ("a DO block", Body::of_definition(text)),
         _ => ("a procedure", Body::of_statement(statement)),
     };
     let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body) {
+    let scope = Scope::of_text(text, path);
+    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
         Some(refusal) => Err(refusal),
-        None => Ok(graph.is_dynamic(&body)),
+        None => Ok(graph.is_dynamic(&body, &scope)),
     }
 }
 
@@ -50,7 +56,7 @@ pub fn refuse_temporary_code(statement: &sql::NodeEnum) -> std::result::Result<(
 }
 
 /// A temporary table's or view's query runs on home.
-pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch) -> std::result::Result<(), Refusal> {
+pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]) -> std::result::Result<(), Refusal> {
     use sql::NodeEnum::{CreateTableAsStmt, SelectStmt, ViewStmt};
     let what = match statement {
         ViewStmt(_) => "a temporary view",
@@ -59,7 +65,8 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch) -> std::result:
         _ => return Ok(()),
     };
     let body = Body::of_statement(statement);
-    match Graph::new(&epoch.snapshot, &epoch.bodies).refuse_at_home(&format!("{what}, which runs on home,"), &body) {
+    let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
+    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &Scope::Path(path)) {
         Some(refusal) => Err(Refusal {
             hint: Some("Create the temporary table first, then use INSERT … SELECT; for a view, make one that is not temporary.".into()),
             ..refusal

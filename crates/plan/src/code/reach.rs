@@ -1,7 +1,6 @@
 //! Everything code can come to use: from an object along what it names and what PostgreSQL knows it to use.
 //!
-//! Names are taken widely: an unqualified one is every table, function, operator, domain of that name, since the search path
-//! is that of whoever runs the code. It does not judge.
+//! Names are taken widely, since the search path is that of whoever runs the code ([`scope`]). It does not judge.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,6 +8,7 @@ use catalog::code::Object;
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
+use super::scope::Scope;
 use super::{Graph, Kind};
 use crate::same;
 
@@ -64,15 +64,15 @@ impl Graph<'_> {
     pub(super) fn reach_of(&self, start: Object, own: Option<Oid>, definition: Option<&str>) -> Reach {
         let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
         match definition {
-            Some(text) => walk.body(&Body::of_sql(text)),
+            Some(text) => walk.body(&Body::of_sql(text), &Scope::Path(&[])),
             None => walk.start(start, own),
         }
         walk.finish()
     }
 
-    pub(super) fn reach_of_body(&self, body: &Body) -> Reach {
+    pub(super) fn reach_of_body(&self, body: &Body, scope: &Scope) -> Reach {
         let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
-        walk.body(body);
+        walk.body(body, scope);
         walk.finish()
     }
 }
@@ -113,7 +113,7 @@ impl Walk<'_, '_> {
             b'f' => {
                 if let Some(body) = self.graph.bodies.get(&object.oid) {
                     let body = body.clone();
-                    self.body(&body);
+                    self.body(&body, self.graph.scopes.get(&object.oid).unwrap_or(&Scope::Anywhere));
                 }
                 // What it does with relations its body says.
                 let uses: Vec<Object> = self.uses(object).filter(|u| u.class != b'r').collect();
@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn body(&mut self, body: &Body) {
+    fn body(&mut self, body: &Body, scope: &Scope) {
         for name in &body.reads {
             self.read(name);
         }
@@ -152,20 +152,17 @@ impl Walk<'_, '_> {
             self.written(name);
         }
         for name in &body.calls {
-            self.called(name);
+            self.called(name, scope);
         }
-        for operator in &body.operators {
-            let found = self.graph.operators.get(operator.as_str()).into_iter().flatten();
-            self.todo.extend(found.map(|oid| Object { class: b'o', oid: *oid }));
+        for (schema, name) in &body.operators {
+            let Some(found) = self.graph.operators.get(name.as_str()) else { continue };
+            let builtin = found.iter().any(|o| o.builtin);
+            let found = found.iter().map(|o| (o.schema.as_str(), o.oid));
+            let meant = self.graph.meant(scope, schema.as_deref(), found, builtin);
+            self.todo.extend(meant.into_iter().map(|oid| Object { class: b'o', oid }));
         }
-        for (schema, name) in &body.types {
-            let found = self.graph.domains.get(name.as_str()).into_iter().flatten();
-            let found = found.filter(|(s, _)| schema.as_ref().is_none_or(|schema| schema == s));
-            self.todo.extend(found.map(|(_, oid)| Object { class: b't', oid: *oid }));
-            let tables = self.graph.by_name.get(name.as_str()).into_iter().flatten();
-            let mut tables = tables.filter(|r| schema.as_ref().is_none_or(|schema| *schema == r.schema));
-            self.reach.row_types |=
-                tables.any(|r| self.graph.kind(r) == Kind::Local && r.kind != RelationKind::Sequence);
+        for name in &body.types {
+            self.typed(name, scope);
         }
         self.reach.dynamic |= body.unknown;
         self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());
@@ -175,8 +172,10 @@ impl Walk<'_, '_> {
             for oid in relations {
                 self.written_relation(oid);
             }
-            let called = self.graph.routines.iter().filter(|(name, _)| words.mentions(name));
-            self.todo.extend(called.flat_map(|(_, all)| all).map(|(_, oid)| Object { class: b'f', oid: *oid }));
+            for (name, all) in self.graph.routines.iter().filter(|(name, _)| words.mentions(name)) {
+                let meant = self.graph.meant(scope, None, all.iter().copied(), self.graph.is_builtin(name));
+                self.todo.extend(meant.into_iter().map(|oid| Object { class: b'f', oid }));
+            }
             self.reach.sequence |= ["nextval", "setval"].iter().any(|f| words.mentions(f));
             self.reach.varies = self.reach.varies.take().or_else(|| Some("code that can't be read".into()));
         }
@@ -218,12 +217,25 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn called(&mut self, (schema, name): &Name) {
-        let found = self.graph.routines.get(name.as_str()).into_iter().flatten();
-        let found = found.filter(|(s, _)| schema.as_ref().is_none_or(|schema| schema == s));
-        let before = self.todo.len();
-        self.todo.extend(found.map(|(_, oid)| Object { class: b'f', oid: *oid }));
-        let own = self.todo.len() > before;
+    /// A domain, or the row type of a table.
+    fn typed(&mut self, (schema, name): &Name, scope: &Scope) {
+        let builtin = self.graph.snapshot.code.builtin_types.contains(name);
+        let found = self.graph.domains.get(name.as_str()).into_iter().flatten().copied();
+        let meant = self.graph.meant(scope, schema.as_deref(), found, builtin);
+        self.todo.extend(meant.into_iter().map(|oid| Object { class: b't', oid }));
+        let tables = self.graph.by_name.get(name.as_str()).into_iter().flatten();
+        let meant = self.graph.meant(scope, schema.as_deref(), tables.map(|r| (r.schema.as_str(), r.oid)), builtin);
+        self.reach.row_types |= meant
+            .iter()
+            .filter_map(|oid| self.graph.relations.get(oid))
+            .any(|r| self.graph.kind(r) == Kind::Local && r.kind != RelationKind::Sequence);
+    }
+
+    fn called(&mut self, (schema, name): &Name, scope: &Scope) {
+        let found = self.graph.routines.get(name.as_str()).into_iter().flatten().copied();
+        let meant = self.graph.meant(scope, schema.as_deref(), found, self.graph.is_builtin(name));
+        let own = !meant.is_empty();
+        self.todo.extend(meant.into_iter().map(|oid| Object { class: b'f', oid }));
         self.reach.sequence |= matches!(name.as_str(), "nextval" | "setval");
         self.reach.dynamic |= RUN_TEXT.contains(&name.as_str());
         if !own && !same::is_same_everywhere(self.graph.snapshot, name) {

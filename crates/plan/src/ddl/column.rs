@@ -117,7 +117,7 @@ impl Calls {
                 if let NodeEnum::FuncCall(f) = n {
                     let name = names::last(&f.funcname);
                     self.calls.sequence |= name == "nextval";
-                    let mut overloads = self.cx.snapshot.functions(name).peekable();
+                    let mut overloads = self.cx.functions(names::qualified(&f.funcname)).peekable();
                     // A function nobody has heard of may be anything.
                     self.calls.volatile |=
                         overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);

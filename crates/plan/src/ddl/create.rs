@@ -199,14 +199,14 @@ pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
 #[derive(Default)]
 struct Tables<'n> {
     names: Vec<Name<'n>>,
-    functions: Vec<&'n str>,
+    functions: Vec<Name<'n>>,
     types: Vec<Name<'n>>,
 }
 
 impl<'n> Visit<'n> for Tables<'n> {
     fn node(&mut self, n: &'n NodeEnum) -> bool {
         match n {
-            NodeEnum::FuncCall(f) => self.functions.push(names::last(&f.funcname)),
+            NodeEnum::FuncCall(f) => self.functions.push(names::qualified(&f.funcname)),
             NodeEnum::TypeCast(t) => {
                 self.types.extend(t.type_name.as_ref().and_then(|t| name_of(&names::strings(&t.names))));
             }
@@ -239,12 +239,12 @@ impl Tables<'_> {
             }
         }
         // A function that uses the herd's tables would, in a view, run on one node.
-        let mut functions = self.functions.iter().flat_map(|f| cx.snapshot.functions(f));
+        let mut functions = self.functions.iter().flat_map(|f| cx.functions(*f));
         // What needs home, and the row types of local tables, may be on home alone.
         let of_home = functions.any(|f| f.needs_home)
             || self.types.iter().any(|t| cx.find(*t).is_some_and(|r| !is_herd(r) && r.kind == RelationKind::Table));
         reads.local |= of_home && !reads.distributed;
-        reads.distributed |= self.functions.iter().any(|f| cx.snapshot.functions(f).any(|f| f.reads_herd_tables));
+        reads.distributed |= self.functions.iter().any(|f| cx.functions(*f).any(|f| f.reads_herd_tables));
         reads
     }
 }

@@ -34,6 +34,11 @@ impl<'a> Cx<'a> {
         self.snapshot.nodes.iter().map(|n| n.id).filter(|id| *id != self.snapshot.home).collect()
     }
 
+    /// What a function's name can mean.
+    pub fn functions<'n>(&'n self, name: Name<'n>) -> impl Iterator<Item = &'n catalog::Function> {
+        self.snapshot.functions_meant(name, &self.facts.search_path)
+    }
+
     /// A table, view or sequence the snapshot knows; temporary ones hide others.
     pub fn find(&self, (schema, name): Name) -> Option<&'a Arc<Relation>> {
         if schema.is_none() && self.facts.temporary.iter().any(|t| t == name) {

@@ -35,7 +35,7 @@ impl<'a> Analysis<'a> {
     /// The aggregate's result depends on the order of its rows, which it does not say.
     pub fn minds_order(&self, call: &ast::FuncCall) -> bool {
         let name = names::last(&call.funcname);
-        let own = self.cx.snapshot.functions(name).any(|f| f.user_defined);
+        let own = self.cx.functions(&call.funcname).any(|f| f.user_defined);
         !call.agg_distinct && call.agg_order.is_empty() && (own || !takes_any_order(name))
     }
 

@@ -105,7 +105,7 @@ impl<'a> Analysis<'a> {
     pub(super) fn is_equality(&self, name: &[Node]) -> bool {
         match names::strings(name)[..] {
             ["pg_catalog", "="] => true,
-            ["="] | [] => !self.cx.snapshot.own_equality,
+            ["="] | [] => !self.cx.snapshot.own_equality.iter().any(|s| self.cx.search_path.contains(s)),
             _ => false,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::code::Needs;
+use catalog::code::{Harm, Needs};
 use catalog::{
     Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
     UniqueIndex, Volatility,
@@ -99,13 +99,21 @@ pub fn snapshot() -> Snapshot {
         functions: HashMap::from([
             function("touch", FunctionKind::Function, Volatility::Volatile, true),
             ("count_orders".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
+            ("upper".into(), vec![Function { schema: "stranger".into(), needs_home: true, ..user_function() }]),
             (
                 "count_notes".into(),
                 vec![Function { needs_home: true, volatility: Volatility::Stable, ..user_function() }],
             ),
         ]),
-        operators: HashMap::from([("@@@".into(), Needs { herd: true, ..Needs::default() })]),
-        domains: HashMap::from([("noted".into(), Needs { home: true, ..Needs::default() })]),
+        operators: HashMap::from([
+            ("@@@".into(), vec![harm("public", true, false)]),
+            // A stranger's, that nobody else's statements can mean.
+            ("=".into(), vec![harm("stranger", false, true)]),
+        ]),
+        domains: HashMap::from([
+            ("noted".into(), vec![harm("public", false, true)]),
+            ("text".into(), vec![harm("stranger", false, true)]),
+        ]),
         ..Snapshot::default()
     }
 }
@@ -164,6 +172,10 @@ fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
         collation_is_bytes: true,
         collation_deterministic: true,
     }
+}
+
+fn harm(schema: &str, herd: bool, home: bool) -> Harm {
+    Harm { schema: schema.into(), needs: Needs { herd, home, dynamic: false }, immutable: false }
 }
 
 fn user_function() -> Function {
