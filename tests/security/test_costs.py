@@ -77,6 +77,61 @@ def test_others_are_served_while_a_large_text_is_read(made, what):
     assert max(waits) < max(1.0, taken / 4), f"{what} took {taken:.1f} s, another waited {max(waits):.1f} s, {len(waits)} statements"
 
 
+def _longest_wait(made, work) -> tuple[float, float]:
+    """How long the work took, and the longest that another's statement waited meanwhile."""
+    done, failures = threading.Event(), []
+
+    def run() -> None:
+        try:
+            work()
+        except psycopg.Error as error:
+            failures.append(error)
+        done.set()
+
+    waits = [0.0]
+    with made.server.connect() as other:
+        other.execute("select v from cost where id = 1")
+        thread = threading.Thread(target=run)
+        started = time.monotonic()
+        thread.start()
+        while not done.is_set():
+            before = time.monotonic()
+            assert other.execute("select v from cost where id = 1").fetchone()
+            waits.append(time.monotonic() - before)
+        taken = time.monotonic() - started
+        thread.join()
+    assert not failures, failures
+    return taken, max(waits)
+
+
+def test_others_are_served_while_a_large_view_is_planned(made):
+    """A short statement is as long as the views that it names."""
+    with made.server.connect() as one:
+        one.execute(f"create view wide as select id, v from cost where {_OR}")
+        taken, wait = _longest_wait(made, lambda: one.execute("select count(*) from wide w join wide x using (id)"))
+        one.execute("drop view wide")
+    assert wait < max(1.0, taken / 4), f"planned for {taken:.1f} s, another waited {wait:.1f} s"
+
+
+def test_a_long_chain_of_functions_is_loaded_in_time_by_its_length(made):
+    chain = """do $do$ begin for i in 0..799 loop
+        execute format('create or replace function "g %s"() returns int language plpgsql as $x$ begin %s return 1; end $x$', i,
+            case when i = 0 then 'execute ''select 1'';' else format('perform "g %s"();', i - 1) end);
+    end loop; end $do$"""
+    with made.server.connect() as one:
+        one.execute("create table plain (a int)")
+        one.execute(chain)
+        try:
+            # New bodies are read once.
+            one.execute("alter table plain add b int")
+            taken, wait = _longest_wait(made, lambda: one.execute("alter table plain add c int"))
+        finally:
+            one.execute("do $do$ begin for i in 0..799 loop execute format('drop function \"g %s\"', i); end loop; end $do$")
+            one.execute("drop table plain")
+    # A round for each link, which looked at every body for every name, took ten seconds and more.
+    assert wait < 6.0, f"loaded in {taken:.1f} s, another waited {wait:.1f} s"
+
+
 def test_nested_comments_take_no_longer_than_others(made):
     """The router reads them once: its own time, not the node's, which is the client's own. A node never sees a text that ends in one."""
     with made.server.connect() as connection:

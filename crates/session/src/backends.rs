@@ -200,7 +200,7 @@ impl Session {
         let text = sql::deparse(&tree)?;
         // Texts have no place in them that PostgreSQL's errors could point at; the rest is as if it had been written so.
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let compiled = Arc::new(self.compile(&tree, &text, None)?);
+        let compiled = Arc::new(self.compile(&tree, &text, None).await?);
         self.run(&compiled, &text, bound, None).await
     }
 
@@ -233,7 +233,7 @@ impl Session {
         }
         let text = sql::deparse(&NodeEnum::SelectStmt(select))?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let compiled = self.compile(&tree, &text, None)?;
+        let compiled = self.compile(&tree, &text, None).await?;
         let mut texts = bound.cloned().unwrap_or_default();
         texts.result_formats = vec![];
         texts.tail = exec::bind_tail(&texts);

@@ -29,7 +29,7 @@ impl Session {
         }
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let compiled = self.compile(&tree, &text, None)?;
+        let compiled = self.compile(&tree, &text, None).await?;
         let text = compiled.plan.whole().rewritten.clone().unwrap_or(text);
         if matches!(compiled.plan, plan::Plan::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
             let mut rewritten = e.clone();

@@ -91,7 +91,7 @@ impl Session {
         self.large_statements |= sql.len() >= LARGE;
         let begun = Instant::now();
         let parsed = loop {
-            match self.parse(sql, &declared) {
+            match self.parse(sql, &declared).await {
                 Err(e) if is_locked(&e) => Box::pin(self.wait_for_definition(e, begun)).await?,
                 parsed => break parsed,
             }

@@ -117,13 +117,13 @@ impl Session {
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
-        match self.planned(statement.clone(), sql, &[])? {
+        match self.planned(statement.clone(), sql, &[]).await? {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
             Parsed::Planned(compiled) => {
                 let compiled = match template {
                     Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
-                        self.keep_template(compiled, &statement, sql, t)?
+                        self.keep_template(compiled, &statement, sql, t).await?
                     }
                     _ => compiled,
                 };
@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Keeps a plan for all statements of its template, where only keys depend on literals.
-    fn keep_template(
+    async fn keep_template(
         &mut self,
         compiled: Arc<Compiled>,
         statement: &NodeEnum,
@@ -161,7 +161,7 @@ impl Session {
         t: &Template,
     ) -> Result<Arc<Compiled>> {
         if compiled.plan.share_rows().is_some() && !compiled.plan.is_whole() {
-            let templated = Arc::new(self.compile(statement, sql, Some(t))?);
+            let templated = Arc::new(self.compile(statement, sql, Some(t)).await?);
             if templated.rows_fit_template() {
                 self.epoch.keep_template(&templated, t.hash());
             }
@@ -178,7 +178,7 @@ impl Session {
         if !keyed {
             return Ok(compiled);
         }
-        let templated = Arc::new(self.compile(statement, sql, Some(t))?);
+        let templated = Arc::new(self.compile(statement, sql, Some(t)).await?);
         if templated.fits_template() {
             self.epoch.keep_template(&templated, t.hash());
         }

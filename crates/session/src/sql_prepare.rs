@@ -83,7 +83,7 @@ impl Session {
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
         let text = self.executed_text(e).await?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-        match self.planned(tree, &text, &[])? {
+        match self.planned(tree, &text, &[]).await? {
             Parsed::Planned(compiled) => match bound {
                 None => self.run(&compiled, &text, None, None).await,
                 Some(b) => {

@@ -6,8 +6,7 @@ mod copy;
 mod lasting;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Made, Request, RowWay};
@@ -24,14 +23,12 @@ use crate::prepared::Parsed;
 use crate::session::{Result, Session};
 use crate::special;
 
-/// Planning that takes longer is others' time.
-const LONG: Duration = Duration::from_millis(20);
 /// How often a statement begins again after deadlocks.
 const DEADLOCKS_MAX: usize = 10;
 
 impl Session {
     /// What a text is. Plans come from the cache of the current catalog.
-    pub fn parse(&mut self, sql: &str, types: &[u32]) -> Result<Parsed> {
+    pub async fn parse(&mut self, sql: &str, types: &[u32]) -> Result<Parsed> {
         self.take_epoch();
         if let Some(compiled) = self.epoch.by_text(self.context, sql, types) {
             return Ok(Parsed::Planned(compiled));
@@ -44,11 +41,11 @@ impl Session {
             ));
         }
         let Some(statement) = statements.pop() else { return Ok(Parsed::Empty) };
-        self.planned(statement, sql, types)
+        self.planned(statement, sql, types).await
     }
 
     /// Plans a tree if it is of a kind that is planned.
-    pub fn planned(&mut self, statement: NodeEnum, sql: &str, types: &[u32]) -> Result<Parsed> {
+    pub async fn planned(&mut self, statement: NodeEnum, sql: &str, types: &[u32]) -> Result<Parsed> {
         let tree = match &statement {
             NodeEnum::SelectStmt(s) => s.into_clause.is_some() || exec::recognise(&statement).is_some(),
             NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
@@ -71,46 +68,9 @@ impl Session {
         {
             return Ok(Parsed::Tree(Arc::new(statement)));
         }
-        let compiled = Arc::new(self.compile(&statement, sql, None)?);
+        let compiled = Arc::new(self.compile(&statement, sql, None).await?);
         self.epoch.keep_text(&compiled, types);
         Ok(Parsed::Planned(compiled))
-    }
-
-    /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
-    pub fn compile(&mut self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
-        let started = Instant::now();
-        let compiled = self.plan(statement, sql, template);
-        self.large_statements |= started.elapsed() > LONG;
-        compiled
-    }
-
-    fn plan(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
-        let cx = plan::Context {
-            snapshot: &self.epoch.snapshot,
-            search_path: &self.search_path,
-            temporary: &self.temporary,
-            views: Default::default(),
-        };
-        if self.bulk.upsert {
-            plan::upsert::refuse_nested(statement)?;
-            if let NodeEnum::InsertStmt(insert) = statement
-                && let Some(plan) = plan::upsert::plan(insert, &cx)?
-            {
-                return Ok(Compiled::new(plan, sql, self.context, None));
-            }
-        }
-        let plan = plan::plan(statement, sql, &cx)?;
-        let mut compiled = Compiled::new(plan, sql, self.context, template);
-        if self.names_temporary(statement) {
-            static PARSED: AtomicU64 = AtomicU64::new(1);
-            compiled.own = PARSED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-        Ok(compiled)
-    }
-
-    fn names_temporary(&self, statement: &NodeEnum) -> bool {
-        let temporary = |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || self.temporary.contains(&rv.relname);
-        !self.temporary.is_empty() && sql::relations::of(statement).into_iter().any(temporary)
     }
 
     /// Runs a planned statement, again with a fresh catalog if the one it was planned with proves stale.
@@ -170,7 +130,7 @@ impl Session {
             }
             let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
             let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
-            let again = Arc::new(self.compile(&statement, sql, None)?);
+            let again = Arc::new(self.compile(&statement, sql, None).await?);
             result = self.work().run(&again, &Request { sql, bound, literals: Literals::Own }).await;
         };
         let strategy = match (&result, compiled.plan.strategy()) {
@@ -210,7 +170,7 @@ impl Session {
             if !Arc::ptr_eq(&before, &self.epoch) {
                 let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
                 let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
-                again = Some(Arc::new(self.compile(&statement, sql, None)?));
+                again = Some(Arc::new(self.compile(&statement, sql, None).await?));
             }
         }
         if self.transaction.explicit {
@@ -372,7 +332,7 @@ impl Session {
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
-        let compiled = Arc::new(self.compile(statement, sql, None)?);
+        let compiled = Arc::new(self.compile(statement, sql, None).await?);
         let before = if special.watched { Some(self.watch().await?) } else { None };
         let result = if special.leaves.anything(self.transaction.active) {
             let mut code = self.code_of(special.leaves, bound)?;

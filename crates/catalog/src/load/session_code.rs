@@ -7,10 +7,12 @@
 //! to do anything. Expressions (defaults, CHECKs, policies, …) are searched as PostgreSQL keeps them, by functions' numbers.
 
 mod lasting;
+mod reach;
 mod used;
 
 use std::collections::HashSet;
 
+use self::reach::{Body, Reach, is_word};
 use self::used::used;
 use super::facts::NOT_SYSTEM;
 use crate::load::cells;
@@ -84,26 +86,10 @@ impl Names {
     }
 }
 
-struct Body {
-    text: String,
-    words: HashSet<String>,
-}
-
 impl Body {
-    fn of(text: &str) -> Self {
-        let text = text.to_lowercase();
-        let words = text.split(|c| !is_word(c)).filter(|w| !w.is_empty()).map(str::to_string).collect();
-        Body { text, words }
-    }
-
     fn mentions(&self, names: &Names) -> bool {
         !self.words.is_disjoint(&names.words) || names.odd.iter().any(|name| self.text.contains(name))
     }
-}
-
-fn is_word(c: char) -> bool {
-    // Not '$', though identifiers may hold it: "$$SELECT … FROM t$$" has to show t.
-    c.is_alphanumeric() || c == '_'
 }
 
 pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
@@ -136,31 +122,32 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     let mut strings = strings();
     lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
     let mut code = SessionCode::default();
-    for name in calling {
-        reached.add(&name);
-        code.names.insert(name.clone());
-        code.sequences.insert(name);
-    }
-    let mut callers = Vec::new();
     for (_, body, _) in &clean {
         settings_read(&body.text, &mut code.settings);
     }
+    let mut reach = Reach::new(clean.iter().map(|(_, body, _)| body));
+    let mut names: Vec<String> =
+        WORDS.iter().map(|w| w.to_string()).chain(lasting.iter().map(|l| l.to_string())).collect();
+    for name in calling {
+        code.names.insert(name.clone());
+        code.sequences.insert(name.clone());
+        names.push(name);
+    }
+    let mut callers = Vec::new();
+    let mut hit: Vec<usize> = (0..clean.len()).filter(|at| !clean[*at].2 && reach.take(*at)).collect();
     loop {
-        let (hit, rest): (Vec<_>, Vec<_>) =
-            clean.into_iter().partition(|(_, body, known)| !known || body.mentions(&reached));
-        if hit.is_empty() {
-            break;
-        }
-        for (name, body, known) in hit {
+        for at in hit {
+            let (name, body, known) = &clean[at];
             code.opaque |= !known || body.mentions(&strings) || names_at_run_time(&body.text);
             settings_set(&body.text, &mut code.settings);
-            reached.add(&name);
             code.names.insert(name.clone());
+            names.push(name.clone());
             callers.push((name, body));
         }
-        clean = rest;
+        let Some(name) = names.pop() else { break };
+        hit = reach.mentioning(&name);
     }
-    code.calls_sequences(callers);
+    code.calls_sequences(&callers);
     code.anywhere = own.anywhere;
     if !code.anywhere && !code.names.is_empty() {
         let names: Vec<&String> = code.names.iter().collect();
@@ -174,16 +161,14 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
 
 impl SessionCode {
     /// Whatever calls what may take or ask for values of sequences may do so, too.
-    fn calls_sequences(&mut self, mut callers: Vec<(String, Body)>) {
-        loop {
-            let mut names = Names::default();
-            self.sequences.iter().for_each(|name| names.add(name));
-            let (more, rest): (Vec<_>, Vec<_>) = callers.into_iter().partition(|(_, body)| body.mentions(&names));
-            if more.is_empty() {
-                return;
+    fn calls_sequences(&mut self, callers: &[(&String, &Body)]) {
+        let mut reach = Reach::new(callers.iter().map(|(_, body)| *body));
+        let mut names: Vec<String> = self.sequences.iter().cloned().collect();
+        while let Some(name) = names.pop() {
+            for at in reach.mentioning(&name) {
+                self.sequences.insert(callers[at].0.clone());
+                names.push(callers[at].0.clone());
             }
-            self.sequences.extend(more.into_iter().map(|(name, _)| name));
-            callers = rest;
         }
     }
 }

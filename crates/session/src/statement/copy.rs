@@ -59,7 +59,7 @@ impl Session {
             Some(q) => {
                 let text = sql::deparse(q)?;
                 let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty query"))?;
-                Some(self.compile(&tree, &text, None)?)
+                Some(self.compile(&tree, &text, None).await?)
             }
             None => None,
         };

@@ -1,0 +1,95 @@
+//! Plans a session's statements. One over views may take long whatever its own length is, so it is planned on a thread apart,
+//! while the thread that serves others does so. It does not know where plans are kept.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use catalog::RelationKind;
+use exec::{Compiled, Epoch, ExecError};
+use sql::template::Template;
+use sql::{NodeEnum, ast, names};
+
+use crate::session::{Result, Session};
+
+/// Planning that takes longer is others' time: the session's statements are worked on apart from then on.
+const LONG: Duration = Duration::from_millis(20);
+
+/// What a plan depends on besides its statement.
+struct Planning<'p> {
+    epoch: &'p Epoch,
+    search_path: &'p [String],
+    temporary: &'p [String],
+    context: u64,
+    upsert: bool,
+}
+
+impl Planning<'_> {
+    fn plan(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+        let cx = plan::Context {
+            snapshot: &self.epoch.snapshot,
+            search_path: self.search_path,
+            temporary: self.temporary,
+            views: Default::default(),
+        };
+        if self.upsert {
+            plan::upsert::refuse_nested(statement)?;
+            if let NodeEnum::InsertStmt(insert) = statement
+                && let Some(plan) = plan::upsert::plan(insert, &cx)?
+            {
+                return Ok(Compiled::new(plan, sql, self.context, None));
+            }
+        }
+        let plan = plan::plan(statement, sql, &cx)?;
+        let mut compiled = Compiled::new(plan, sql, self.context, template);
+        if self.names_temporary(statement) {
+            static PARSED: AtomicU64 = AtomicU64::new(1);
+            compiled.own = PARSED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        Ok(compiled)
+    }
+
+    fn names_temporary(&self, statement: &NodeEnum) -> bool {
+        let temporary = |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || self.temporary.contains(&rv.relname);
+        !self.temporary.is_empty() && sql::relations::of(statement).into_iter().any(temporary)
+    }
+
+    fn names_view(&self, statement: &NodeEnum) -> bool {
+        sql::relations::of(statement).into_iter().any(|rv| {
+            let (schema, name) = names::table(rv);
+            let relation = self.epoch.snapshot.resolve(schema, name, self.search_path);
+            relation.is_some_and(|r| r.kind == RelationKind::View)
+        })
+    }
+}
+
+impl Session {
+    /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
+    pub async fn compile(&mut self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+        let started = Instant::now();
+        let planning = Planning {
+            epoch: &self.epoch,
+            search_path: &self.search_path,
+            temporary: &self.temporary,
+            context: self.context,
+            upsert: self.bulk.upsert,
+        };
+        let compiled = match planning.names_view(statement) {
+            true => Box::pin(self.compile_apart(statement, sql, template)).await,
+            false => planning.plan(statement, sql, template),
+        };
+        self.large_statements |= started.elapsed() > LONG;
+        compiled
+    }
+
+    async fn compile_apart(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+        let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
+        let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
+        let (statement, sql, template) = (statement.clone(), sql.to_string(), template.cloned());
+        let planned = tokio::task::spawn_blocking(move || {
+            let planning =
+                Planning { epoch: &epoch, search_path: &search_path, temporary: &temporary, context, upsert };
+            planning.plan(&statement, &sql, template.as_ref())
+        });
+        planned.await.unwrap_or_else(|_| Err(ExecError::internal("planning ended in a panic")))
+    }
+}
