@@ -82,3 +82,38 @@ def _until(done, seconds_max: float = 20) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_name_that_a_router_does_not_know_yet_is_no_local_table(cluster):
+    """Between home's commit and the other router's new catalog: all of the table, or an error, and never home's part alone."""
+    changer = cluster.router("renames").start()
+    changer.server.run(
+        "create table new0 (k int primary key, n int)", "insert into new0 select g, 0 from generate_series(1, 60) g",
+        "select create_distributed_table('new0', 'k', colocate_with => 'none')",
+    )
+    key = cluster.keys_by_node("new0", "k")[1][0]
+    stop, number, said = threading.Event(), [0], {}
+
+    def change():
+        with changer.server.connect() as connection:
+            while not stop.is_set():
+                connection.execute(f"alter table new{number[0]} rename to new{number[0] + 1}")
+                number[0] += 1
+                time.sleep(0.1)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        with cluster.reader.server.connect() as connection:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and (number[0] < 10 or said.get(1, 0) < 10):
+                try:
+                    found = connection.execute(f"update new{number[0] + 1} set n = 1 where k = %s", (key,)).rowcount
+                except psycopg.Error as error:
+                    found = error.sqlstate
+                said[found] = said.get(found, 0) + 1
+    finally:
+        stop.set()
+        changing.join(20)
+        changer.kill()
+    assert said.get(1) and set(said) <= {1, "42P01", "40001"}, said

@@ -131,7 +131,8 @@ fn may_have_rules(statement: &NodeEnum, cx: &Context) -> bool {
     relation.is_some_and(|r| r.statement_triggers || r.kind == catalog::RelationKind::View)
 }
 
-/// Whether a local table is named, or a function that may use some.
+/// Whether a local table is named, or a function that may use some. A table that the snapshot does not know may be one that
+/// has just got its name.
 fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
     struct Find<'c>(&'c Context<'c>, bool);
     impl<'a> walk::Visit<'a> for Find<'_> {
@@ -145,7 +146,9 @@ fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
     let named = relations::of(statement).into_iter().any(|rv| {
         let (schema, name) = names::table(rv);
         let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
-        !temporary && cx.snapshot.resolve(schema, name, cx.search_path).is_some()
+        let system = schema
+            .map_or(name.starts_with("pg_"), |s| s.starts_with("pg_") || s == "information_schema" || s == "herd");
+        !temporary && (!system || cx.snapshot.resolve(schema, name, cx.search_path).is_some())
     });
     let mut find = Find(cx, named);
     walk::below(statement, &mut find);
