@@ -128,8 +128,10 @@ fn what_became(argument: &Node, pids: &[i32], own: NodeEnum) -> Option<NodeEnum>
     let list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let argument = sql::deparse_expr(argument).ok()?;
     let own = sql::deparse_expr(&build::node(own)).ok()?;
-    let text =
-        format!("SELECT CASE WHEN ({argument}) = ANY ('{{{}}}'::int4[]) THEN true ELSE {own} END", list.join(","));
+    let text = format!(
+        "SELECT CASE WHEN ({argument}) OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.int4[]) THEN true ELSE {own} END",
+        list.join(",")
+    );
     let NodeEnum::SelectStmt(s) = sql::parse(&text, true).ok()?.pop()? else { return None };
     s.target_list.first().and_then(plan::rewrite::target_value)?.node.clone()
 }
@@ -269,7 +271,9 @@ impl Session {
         let other = router_of(pid).filter(|n| *n != router.cancels.router_number());
         let Some(number) = other else { return Ok(false) };
         let Some(mut there) = self.other_router(number).await? else { return Ok(false) };
-        let rows = there.simple(&format!("SELECT usename FROM pg_stat_activity WHERE pid = {pid}")).await?;
+        let rows = there
+            .simple(&format!("SELECT usename FROM pg_stat_activity WHERE pid OPERATOR(pg_catalog.=) {pid}"))
+            .await?;
         let Some(user) = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten() else { return Ok(false) };
         self.may_signal(kind, &user).await?;
         let function = if kind == Signal::Cancel { "pg_cancel_backend" } else { "pg_terminate_backend" };
@@ -355,7 +359,8 @@ impl Session {
         }
         let text = format!(
             "SELECT FROM (SELECT (pg_catalog.jsonb_populate_record(NULL::pg_catalog.pg_stat_activity, \
-               j || pg_catalog.jsonb_build_object('usesysid', (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = j ->> 'usename')))).* \
+               j OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('usesysid', \
+               (SELECT oid FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) (j OPERATOR(pg_catalog.->>) 'usename'))))).* \
              FROM pg_catalog.jsonb_array_elements({}::pg_catalog.jsonb) j) AS pg_stat_activity",
             catalog::quote_literal(&format!("[{}]", found.join(", ")))
         );

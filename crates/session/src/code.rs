@@ -195,11 +195,12 @@ impl Session {
         let names: Vec<String> = names.into_iter().map(catalog::quote_literal).collect();
         format!(
             "SELECT 's', pg_catalog.lower(name), pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
-               WHERE source = 'session' AND name !~ '^transaction_' \
-             UNION ALL SELECT 'c', n, pg_catalog.current_setting(n, true) FROM pg_catalog.unnest(ARRAY[{}]::text[]) n \
-             UNION ALL SELECT 't', relname, NULL FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema() AND relkind <> 'i' \
+               WHERE source OPERATOR(pg_catalog.=) 'session' AND name OPERATOR(pg_catalog.!~) '^transaction_' \
+             UNION ALL SELECT 'c', n, pg_catalog.current_setting(n, true) FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) n \
+             UNION ALL SELECT 't', relname, NULL FROM pg_catalog.pg_class \
+               WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() AND relkind OPERATOR(pg_catalog.<>) 'i' \
              UNION ALL SELECT 'p', '{}', NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_locks \
-               WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid() AND granted) \
+               WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted) \
              UNION ALL SELECT 'p', '{}', NULL FROM pg_catalog.pg_listening_channels() \
              UNION ALL SELECT 'p', '{}', NULL FROM pg_catalog.pg_cursors WHERE is_holdable",
             names.join(", "),

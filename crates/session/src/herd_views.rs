@@ -23,7 +23,7 @@ const VIEWS: [(&str, &str); 5] = [
     (
         "progress",
         "SELECT r.* FROM rows r \
-         WHERE pg_catalog.pg_has_role(r.usename::name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
+         WHERE pg_catalog.pg_has_role(r.usename::pg_catalog.name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
     ),
     ("sessions", "SELECT r.* FROM rows r"),
     (
@@ -37,13 +37,15 @@ const VIEWS: [(&str, &str); 5] = [
     (
         "transactions",
         "SELECT r.node, r.gid, r.owner, r.prepared_at, r.decider, r.router, \
-         CASE WHEN EXISTS (SELECT FROM pg_catalog.jsonb_array_elements_text(d.decisions) AS g WHERE r.gid LIKE g || '\\_%') \
+         CASE WHEN EXISTS (SELECT FROM pg_catalog.jsonb_array_elements_text(d.decisions) AS g \
+         WHERE r.gid OPERATOR(pg_catalog.~~) (g OPERATOR(pg_catalog.||) '\\_%')) \
          THEN 'committed' ELSE 'undecided' END AS state FROM rows r, decisions d",
     ),
     (
         "locks",
-        "SELECT r.node, r.waiter_pid, (s.sessions ->> (r.node || ':' || r.waiter_pid))::int AS waiter_session, r.waiter, r.waiting, \
-         r.waiter_query, r.holder_pid, (s.sessions ->> (r.node || ':' || r.holder_pid))::int AS holder_session, r.holder, \
+        "SELECT r.node, r.waiter_pid, (s.sessions OPERATOR(pg_catalog.->>) (r.node OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) r.waiter_pid))::pg_catalog.int4 AS waiter_session, r.waiter, r.waiting, \
+         r.waiter_query, r.holder_pid, \
+         (s.sessions OPERATOR(pg_catalog.->>) (r.node OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) r.holder_pid))::pg_catalog.int4 AS holder_session, r.holder, \
          r.holder_state, r.holder_query FROM rows r, sessions s",
     ),
 ];
@@ -87,7 +89,7 @@ impl Session {
                 "sessions" => self.sessions().await?,
                 _ => {
                     self.ask_every_node(&format!(
-                        "SELECT pg_catalog.to_jsonb(v) || pg_catalog.jsonb_build_object('node', %node) FROM herd.{view} v"
+                        "SELECT pg_catalog.to_jsonb(v) OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('node', %node) FROM herd.{view} v"
                     ))
                     .await?
                 }

@@ -26,13 +26,14 @@ const SEARCH_PATH: &str = "SELECT 'search_path', pg_catalog.current_setting('sea
 /// whatever becomes of the role. What only a superuser may set is made by each connection for itself. What the router asks of
 /// every connection hides what the role or the database asks.
 const ROLE_SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings \
-     WHERE source IN ('database', 'user', 'database user') AND context = 'user' AND name NOT IN ('client_encoding', 'search_path') \
+     WHERE source OPERATOR(pg_catalog.=) ANY ('{database,user,database user}'::pg_catalog.text[]) AND context OPERATOR(pg_catalog.=) 'user' \
+       AND name OPERATOR(pg_catalog.<>) ALL ('{client_encoding,search_path}'::pg_catalog.text[]) \
      UNION ALL SELECT 'client_connection_check_interval', \
      (SELECT pg_catalog.split_part(c, '=', 2) FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c \
-       WHERE pg_catalog.split_part(c, '=', 1) = 'client_connection_check_interval' \
-         AND s.setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user)) \
-         AND s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())) \
-       ORDER BY s.setrole <> 0 DESC, s.setdatabase <> 0 DESC LIMIT 1)";
+       WHERE pg_catalog.split_part(c, '=', 1) OPERATOR(pg_catalog.=) 'client_connection_check_interval' \
+         AND (s.setrole OPERATOR(pg_catalog.=) '0' OR s.setrole OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) session_user)) \
+         AND (s.setdatabase OPERATOR(pg_catalog.=) '0' OR s.setdatabase OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())) \
+       ORDER BY s.setrole OPERATOR(pg_catalog.<>) '0' DESC, s.setdatabase OPERATOR(pg_catalog.<>) '0' DESC LIMIT 1)";
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, router: Arc<Router>) {

@@ -285,7 +285,7 @@ const QUIET: &str = "SET LOCAL log_parameter_max_length_on_error = 0; SET LOCAL 
 fn put_raise(lane: &mut Lane, target: &str, seal: &Seal) {
     let token = token(seal, "epoch", lane);
     lane.put_statement(
-        "SELECT herd.raise_epoch(NULLIF($1::pg_catalog.text, '')::pg_catalog.int8, $2::pg_catalog.bytea)",
+        "SELECT herd.raise_epoch(CASE WHEN $1::pg_catalog.text OPERATOR(pg_catalog.<>) '' THEN $1::pg_catalog.text::pg_catalog.int8 END, $2::pg_catalog.bytea)",
         &[target, &token],
     );
 }

@@ -245,7 +245,7 @@ impl<C: Client> Work<'_, C> {
             tracing::info!(host, port, "the router's role has home's verifier on the new node now");
         }
         drop(own_home);
-        let version = conn.simple("SELECT current_setting('server_version_num')").await?;
+        let version = conn.simple("SELECT pg_catalog.current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         let key = catalog::HerdKey { id: snapshot.herd_id.clone(), seal: self.herd.config.seal.hex() };
         conn.simple(&catalog::bootstrap_node_sql(&key)).await?;

@@ -65,8 +65,10 @@ impl<C: Client> Work<'_, C> {
     /// A column that is sorted and compared by other rules than the database's keeps them behind its type's name.
     async fn add_collations(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
         let oids: Vec<String> = fields.iter().map(|f| f.type_oid.to_string()).collect();
-        let collatable =
-            format!("SELECT oid FROM pg_catalog.pg_type WHERE typcollation <> 0 AND oid IN ({})", oids.join(", "));
+        let collatable = format!(
+            "SELECT oid FROM pg_catalog.pg_type WHERE typcollation OPERATOR(pg_catalog.<>) '0' AND oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[])",
+            oids.join(",")
+        );
         let collatable: HashSet<_> = self.ask_home(&collatable).await?.into_iter().flatten().flatten().collect();
         let has = |i: &usize| collatable.contains(&oids[*i]);
         let columns: Vec<usize> = (0..fields.len()).filter(has).collect();

@@ -92,7 +92,8 @@ impl<C: Client> Work<'_, C> {
     async fn not_referenced(&mut self, m: &MoveRows) -> Result<()> {
         let table = catalog::qualified(&m.relation.schema, &m.relation.name);
         let sql = format!(
-            "SELECT conname FROM pg_catalog.pg_constraint WHERE contype = 'f' AND conparentid = 0 AND confrelid = {}::pg_catalog.regclass LIMIT 1",
+            "SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
+             AND confrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass LIMIT 1",
             catalog::quote_literal(&table)
         );
         match self.ask_home(&sql).await?.into_iter().next().and_then(|r| r.into_iter().next().flatten()) {

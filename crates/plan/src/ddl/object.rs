@@ -89,10 +89,16 @@ pub fn guard(kind: O, object: Option<&Node>, name: Name) -> Option<String> {
             format!("pg_catalog.to_regtype({domain}) IS NOT NULL")
         }
         O::ObjectFunction | O::ObjectProcedure | O::ObjectRoutine | O::ObjectAggregate => {
-            format!("EXISTS (SELECT FROM pg_catalog.pg_proc WHERE proname = {})", quote_literal(name.1))
+            format!(
+                "EXISTS (SELECT FROM pg_catalog.pg_proc WHERE proname OPERATOR(pg_catalog.=) {})",
+                quote_literal(name.1)
+            )
         }
         O::ObjectStatisticExt => {
-            format!("EXISTS (SELECT FROM pg_catalog.pg_statistic_ext WHERE stxname = {})", quote_literal(name.1))
+            format!(
+                "EXISTS (SELECT FROM pg_catalog.pg_statistic_ext WHERE stxname OPERATOR(pg_catalog.=) {})",
+                quote_literal(name.1)
+            )
         }
         _ => return None,
     })

@@ -1,0 +1,72 @@
+"""What routers ask on clients' connections names PostgreSQL's own functions, operators and types by their schema: a client may have
+others of the same name in front of pg_catalog. Found in the sources, so that tomorrow's texts are judged like today's.
+
+Functions of schema herd are looked up by a path of their own (test_inventory.py), so their texts are not judged here.
+"""
+
+import pathlib
+import re
+
+import pytest
+
+_CRATES = pathlib.Path(__file__).parents[2] / "crates"
+# Nothing else has clients' connections in its hands, or makes texts for them.
+_LOOKED_THROUGH = ["exec/src", "session/src", "txn/src", "plan/src/ddl", "catalog/src/distribute/node.rs"]
+
+# By the router's own connections, which no client's path reaches.
+_OWN = {"exec/src/router/barrier.rs", "exec/src/router/herd.rs", "exec/src/router/names.rs", "exec/src/router/roles.rs", "txn/src/recover.rs",
+        "session/src/cancel_forward.rs"}
+
+_LITERAL = re.compile(r'(?<![A-Za-z0-9_\'])r?#?"((?:[^"\\]|\\.)*)"', re.S)
+_SQL = re.compile(r"^\s*(SELECT|WITH|EXISTS|NOT EXISTS|LEFT JOIN|FROM|WHERE|AND|VALUES|DECLARE|\()\b", re.S)
+# Not functions: grammar of PostgreSQL's own, which no schema can shadow (kwlist.h: COL_NAME_KEYWORD and reserved ones).
+_GRAMMAR = {
+    "and", "any", "all", "array", "as", "by", "case", "cast", "coalesce", "copy", "distinct", "else", "end", "exists", "explain", "extract", "filter",
+    "from", "greatest", "in", "insert", "into", "join", "lateral", "least", "limit", "not", "nullif", "on", "operator", "or", "over", "row", "select",
+    "substring", "then", "trim", "union", "using", "values", "when", "where", "with", "materialized", "options", "buffers", "format", "timing", "prepare", "execute",
+}
+_OPERATOR = re.compile(r"(?<![A-Za-z0-9_'\"{}])(=|<>|!=|<=|>=|<|>|\|\||!?~\*?|\+|/|%|&|#|->>?|@>|<@)(?![A-Za-z])(?=\s|$)")
+_CALL = re.compile(r"(?<![.\w\"])([a-z_][a-z0-9_]*)\(")
+# What looks operators up without showing them.
+_HIDDEN = re.compile(r"\b(IN \(|LIKE\b|IS (?:NOT )?DISTINCT FROM|BETWEEN\b|NULLIF\(|USING \()")
+_CAST = re.compile(r"::\s*(?!pg_catalog\.)(?!\{)([a-z\"][\w\"]*)")
+
+
+def _texts():
+    for place in _LOOKED_THROUGH:
+        path = _CRATES / place
+        for file in sorted(path.rglob("*.rs")) if path.is_dir() else [path]:
+            if str(file.relative_to(_CRATES)) in _OWN:
+                continue
+            source = re.split(r"\n#\[cfg\(test\)\]", file.read_text())[0]
+            source = re.sub(r"^\s*//.*$", "", source, flags=re.M)
+            for found in _LITERAL.finditer(source):
+                text = re.sub(r"\\\n\s*", " ", found.group(1)).replace('\\"', '"')
+                if _SQL.search(text) and len(text) > 12:
+                    yield f"{file.relative_to(_CRATES)}:{source[: found.start()].count(chr(10)) + 1}", text
+
+
+def _faults(text):
+    bare = re.sub(r"'(?:[^']|'')*'", "''", text)
+    bare = re.sub(r"OPERATOR\(pg_catalog\.[^)]*\)", " ", bare)
+    # A list of columns' names.
+    bare = re.sub(r"\bAS \w+\(", "AS (", bare)
+    # What a statement sets, or gives a name to, is no operator.
+    bare = re.sub(r"\bSET\s+(LOCAL\s+|SESSION\s+)?\w+\s*=", "SET ", bare)
+    yield from (f"bare cast ::{m.group(1)}" for m in _CAST.finditer(bare))
+    yield from (f"unqualified {m.group(1)}()" for m in _CALL.finditer(bare) if m.group(1) not in _GRAMMAR)
+    yield from (f"hidden operator of {m.group(1)}" for m in _HIDDEN.finditer(bare))
+    yield from (f"bare operator {m.group(1)}" for m in _OPERATOR.finditer(bare))
+
+
+def test_the_rule_finds_faults():
+    assert list(_faults("SELECT count(*) FROM pg_catalog.pg_class c WHERE c.oid = $1::int8")) == ["bare cast ::int8", "unqualified count()", "bare operator ="]
+    assert list(_faults("SELECT pg_catalog.count(*) FROM t WHERE a OPERATOR(pg_catalog.=) $1::pg_catalog.int8 AND b OPERATOR(pg_catalog.<>) '= f(x)'")) == []
+    assert list(_faults("SELECT a FROM t WHERE a IN ('x') OR NULLIF(a, b) LIKE c")) == [f"hidden operator of {word}" for word in ("IN (", "NULLIF(", "LIKE")]
+
+
+def test_texts_on_clients_connections():
+    texts = list(_texts())
+    assert len(texts) > 40, "the sources are somewhere else now"
+    faults = [f"{place}: {', '.join(found)}\n    {text}" for place, text in texts if (found := list(_faults(text)))]
+    assert not faults, "\n".join(faults)
