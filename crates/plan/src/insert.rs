@@ -24,7 +24,8 @@ use crate::views::Views;
 use crate::{Context, Result};
 use crate::{modify, needs, same};
 
-pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> {
+/// `statement`: the same.
+pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let Some(rv) = &insert.relation else { return Err(Refusal::bare("INSERT without a table")) };
     let (schema, name) = names::table(rv);
     let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
@@ -40,9 +41,8 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
             && s.limit_count.is_none()
             && s.limit_offset.is_none()
     });
-    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let mut a = Analysis::new(cx);
-    let level = crate::modify::analyse(&mut a, &statement, None)?.level;
+    crate::modify::analyse(&mut a, statement, None)?;
     a.finish_pending()?;
     let Some(relation) = relation.filter(|r| !crate::modify::is_local(r)) else {
         return local(insert, &a, source, values, name, cx);
@@ -69,9 +69,9 @@ pub fn plan(insert: &ast::InsertStmt, text: &str, cx: &Context) -> Result<Plan> 
         ));
     }
     if values {
-        rows(insert, text, &a, source, relation, columns, cx)
+        rows(insert, statement, text, &a, source, relation, columns, cx)
     } else {
-        from_select(insert, text, a, level, source, relation, columns, cx)
+        from_select(insert, statement, text, a, source, relation, columns, cx)
     }
 }
 
@@ -169,8 +169,10 @@ struct Rows<'r> {
     overriding: bool,
 }
 
+#[allow(clippy::too_many_arguments)]
 fn rows(
     insert: &ast::InsertStmt,
+    statement: &NodeEnum,
     text: &str,
     a: &Analysis,
     source: Option<&ast::SelectStmt>,
@@ -179,7 +181,6 @@ fn rows(
     cx: &Context,
 ) -> Result<Plan> {
     let Some(d) = relation.distribution().cloned() else { return Err(Refusal::bare("internal: not distributed")) };
-    let mut new = insert.clone();
     let mut lists: Vec<Vec<Node>> = match source {
         Some(s) => s.values_lists.iter().map(list_items).collect(),
         None => vec![vec![]],
@@ -232,6 +233,7 @@ fn rows(
     let mut rewritten = None;
     let single = row_keys.len() == 1 && !r.changed;
     if r.changed || (!single && text.contains('\\')) {
+        let mut new = insert.clone();
         new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
         if (r.overriding && new.r#override == ast::OverridingKind::OverridingNotSet as i32) || r.user_value {
             new.r#override = ast::OverridingKind::OverridingSystemValue as i32;
@@ -250,8 +252,7 @@ fn rows(
     }];
     let named_constraint =
         insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
-    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let splices = if single && !named_constraint { splice::splices(&statement, text, a, true) } else { None };
+    let splices = if single && !named_constraint { splice::splices(statement, text, a, true) } else { None };
     let rows = match single {
         true => Insert::Row,
         false => Insert::Rows(split(insert, text, rewritten.as_deref(), relation, row_keys, evaluate)?),
@@ -488,9 +489,9 @@ fn marks_default(source: Option<&ast::SelectStmt>) -> bool {
 #[allow(clippy::too_many_arguments)]
 fn from_select(
     insert: &ast::InsertStmt,
+    statement: &NodeEnum,
     text: &str,
     mut a: Analysis,
-    _level: usize,
     source: Option<&ast::SelectStmt>,
     relation: Arc<Relation>,
     columns: Vec<usize>,
@@ -534,11 +535,10 @@ fn from_select(
     let Some(colocated) = colocated else {
         return through_router(insert, source, relation, columns, cx);
     };
-    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
     let whole = Whole {
         tables: a.table_keys(),
         needs_home: a.needs_home.is_some(),
-        splices: splice::splices(&statement, text, &a, true),
+        splices: splice::splices(statement, text, &a, true),
         template: false,
         ..Whole::on_home(true)
     };

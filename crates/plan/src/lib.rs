@@ -45,6 +45,8 @@ pub use text::{Piece, Text};
 pub use tree::*;
 pub use types::*;
 
+use std::borrow::Cow;
+
 use catalog::{Placement, Snapshot};
 use sql::{NodeEnum, names, relations, walk};
 
@@ -79,38 +81,73 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     views::refuse_locked(statement, cx)?;
-    let mut expanded = statement.clone();
-    // ONLY the table: for its users it has no partitions.
-    let changed = rewrite::drop_only(&mut expanded, cx)
-        || tableoid::replace(&mut expanded, cx)?
-        || (has_with(text) && unread::drop_unread(&mut expanded, cx));
-    if changed {
-        let text = sql::deparse(&expanded)?;
-        let tree = sql::parse(&text, true)?.pop().unwrap_or(expanded);
-        let mut plan = self::plan(&tree, &text, cx)?;
-        let whole = plan.whole_mut();
-        // What is planned may have been changed once more.
-        (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
-        return Ok(plan);
+    let needs = Needs::of(statement, text, cx);
+    if needs.rewriting {
+        // ONLY the table: for its users it has no partitions.
+        let mut changed = statement.clone();
+        if rewrite::drop_only(&mut changed, cx)
+            || tableoid::replace(&mut changed, cx)?
+            || (has_with(text) && unread::drop_unread(&mut changed, cx))
+        {
+            let text = sql::deparse(&changed)?;
+            let tree = sql::parse(&text, true)?.pop().unwrap_or(changed);
+            let mut plan = self::plan(&tree, &text, cx)?;
+            let whole = plan.whole_mut();
+            // What is planned may have been changed once more.
+            (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
+            return Ok(plan);
+        }
     }
-    let views = views::expand(&mut expanded, cx)?;
+    let mut expanded = Cow::Borrowed(statement);
+    let views = if needs.views { views::expand(expanded.to_mut(), cx)? } else { views::Views::default() };
     let cx = &Context { views, ..*cx };
-    let mut plan = match &expanded {
-        NodeEnum::SelectStmt(s) => select::plan(s, text, cx),
-        NodeEnum::InsertStmt(s) => insert::plan(s, text, cx),
-        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(&expanded, text, cx),
+    let expanded = expanded.as_ref();
+    let mut plan = match expanded {
+        NodeEnum::SelectStmt(s) => select::plan(s, expanded, text, cx),
+        NodeEnum::InsertStmt(s) => insert::plan(s, expanded, text, cx),
+        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(expanded, text, cx),
         _ => Ok(Plan::home(true)),
     }?;
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
-    plan.whole_mut().local = plan.whole().needs_home && names_local(&expanded, cx);
+    plan.whole_mut().local = plan.whole().needs_home && names_local(expanded, cx);
     plan.whole_mut().rules = plan.whole().local && may_have_rules(statement, cx);
-    plan.whole_mut().sequences = sequences::used(&expanded, cx);
+    plan.whole_mut().sequences = sequences::used(expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
     if let Plan::Insert { share, .. } = &mut plan {
         *share = together.map(Box::new);
     }
     Ok(plan)
+}
+
+/// What has to be changed in a statement's tree. Most need nothing, and large ones are not copied for it.
+struct Needs {
+    /// There may be ONLY, tableoid or WITH in it.
+    rewriting: bool,
+    /// It names views.
+    views: bool,
+}
+
+impl Needs {
+    fn of(statement: &NodeEnum, text: &str, cx: &Context) -> Self {
+        struct Look(bool);
+        impl<'a> walk::Visit<'a> for Look {
+            fn range_var(&mut self, rv: &'a sql::ast::RangeVar) {
+                self.0 |= !rv.inh;
+            }
+            fn node(&mut self, node: &'a NodeEnum) -> bool {
+                self.0 |= tableoid::is_tableoid(node);
+                true
+            }
+        }
+        let mut look = Look(has_with(text));
+        walk::below(statement, &mut look);
+        let views = relations::of(statement).into_iter().any(|rv| {
+            let (schema, name) = names::table(rv);
+            cx.snapshot.resolve(schema, name, cx.search_path).is_some_and(|r| r.view.is_some())
+        });
+        Needs { rewriting: look.0, views }
+    }
 }
 
 /// WITH may be in the text: most have none, and are not looked through for it.

@@ -48,11 +48,20 @@ pub fn scope_of<'a>(c: &Composer<'_, 'a>, level: usize) -> Result<Rc<Scope<'a>>>
 /// The statement without FROM, WHERE and WITH, with `*` expanded, output names in ORDER BY, GROUP BY and DISTINCT ON as
 /// positions, and every output column named as PostgreSQL would name it.
 pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
-    let mut out = s.clone();
-    out.from_clause = vec![];
-    out.where_clause = None;
-    out.with_clause = None;
-    out.target_list = vec![];
+    // Field by field: what is below may be large.
+    let mut out = ast::SelectStmt {
+        distinct_clause: s.distinct_clause.clone(),
+        group_clause: s.group_clause.clone(),
+        group_distinct: s.group_distinct,
+        having_clause: s.having_clause.clone(),
+        window_clause: s.window_clause.clone(),
+        sort_clause: s.sort_clause.clone(),
+        limit_offset: s.limit_offset.clone(),
+        limit_count: s.limit_count.clone(),
+        limit_option: s.limit_option,
+        locking_clause: s.locking_clause.clone(),
+        ..build::select()
+    };
     for t in &s.target_list {
         let Some(value) = rewrite::target_value(t) else { continue };
         match &value.node {

@@ -16,17 +16,17 @@ use crate::tree::*;
 use crate::types::*;
 use crate::{Context, Result};
 
-pub fn plan(select: &ast::SelectStmt, text: &str, cx: &Context) -> Result<Plan> {
+/// `statement`: the same.
+pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut a = Analysis::new(cx);
     let level = a.query(select)?;
-    let statement = NodeEnum::SelectStmt(Box::new(select.clone()));
     let writes = a.writes || has_locking(&a);
     let whole = Whole {
         tables: a.table_keys(),
         needs_home: a.needs_home.is_some() || (a.uses.is_empty() && !a.reads_reference),
         reads_reference: a.reads_reference,
         writes,
-        splices: splice::splices(&statement, text, &a, writes),
+        splices: splice::splices(statement, text, &a, writes),
         template: true,
         rewritten: None,
         share: None,
