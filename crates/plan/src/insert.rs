@@ -2,18 +2,20 @@
 //!
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
+mod copies;
+
 use std::sync::Arc;
 use wire::sqlstate;
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
-use sql::body::Body;
 use sql::{NodeEnum, build, names, relations};
 
 use crate::compose::names_query;
 use crate::keys;
 use crate::levels::Analysis;
-use crate::reads::{calls_sequence, holds_moments, names_clock, parse_expression, reads_clock, reads_now};
+use crate::needs;
+use crate::reads::{calls_sequence, parse_expression, reads_clock, reads_now};
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
@@ -22,7 +24,6 @@ use crate::tree::{Part, Target, To};
 use crate::types::*;
 use crate::views::Views;
 use crate::{Context, Result};
-use crate::{modify, needs, same};
 
 /// `statement`: the same.
 pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
@@ -50,7 +51,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
     refuse_tail(insert, &relation, cx)?;
     let columns = target_columns(insert, &relation)?;
     if relation.is_reference() {
-        return reference(insert, &a, source, &relation, &columns, values, cx);
+        return copies::reference(insert, &a, source, &relation, &columns, values, cx);
     }
     if let Some(conflict) = &insert.on_conflict_clause {
         let conflict = NodeEnum::OnConflictClause(conflict.clone());
@@ -411,73 +412,6 @@ fn value_ranges(text: &str) -> Result<Vec<(usize, usize)>> {
         }
     }
     Ok(vec![])
-}
-
-fn reference(
-    insert: &ast::InsertStmt,
-    a: &Analysis,
-    source: Option<&ast::SelectStmt>,
-    relation: &Arc<Relation>,
-    columns: &[usize],
-    values: bool,
-    cx: &Context,
-) -> Result<Plan> {
-    if !a.uses.is_empty() {
-        let Some(source) = source.filter(|_| !values) else {
-            return Err(Refusal::new(
-                "subqueries over distributed tables in INSERT … VALUES are not supported",
-                "Use INSERT … SELECT.",
-            ));
-        };
-        return through_router(insert, source, relation.clone(), columns.to_vec(), cx);
-    }
-    let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
-    let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
-    let computed =
-        relation.columns.iter().enumerate().any(|(i, c)| !given.contains(&i) && same::default_differs(cx.snapshot, c));
-    let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let marks_default = marks_default(source) || names_clock(&statement) && relation.columns.iter().any(holds_moments);
-    rewrite::replace_now(&mut statement);
-    let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
-    let differs =
-        same::differs(cx.snapshot, cx.search_path, &Body::of_statement(&modify::without_returning(&statement)));
-    let ordered_cut = a.levels.iter().any(|l| l.limit);
-    let everywhere = if computed || volatile || marks_default || ordered_cut || differs.is_some() {
-        Err(Refusal::new(
-            "this INSERT into a reference table computes values that could differ from node to node",
-            "Give the values, or leave out ON CONFLICT.",
-        ))
-    } else {
-        cx.views.text(statement.clone())
-    };
-    let by_rows = match (&everywhere, &insert.on_conflict_clause) {
-        (Err(_), None) => Some(returning_all(statement, relation, cx)?),
-        _ => None,
-    };
-    let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;
-    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returned };
-    Ok(Plan::Insert { whole: Whole::on_home(true), rows: Insert::Copies(write), share: None })
-}
-
-/// The INSERT with all columns of its rows returned, in their order.
-fn returning_all(statement: NodeEnum, relation: &Relation, cx: &Context) -> Result<Text> {
-    let NodeEnum::InsertStmt(mut insert) = statement else { return Err(Refusal::bare("not an INSERT")) };
-    let exprs = relation.columns.iter().map(|c| build::target(build::column(&[&c.name]), None)).collect();
-    insert.returning_clause = Some(ast::ReturningClause { exprs, ..Default::default() });
-    cx.views.text(NodeEnum::InsertStmt(insert))
-}
-
-/// RETURNING as a query over such rows.
-fn returned(insert: &ast::InsertStmt, r: &ast::ReturningClause, relation: &Relation) -> Result<Text> {
-    let shown = insert.relation.as_ref().and_then(|rv| rv.alias.as_ref()).map_or(&relation.name, |a| &a.aliasname);
-    let colnames = relation.columns.iter().map(|c| build::string(&c.name)).collect();
-    let alias = ast::Alias { aliasname: shown.clone(), colnames };
-    let mut select = build::select();
-    select.target_list = r.exprs.clone();
-    select.from_clause = vec![build::subselect(text::rows(0), Some(alias), false)];
-    let mut statement = NodeEnum::SelectStmt(Box::new(select));
-    rewrite::replace_now(&mut statement);
-    Text::of(&statement)
 }
 
 fn marks_default(source: Option<&ast::SelectStmt>) -> bool {
