@@ -52,6 +52,8 @@ def test_what_is_in_doubt(herd, herd_many, keys):
     with herd_many.node_servers[0].connect() as home:
         herd_id = home.execute("select id from herd.herd").fetchone()[0]
         home.execute("begin")
+        # As a decider does: its gate is held as long as its number counts.
+        home.execute("lock table herd.gate in row share mode")
         xid = home.execute("select pg_current_xact_id()").fetchone()[0]
         gid = f"herd_{herd_id}_1_00000000deadbeef_7_{xid}_2"
         with herd_many.node_servers[1].connect() as other:
