@@ -136,7 +136,11 @@ impl<C: Client> Work<'_, C> {
     pub async fn put_back(&mut self, mut participant: Participant) {
         participant.lane.conn.tainted |= self.taint;
         // Code of a user's own may have written, whatever kind of statement called it.
-        participant.wrote |= self.taint;
+        // Only the node knows: it is asked before a commit over several.
+        if self.taint && !participant.wrote {
+            participant.wrote = true;
+            self.transaction.asks_who_wrote = true;
+        }
         let notices = std::mem::take(&mut participant.lane.notices);
         if participant.lane.node == self.home() {
             let mut notices = notices;

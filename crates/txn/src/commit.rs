@@ -52,7 +52,7 @@ impl Transaction {
             self.rollback().await;
             return Err(CommitError::RolledBack(e));
         }
-        if self.gone_back
+        if self.asks_who_wrote
             && self.writers() > 1
             && let Err(e) = self.see_who_wrote().await
         {

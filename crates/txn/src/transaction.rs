@@ -66,8 +66,9 @@ pub struct Transaction {
     pub schema_mark: u64,
     /// Counts statements of clients, over all transactions.
     pub statement: u64,
-    /// It has gone back to a savepoint: who seemed to write may have been stopped, or be undone.
-    pub gone_back: bool,
+    /// It has gone back to a savepoint, so that who seemed to write may have been stopped, or be undone; or code of a user's own ran,
+    /// which may have written or not.
+    pub asks_who_wrote: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
 }
@@ -209,7 +210,7 @@ impl Transaction {
     pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
-        self.gone_back = true;
+        self.asks_who_wrote = true;
         self.failed = false;
         Ok(())
     }
@@ -291,7 +292,7 @@ impl Transaction {
         }
         self.doubtful = false;
         self.keep_all = false;
-        self.gone_back = false;
+        self.asks_who_wrote = false;
         self.raised = self.raises_epoch.take().is_some();
         self.schema_mark = 0;
         self.touched.clear();
