@@ -113,25 +113,6 @@ def test_others_are_served_while_a_large_view_is_planned(made):
     assert wait < max(1.0, taken / 4), f"planned for {taken:.1f} s, another waited {wait:.1f} s"
 
 
-def test_a_long_chain_of_functions_is_loaded_in_time_by_its_length(made):
-    chain = """do $do$ begin for i in 0..799 loop
-        execute format('create or replace function "g %s"() returns int language plpgsql as $x$ begin %s return 1; end $x$', i,
-            case when i = 0 then 'execute ''select 1'';' else format('perform "g %s"();', i - 1) end);
-    end loop; end $do$"""
-    with made.server.connect() as one:
-        one.execute("create table plain (a int)")
-        one.execute(chain)
-        try:
-            # New bodies are read once.
-            one.execute("alter table plain add b int")
-            taken, wait = _longest_wait(made, lambda: one.execute("alter table plain add c int"))
-        finally:
-            one.execute("do $do$ begin for i in 0..799 loop execute format('drop function \"g %s\"', i); end loop; end $do$")
-            one.execute("drop table plain")
-    # A round for each link, which looked at every body for every name, took ten seconds and more.
-    assert wait < 6.0, f"loaded in {taken:.1f} s, another waited {wait:.1f} s"
-
-
 def test_nested_comments_take_no_longer_than_others(made):
     """The router reads them once: its own time, not the node's, which is the client's own. A node never sees a text that ends in one."""
     with made.server.connect() as connection:

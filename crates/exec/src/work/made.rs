@@ -22,7 +22,7 @@ pub struct Made {
 fn written_to(catalogs: &str) -> String {
     format!(
         "(SELECT pg_catalog.sum(pg_catalog.pg_stat_get_xact_tuples_inserted(c) OPERATOR(pg_catalog.+) \
-             pg_catalog.pg_stat_get_xact_tuples_updated(c) OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_deleted(c))::int8 \
+             pg_catalog.pg_stat_get_xact_tuples_updated(c) OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_deleted(c))::pg_catalog.int8 \
          FROM pg_catalog.unnest('{{{catalogs}}}'::pg_catalog.regclass[]::pg_catalog.oid[]) c)"
     )
 }
