@@ -4,8 +4,7 @@
 
 use catalog::{FunctionKind, Volatility};
 use sql::ast::{self, Node, a_const::Val};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::Context;
 use crate::levels::{Analysis, is_integer};
@@ -68,33 +67,25 @@ pub fn is_small(type_oid: u32) -> bool {
 
 /// A node may evaluate it for each of its rows: it gives one value, the same wherever and whenever it is asked.
 pub fn is_of_its_row(node: &Node, cx: &Context) -> bool {
-    struct Look<'s> {
-        cx: &'s Context<'s>,
-        columns: bool,
-        other: bool,
-    }
-    impl<'a> Visit<'a> for Look<'_> {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.other |= needs::of(n, self.cx).is_some();
-            match n {
-                NodeEnum::ColumnRef(c) => {
-                    self.columns = true;
-                    self.other |= names::has_star(c);
-                }
-                NodeEnum::FuncCall(f) => {
-                    let mut overloads = self.cx.functions(&f.funcname).peekable();
-                    self.other |= f.over.is_some() || overloads.peek().is_none();
-                    self.other |= overloads.any(|o| {
-                        o.kind != FunctionKind::Function || o.returns_set || o.volatility == Volatility::Volatile
-                    });
-                }
-                NodeEnum::SubLink(_) | NodeEnum::GroupingFunc(_) => self.other = true,
-                _ => {}
+    let mut columns = false;
+    let other = search::any(node, |n| {
+        let by_kind = match n {
+            NodeEnum::ColumnRef(c) => {
+                columns = true;
+                names::has_star(c)
             }
-            !self.other
-        }
-    }
-    let mut look = Look { cx, columns: false, other: false };
-    walk::walk(node, &mut look);
-    look.columns && !look.other
+            NodeEnum::FuncCall(f) => {
+                let mut overloads = cx.functions(&f.funcname).peekable();
+                f.over.is_some()
+                    || overloads.peek().is_none()
+                    || overloads.any(|o| {
+                        o.kind != FunctionKind::Function || o.returns_set || o.volatility == Volatility::Volatile
+                    })
+            }
+            NodeEnum::SubLink(_) | NodeEnum::GroupingFunc(_) => true,
+            _ => false,
+        };
+        by_kind || needs::of(n, cx).is_some()
+    });
+    columns && !other
 }

@@ -15,7 +15,7 @@ use crate::compose::names_query;
 use crate::keys;
 use crate::levels::Analysis;
 use crate::needs;
-use crate::reads::{calls_sequence, parse_expression, reads_clock, reads_now};
+use crate::reads::{calls_sequence, parse_expression, reads_clock};
 use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::splice;
@@ -335,7 +335,7 @@ impl Rows<'_> {
             let text = expression(&typed, &self.cx.views)?;
             return Ok(self.evaluated(value, text, is_key));
         }
-        if several && !is_key && reads_now(value) {
+        if several && !is_key && rewrite::reads_now(value) {
             self.changed = true;
         }
         if !is_key {

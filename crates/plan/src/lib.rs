@@ -48,7 +48,7 @@ pub use types::*;
 use std::borrow::Cow;
 
 use catalog::{Placement, Snapshot};
-use sql::{NodeEnum, names, relations, walk};
+use sql::{NodeEnum, names, relations, search};
 
 /// What planning may look at besides the statement.
 pub struct Context<'a> {
@@ -130,23 +130,13 @@ struct Needs {
 
 impl Needs {
     fn of(statement: &NodeEnum, text: &str, cx: &Context) -> Self {
-        struct Look(bool);
-        impl<'a> walk::Visit<'a> for Look {
-            fn range_var(&mut self, rv: &'a sql::ast::RangeVar) {
-                self.0 |= !rv.inh;
-            }
-            fn node(&mut self, node: &'a NodeEnum) -> bool {
-                self.0 |= tableoid::is_tableoid(node);
-                true
-            }
-        }
-        let mut look = Look(has_with(text));
-        walk::below(statement, &mut look);
+        let mut rewriting = has_with(text) || search::any(statement, tableoid::is_tableoid);
+        search::each_relation(statement, |rv| rewriting |= !rv.inh);
         let views = relations::of(statement).into_iter().any(|rv| {
             let (schema, name) = names::table(rv);
             cx.snapshot.resolve(schema, name, cx.search_path).is_some_and(|r| r.view.is_some())
         });
-        Needs { rewriting: look.0, views }
+        Needs { rewriting, views }
     }
 }
 
@@ -171,15 +161,6 @@ fn may_have_rules(statement: &NodeEnum, cx: &Context) -> bool {
 /// Whether a local table is named, or a function that may use some. A table that the snapshot does not know may be one that
 /// has just got its name.
 fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
-    struct Find<'c>(&'c Context<'c>, bool);
-    impl<'a> walk::Visit<'a> for Find<'_> {
-        fn node(&mut self, node: &'a NodeEnum) -> bool {
-            if let NodeEnum::FuncCall(call) = node {
-                self.1 |= self.0.functions(&call.funcname).any(|f| f.schema != "pg_catalog");
-            }
-            !self.1
-        }
-    }
     let named = relations::of(statement).into_iter().any(|rv| {
         let (schema, name) = names::table(rv);
         let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
@@ -187,7 +168,6 @@ fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
             .map_or(name.starts_with("pg_"), |s| s.starts_with("pg_") || s == "information_schema" || s == "herd");
         !temporary && (!system || cx.snapshot.resolve(schema, name, cx.search_path).is_some())
     });
-    let mut find = Find(cx, named);
-    walk::below(statement, &mut find);
-    find.1
+    let own = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if cx.functions(&f.funcname).any(|f| f.schema != "pg_catalog"));
+    named || search::any(statement, own)
 }

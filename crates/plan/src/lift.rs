@@ -5,8 +5,8 @@
 //! rows are.
 
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit, VisitMut};
-use sql::{NodeEnum, build, names};
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, build, names, search};
 
 use catalog::FunctionKind;
 
@@ -99,10 +99,10 @@ fn from_sub(
     }
     let order = give(a, inner, inner_out, inner_level)?;
     expand_stars(a, lifted, level)?;
-    let mut rows = WholeRows { alias: &alias, found: false };
     let whole = ast::SelectStmt { from_clause: vec![], ..lifted.clone() };
-    walk::select_stmt(&whole, &mut rows);
-    (!rows.found).then_some((alias, order))
+    let sees_all = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if names::has_star(c) || names::strings(&c.fields)[..] == [alias.as_str()]);
+    let seen = search::any(&whole, sees_all);
+    (!seen).then_some((alias, order))
 }
 
 /// Adds columns that say where a row of this level comes in its order.
@@ -154,19 +154,4 @@ fn expand_stars(a: &Analysis, s: &mut ast::SelectStmt, level: usize) -> Option<(
     }
     s.target_list = targets;
     Some(())
-}
-
-/// Looks for what sees all columns of a FROM item.
-struct WholeRows<'w> {
-    alias: &'w str,
-    found: bool,
-}
-
-impl<'v> Visit<'v> for WholeRows<'_> {
-    fn node(&mut self, n: &'v NodeEnum) -> bool {
-        if let NodeEnum::ColumnRef(c) = n {
-            self.found |= names::has_star(c) || names::strings(&c.fields)[..] == [self.alias];
-        }
-        true
-    }
 }

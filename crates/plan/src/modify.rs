@@ -7,7 +7,7 @@ use std::rc::Rc;
 use catalog::{Column, Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::body::Body;
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::apart::Apart;
 use crate::classes::Classes;
@@ -205,16 +205,7 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
 
 /// A cursor stands on one node.
 fn no_cursor(statement: &NodeEnum) -> Result<()> {
-    struct Find(bool);
-    impl<'a> sql::walk::Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.0 |= matches!(n, NodeEnum::CurrentOfExpr(_));
-            true
-        }
-    }
-    let mut find = Find(false);
-    sql::walk::below(statement, &mut find);
-    match find.0 {
+    match search::any(statement, |n| matches!(n, NodeEnum::CurrentOfExpr(_))) {
         true => Err(Refusal::new(
             "WHERE CURRENT OF a cursor over several nodes is not supported",
             "Select the key and use it in WHERE.",
@@ -263,6 +254,7 @@ fn reference(
             "Write now() or CURRENT_DATE, or the moment itself.",
         ))
     } else if let Some(c) = defaults_set(&statement)
+        .into_iter()
         .find(|c| relation.columns.iter().any(|r| r.name == *c && same::default_differs(a.cx.snapshot, r)))
     {
         Err(Refusal::new(
@@ -302,12 +294,12 @@ pub(crate) fn without_returning(statement: &NodeEnum) -> NodeEnum {
 
 /// A column that is set to a default from a sequence would need a value of home's for each row that is found.
 pub(crate) fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Result<()> {
-    let from_sequence = |name: &String| {
+    let from_sequence = |name: &&str| {
         let default = |c: &Column| c.default.as_deref().and_then(reads::parse_expression);
         let calls = |c: &Column| c.sequence.is_some() || default(c).is_some_and(|d| reads::calls_sequence(&d));
         relation.columns.iter().any(|c| c.name == *name && calls(c))
     };
-    match defaults_set(statement).find(from_sequence) {
+    match defaults_set(statement).into_iter().find(from_sequence) {
         None => Ok(()),
         Some(column) => Err(Refusal::new(
             format!(
@@ -319,21 +311,16 @@ pub(crate) fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Res
 }
 
 /// The columns an UPDATE, or an arm of MERGE, sets to DEFAULT.
-fn defaults_set(statement: &NodeEnum) -> impl Iterator<Item = String> {
-    struct Find(Vec<String>);
-    impl<'a> sql::walk::Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            if let NodeEnum::ResTarget(t) = n
-                && let Some(NodeEnum::SetToDefault(_)) = t.val.as_deref().and_then(|v| v.node.as_ref())
-            {
-                self.0.push(t.name.clone());
-            }
-            true
+fn defaults_set(statement: &NodeEnum) -> Vec<&str> {
+    let mut columns = vec![];
+    search::each(statement, |n| {
+        if let NodeEnum::ResTarget(t) = n
+            && let Some(NodeEnum::SetToDefault(_)) = t.val.as_deref().and_then(|v| v.node.as_ref())
+        {
+            columns.push(t.name.as_str());
         }
-    }
-    let mut find = Find(vec![]);
-    sql::walk::below(statement, &mut find);
-    find.0.into_iter()
+    });
+    columns
 }
 
 /// Writing to a view over the herd's tables would, on home, reach home's part of them. One whose trigger takes the rows of

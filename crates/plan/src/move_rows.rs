@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use catalog::Relation;
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, build, names};
+use sql::{NodeEnum, build, names, search};
 
 use crate::insert::column_target;
 use crate::rewrite;
@@ -119,20 +118,12 @@ fn uses_cursor(u: &ast::UpdateStmt) -> bool {
 
 /// PostgreSQL 18's `old` and `new` mean something else in an INSERT.
 fn names_old_or_new(returning: &ast::ReturningClause) -> bool {
-    struct Find(bool);
-    impl<'a> Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            if let NodeEnum::ColumnRef(c) = n
-                && let Some(Node { node: Some(NodeEnum::String(s)) }) = c.fields.first()
-            {
-                self.0 |= c.fields.len() > 1 && matches!(s.sval.as_str(), "old" | "new");
-            }
-            true
-        }
-    }
-    let mut find = Find(false);
     let mut select = build::select();
     select.target_list = returning.exprs.clone();
-    walk::below(&NodeEnum::SelectStmt(Box::new(select)), &mut find);
-    find.0
+    search::any(&select, |n| match n {
+        NodeEnum::ColumnRef(c) => {
+            c.fields.len() > 1 && matches!(names::strings(&c.fields).first(), Some(&("old" | "new")))
+        }
+        _ => false,
+    })
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit, VisitMut};
-use sql::{NodeEnum, build, names};
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, build, names, search};
 
 use catalog::FunctionKind;
 
@@ -236,31 +236,19 @@ fn is_expression(s: &ast::SelectStmt) -> bool {
 
 /// A column in the query may be one of this scope's.
 fn names_any(s: &ast::SelectStmt, scope: &Scope) -> bool {
-    struct Names<'s, 'a>(&'s Scope<'a>, bool);
-    impl<'v> Visit<'v> for Names<'_, '_> {
-        fn node(&mut self, n: &'v NodeEnum) -> bool {
-            if let NodeEnum::ColumnRef(c) = n {
-                let parts = names::strings(&c.fields);
-                self.1 |= parts.is_empty() || !matches!(self.0.owner(&parts), Owner::Nobody);
-            }
-            true
+    search::any(s, |n| match n {
+        NodeEnum::ColumnRef(c) => {
+            let parts = names::strings(&c.fields);
+            parts.is_empty() || !matches!(scope.owner(&parts), Owner::Nobody)
         }
-    }
-    let mut names = Names(scope, false);
-    walk::select_stmt(s, &mut names);
-    names.1
+        _ => false,
+    })
 }
 
 fn reads_tables(s: &ast::SelectStmt) -> bool {
-    struct Tables(bool);
-    impl<'v> Visit<'v> for Tables {
-        fn range_var(&mut self, _: &'v ast::RangeVar) {
-            self.0 = true;
-        }
-    }
-    let mut t = Tables(false);
-    walk::select_stmt(s, &mut t);
-    t.0
+    let mut reads = false;
+    search::each_relation(s, |_| reads = true);
+    reads
 }
 
 /// One spelling for each column, whether qualified or not.
@@ -275,27 +263,15 @@ pub fn canonical(c: &ast::ColumnRef, scope: &Scope) -> String {
 
 /// The subquery refers to a column of a level above it (or to something unknown, which could be one).
 pub fn refers_outside(s: &ast::SelectStmt, scope: &Scope) -> bool {
-    struct Refs<'s, 'a> {
-        inner: &'s Scope<'a>,
-        outside: bool,
-    }
-    impl<'v> Visit<'v> for Refs<'_, '_> {
-        fn node(&mut self, n: &'v NodeEnum) -> bool {
-            if let NodeEnum::ColumnRef(c) = n
-                && !names::has_star(c)
-            {
-                let parts = names::strings(&c.fields);
-                let here = self.inner.items.iter().any(|i| match &parts[..] {
-                    [column] => i.opaque || i.columns.iter().any(|(n, _)| n == column),
-                    [table, _] => i.alias == *table,
-                    _ => false,
-                });
-                self.outside |= !here;
-            }
-            true
-        }
-    }
-    let mut refs = Refs { inner: scope, outside: false };
-    walk::select_stmt(s, &mut refs);
-    refs.outside
+    let is_here = |parts: &[&str]| {
+        scope.items.iter().any(|i| match parts {
+            [column] => i.opaque || i.columns.iter().any(|(n, _)| n == column),
+            [table, _] => i.alias == *table,
+            _ => false,
+        })
+    };
+    search::any(
+        s,
+        |n| matches!(n, NodeEnum::ColumnRef(c) if !names::has_star(c) && !is_here(&names::strings(&c.fields))),
+    )
 }

@@ -3,8 +3,7 @@
 
 use catalog::Column;
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::rewrite;
 
@@ -14,25 +13,19 @@ pub fn parse_expression(text: &str) -> Option<Node> {
 }
 
 pub fn reads_clock(column: &Column) -> bool {
-    column.default.as_deref().and_then(parse_expression).is_some_and(|n| reads_now(&n))
-}
-
-pub fn reads_now(node: &Node) -> bool {
-    let mut copy = NodeEnum::List(ast::List { items: vec![node.clone()] });
-    rewrite::replace_now(&mut copy)
+    column.default.as_deref().and_then(parse_expression).is_some_and(|n| rewrite::reads_now(&n))
 }
 
 pub fn calls_sequence(node: &Node) -> bool {
-    let mut find = Find::new(
+    search::any(
+        node,
         |n| matches!(n, NodeEnum::FuncCall(f) if matches!(names::last(&f.funcname), "nextval" | "currval" | "lastval")),
-    );
-    walk::walk(node, &mut find);
-    find.found
+    )
 }
 
 /// A string that may stand for a moment each node would read for itself: 'now', 'tomorrow'.
 pub fn names_clock(statement: &NodeEnum) -> bool {
-    let mut find = Find::new(|n| {
+    search::any(statement, |n| {
         let NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) = n else { return false };
         let text = s.sval.to_ascii_lowercase();
         let is_moment = |word: &str| matches!(word, "now" | "today" | "tomorrow" | "yesterday");
@@ -41,9 +34,7 @@ pub fn names_clock(statement: &NodeEnum) -> bool {
         let words =
             text.split_ascii_whitespace().filter(|w| !is_moment(w) && !w.contains(|c: char| c.is_ascii_digit()));
         named && (text.contains(['{', '[', '(']) || words.count() <= 2)
-    });
-    walk::below(statement, &mut find);
-    find.found
+    })
 }
 
 /// Columns in which such a string is a moment; of types that may hold others, nothing is known.
@@ -51,23 +42,4 @@ pub fn holds_moments(column: &Column) -> bool {
     // bool, bytea, int8, int2, int4, text, json, float4, float8, char(n), varchar, numeric, uuid, jsonb (pg_type.dat)
     const NEVER: [u32; 14] = [16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1700, 2950, 3802];
     !NEVER.contains(&column.type_oid)
-}
-
-/// Whether any node passes a test.
-struct Find<F> {
-    test: F,
-    found: bool,
-}
-
-impl<F: Fn(&NodeEnum) -> bool> Find<F> {
-    fn new(test: F) -> Self {
-        Find { test, found: false }
-    }
-}
-
-impl<'a, F: Fn(&NodeEnum) -> bool> Visit<'a> for Find<F> {
-    fn node(&mut self, n: &'a NodeEnum) -> bool {
-        self.found |= (self.test)(n);
-        true
-    }
 }

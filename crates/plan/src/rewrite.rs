@@ -1,8 +1,7 @@
 //! Changes to a tree that several planners need: output positions and aliases, `now()`, constant counts.
 
-use sql::NodeEnum;
 use sql::ast::{self, Node, a_const::Val};
-use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, search};
 use sql::{build, names};
 
 use crate::reads::parse_expression;
@@ -111,22 +110,16 @@ pub fn count(node: Option<&Node>) -> std::result::Result<Option<Count>, NotConst
 
 /// Takes ONLY off distributed tables: to their users they have no partitions. True if there was one.
 pub fn drop_only(node: &mut NodeEnum, cx: &crate::Context) -> bool {
-    struct Drop<'a>(&'a crate::Context<'a>, bool);
-    impl VisitMut for Drop<'_> {
-        fn range_var(&mut self, rv: &mut ast::RangeVar) {
-            let (schema, name) = names::table(rv);
-            let found = || {
-                self.0.snapshot.resolve(schema, name, self.0.search_path).is_some_and(|r| r.distribution().is_some())
-            };
-            if !rv.inh && found() {
-                rv.inh = true;
-                self.1 = true;
-            }
+    let mut dropped = false;
+    search::each_relation_mut(node, |rv| {
+        let (schema, name) = names::table(rv);
+        let found = || cx.snapshot.resolve(schema, name, cx.search_path).is_some_and(|r| r.distribution().is_some());
+        if !rv.inh && found() {
+            rv.inh = true;
+            dropped = true;
         }
-    }
-    let mut v = Drop(cx, false);
-    walk::below_mut(node, &mut v);
-    v.1
+    });
+    dropped
 }
 
 /// `value::type_name`, the type as `format_type` writes it.
@@ -140,41 +133,44 @@ pub fn cast(value: &Node, type_name: &str) -> Result<Node> {
 
 /// Replaces `now()` and its kin by the mark of the statement's one timestamp. True if there were any.
 pub fn replace_now(node: &mut NodeEnum) -> bool {
-    let mut v = ReplaceNow { found: false };
-    walk::below_mut(node, &mut v);
-    v.found
-}
-
-struct ReplaceNow {
-    found: bool,
-}
-
-impl VisitMut for ReplaceNow {
-    fn node(&mut self, n: &mut NodeEnum) -> bool {
-        let now = || build::cast(text::now(), "timestamptz");
-        let replacement = match n {
-            NodeEnum::FuncCall(f) if f.args.is_empty() => match names::last(&f.funcname) {
-                "now" | "transaction_timestamp" | "statement_timestamp" => Some(now()),
-                _ => None,
-            },
-            NodeEnum::SqlvalueFunction(f) => {
-                use ast::SqlValueFunctionOp::*;
-                match ast::SqlValueFunctionOp::try_from(f.op) {
-                    Ok(SvfopCurrentTimestamp) => Some(now()),
-                    Ok(SvfopCurrentDate) => Some(build::cast(now(), "date")),
-                    Ok(SvfopLocaltimestamp) => Some(build::cast(now(), "timestamp")),
-                    Ok(SvfopLocaltime) => Some(build::cast(now(), "time")),
-                    Ok(SvfopCurrentTime) => Some(build::cast(now(), "timetz")),
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
-        if let Some(Node { node: Some(new) }) = replacement {
-            *n = new;
-            self.found = true;
-            return false;
+    let mut found = false;
+    search::each_mut(node, |n| match now_in_place_of(n) {
+        Some(now) => {
+            *n = now;
+            found = true;
+            false
         }
-        true
+        None => true,
+    });
+    found
+}
+
+/// What stands for a call that reads the clock.
+fn now_in_place_of(n: &NodeEnum) -> Option<NodeEnum> {
+    use ast::SqlValueFunctionOp::*;
+    let ty = match n {
+        NodeEnum::FuncCall(f) if f.args.is_empty() => match names::last(&f.funcname) {
+            "now" | "transaction_timestamp" | "statement_timestamp" => "timestamptz",
+            _ => return None,
+        },
+        NodeEnum::SqlvalueFunction(f) => match ast::SqlValueFunctionOp::try_from(f.op) {
+            Ok(SvfopCurrentTimestamp) => "timestamptz",
+            Ok(SvfopCurrentDate) => "date",
+            Ok(SvfopLocaltimestamp) => "timestamp",
+            Ok(SvfopLocaltime) => "time",
+            Ok(SvfopCurrentTime) => "timetz",
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let now = build::cast(text::now(), "timestamptz");
+    match ty {
+        "timestamptz" => now.node,
+        ty => build::cast(now, ty).node,
     }
+}
+
+/// Whether any of it reads the clock.
+pub fn reads_now(node: &Node) -> bool {
+    search::any(node, |n| now_in_place_of(n).is_some())
 }

@@ -4,7 +4,7 @@
 //! combined by the router, everything else finished by PostgreSQL.
 
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build};
+use sql::{NodeEnum, build, search};
 
 use crate::compose::Composer;
 use crate::levels::Analysis;
@@ -173,16 +173,8 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
 
 /// Strings in this statement compare by bytes: the database's collation does, and nothing says otherwise.
 fn bytewise(a: &Analysis, select: &ast::SelectStmt) -> bool {
-    struct Collate(bool);
-    impl<'a> sql::walk::Visit<'a> for Collate {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.0 |= matches!(n, NodeEnum::CollateClause(_));
-            true
-        }
-    }
-    let mut v = Collate(false);
-    sql::walk::select_stmt(select, &mut v);
-    a.cx.snapshot.collation_is_bytes && !v.0 && a.types.iter().flatten().all(|(_, bytes)| *bytes)
+    let collates = search::any(select, |n| matches!(n, NodeEnum::CollateClause(_)));
+    a.cx.snapshot.collation_is_bytes && !collates && a.types.iter().flatten().all(|(_, bytes)| *bytes)
 }
 
 /// Each node needs at most `limit + offset` rows.

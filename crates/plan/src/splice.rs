@@ -6,9 +6,7 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use sql::ast;
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::levels::Analysis;
 use crate::types::Splice;
@@ -69,51 +67,31 @@ pub fn name_end(text: &str, start: usize) -> Option<usize> {
 
 /// Whole-row references, `schema.table.column`, `tableoid`: things that tell a partition from its table.
 fn parent_needed(statement: &NodeEnum, relations: &[Arc<Relation>]) -> bool {
-    struct Find<'r> {
-        relations: &'r [Arc<Relation>],
-        aliases: Vec<String>,
-        found: bool,
-    }
-    impl<'a> Visit<'a> for Find<'_> {
-        fn range_var(&mut self, rv: &'a ast::RangeVar) {
-            // UPDATE … WHERE CURRENT OF, ONLY and column aliases are handled by not touching anything but the name.
-            self.aliases.push(rv.alias.as_ref().map(|a| a.aliasname.clone()).unwrap_or_else(|| rv.relname.clone()));
-            self.found |= !rv.inh;
+    let mut aliases: Vec<&str> = vec![];
+    let mut only = false;
+    search::each_relation(statement, |rv| {
+        // UPDATE … WHERE CURRENT OF, ONLY and column aliases are handled by not touching anything but the name.
+        aliases.push(rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname));
+        only |= !rv.inh;
+    });
+    let is_row = |name: &str| {
+        relations.iter().all(|r| r.column(name).is_none())
+            && (relations.iter().any(|r| r.name == name) || aliases.contains(&name))
+    };
+    only || search::any(statement, |n| match n {
+        NodeEnum::ColumnRef(c) => {
+            let parts = names::strings(&c.fields);
+            let star = names::has_star(c);
+            parts.len() > 2
+                || (star && parts.len() > 1)
+                || parts.last() == Some(&"tableoid")
+                || matches!(parts[..], [name] if !star && is_row(name))
         }
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            match n {
-                NodeEnum::ColumnRef(c) => {
-                    let parts = names::strings(&c.fields);
-                    let star = names::has_star(c);
-                    self.found |= parts.len() > 2 || (star && parts.len() > 1) || parts.last() == Some(&"tableoid");
-                    if let ([name], false) = (&parts[..], star) {
-                        let is_column = self.relations.iter().any(|r| r.column(name).is_some());
-                        self.found |= !is_column
-                            && self.relations.iter().any(|r| r.name == *name || self.aliases.iter().any(|a| a == name));
-                    }
-                }
-                NodeEnum::CurrentOfExpr(_) => self.found = true,
-                // `t.*` as a row value inside a function call is a whole-row reference too.
-                NodeEnum::FuncCall(f) => {
-                    self.found |=
-                        f.args.iter().any(|a| matches!(&a.node, Some(NodeEnum::ColumnRef(c)) if names::has_star(c)));
-                }
-                _ => {}
-            }
-            true
+        NodeEnum::CurrentOfExpr(_) => true,
+        // `t.*` as a row value inside a function call is a whole-row reference too.
+        NodeEnum::FuncCall(f) => {
+            f.args.iter().any(|a| matches!(&a.node, Some(NodeEnum::ColumnRef(c)) if names::has_star(c)))
         }
-    }
-    let mut aliases = Aliases(vec![]);
-    walk::below(statement, &mut aliases);
-    let mut find = Find { relations, aliases: aliases.0, found: false };
-    walk::below(statement, &mut find);
-    find.found
-}
-
-struct Aliases(Vec<String>);
-
-impl<'a> Visit<'a> for Aliases {
-    fn range_var(&mut self, rv: &'a ast::RangeVar) {
-        self.0.extend(rv.alias.as_ref().map(|a| a.aliasname.clone()));
-    }
+        _ => false,
+    })
 }

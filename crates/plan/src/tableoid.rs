@@ -4,23 +4,23 @@
 
 use catalog::Relation;
 use sql::ast;
-use sql::walk::{self, Visit, VisitMut};
-use sql::{NodeEnum, build, names, relations};
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, build, names, relations, search};
 
 use crate::refuse::Refusal;
 use crate::{Context, Result};
 
 /// Replaces it; true if there was one.
 pub fn replace(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
-    let mut find = Find { tableoid: false, outer: false };
-    walk::below(statement, &mut find);
-    if !find.tableoid {
+    if !search::any(statement, is_tableoid) {
         return Ok(false);
     }
     let named = relations::of(statement);
     let tables: Vec<&Relation> = named.iter().filter_map(|rv| distributed(rv, cx)).collect();
     let [table] = tables[..] else { return if tables.is_empty() { Ok(false) } else { Err(refusal()) } };
-    let alone = named.len() == 1 && !find.outer;
+    // A row that an outer join left out has none.
+    let outer = |n: &NodeEnum| matches!(n, NodeEnum::JoinExpr(j) if j.jointype != ast::JoinType::JoinInner as i32);
+    let alone = named.len() == 1 && !search::any(statement, outer);
     let name = format!("{}.{}", catalog::quote_ident(&table.schema), catalog::quote_ident(&table.name));
     let mut replace = Replace { name: &name, refused: !alone };
     walk::below_mut(statement, &mut replace);
@@ -45,20 +45,6 @@ fn distributed<'c>(rv: &ast::RangeVar, cx: &'c Context) -> Option<&'c Relation> 
 
 pub fn is_tableoid(n: &NodeEnum) -> bool {
     matches!(n, NodeEnum::ColumnRef(c) if names::strings(&c.fields).last() == Some(&"tableoid"))
-}
-
-struct Find {
-    tableoid: bool,
-    /// A row that an outer join left out has none.
-    outer: bool,
-}
-
-impl<'a> Visit<'a> for Find {
-    fn node(&mut self, n: &'a NodeEnum) -> bool {
-        self.tableoid |= is_tableoid(n);
-        self.outer |= matches!(n, NodeEnum::JoinExpr(j) if j.jointype != ast::JoinType::JoinInner as i32);
-        true
-    }
 }
 
 struct Replace<'r> {

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use catalog::{Placement, Relation};
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit, VisitMut};
-use sql::{NodeEnum, names, relations};
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, names, relations, search};
 
 use crate::Context;
 use crate::views::reads_herd;
@@ -19,7 +19,7 @@ pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
     let mut drop = Drop { cx, named: HashMap::new(), dropped: false, reads_home: false };
     loop {
         // Without one, another one may be named by nobody.
-        drop.named = Names::of(|v| walk::below(&changed, v));
+        drop.named = named(&changed);
         drop.dropped = false;
         drop.in_statement(&mut changed);
         walk::below_mut(&mut changed, &mut drop);
@@ -34,22 +34,14 @@ pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
 }
 
 /// How often each unqualified name stands for a relation.
-struct Names<'a>(HashMap<&'a str, usize>);
-
-impl<'a> Names<'a> {
-    fn of(walk: impl FnOnce(&mut dyn Visit<'a>)) -> HashMap<String, usize> {
-        let mut names = Names(HashMap::new());
-        walk(&mut names);
-        names.0.into_iter().map(|(name, n)| (name.to_string(), n)).collect()
-    }
-}
-
-impl<'a> Visit<'a> for Names<'a> {
-    fn range_var(&mut self, rv: &'a ast::RangeVar) {
+fn named(tree: &impl search::Tree) -> HashMap<String, usize> {
+    let mut names = HashMap::new();
+    search::each_relation(tree, |rv| {
         if rv.schemaname.is_empty() {
-            *self.0.entry(&rv.relname).or_default() += 1;
+            *names.entry(rv.relname.clone()).or_default() += 1;
         }
-    }
+    });
+    names
 }
 
 struct Drop<'c> {
@@ -74,7 +66,7 @@ impl Drop<'_> {
             return false;
         };
         // A recursive query names itself.
-        let own = Names::of(|v| walk::select_stmt(select, v));
+        let own = named(&**select);
         let count = |names: &HashMap<String, usize>| names.get(&cte.ctename).copied().unwrap_or(0);
         let unread = count(&self.named) == count(&own) && !changes_data(select);
         if unread {
@@ -129,17 +121,10 @@ impl VisitMut for Drop<'_> {
 
 /// A write in WITH runs, whoever names it.
 fn changes_data(select: &ast::SelectStmt) -> bool {
-    struct Writes(bool);
-    impl<'a> Visit<'a> for Writes {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.0 |= matches!(
-                n,
-                NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
-            );
-            true
-        }
-    }
-    let mut writes = Writes(false);
-    walk::select_stmt(select, &mut writes);
-    writes.0
+    search::any(select, |n| {
+        matches!(
+            n,
+            NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
+        )
+    })
 }

@@ -9,8 +9,7 @@ use std::collections::HashSet;
 
 use catalog::{Column, Relation, RelationKind};
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::insert::{column_target, list_items, output_width, target_columns, through_router};
 use crate::keys;
@@ -152,16 +151,8 @@ pub fn on_conflict(relation: &Relation) -> Result<Option<String>> {
 
 /// INSERTs inside WITH are not looked into.
 pub fn refuse_nested(statement: &NodeEnum) -> Result<()> {
-    struct Find(bool);
-    impl<'a> Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.0 |= matches!(n, NodeEnum::InsertStmt(i) if i.on_conflict_clause.is_none());
-            true
-        }
-    }
-    let mut find = Find(false);
-    walk::below(statement, &mut find);
-    match find.0 {
+    let plain = |n: &NodeEnum| matches!(n, NodeEnum::InsertStmt(i) if i.on_conflict_clause.is_none());
+    match search::any(statement, plain) {
         true => Err(off("herd.upsert with an INSERT inside another statement is not supported", "Run it by itself")),
         false => Ok(()),
     }

@@ -16,7 +16,7 @@ use wire::sqlstate;
 
 use sql::ast;
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build, names, relations};
+use sql::{NodeEnum, build, names, relations, search};
 
 use catalog::{Placement, Relation};
 
@@ -171,19 +171,14 @@ pub fn is_of_view(literal: &ast::AConst) -> bool {
 }
 
 fn mark(query: &mut NodeEnum, number: usize) {
-    struct Mark(i32);
-    impl VisitMut for Mark {
-        fn node(&mut self, n: &mut NodeEnum) -> bool {
-            if let NodeEnum::AConst(c) = n {
-                c.location = self.0;
-            }
-            true
+    let at = FIRST_MARK - number as i32;
+    search::each_relation_mut(query, |rv| rv.location = at);
+    search::each_mut(query, |n| {
+        if let NodeEnum::AConst(c) = n {
+            c.location = at;
         }
-        fn range_var(&mut self, rv: &mut ast::RangeVar) {
-            rv.location = self.0;
-        }
-    }
-    walk::below_mut(query, &mut Mark(FIRST_MARK - number as i32));
+        true
+    });
 }
 
 /// Why a view's tables can't be read with the rights of who asks, if they can't.
@@ -285,15 +280,9 @@ impl VisitMut for Fold<'_> {
 
 /// The views whose own names a tree holds.
 fn apart(tree: &mut NodeEnum) -> BTreeSet<usize> {
-    struct Marked(BTreeSet<usize>);
-    impl<'a> walk::Visit<'a> for Marked {
-        fn range_var(&mut self, rv: &'a ast::RangeVar) {
-            self.0.extend(view_at(rv.location));
-        }
-    }
-    let mut marked = Marked(BTreeSet::new());
-    walk::below(tree, &mut marked);
-    marked.0
+    let mut marked = BTreeSet::new();
+    search::each_relation(tree, |rv| marked.extend(view_at(rv.location)));
+    marked
 }
 
 /// Adds `NOT EXISTS (SELECT FROM view WHERE false)`, which is true, costs nothing and needs the right to the view.

@@ -11,8 +11,8 @@ use exec::{Bound, ExecError, Forwarded, Literals, Request};
 use pool::Conn;
 use serde_json::json;
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit, VisitMut};
-use sql::{NodeEnum, build, names};
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, build, names, search};
 use wire::ErrorFields;
 
 use crate::cancel::router_of;
@@ -27,45 +27,28 @@ enum Signal {
 
 /// Whether a statement speaks of backends as clients know them.
 pub fn names_backends(statement: &NodeEnum) -> bool {
-    let mut find = Find::default();
-    if let NodeEnum::SelectStmt(s) = statement {
-        walk::select_stmt(s, &mut find);
-    } else {
-        walk::below(statement, &mut find);
-    }
-    find.found && !find.of_node
-}
-
-#[derive(Default)]
-struct Find {
-    found: bool,
-    /// It reads what a node knows of its own backends.
-    of_node: bool,
-}
-
-impl<'a> Visit<'a> for Find {
-    fn range_var(&mut self, rv: &'a ast::RangeVar) {
+    let mut found = false;
+    // It reads what a node knows of its own backends.
+    let mut of_node = false;
+    search::each_relation(statement, |rv| {
         if !matches!(rv.schemaname.as_str(), "" | "pg_catalog") {
             return;
         }
-        self.found |= rv.relname == "pg_stat_activity";
-        let progress = rv.relname.starts_with("pg_stat_progress_");
-        self.of_node |= progress
-            || matches!(
-                rv.relname.as_str(),
-                "pg_locks" | "pg_stat_ssl" | "pg_stat_gssapi" | "pg_stat_replication" | "pg_stat_wal_receiver"
-            );
-    }
-
-    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        found |= rv.relname == "pg_stat_activity";
+        of_node |= rv.relname.starts_with("pg_stat_progress_") || OF_NODE.contains(&rv.relname.as_str());
+    });
+    search::each(statement, |n| {
         if let NodeEnum::FuncCall(f) = n {
-            self.found |= is_pid(f) || signal(f).is_some();
-            self.of_node |=
-                names::last(&f.funcname).starts_with("pg_stat_get_") || names::last(&f.funcname) == "pg_blocking_pids";
+            let name = names::last(&f.funcname);
+            found |= is_pid(f) || signal(f).is_some();
+            of_node |= name.starts_with("pg_stat_get_") || name == "pg_blocking_pids";
         }
-        true
-    }
+    });
+    found && !of_node
 }
+
+/// Views of a node's own backends, beside those of progress.
+const OF_NODE: [&str; 5] = ["pg_locks", "pg_stat_ssl", "pg_stat_gssapi", "pg_stat_replication", "pg_stat_wal_receiver"];
 
 fn is_pid(f: &ast::FuncCall) -> bool {
     names::last(&f.funcname) == "pg_backend_pid" && f.args.is_empty()

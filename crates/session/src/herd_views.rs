@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use exec::timestamp_at as timestamp;
 use exec::{Bound, Compiled, ExecError, Forwarded};
 use serde_json::json;
-use sql::NodeEnum;
-use sql::ast;
-use sql::walk::{self, Visit};
+use sql::{NodeEnum, search};
 
 use crate::session::{Result, Session};
 
@@ -57,18 +55,14 @@ pub fn names_herd_view(statement: &NodeEnum) -> bool {
 
 /// Each use: where its name begins in the text, which view, whether it has an alias.
 fn uses(statement: &NodeEnum) -> Vec<(usize, &'static str, bool)> {
-    struct Find(Vec<(usize, &'static str, bool)>);
-    impl<'a> Visit<'a> for Find {
-        fn range_var(&mut self, rv: &'a ast::RangeVar) {
-            let view = VIEWS.iter().find(|(name, _)| rv.schemaname == "herd" && rv.relname == *name);
-            if let (Some((name, _)), Ok(at)) = (view, usize::try_from(rv.location)) {
-                self.0.push((at, name, rv.alias.is_some()));
-            }
+    let mut uses = vec![];
+    search::each_relation(statement, |rv| {
+        let view = VIEWS.iter().find(|(name, _)| rv.schemaname == "herd" && rv.relname == *name);
+        if let (Some((name, _)), Ok(at)) = (view, usize::try_from(rv.location)) {
+            uses.push((at, *name, rv.alias.is_some()));
         }
-    }
-    let mut find = Find(vec![]);
-    walk::below(statement, &mut find);
-    find.0
+    });
+    uses
 }
 
 impl Session {

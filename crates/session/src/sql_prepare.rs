@@ -2,8 +2,7 @@
 
 use exec::{ExecError, Forwarded};
 use sql::ast::{self, Node};
-use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build};
+use sql::{NodeEnum, build, search};
 use wire::sqlstate;
 
 use crate::prepared::{Parsed, SqlPrepared};
@@ -75,8 +74,7 @@ impl Session {
                     .ok_or_else(|| ExecError::internal("unreadable argument"))
             })
             .collect::<Result<Vec<Node>>>()?;
-        let mut put = PutValues { values };
-        walk::below_mut(&mut tree, &mut put);
+        put_values(&mut tree, &values);
         Ok(sql::deparse(&tree)?)
     }
 
@@ -114,21 +112,17 @@ impl Session {
     }
 }
 
-struct PutValues {
-    values: Vec<Node>,
-}
-
-impl VisitMut for PutValues {
-    fn node(&mut self, n: &mut NodeEnum) -> bool {
+/// Values in place of parameters.
+fn put_values(tree: &mut NodeEnum, values: &[Node]) {
+    search::each_mut(tree, |n| {
         if let NodeEnum::ParamRef(p) = n
-            && let Some(Some(value)) =
-                usize::try_from(p.number - 1).ok().and_then(|i| self.values.get(i)).map(|v| v.node.clone())
+            && let Some(Some(value)) = usize::try_from(p.number - 1).ok().and_then(|i| values.get(i)).map(|v| &v.node)
         {
-            *n = value;
+            *n = value.clone();
             return false;
         }
         true
-    }
+    });
 }
 
 /// The text of a type name.
@@ -164,6 +158,6 @@ fn typed(text: &str, declared: &[String]) -> Result<String> {
                 .ok_or_else(|| ExecError::internal("unreadable type"))
         })
         .collect::<Result<Vec<Node>>>()?;
-    walk::below_mut(&mut tree, &mut PutValues { values });
+    put_values(&mut tree, &values);
     Ok(sql::deparse(&tree)?)
 }

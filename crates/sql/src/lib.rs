@@ -11,6 +11,7 @@ pub mod names;
 pub mod one_row;
 pub mod parse;
 pub mod relations;
+pub mod search;
 pub mod split;
 pub mod stack;
 pub mod template;

@@ -3,7 +3,7 @@
 use pg_query::protobuf::{self, Node};
 use pg_query::{NodeEnum, ParserOptions};
 
-use crate::{comments, depth, names, stack, walk};
+use crate::{comments, depth, names, search, stack};
 
 /// libpg_query could not read the statement. PostgreSQL itself, asked to parse it, gives the exact error and position.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -61,38 +61,11 @@ pub fn deparse(statement: &NodeEnum) -> Result<String, SyntaxError> {
     if depth::of(statement) > PRINTED_DEPTH_MAX {
         return Err(SyntaxError::too_deep());
     }
-    let mut lengthless = Lengthless { found: false };
-    walk::below(statement, &mut lengthless);
-    if !lengthless.found {
+    if !search::any(statement, is_lengthless) {
         return Ok(statement.deparse(Default::default())?);
     }
     let mut statement = statement.clone();
-    walk::below_mut(&mut statement, &mut lengthless);
-    Ok(statement.deparse(Default::default())?)
-}
-
-/// `pg_catalog.bpchar` and `pg_catalog."bit"` without a length: libpg_query writes them `char` and `bit`, which mean a length
-/// of one. Under their own names alone they are written as they are meant.
-struct Lengthless {
-    found: bool,
-}
-
-fn is_lengthless(node: &NodeEnum) -> bool {
-    let NodeEnum::TypeCast(cast) = node else { return false };
-    let Some(of) = &cast.type_name else { return false };
-    let names = names::strings(&of.names);
-    of.typmods.is_empty() && matches!(names[..], ["pg_catalog", "bpchar" | "bit"])
-}
-
-impl<'a> walk::Visit<'a> for Lengthless {
-    fn node(&mut self, node: &'a NodeEnum) -> bool {
-        self.found |= is_lengthless(node);
-        !self.found
-    }
-}
-
-impl walk::VisitMut for Lengthless {
-    fn node(&mut self, node: &mut NodeEnum) -> bool {
+    search::each_mut(&mut statement, |node| {
         if is_lengthless(node)
             && let NodeEnum::TypeCast(cast) = node
             && let Some(of) = &mut cast.type_name
@@ -100,7 +73,17 @@ impl walk::VisitMut for Lengthless {
             of.names.remove(0);
         }
         true
-    }
+    });
+    Ok(statement.deparse(Default::default())?)
+}
+
+/// `pg_catalog.bpchar` and `pg_catalog."bit"` without a length: libpg_query writes them `char` and `bit`, which mean a length
+/// of one. Under their own names alone they are written as they are meant.
+fn is_lengthless(node: &NodeEnum) -> bool {
+    let NodeEnum::TypeCast(cast) = node else { return false };
+    let Some(of) = &cast.type_name else { return false };
+    let names = names::strings(&of.names);
+    of.typmods.is_empty() && matches!(names[..], ["pg_catalog", "bpchar" | "bit"])
 }
 
 /// The text of an expression.

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use sql::NodeEnum;
-use sql::ast::{self, Node};
+use sql::ast::Node;
+use sql::search;
 use sql::template::Template;
-use sql::walk::{self, Visit};
 
 fn check(folder: &str, show: impl Fn(&str) -> String) {
     golden_support::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder), show);
@@ -87,11 +87,14 @@ fn trees_and_names() {
             Ok(mut statements) => statements.remove(0),
             Err(error) => return format!("error: {error}"),
         };
-        let mut found = Found::default();
-        walk::below(&statement, &mut found);
+        let mut tables = vec![];
+        search::each_relation(&statement, |table| {
+            let (schema, name) = sql::names::table(table);
+            tables.push(schema.map_or(name.to_owned(), |schema| format!("{schema}.{name}")));
+        });
         let mut out = format!("again: {}", sql::deparse(&statement).unwrap());
-        if !found.tables.is_empty() {
-            write!(out, "\ntables: {}", found.tables.join(", ")).unwrap();
+        if !tables.is_empty() {
+            write!(out, "\ntables: {}", tables.join(", ")).unwrap();
         }
         if let NodeEnum::SelectStmt(select) = &statement
             && !select.target_list.is_empty()
@@ -101,18 +104,6 @@ fn trees_and_names() {
         }
         out
     });
-}
-
-#[derive(Default)]
-struct Found {
-    tables: Vec<String>,
-}
-
-impl<'a> Visit<'a> for Found {
-    fn range_var(&mut self, table: &'a ast::RangeVar) {
-        let (schema, name) = sql::names::table(table);
-        self.tables.push(schema.map_or(name.to_owned(), |schema| format!("{schema}.{name}")));
-    }
 }
 
 fn column_name(target: &Node) -> String {

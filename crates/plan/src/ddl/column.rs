@@ -3,8 +3,7 @@
 use crate::{Refusal, rewrite};
 use catalog::{Relation, Volatility, quote_literal};
 use sql::ast::{self, ConstrType, Node};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use super::constraint;
 use super::place::{Cx, of_relation};
@@ -108,26 +107,17 @@ pub struct Calls {
 
 impl Calls {
     pub fn of(cx: &Cx, expression: &Node) -> Calls {
-        struct Find<'c, 'a> {
-            cx: &'c Cx<'a>,
-            calls: Calls,
-        }
-        impl<'n> Visit<'n> for Find<'_, '_> {
-            fn node(&mut self, n: &'n NodeEnum) -> bool {
-                if let NodeEnum::FuncCall(f) = n {
-                    let name = names::last(&f.funcname);
-                    self.calls.sequence |= name == "nextval";
-                    let mut overloads = self.cx.functions(names::qualified(&f.funcname)).peekable();
-                    // A function nobody has heard of may be anything.
-                    self.calls.volatile |=
-                        overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);
-                }
-                true
+        let mut calls = Calls::default();
+        search::each(expression, |n| {
+            if let NodeEnum::FuncCall(f) = n {
+                let name = names::last(&f.funcname);
+                calls.sequence |= name == "nextval";
+                let mut overloads = cx.functions(names::qualified(&f.funcname)).peekable();
+                // A function nobody has heard of may be anything.
+                calls.volatile |= overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);
             }
-        }
-        let mut find = Find { cx, calls: Calls::default() };
-        walk::walk(expression, &mut find);
-        find.calls
+        });
+        calls
     }
 }
 

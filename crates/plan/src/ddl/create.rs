@@ -4,8 +4,7 @@
 use crate::Refusal;
 use catalog::{Placement, RelationKind};
 use sql::ast::{self, Node, ObjectType, RangeVar};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names, relations};
+use sql::{NodeEnum, names, relations, search};
 
 use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, range_vars, text};
 use super::steps::Step;
@@ -119,16 +118,7 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
 }
 
 fn has_parameters(query: &Node) -> bool {
-    struct Find(bool);
-    impl<'a> Visit<'a> for Find {
-        fn node(&mut self, n: &'a NodeEnum) -> bool {
-            self.0 |= matches!(n, NodeEnum::ParamRef(_));
-            true
-        }
-    }
-    let mut find = Find(false);
-    walk::walk(query, &mut find);
-    find.0
+    search::any(query, |n| matches!(n, NodeEnum::ParamRef(_)))
 }
 
 /// WITH may change tables, and on home it would change home's copy alone.
@@ -180,7 +170,7 @@ pub struct Reads {
 pub fn reads_of_tree(cx: &Cx, query: &Node, depth: usize) -> Reads {
     let mut tables = Tables::default();
     tables.names.extend(relations::of_node(query).into_iter().map(names::table));
-    walk::walk(query, &mut tables);
+    search::each(query, |n| tables.used(n));
     tables.resolve(cx, depth)
 }
 
@@ -190,7 +180,7 @@ pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
     statements.iter().for_each(|s| {
         if let NodeEnum::SelectStmt(select) = s {
             tables.names.extend(relations::of_select(select).into_iter().map(names::table));
-            walk::select_stmt(select, &mut tables);
+            search::each(&**select, |n| tables.used(n));
         }
     });
     tables.resolve(cx, depth)
@@ -203,8 +193,8 @@ struct Tables<'n> {
     types: Vec<Name<'n>>,
 }
 
-impl<'n> Visit<'n> for Tables<'n> {
-    fn node(&mut self, n: &'n NodeEnum) -> bool {
+impl<'n> Tables<'n> {
+    fn used(&mut self, n: &'n NodeEnum) {
         match n {
             NodeEnum::FuncCall(f) => self.functions.push(names::qualified(&f.funcname)),
             NodeEnum::TypeCast(t) => {
@@ -212,11 +202,8 @@ impl<'n> Visit<'n> for Tables<'n> {
             }
             _ => {}
         }
-        true
     }
-}
 
-impl Tables<'_> {
     fn resolve(&self, cx: &Cx, depth: usize) -> Reads {
         let mut reads = Reads::default();
         if depth > DEPTH_MAX {

@@ -4,8 +4,7 @@
 use crate::Refusal;
 use catalog::{RelationKind, quote_literal};
 use sql::ast::{self, Node, ObjectType as O};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, object_type, regclass_exists, strings_of, text};
 use super::steps::Step;
@@ -196,28 +195,21 @@ fn function(cx: &Cx, s: &ast::CreateFunctionStmt) -> Decided {
 
 /// The row type of a local table exists on home alone.
 fn uses_local_type(cx: &Cx) -> bool {
-    struct Types<'n>(Vec<&'n ast::TypeName>);
-    impl<'n> Visit<'n> for Types<'n> {
-        fn node(&mut self, n: &'n NodeEnum) -> bool {
-            match n {
-                NodeEnum::TypeName(t) => self.0.push(t),
-                NodeEnum::FunctionParameter(p) => self.0.extend(p.arg_type.as_ref()),
-                NodeEnum::ColumnDef(d) => self.0.extend(d.type_name.as_ref()),
-                NodeEnum::TypeCast(t) => self.0.extend(t.type_name.as_ref()),
-                _ => {}
-            }
-            true
-        }
-    }
-    let mut types = Types(vec![]);
-    walk::below(cx.statement, &mut types);
+    let mut types: Vec<&ast::TypeName> = vec![];
+    search::each(cx.statement, |n| match n {
+        NodeEnum::TypeName(t) => types.push(t),
+        NodeEnum::FunctionParameter(p) => types.extend(p.arg_type.as_ref()),
+        NodeEnum::ColumnDef(d) => types.extend(d.type_name.as_ref()),
+        NodeEnum::TypeCast(t) => types.extend(t.type_name.as_ref()),
+        _ => {}
+    });
     match cx.statement {
-        NodeEnum::CreateFunctionStmt(s) => types.0.extend(s.return_type.as_ref()),
-        NodeEnum::CreateDomainStmt(s) => types.0.extend(s.type_name.as_ref()),
-        NodeEnum::CreateCastStmt(s) => types.0.extend(s.sourcetype.iter().chain(s.targettype.as_ref())),
+        NodeEnum::CreateFunctionStmt(s) => types.extend(s.return_type.as_ref()),
+        NodeEnum::CreateDomainStmt(s) => types.extend(s.type_name.as_ref()),
+        NodeEnum::CreateCastStmt(s) => types.extend(s.sourcetype.iter().chain(s.targettype.as_ref())),
         _ => {}
     }
-    types.0.iter().any(|t| {
+    types.iter().any(|t| {
         let mut parts = names::strings(&t.names);
         if t.pct_type {
             parts.pop();
