@@ -13,10 +13,9 @@ mod read;
 pub use print::TableKind;
 pub use read::read_definition;
 
-use crate::{Oid, qualified};
+use wire::type_oid;
 
-/// The first object id that is not PostgreSQL's own (FirstNormalObjectId in transam.h).
-const FIRST_OWN_OID: Oid = 16384;
+use crate::{Oid, qualified};
 
 #[derive(Clone, Debug, Default)]
 pub struct Definition {
@@ -229,7 +228,7 @@ impl Definition {
     /// it calls does not matter: built-in ones run any statement they are given (`query_to_xml`).
     pub fn runs_code(&self) -> bool {
         // Types of users' own: domains have CHECKs, and may be anywhere inside others.
-        let own_type = |c: &ColumnDefinition| c.type_oid >= FIRST_OWN_OID && c.type_kind != b'e';
+        let own_type = |c: &ColumnDefinition| c.type_oid >= type_oid::FIRST_USER_OID && c.type_kind != b'e';
         !self.owner_is_superuser
             && (self.constraints.iter().any(|c| c.kind == b'c')
                 || self.columns.iter().any(|c| c.generated != 0 || own_type(c)))

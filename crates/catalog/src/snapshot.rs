@@ -13,7 +13,7 @@ use crate::code::{Harm, can_mean};
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
 pub type NodeId = i32;
 /// Object id of a type, function or relation **on home**. Ids of user objects differ from node to node.
-pub type Oid = u32;
+pub use wire::type_oid::Oid;
 
 /// How to reach a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

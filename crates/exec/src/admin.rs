@@ -12,7 +12,7 @@ use sql::NodeEnum;
 use sql::ast::{Node, a_const::Val};
 use sql::names;
 use wire::backend::Field;
-use wire::sqlstate;
+use wire::{sqlstate, type_oid};
 
 use crate::error::{ExecError, Result};
 use crate::request::Bound;
@@ -145,7 +145,10 @@ impl AdminCall {
                     None => Arg::Null,
                     Some(v)
                         if bound.format(*n - 1) == 0
-                            || matches!(bound.types.get(*n - 1), Some(0 | 25 | 1043 | 19 | 705)) =>
+                            || matches!(
+                                bound.types.get(*n - 1).copied(),
+                                Some(0 | type_oid::TEXT | type_oid::VARCHAR | type_oid::NAME | type_oid::UNKNOWN)
+                            ) =>
                     {
                         Arg::Text(
                             std::str::from_utf8(v)
@@ -175,8 +178,8 @@ impl AdminCall {
 
     pub fn columns(&self) -> Vec<Field> {
         vec![match self.function {
-            AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&self.name, 23, 4),
-            AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&self.name, 25, -1),
+            AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&self.name, type_oid::INT4, 4),
+            AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&self.name, type_oid::TEXT, -1),
             // void
             _ => Field::new(&self.name, 2278, 4),
         }]

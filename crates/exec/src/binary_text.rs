@@ -4,24 +4,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::now::civil;
+use wire::type_oid::*;
 
-const BOOL: u32 = 16;
-const BYTEA: u32 = 17;
-const INT8: u32 = 20;
-const INT2: u32 = 21;
-const INT4: u32 = 23;
-const TEXT: u32 = 25;
-const JSON: u32 = 114;
-const FLOAT4: u32 = 700;
-const FLOAT8: u32 = 701;
-const BPCHAR: u32 = 1042;
-const VARCHAR: u32 = 1043;
-const DATE: u32 = 1082;
-const TIMESTAMP: u32 = 1114;
-const TIMESTAMPTZ: u32 = 1184;
-const UUID: u32 = 2950;
-const JSONB: u32 = 3802;
+use crate::now::civil;
 
 /// Days from 1970-01-01 to PostgreSQL's 2000-01-01.
 const EPOCH_DAYS: i64 = 10_957;
@@ -121,7 +106,7 @@ mod tests {
     #[test]
     fn what_is_not_sure_is_left_alone() {
         assert_eq!(text_of(INT4, &[1]), None);
-        assert_eq!(text_of(1700, &[0; 8]), None);
+        assert_eq!(text_of(NUMERIC, &[0; 8]), None);
         assert_eq!(text_of(JSONB, b"\x02{}"), None);
         assert_eq!(text_of(DATE, &(-800_000i32).to_be_bytes()), None);
     }

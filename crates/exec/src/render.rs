@@ -7,13 +7,11 @@ use plan::{Piece, Text};
 
 use crate::now::Now;
 use crate::request::Bound;
+use wire::type_oid;
 
 const TEXT_ARRAY: u32 = 1009;
 /// Binary, as `Arrays` makes them.
 const ARRAY_FORMAT: i16 = 1;
-/// Object ids from here on differ from node to node.
-const FIRST_USER_OID: u32 = 16384;
-
 /// What a node is told.
 #[derive(Clone, Debug, Default)]
 pub struct NodeStatement {
@@ -165,7 +163,7 @@ impl NodeStatement {
 
     /// The types as a node may be told them: home's object ids mean nothing elsewhere.
     pub fn types_on(&self, foreign: bool) -> Vec<u32> {
-        self.types.iter().map(|t| if foreign && *t >= FIRST_USER_OID { 0 } else { *t }).collect()
+        self.types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect()
     }
 }
 

@@ -21,6 +21,7 @@ use crate::router::compiled::{Compiled, LEARNT_MAX};
 use crate::router::shared_literals::SharedLiteral;
 use crate::work::Work;
 use crate::work::guard::Guard;
+use wire::type_oid;
 
 /// Lanes a session remembers: reads and writes of a few nodes.
 const REMEMBERED_MAX: usize = 16;
@@ -249,11 +250,10 @@ impl Compiled {
 
 /// The type's input function reads this text as the parser would read the literal and cast it.
 pub(crate) fn is_plain_number(text: &str, type_oid: u32) -> bool {
-    const INTEGERS: [u32; 3] = [20, 21, 23];
     let mut points = 0;
     let digits = text.bytes().all(|b| {
         points += usize::from(b == b'.');
         b.is_ascii_digit() || b == b'.'
     });
-    digits && points <= usize::from(!INTEGERS.contains(&type_oid)) && !text.starts_with('.') && !text.ends_with('.')
+    digits && points <= usize::from(!type_oid::is_integer(type_oid)) && !text.starts_with('.') && !text.ends_with('.')
 }

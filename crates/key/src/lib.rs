@@ -45,4 +45,4 @@ pub use text::parse_text;
 pub use types::{hashable, orderable, type_name};
 
 /// A PostgreSQL object identifier; here always of a built-in type (`pg_type.dat`).
-pub type Oid = u32;
+pub use wire::type_oid::Oid;

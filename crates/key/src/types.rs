@@ -4,39 +4,7 @@
 
 use crate::Oid;
 
-pub(crate) const BOOL: Oid = 16;
-pub(crate) const BYTEA: Oid = 17;
-pub(crate) const CHAR: Oid = 18;
-pub(crate) const NAME: Oid = 19;
-pub(crate) const INT8: Oid = 20;
-pub(crate) const INT2: Oid = 21;
-pub(crate) const INT4: Oid = 23;
-pub(crate) const TEXT: Oid = 25;
-pub(crate) const OID: Oid = 26;
-pub(crate) const TID: Oid = 27;
-pub(crate) const XID: Oid = 28;
-pub(crate) const CID: Oid = 29;
-pub(crate) const OIDVECTOR: Oid = 30;
-pub(crate) const CIDR: Oid = 650;
-pub(crate) const FLOAT4: Oid = 700;
-pub(crate) const FLOAT8: Oid = 701;
-pub(crate) const UNKNOWN: Oid = 705;
-pub(crate) const MACADDR8: Oid = 774;
-pub(crate) const MACADDR: Oid = 829;
-pub(crate) const INET: Oid = 869;
-pub(crate) const BPCHAR: Oid = 1042;
-pub(crate) const VARCHAR: Oid = 1043;
-pub(crate) const DATE: Oid = 1082;
-pub(crate) const TIME: Oid = 1083;
-pub(crate) const TIMESTAMP: Oid = 1114;
-pub(crate) const TIMESTAMPTZ: Oid = 1184;
-pub(crate) const INTERVAL: Oid = 1186;
-pub(crate) const TIMETZ: Oid = 1266;
-pub(crate) const NUMERIC: Oid = 1700;
-pub(crate) const UUID: Oid = 2950;
-pub(crate) const PG_LSN: Oid = 3220;
-pub(crate) const JSONB: Oid = 3802;
-pub(crate) const XID8: Oid = 5069;
+pub(crate) use wire::type_oid::*;
 
 /// The scalar types, with the name `format_type` gives them.
 const SCALARS: &[(Oid, &str)] = &[

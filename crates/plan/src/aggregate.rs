@@ -19,6 +19,7 @@ use crate::rewrite;
 use crate::scope::Scope;
 use crate::text;
 use crate::tree::Combine;
+use wire::type_oid;
 
 /// The finish of an aggregate query, or `None` if it does not split.
 pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<Option<ast::SelectStmt>> {
@@ -257,8 +258,8 @@ impl Splitter<'_, '_> {
     fn average(&mut self, f: &ast::FuncCall) -> Option<Node> {
         let [arg] = &f.args[..] else { return None };
         let (arg, float) = match expression::type_of(arg, self.a, &self.scope)? {
-            20 | 21 | 23 | 1700 => (arg.clone(), false),
-            700 | 701 => (build::cast(arg.clone(), "float8"), true),
+            type_oid::INT8 | type_oid::INT2 | type_oid::INT4 | type_oid::NUMERIC => (arg.clone(), false),
+            type_oid::FLOAT4 | type_oid::FLOAT8 => (build::cast(arg.clone(), "float8"), true),
             _ => return None,
         };
         let call = |name: &str| {

@@ -7,33 +7,31 @@ use sql::ast::{self, Node, a_const::Val};
 use sql::{NodeEnum, names, search};
 
 use crate::Context;
-use crate::levels::{Analysis, is_integer};
+use crate::levels::Analysis;
 use crate::needs;
 use crate::scope::Scope;
+use wire::type_oid;
 
 /// The type's object id: one of PostgreSQL's own, or a column's.
 pub fn type_of(node: &Node, a: &Analysis, scope: &Scope) -> Option<u32> {
     let of = |n: &Node| type_of(n, a, scope);
     match node.node.as_ref()? {
         NodeEnum::ColumnRef(c) => a.types[scope.resolve(&names::strings(&c.fields))?].map(|(t, _)| t),
-        NodeEnum::TypeCast(t) => match names::plain_type(t.type_name.as_ref()?)? {
-            "int2" => Some(21),
-            "int4" => Some(23),
-            "int8" => Some(20),
-            "numeric" => Some(1700),
-            "float4" => Some(700),
-            "float8" => Some(701),
-            _ => None,
-        },
-        NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(_)), .. }) => Some(23),
-        NodeEnum::AConst(ast::AConst { val: Some(Val::Fval(f)), .. }) => f.fval.contains('.').then_some(1700),
+        NodeEnum::TypeCast(t) => {
+            type_oid::named(names::plain_type(t.type_name.as_ref()?)?).filter(|t| type_oid::is_number(*t))
+        }
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(_)), .. }) => Some(type_oid::INT4),
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Fval(f)), .. }) => {
+            f.fval.contains('.').then_some(type_oid::NUMERIC)
+        }
         NodeEnum::AExpr(e)
             if e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "+" | "-" | "*" | "/") =>
         {
             let (l, r) = (of(e.lexpr.as_deref()?)?, of(e.rexpr.as_deref()?)?);
             match l == r {
                 true => Some(l),
-                false => (is_integer(l) && is_integer(r)).then(|| if [l, r].contains(&20) { 20 } else { 23 }),
+                false => (type_oid::is_integer(l) && type_oid::is_integer(r))
+                    .then(|| if [l, r].contains(&type_oid::INT8) { type_oid::INT8 } else { type_oid::INT4 }),
             }
         }
         NodeEnum::FuncCall(f) => {
@@ -59,10 +57,10 @@ fn one(mut types: impl Iterator<Item = Option<u32>>) -> Option<u32> {
     types.all(|t| t == Some(first)).then_some(first)
 }
 
-/// A value of the type is never larger than a column's reference to something stored: bool, int8, int2, int4, float4, float8, date,
-/// time, timestamp, timestamptz, uuid (pg_type.dat).
-pub fn is_small(type_oid: u32) -> bool {
-    matches!(type_oid, 16 | 20 | 21 | 23 | 700 | 701 | 1082 | 1083 | 1114 | 1184 | 2950)
+/// A value of the type is never larger than a column's reference to something stored.
+pub fn is_small(oid: u32) -> bool {
+    use type_oid::{BOOL, DATE, FLOAT4, FLOAT8, TIME, TIMESTAMP, TIMESTAMPTZ, UUID};
+    type_oid::is_integer(oid) || matches!(oid, BOOL | FLOAT4 | FLOAT8 | DATE | TIME | TIMESTAMP | TIMESTAMPTZ | UUID)
 }
 
 /// A node may evaluate it for each of its rows: it gives one value, the same wherever and whenever it is asked.

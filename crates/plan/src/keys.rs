@@ -5,6 +5,7 @@ use sql::{NodeEnum, names};
 
 use crate::types::{KeyExpr, LiteralKind};
 use crate::views;
+use wire::type_oid;
 
 /// The constant an expression is, if it is a literal or a parameter, perhaps under a cast that keeps its value.
 pub fn constant(node: &Node) -> Option<KeyExpr> {
@@ -14,7 +15,7 @@ pub fn constant(node: &Node) -> Option<KeyExpr> {
         NodeEnum::TypeCast(t) => {
             let inner = constant(t.arg.as_deref()?)?;
             let name = names::plain_type(t.type_name.as_ref()?)?;
-            if let KeyExpr::Param(n) | KeyExpr::CastParam(n, 25 | 1043) = inner {
+            if let KeyExpr::Param(n) | KeyExpr::CastParam(n, type_oid::TEXT | type_oid::VARCHAR) = inner {
                 let plain = t.type_name.as_ref()?.typmods.is_empty();
                 return cast_type(name).filter(|_| plain).map(|oid| KeyExpr::CastParam(n, oid));
             }
@@ -24,17 +25,15 @@ pub fn constant(node: &Node) -> Option<KeyExpr> {
     }
 }
 
-/// Types whose values the router can make of a parameter (pg_type.dat).
+/// Types whose values the router can make of a parameter.
 fn cast_type(name: &str) -> Option<u32> {
-    Some(match name {
-        "int2" | "smallint" => 21,
-        "int4" | "int" | "integer" => 23,
-        "int8" | "bigint" => 20,
-        "text" => 25,
-        "varchar" => 1043,
-        "uuid" => 2950,
-        _ => return None,
-    })
+    match name {
+        "smallint" => Some(type_oid::INT2),
+        "int" | "integer" => Some(type_oid::INT4),
+        "bigint" => Some(type_oid::INT8),
+        "int2" | "int4" | "int8" | "text" | "varchar" | "uuid" => type_oid::named(name),
+        _ => None,
+    }
 }
 
 /// Casts under which the text of a literal still means the same key value, whatever the key's type.

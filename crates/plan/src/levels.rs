@@ -441,10 +441,6 @@ pub fn star_columns(c: &ast::ColumnRef, scope: &Scope) -> Option<Vec<(String, Op
     matched.then_some(columns)
 }
 
-pub fn is_integer(oid: u32) -> bool {
-    matches!(oid, 20 | 21 | 23)
-}
-
 /// Volatile functions of PostgreSQL that change nothing.
 fn is_harmless(name: &str) -> bool {
     matches!(

@@ -6,6 +6,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, names, search};
 
 use crate::rewrite;
+use wire::type_oid;
 
 pub fn parse_expression(text: &str) -> Option<Node> {
     let NodeEnum::SelectStmt(s) = sql::parse(&format!("SELECT {text}"), true).ok()?.pop()? else { return None };
@@ -40,6 +41,21 @@ pub fn names_clock(statement: &NodeEnum) -> bool {
 /// Columns in which such a string is a moment; of types that may hold others, nothing is known.
 pub fn holds_moments(column: &Column) -> bool {
     // bool, bytea, int8, int2, int4, text, json, float4, float8, char(n), varchar, numeric, uuid, jsonb (pg_type.dat)
-    const NEVER: [u32; 14] = [16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1700, 2950, 3802];
+    const NEVER: [u32; 14] = [
+        type_oid::BOOL,
+        type_oid::BYTEA,
+        type_oid::INT8,
+        type_oid::INT2,
+        type_oid::INT4,
+        type_oid::TEXT,
+        type_oid::JSON,
+        type_oid::FLOAT4,
+        type_oid::FLOAT8,
+        type_oid::BPCHAR,
+        type_oid::VARCHAR,
+        type_oid::NUMERIC,
+        type_oid::UUID,
+        type_oid::JSONB,
+    ];
     !NEVER.contains(&column.type_oid)
 }

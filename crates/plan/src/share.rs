@@ -15,6 +15,7 @@ use sql::{NodeEnum, names};
 use crate::Context;
 use crate::keys;
 use crate::types::{Change, Insert, KeyExpr, LiteralKind, Plan, Share, ShareLiteral};
+use wire::type_oid;
 
 pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
     let whole = plan.whole();
@@ -130,14 +131,14 @@ fn assigned(value: &Node, column: usize, relation: &Relation, literals: &mut Vec
 /// The type's input function reads such a literal.
 pub(crate) fn reads(ty: u32, kind: LiteralKind) -> bool {
     match kind {
-        LiteralKind::Number => INTEGERS.contains(&ty) || FRACTIONS.contains(&ty),
+        LiteralKind::Number => type_oid::is_number(ty),
         LiteralKind::String => is_read_from_text(ty),
     }
 }
 
 /// The type's input function means what an assigned string literal means.
 pub(crate) fn is_read_from_text(ty: u32) -> bool {
-    READ_FROM_TEXT.contains(&ty) || INTEGERS.contains(&ty) || FRACTIONS.contains(&ty)
+    READ_FROM_TEXT.contains(&ty) || type_oid::is_number(ty)
 }
 
 /// `condition` holds for one row at most. Its literals that are compared by `=` are noted.
@@ -169,8 +170,8 @@ fn conjuncts(node: &Node, relation: &Relation, equal: &mut Vec<usize>, literals:
             // A float4 is compared with a number as float8: there a parameter of the column's type differs.
             if let Some((location, kind)) = literal(value)
                 && match kind {
-                    LiteralKind::Number => INTEGERS.contains(&ty) || ty == NUMERIC,
-                    LiteralKind::String => READ_FROM_TEXT.contains(&ty) || INTEGERS.contains(&ty),
+                    LiteralKind::Number => type_oid::is_integer(ty) || ty == type_oid::NUMERIC,
+                    LiteralKind::String => READ_FROM_TEXT.contains(&ty) || type_oid::is_integer(ty),
                 }
             {
                 literals.push(ShareLiteral { location, type_oid: ty, kind });
@@ -193,12 +194,21 @@ fn literal(node: &Node) -> Option<(usize, LiteralKind)> {
     }
 }
 
-const NUMERIC: u32 = 1700;
-const INTEGERS: [u32; 3] = [20, 21, 23];
-/// numeric, float4, float8
-const FRACTIONS: [u32; 3] = [NUMERIC, 700, 701];
 /// bool, bytea, text, json, char(n), varchar, date, time, timestamp, timestamptz, uuid, jsonb (pg_type.dat)
-const READ_FROM_TEXT: [u32; 12] = [16, 17, 25, 114, 1042, 1043, 1082, 1083, 1114, 1184, 2950, 3802];
+const READ_FROM_TEXT: [u32; 12] = [
+    type_oid::BOOL,
+    type_oid::BYTEA,
+    type_oid::TEXT,
+    type_oid::JSON,
+    type_oid::BPCHAR,
+    type_oid::VARCHAR,
+    type_oid::DATE,
+    type_oid::TIME,
+    type_oid::TIMESTAMP,
+    type_oid::TIMESTAMPTZ,
+    type_oid::UUID,
+    type_oid::JSONB,
+];
 
 /// No subquery, no cursor, and only functions of PostgreSQL's own that are not volatile and give one value.
 fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {

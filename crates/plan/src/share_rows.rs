@@ -12,6 +12,7 @@ use crate::Context;
 use crate::keys;
 use crate::share;
 use crate::types::{Cell, KeyExpr, Plan, ShareRows};
+use wire::type_oid;
 
 /// Rows of a statement; longer ones are batches already.
 const ROWS_MAX: usize = 500;
@@ -85,7 +86,7 @@ fn filled_by_clock(relation: &Relation, given: &[usize]) -> Option<Vec<usize>> {
             continue;
         }
         let Some(default) = column.default.as_deref().filter(|_| column.sequence.is_none()) else { continue };
-        if column.type_oid == TIMESTAMPTZ && matches!(default, "now()" | "CURRENT_TIMESTAMP") {
+        if column.type_oid == type_oid::TIMESTAMPTZ && matches!(default, "now()" | "CURRENT_TIMESTAMP") {
             clocks.push(i);
         } else if key.contains(&i)
             || matches!(relation.placement, Placement::Reference)
@@ -97,10 +98,6 @@ fn filled_by_clock(relation: &Relation, given: &[usize]) -> Option<Vec<usize>> {
     Some(clocks)
 }
 
-/// timestamptz
-const TIMESTAMPTZ: u32 = 1184;
-const BOOL: u32 = 16;
-
 fn cell(value: &Node, relation: &Relation, column: usize) -> Option<Cell> {
     let ty = relation.columns[column].type_oid;
     if !share::is_read_from_text(ty) {
@@ -109,7 +106,7 @@ fn cell(value: &Node, relation: &Relation, column: usize) -> Option<Cell> {
     match value.node.as_ref()? {
         NodeEnum::TypeCast(t) => {
             let name = names::plain_type(t.type_name.as_ref()?)?;
-            let same = t.type_name.as_ref()?.typmods.is_empty() && type_named(name) == Some(ty);
+            let same = t.type_name.as_ref()?.typmods.is_empty() && type_oid::named(name) == Some(ty);
             same.then(|| cell(t.arg.as_deref()?, relation, column))?
         }
         NodeEnum::ParamRef(_) => match keys::constant(value)? {
@@ -117,7 +114,7 @@ fn cell(value: &Node, relation: &Relation, column: usize) -> Option<Cell> {
             _ => None,
         },
         NodeEnum::AConst(c) => match (&c.val, keys::constant(value)) {
-            (Some(Val::Boolval(b)), _) if ty == BOOL => Some(Cell::Fixed(if b.boolval { "t" } else { "f" })),
+            (Some(Val::Boolval(b)), _) if ty == type_oid::BOOL => Some(Cell::Fixed(if b.boolval { "t" } else { "f" })),
             (_, Some(KeyExpr::Null)) => Some(Cell::Null),
             (_, Some(KeyExpr::Literal { location: Some(location), text, kind })) => {
                 share::reads(ty, kind).then_some(Cell::Literal { location, text, kind })
@@ -126,27 +123,4 @@ fn cell(value: &Node, relation: &Relation, column: usize) -> Option<Cell> {
         },
         _ => None,
     }
-}
-
-/// A type by the names a cast can have for it (gram.y turns `integer` into int4).
-fn type_named(name: &str) -> Option<u32> {
-    Some(match name {
-        "bool" => BOOL,
-        "int2" => 21,
-        "int4" => 23,
-        "int8" => 20,
-        "text" => 25,
-        "varchar" => 1043,
-        "float4" => 700,
-        "float8" => 701,
-        "numeric" => 1700,
-        "date" => 1082,
-        "timestamp" => 1114,
-        "timestamptz" => TIMESTAMPTZ,
-        "uuid" => 2950,
-        "json" => 114,
-        "jsonb" => 3802,
-        "bytea" => 17,
-        _ => return None,
-    })
 }

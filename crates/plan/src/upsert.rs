@@ -16,6 +16,7 @@ use crate::keys;
 use crate::refuse::Refusal;
 use crate::types::{Insert, KeyExpr, LiteralKind, Plan};
 use crate::{Context, Result};
+use wire::type_oid;
 
 /// The plan of an INSERT whose rows replace others; `None`: it is an INSERT like any other.
 pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
@@ -296,14 +297,12 @@ fn are_distinct(lists: &[Vec<Node>], columns: &[usize], relation: &Relation) -> 
 
 /// A constant in a form in which equal values of the column's type are equal.
 fn constant(value: &Node, column: &Column) -> Option<String> {
-    const INTEGERS: [u32; 3] = [20, 21, 23];
-    const TEXT: u32 = 25;
     match keys::constant(value)? {
-        KeyExpr::Literal { text, kind, .. } if INTEGERS.contains(&column.type_oid) => match kind {
+        KeyExpr::Literal { text, kind, .. } if type_oid::is_integer(column.type_oid) => match kind {
             LiteralKind::Number | LiteralKind::String => text.trim().parse::<i64>().ok().map(|n| n.to_string()),
         },
         KeyExpr::Literal { text, kind: LiteralKind::String, .. }
-            if column.type_oid == TEXT && column.collation_is_bytes =>
+            if column.type_oid == type_oid::TEXT && column.collation_is_bytes =>
         {
             Some(text)
         }

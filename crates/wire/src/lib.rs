@@ -12,6 +12,7 @@ pub mod put;
 pub mod scram;
 pub mod sqlstate;
 pub mod startup;
+pub mod type_oid;
 
 pub use error::WireError;
 pub use error_fields::ErrorFields;

@@ -4,6 +4,7 @@
 
 use plan::{AddUp, Combine};
 use wire::backend;
+use wire::type_oid;
 
 use crate::client::{Answer, Client};
 use crate::error::Result;
@@ -56,10 +57,9 @@ impl<C: Client> Work<'_, C> {
         let fields = described.fields.as_deref().unwrap_or_default();
         let row: Option<Vec<Option<Vec<u8>>>> = (0..functions.len())
             .map(|i| {
-                let integer = |t: u32| matches!(t, 20 | 21 | 23);
                 let described = fields.get(i)?;
-                if !integer(columns[0].fields.get(i)?.type_oid)
-                    || !integer(described.type_oid)
+                if !type_oid::is_integer(columns[0].fields.get(i)?.type_oid)
+                    || !type_oid::is_integer(described.type_oid)
                     || fields.len() != functions.len()
                 {
                     return None;
@@ -105,9 +105,9 @@ fn encode(value: Option<i64>, ty: u32, format: i16) -> Option<Option<Vec<u8>>> {
     let Some(n) = value else { return Some(None) };
     Some(Some(match (format, ty) {
         (0, _) => n.to_string().into_bytes(),
-        (_, 20) => n.to_be_bytes().to_vec(),
-        (_, 23) => i32::try_from(n).ok()?.to_be_bytes().to_vec(),
-        (_, 21) => i16::try_from(n).ok()?.to_be_bytes().to_vec(),
+        (_, type_oid::INT8) => n.to_be_bytes().to_vec(),
+        (_, type_oid::INT4) => i32::try_from(n).ok()?.to_be_bytes().to_vec(),
+        (_, type_oid::INT2) => i16::try_from(n).ok()?.to_be_bytes().to_vec(),
         _ => return None,
     }))
 }

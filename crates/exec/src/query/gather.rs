@@ -7,6 +7,7 @@ use catalog::NodeId;
 use plan::{Part, Target};
 use txn::{Lane, Participant};
 use wire::backend;
+use wire::type_oid;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -27,7 +28,6 @@ pub struct Arrays {
 /// The number of dimensions, whether there are NULLs, the type of the elements; if there are any, how many and the number of the first.
 const HEADER_LEN: usize = 20;
 const EMPTY_HEADER_LEN: usize = 12;
-const TEXT: i32 = 25;
 
 impl Arrays {
     pub fn new(width: usize) -> Self {
@@ -66,7 +66,7 @@ impl Arrays {
 
     pub fn finish(&mut self) -> Vec<Option<Bytes>> {
         let is_empty = self.rows == 0;
-        let header = [i32::from(!is_empty), 1, TEXT, self.rows as i32, 1];
+        let header = [i32::from(!is_empty), 1, type_oid::TEXT as i32, self.rows as i32, 1];
         self.columns
             .iter_mut()
             .map(|c| {

@@ -6,6 +6,7 @@ use bytes::{BufMut, BytesMut};
 use plan::SortKey;
 use wire::Frame;
 use wire::backend::{self, Field};
+use wire::type_oid;
 
 use crate::error::{ExecError, Result};
 
@@ -15,7 +16,7 @@ pub fn comparable(fields: &[Field], bytewise: bool) -> bool {
 }
 
 fn is_string(oid: u32) -> bool {
-    matches!(oid, 19 | 25 | 1042 | 1043)
+    matches!(oid, type_oid::NAME | type_oid::TEXT | type_oid::BPCHAR | type_oid::VARCHAR)
 }
 
 pub struct Merge {

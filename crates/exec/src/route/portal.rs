@@ -10,6 +10,7 @@ use crate::request::{Bound, Request};
 use crate::route::{Forwarded, Ids, forward};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
+use wire::type_oid;
 
 impl<C: Client> Work<'_, C> {
     /// Opens a named portal on a node and reads its first rows. There must be a transaction.
@@ -27,7 +28,8 @@ impl<C: Client> Work<'_, C> {
         p.wrote |= compiled.plan.whole().writes;
         let foreign = node != self.home();
         let arrays = if foreign { self.arrays(compiled, Some(bound)) } else { vec![] };
-        let types: Vec<u32> = bound.types.iter().map(|t| if foreign && *t >= 16384 { 0 } else { *t }).collect();
+        let types: Vec<u32> =
+            bound.types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect();
         let out = p.lane.conn.out();
         put::parse(out, "", request.sql, &types);
         put::bind_tail(out, name, "", &bound.tail);

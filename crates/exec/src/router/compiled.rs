@@ -19,6 +19,7 @@ use crate::router::described::{Described, PartColumns};
 use crate::router::looks::Looks;
 use crate::router::plan_cache::PlanCache;
 use crate::router::shared_literals::{self, SharedLiterals};
+use wire::type_oid;
 
 /// What a plan takes: so many times its text (the tables' texts of its parts and its own), and this besides.
 const TIMES: usize = 6;
@@ -266,9 +267,13 @@ impl Compiled {
 
     /// A result may have columns of types whose oids differ from node to node.
     pub fn may_have_user_types(&self) -> bool {
-        const FIRST_USER_OID: u32 = 16384;
         self.plan.whole().splices.is_none()
-            || self.plan.whole().tables.iter().any(|t| t.relation.columns.iter().any(|c| c.type_oid >= FIRST_USER_OID))
+            || self
+                .plan
+                .whole()
+                .tables
+                .iter()
+                .any(|t| t.relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_USER_OID))
     }
 
     pub(crate) fn may_be_named_by(&self, asker: Asker) -> bool {

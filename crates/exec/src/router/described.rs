@@ -1,9 +1,7 @@
 //! What is learnt of a statement from PostgreSQL and kept with its plan. It does not know how it is asked (`work/describe.rs`).
 
 use wire::backend::Field;
-
-/// `FirstNormalObjectId` in transam.h.
-pub const FIRST_USER_OID: u32 = 16384;
+use wire::type_oid;
 
 #[derive(Clone, Debug, Default)]
 pub struct Described {
@@ -14,7 +12,7 @@ pub struct Described {
 
 /// Columns of types that have other object ids on other nodes.
 pub fn has_user_types(fields: &[Field]) -> bool {
-    fields.iter().any(|f| f.type_oid >= FIRST_USER_OID)
+    fields.iter().any(|f| f.type_oid >= type_oid::FIRST_USER_OID)
 }
 
 /// The columns of a part: as described, and the names by which their texts are cast back.

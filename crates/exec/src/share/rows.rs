@@ -4,7 +4,7 @@
 //! in `plan::share_rows`.
 
 use std::borrow::Cow;
-use wire::sqlstate;
+use wire::{sqlstate, type_oid};
 
 use bytes::BytesMut;
 use plan::{Cell, LiteralKind, ShareRows};
@@ -158,21 +158,19 @@ impl Compiled {
 
 /// Such as 'now' or 'tomorrow': each node would read it at a moment of its own.
 fn reads_clock(ty: u32, value: &[u8]) -> bool {
-    /// date, time, timestamp, timestamptz
-    const TIMES: [u32; 4] = [1082, 1083, 1114, 1184];
+    use type_oid::{DATE, TIME, TIMESTAMP, TIMESTAMPTZ};
     let names = |word: &[u8]| value.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
-    TIMES.contains(&ty) && [&b"now"[..], b"today", b"tomorrow", b"yesterday"].into_iter().any(names)
+    matches!(ty, DATE | TIME | TIMESTAMP | TIMESTAMPTZ)
+        && [&b"now"[..], b"today", b"tomorrow", b"yesterday"].into_iter().any(names)
 }
 
 /// A parameter's value as text, if assigning it is the same as reading its text as the column's type.
 fn param<'r>(request: &'r Request<'_>, types: &[u32], n: usize, column: u32) -> Option<Option<Cow<'r, [u8]>>> {
-    const INTEGERS: [u32; 3] = [20, 21, 23];
-    const STRINGS: [u32; 2] = [25, 1043];
     let bound = request.bound?;
     let ty = *types.get(n - 1)?;
     let same = ty == column
-        || (INTEGERS.contains(&ty) && INTEGERS.contains(&column))
-        || (STRINGS.contains(&ty) && STRINGS.contains(&column));
+        || (type_oid::is_integer(ty) && type_oid::is_integer(column))
+        || (type_oid::is_text(ty) && type_oid::is_text(column));
     let value = bound.values.get(n - 1)?;
     match value {
         _ if !same => None,

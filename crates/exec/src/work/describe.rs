@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use wire::sqlstate;
+use wire::{sqlstate, type_oid};
 
 use txn::Lane;
 use wire::backend::{self, Field};
@@ -13,7 +13,7 @@ use crate::error::{ExecError, Result};
 use crate::render::{Fill, NodeStatement};
 use crate::request::Bound;
 use crate::router::compiled::Compiled;
-use crate::router::described::{Described, FIRST_USER_OID, PartColumns};
+use crate::router::described::{Described, PartColumns};
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 
@@ -45,7 +45,7 @@ impl<C: Client> Work<'_, C> {
 
     /// `format_type` of each column; anonymous rows have none and can't travel as text.
     pub async fn type_names(&mut self, fields: &[Field]) -> Result<Vec<String>> {
-        if fields.iter().any(|f| f.type_oid == 2249) {
+        if fields.iter().any(|f| f.type_oid == type_oid::RECORD) {
             return Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "anonymous row values are not supported over several nodes",
@@ -146,8 +146,11 @@ impl<C: Client> Work<'_, C> {
         for node in others {
             let Ok(lane) = self.outside(node).await else { continue };
             let mut d = self.describe_with(txn::Participant::new(lane), true, sql, types).await?;
-            let own =
-                d.params.iter().chain(d.fields.iter().flatten().map(|f| &f.type_oid)).any(|t| *t >= FIRST_USER_OID);
+            let own = d
+                .params
+                .iter()
+                .chain(d.fields.iter().flatten().map(|f| &f.type_oid))
+                .any(|t| *t >= type_oid::FIRST_USER_OID);
             if !own {
                 for f in d.fields.iter_mut().flatten() {
                     (f.table_oid, f.column) = (0, 0);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use catalog::{NodeId, Relation};
 use key::{Converted, KeyError, Located};
 use plan::{Evaluation, KeyExpr, LiteralKind, Piece, TableKeys, Text};
+use wire::type_oid;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -240,7 +241,7 @@ impl<C: Client> Work<'_, C> {
         let c = &relation.columns[column];
         let send = send_function(c.type_oid);
         // A number is read as one first, so that 11.4 becomes the integer 11 as on assignment.
-        let number = text.parse::<f64>().is_ok() && matches!(c.type_oid, 20 | 21 | 23);
+        let number = text.parse::<f64>().is_ok() && type_oid::is_integer(c.type_oid);
         let value = if number { format!("({text})") } else { catalog::quote_literal(text) };
         let sql = format!("SELECT pg_catalog.encode({send}({value}::{}), 'hex')", c.type_name);
         let rows = self.ask_home(&sql).await?;
@@ -252,38 +253,38 @@ impl<C: Client> Work<'_, C> {
 /// The function that gives a value in the type's binary send format (pg_type.dat).
 pub fn send_function(oid: u32) -> &'static str {
     match oid {
-        16 => "pg_catalog.boolsend",
-        17 => "pg_catalog.byteasend",
-        18 => "pg_catalog.charsend",
-        19 => "pg_catalog.namesend",
-        20 => "pg_catalog.int8send",
-        21 => "pg_catalog.int2send",
-        23 => "pg_catalog.int4send",
-        25 => "pg_catalog.textsend",
-        26 => "pg_catalog.oidsend",
-        27 => "pg_catalog.tidsend",
-        28 => "pg_catalog.xidsend",
-        29 => "pg_catalog.cidsend",
-        30 => "pg_catalog.oidvectorsend",
-        650 => "pg_catalog.cidr_send",
-        700 => "pg_catalog.float4send",
-        701 => "pg_catalog.float8send",
-        774 => "pg_catalog.macaddr8_send",
-        829 => "pg_catalog.macaddr_send",
-        869 => "pg_catalog.inet_send",
-        1042 => "pg_catalog.bpcharsend",
-        1043 => "pg_catalog.varcharsend",
-        1082 => "pg_catalog.date_send",
-        1083 => "pg_catalog.time_send",
-        1114 => "pg_catalog.timestamp_send",
-        1184 => "pg_catalog.timestamptz_send",
-        1186 => "pg_catalog.interval_send",
-        1266 => "pg_catalog.timetz_send",
-        1700 => "pg_catalog.numeric_send",
-        2950 => "pg_catalog.uuid_send",
-        3220 => "pg_catalog.pg_lsn_send",
-        3802 => "pg_catalog.jsonb_send",
-        5069 => "pg_catalog.xid8send",
+        type_oid::BOOL => "pg_catalog.boolsend",
+        type_oid::BYTEA => "pg_catalog.byteasend",
+        type_oid::CHAR => "pg_catalog.charsend",
+        type_oid::NAME => "pg_catalog.namesend",
+        type_oid::INT8 => "pg_catalog.int8send",
+        type_oid::INT2 => "pg_catalog.int2send",
+        type_oid::INT4 => "pg_catalog.int4send",
+        type_oid::TEXT => "pg_catalog.textsend",
+        type_oid::OID => "pg_catalog.oidsend",
+        type_oid::TID => "pg_catalog.tidsend",
+        type_oid::XID => "pg_catalog.xidsend",
+        type_oid::CID => "pg_catalog.cidsend",
+        type_oid::OIDVECTOR => "pg_catalog.oidvectorsend",
+        type_oid::CIDR => "pg_catalog.cidr_send",
+        type_oid::FLOAT4 => "pg_catalog.float4send",
+        type_oid::FLOAT8 => "pg_catalog.float8send",
+        type_oid::MACADDR8 => "pg_catalog.macaddr8_send",
+        type_oid::MACADDR => "pg_catalog.macaddr_send",
+        type_oid::INET => "pg_catalog.inet_send",
+        type_oid::BPCHAR => "pg_catalog.bpcharsend",
+        type_oid::VARCHAR => "pg_catalog.varcharsend",
+        type_oid::DATE => "pg_catalog.date_send",
+        type_oid::TIME => "pg_catalog.time_send",
+        type_oid::TIMESTAMP => "pg_catalog.timestamp_send",
+        type_oid::TIMESTAMPTZ => "pg_catalog.timestamptz_send",
+        type_oid::INTERVAL => "pg_catalog.interval_send",
+        type_oid::TIMETZ => "pg_catalog.timetz_send",
+        type_oid::NUMERIC => "pg_catalog.numeric_send",
+        type_oid::UUID => "pg_catalog.uuid_send",
+        type_oid::PG_LSN => "pg_catalog.pg_lsn_send",
+        type_oid::JSONB => "pg_catalog.jsonb_send",
+        type_oid::XID8 => "pg_catalog.xid8send",
         3904 | 3906 | 3908 | 3910 | 3912 | 3926 => "pg_catalog.range_send",
         4451 | 4532 | 4533 | 4534 | 4535 | 4536 => "pg_catalog.multirange_send",
         _ => "pg_catalog.array_send",
@@ -370,7 +371,7 @@ fn literal(ty: u32, text: &str, kind: LiteralKind) -> Value {
     match kind {
         LiteralKind::String => from_text(ty, text),
         LiteralKind::Number => {
-            let number = matches!(ty, 20 | 21 | 23 | 26 | 1700 | 700 | 701);
+            let number = ty == type_oid::OID || type_oid::is_number(ty);
             match key::parse_text(ty, text) {
                 Ok(v) if number => Value::Known(Some(v)),
                 Err(KeyError::OutOfRange { .. }) if number => Value::Impossible,
@@ -402,11 +403,11 @@ fn parameter(e: &KeyExpr) -> Option<(usize, Option<&'static str>)> {
         KeyExpr::Param(n) => Some((*n, None)),
         KeyExpr::CastParam(n, cast) => {
             let name = match *cast {
-                21 => "int2",
-                23 => "int4",
-                20 => "int8",
-                1043 => "varchar",
-                2950 => "uuid",
+                type_oid::INT2 => "int2",
+                type_oid::INT4 => "int4",
+                type_oid::INT8 => "int8",
+                type_oid::VARCHAR => "varchar",
+                type_oid::UUID => "uuid",
                 _ => "text",
             };
             Some((*n, Some(name)))
@@ -417,20 +418,20 @@ fn parameter(e: &KeyExpr) -> Option<(usize, Option<&'static str>)> {
 
 /// `$n::cast`, where that is certain: the value itself, a string read as the cast's type, an integer as another.
 fn cast_param(request: &Request, n: usize, cast: u32, ty: u32) -> Value {
-    /// int8, int2, int4
-    const INTEGERS: [u32; 3] = [20, 21, 23];
     let declared = request.bound.and_then(|b| b.types.get(n - 1)).copied().unwrap_or(0);
-    if matches!(declared, 0 | 705) || declared == cast {
+    if matches!(declared, 0 | type_oid::UNKNOWN) || declared == cast {
         return param(request, n, ty);
     }
     let Some(Some(value)) = request.bound.and_then(|b| b.values.get(n - 1)) else { return param(request, n, ty) };
     match declared {
         // text, varchar: the same bytes in both formats
-        25 | 1043 => match std::str::from_utf8(value).ok().and_then(|text| key::parse_text(cast, text).ok()) {
-            Some(v) => converted(cast, ty, &v),
-            None => Value::Unknown,
-        },
-        _ if INTEGERS.contains(&declared) && INTEGERS.contains(&cast) => match param(request, n, cast) {
+        type_oid::TEXT | type_oid::VARCHAR => {
+            match std::str::from_utf8(value).ok().and_then(|text| key::parse_text(cast, text).ok()) {
+                Some(v) => converted(cast, ty, &v),
+                None => Value::Unknown,
+            }
+        }
+        _ if type_oid::is_integer(declared) && type_oid::is_integer(cast) => match param(request, n, cast) {
             Value::Known(Some(v)) => converted(cast, ty, &v),
             _ => Value::Unknown,
         },
@@ -441,7 +442,7 @@ fn cast_param(request: &Request, n: usize, cast: u32, ty: u32) -> Value {
 fn typed(format: i16, declared: u32, value: &Bytes, ty: u32) -> Value {
     if format == 0 {
         let Ok(text) = std::str::from_utf8(value) else { return Value::Unknown };
-        if declared == ty || declared == 0 || declared == 705 {
+        if declared == ty || declared == 0 || declared == type_oid::UNKNOWN {
             return from_text(ty, text);
         }
         return match key::parse_text(declared, text) {
@@ -468,15 +469,7 @@ fn array(request: &Request, n: usize, ty: u32) -> Vec<Value> {
     let unknown = || vec![Value::Unknown];
     let Some(bound) = request.bound else { return unknown() };
     let Some(Some(value)) = bound.values.get(n - 1) else { return unknown() };
-    let element = match bound.types.get(n - 1).copied().unwrap_or(0) {
-        1005 => 21,
-        1007 => 23,
-        1016 => 20,
-        1009 => 25,
-        1015 => 1043,
-        2951 => 2950,
-        _ => return unknown(),
-    };
+    let Some(element) = bound.types.get(n - 1).and_then(|array| type_oid::element(*array)) else { return unknown() };
     if bound.format(n - 1) == 0 {
         let Ok(text) = std::str::from_utf8(value) else { return unknown() };
         let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) else { return unknown() };

@@ -8,6 +8,7 @@ use sql::{NodeEnum, names};
 use super::*;
 use crate::keys;
 use crate::types::KeyExpr;
+use wire::type_oid;
 
 impl<'a> Analysis<'a> {
     /// Draws equalities from the conditions that are ANDed together and hold for the rows of `place`.
@@ -72,7 +73,9 @@ impl<'a> Analysis<'a> {
     pub(super) fn equate(&mut self, place: Place, a: Var, b: Var) {
         self.needed.extend([(place, a), (place, b)]);
         if let (Some((x, _)), Some((y, _))) = (self.types[a], self.types[b])
-            && (x == y || (is_integer(x) && is_integer(y)) || (is_text(x) && is_text(y)))
+            && (x == y
+                || (type_oid::is_integer(x) && type_oid::is_integer(y))
+                || (type_oid::is_text(x) && type_oid::is_text(y)))
         {
             self.classes.union(place, a, b);
             if let Some(outer) = self.outer.iter_mut().find(|o| o.on == place) {
@@ -134,9 +137,4 @@ impl<'a> Analysis<'a> {
     pub fn var(&self, node: &Node, scope: &Scope<'a>) -> Option<Var> {
         scope.resolve(&names::column(node)?)
     }
-}
-
-/// text and varchar share hash and equality.
-fn is_text(oid: u32) -> bool {
-    matches!(oid, 25 | 1043)
 }
