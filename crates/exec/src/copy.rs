@@ -22,6 +22,7 @@ use crate::router::compiled::Compiled;
 use crate::router::looks::Looks;
 use crate::router::progress::{self, Running};
 use crate::work::Work;
+use crate::work::place::Placed;
 use crate::write::bulk::BulkCopy;
 use crate::write::capture::Consumer;
 use crate::write::sink::{Sink, SinkKind};
@@ -318,12 +319,12 @@ impl<C: Client> Work<'_, C> {
     async fn copy_query_to(&mut self, copy: &ast::CopyStmt, sql: &str, query: Compiled) -> Result<Forwarded> {
         let request = Request::simple(&query.text);
         match self.place(&query, &request).await? {
-            crate::work::place::Placed::One(node, _) => {
+            Placed::One(node, _) => {
                 let local = self.guard(&query, node).is_some();
                 let sql = query.looks().in_front(node, sql);
                 self.copy_on(node, &sql, query.plan.whole().writes, local).await
             }
-            crate::work::place::Placed::Several(_) => {
+            Placed::Several(_) => {
                 let reads = matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_));
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
                 if reads {

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use plan::{Piece, Text};
 
 use crate::now::Now;
-use crate::request::Bound;
-use wire::type_oid;
+use crate::request::{self, Bound};
 
 const TEXT_ARRAY: u32 = 1009;
 /// Binary, as `Arrays` makes them.
@@ -161,9 +160,9 @@ impl NodeStatement {
         NodeStatement { sql, types: vec![TEXT_ARRAY; values.len()], formats: vec![ARRAY_FORMAT], values, once: true }
     }
 
-    /// The types as a node may be told them: home's object ids mean nothing elsewhere.
+    /// The types as a node may be told them.
     pub fn types_on(&self, foreign: bool) -> Vec<u32> {
-        self.types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect()
+        request::types_on(&self.types, foreign)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use sql::template::Template;
-use wire::{frontend, put};
+use wire::{frontend, put, type_oid};
 
 /// Parameters and formats of a Bind, kept as they came.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,16 @@ impl Bound {
     pub fn result_format(&self, i: usize) -> i16 {
         frontend::format_of(&self.result_formats, i)
     }
+
+    /// The parameters' types as a node may be told them.
+    pub fn types_on(&self, foreign: bool) -> Vec<u32> {
+        types_on(&self.types, foreign)
+    }
+}
+
+/// Types of users' own have other object ids on nodes that are not home: there they are inferred.
+pub fn types_on(types: &[u32], foreign: bool) -> Vec<u32> {
+    types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect()
 }
 
 pub struct Request<'r> {

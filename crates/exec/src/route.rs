@@ -6,8 +6,8 @@ use bytes::BytesMut;
 use pool::{StatementKey, StatementName};
 use txn::{Lane, Participant};
 use wire::frame::{self, HEADER_LEN};
+use wire::sqlstate;
 use wire::{ErrorFields, backend, put};
-use wire::{sqlstate, type_oid};
 
 use crate::client::{Answer, Client, CopyInput, PENDING_MAX, tell_parameter};
 use crate::error::{ExecError, Result};
@@ -118,12 +118,7 @@ impl<C: Client> Work<'_, C> {
             Some(bound) => {
                 let number = shard.unwrap_or(-1);
                 let foreign = node != self.home();
-                // Types of users' own have other oids on other nodes: there they are inferred.
-                let types: Vec<u32> = bound
-                    .types
-                    .iter()
-                    .map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t })
-                    .collect();
+                let types = bound.types_on(foreign);
                 // A statement means what it meant when it was parsed: under other settings (how literals are read) or
                 // after a change of the schema it is another statement.
                 let settings = self.settings.fingerprint() ^ self.transaction.settings_mark() ^ compiled.own;

@@ -128,23 +128,36 @@ impl<C: Client> Work<'_, C> {
         opened: &mut Vec<Opened>,
     ) -> Result<Vec<Participant>> {
         let mark = self.mark(keep, part);
-        let mut lanes = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let mut p = match self.lane(*node).await {
+        let home = self.home();
+        self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
+            match take_opened(opened, p.lane.node, &part.sql) {
+                Some(portal) => rows::send_opened(&mut p.lane, &portal),
+                None => {
+                    let foreign = p.lane.node != home;
+                    rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes a lane to each node and has `ask` send something there. If one can't be asked, the others' answers are not wanted.
+    pub async fn ask_each<T>(
+        &mut self,
+        asked: impl Iterator<Item = (NodeId, T)>,
+        mut ask: impl FnMut(&Self, &mut Participant, T),
+    ) -> Result<Vec<Participant>> {
+        let mut lanes = Vec::with_capacity(asked.size_hint().0);
+        for (node, what) in asked {
+            let mut p = match self.lane(node).await {
                 Ok(p) => p,
                 Err(e) => {
                     self.abandon(lanes).await;
                     return Err(e);
                 }
             };
-            p.lane.look = self.looks.of(*node);
-            match take_opened(opened, *node, &part.sql) {
-                Some(portal) => rows::send_opened(&mut p.lane, &portal),
-                None => {
-                    let foreign = p.lane.node != self.home();
-                    rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
-                }
-            }
+            p.lane.look = self.looks.of(node);
+            ask(self, &mut p, what);
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {

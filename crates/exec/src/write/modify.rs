@@ -116,28 +116,14 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
     ) -> Result<Vec<Participant>> {
         let keep = if request.bound.is_some() { Keep::Yes } else { Keep::No };
-        let mut lanes = Vec::with_capacity(texts.len());
-        for (node, statement) in texts {
-            let mut p = match self.lane(*node).await {
-                Ok(p) => p,
-                Err(e) => {
-                    self.abandon(lanes).await;
-                    return Err(e);
-                }
-            };
+        let formats = request.result_formats();
+        let asked = texts.iter().map(|(node, statement)| (*node, statement));
+        self.ask_each(asked, |work, p, statement| {
             p.wrote = true;
-            p.lane.look = self.looks.of(*node);
-            let mark = self.mark(keep, statement);
-            let (foreign, formats) = (*node != self.home(), request.result_formats());
+            let (mark, foreign) = (work.mark(keep, statement), p.lane.node != work.home());
             rows::send_statement(&mut p.lane, mark.as_deref(), statement, foreign, formats);
-            let flushed = p.lane.conn.flush().await;
-            lanes.push(p);
-            if let Err(e) = flushed {
-                self.abandon(lanes).await;
-                return Err(e.into());
-            }
-        }
-        Ok(lanes)
+        })
+        .await
     }
 
     /// Reads one node's answer. `forward`: its rows go to the client at once, otherwise they are kept.

@@ -51,14 +51,7 @@ fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
         let def = c.def.as_deref().and_then(|d| d.node.as_ref());
         let constraints: Vec<&ast::Constraint> = match (subtype(c), def) {
             (T::AtAddConstraint, Some(NodeEnum::Constraint(c))) => vec![c],
-            (T::AtAddColumn, Some(NodeEnum::ColumnDef(d))) => d
-                .constraints
-                .iter()
-                .filter_map(|n| match &n.node {
-                    Some(NodeEnum::Constraint(c)) => Some(c.as_ref()),
-                    _ => None,
-                })
-                .collect(),
+            (T::AtAddColumn, Some(NodeEnum::ColumnDef(d))) => constraint::of_column(d).collect(),
             (T::AtAddInherit, Some(NodeEnum::RangeVar(parent))) if cx.herd_var(parent).is_some() => {
                 return Err(no_children(&parent.relname));
             }

@@ -124,6 +124,14 @@ fn referenced<'r>(other: &'r Relation, c: &'r ast::Constraint) -> Vec<&'r str> {
     primary.map(|u| u.columns.iter().map(|i| other.columns[*i].name.as_str()).collect()).unwrap_or_default()
 }
 
+/// What a column's definition says of it.
+pub fn of_column(column: &ast::ColumnDef) -> impl Iterator<Item = &ast::Constraint> {
+    column.constraints.iter().filter_map(|n| match &n.node {
+        Some(NodeEnum::Constraint(c)) => Some(c.as_ref()),
+        _ => None,
+    })
+}
+
 /// The distributed table a foreign key of a local table points to.
 pub fn points_to_distributed<'a>(cx: &Cx<'a>, c: &ast::Constraint) -> Option<&'a Relation> {
     let target = cx.herd_var(c.pktable.as_ref()?)?;

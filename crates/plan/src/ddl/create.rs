@@ -24,14 +24,7 @@ pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
     }
     let constraints = s.table_elts.iter().chain(&s.constraints).flat_map(|e| match &e.node {
         Some(NodeEnum::Constraint(c)) => vec![c.as_ref()],
-        Some(NodeEnum::ColumnDef(d)) => d
-            .constraints
-            .iter()
-            .filter_map(|n| match &n.node {
-                Some(NodeEnum::Constraint(c)) => Some(c.as_ref()),
-                _ => None,
-            })
-            .collect(),
+        Some(NodeEnum::ColumnDef(d)) => constraint::of_column(d).collect(),
         _ => vec![],
     });
     let target = constraints.filter_map(|c| constraint::points_to_distributed(cx, c)).next();
