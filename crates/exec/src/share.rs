@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
         shard: Option<i32>,
     ) -> Result<Way> {
         let Some(share) = &compiled.plan.whole().share else { return Ok(Way::Apart) };
-        let free = !self.transaction.active && self.pin.is_free() && !self.own_schema && !self.taint;
+        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_schema && !self.taint;
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
         // Object ids of users' own types differ from node to node.
         let same_types = node == self.home() || !compiled.may_have_user_types();

@@ -85,7 +85,7 @@ impl<C: Client> Work<'_, C> {
         let mut lane = self.fresh(node).await?;
         lane.conn.patience = self.patience;
         self.client.started(lane.conn.cancel_key());
-        if self.transaction.active {
+        if self.transaction.is_active() {
             lane.want(self.settings);
             self.transaction.join(lane);
             let last = self.transaction.participants.len() - 1;
@@ -151,7 +151,7 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
-        if self.transaction.active {
+        if self.transaction.is_active() {
             match participant.lane.node == self.home() && !self.pin.is_free() {
                 true => self.pin.watch(&mut participant.lane),
                 false => drop(participant.lane.is_fit()),
@@ -181,7 +181,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Several nodes in one statement that writes: they commit together.
     pub fn need_transaction(&mut self) {
-        if !self.transaction.active {
+        if !self.transaction.is_active() {
             self.transaction.begin("BEGIN", false);
         }
     }

@@ -36,10 +36,10 @@ pub struct Retry {
 impl Session {
     pub fn retry(&mut self) -> Retry {
         self.transaction.statement += 1;
-        let fresh = !self.transaction.active;
+        let fresh = !self.transaction.is_active();
         Retry {
             fresh,
-            first: !fresh && self.transaction.is_fresh() && !self.transaction.failed,
+            first: !fresh && self.transaction.is_fresh() && !self.transaction.has_failed(),
             took_part: self.transaction.participants.len(),
             before: self.io.answered(),
             begun: Instant::now(),
@@ -69,7 +69,7 @@ impl Session {
 
     async fn undo_on_new_nodes(&mut self, retry: &Retry) -> bool {
         use exec::Client;
-        if self.own_schema || self.transaction.failed || !self.transaction.active {
+        if self.own_schema || self.transaction.has_failed() || !self.transaction.is_active() {
             return false;
         }
         self.transaction.doubtful |= !self.io.settled().await;

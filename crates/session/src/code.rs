@@ -53,7 +53,7 @@ impl Session {
         known.opaque |= code.opaque;
         known.sequences |= code.sequences;
         self.taint = true;
-        if !self.transaction.active && only_home {
+        if !self.transaction.is_active() && only_home {
             let kept = self.pin.is_free();
             if kept {
                 self.pin.want();
@@ -61,7 +61,7 @@ impl Session {
             }
             return Scope::Home { kept };
         }
-        if !self.transaction.active {
+        if !self.transaction.is_active() {
             self.transaction.begin("BEGIN", false);
         }
         self.transaction.keep_all = true;
@@ -72,7 +72,7 @@ impl Session {
     pub async fn code_ends(&mut self, scope: Scope, result: Result<Forwarded>) -> Result<Forwarded> {
         self.taint = false;
         match scope {
-            Scope::Transaction if result.is_ok() && !self.transaction.failed => self.look_inside().await?,
+            Scope::Transaction if result.is_ok() && !self.transaction.has_failed() => self.look_inside().await?,
             Scope::Transaction => {}
             Scope::Home { kept } => {
                 let code = self.code.take().unwrap_or_default();

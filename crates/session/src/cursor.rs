@@ -56,7 +56,7 @@ impl Session {
             exec::Placed::One(node, _) => Some(node),
             exec::Placed::Several(_) => None,
         };
-        if !hold && !self.transaction.active {
+        if !hold && !self.transaction.is_active() {
             return Err(ExecError::sql(
                 sqlstate::NO_ACTIVE_SQL_TRANSACTION,
                 "DECLARE CURSOR can only be used in transaction blocks",
@@ -96,7 +96,7 @@ impl Session {
                     }
                     _ => self.on_node(node, sql, false).await?,
                 };
-                if compiled.plan.whole().local && self.transaction.active {
+                if compiled.plan.whole().local && self.transaction.is_active() {
                     self.work().same_kinds().await?;
                 }
                 Forwarded::default()

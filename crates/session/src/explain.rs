@@ -105,7 +105,7 @@ impl Session {
                 }
                 if analyze {
                     let mut held = Held::default();
-                    let began = !self.transaction.active;
+                    let began = !self.transaction.is_active();
                     let done = self.hold(compiled, &request, &mut held).await?;
                     if began {
                         self.finish_implicit(false).await?;

@@ -106,7 +106,7 @@ impl Session {
             }
             Err(e) => return Err(e),
         };
-        if self.transaction.failed {
+        if self.transaction.has_failed() {
             match &parsed {
                 Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
                 Parsed::Empty => {}
@@ -169,7 +169,7 @@ impl Session {
                 ),
             });
         };
-        if self.transaction.failed {
+        if self.transaction.has_failed() {
             match &prepared.parsed {
                 Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
                 Parsed::Empty => {}
@@ -214,7 +214,7 @@ impl Session {
             }
         }
         self.take_epoch();
-        let prepared = if self.transaction.failed { prepared } else { self.current(&prepared).await? };
+        let prepared = if self.transaction.has_failed() { prepared } else { self.current(&prepared).await? };
         let slice = |v: &[u8]| frame.raw.slice_ref(v);
         let bound = Bound {
             types: prepared.params.clone(),
@@ -353,13 +353,14 @@ impl Session {
         let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
         // A transaction statement has closed all portals, this one too, unless rows are still to come.
         if result.is_ok()
-            && (self.transaction.active || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. }))
+            && (self.transaction.is_active()
+                || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. }))
         {
             self.portals.insert(name.to_string(), portal);
         }
         let done = result?;
         // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
-        self.batch = self.transaction.active;
+        self.batch = self.transaction.is_active();
         if done.suspended {
             backend::portal_suspended(self.out());
         } else {
@@ -402,25 +403,25 @@ impl Session {
 
     async fn first_execute(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
         let prepared = self.current(&portal.prepared).await?;
-        let alone = self.io.next_type() == Some(b'S') && !self.transaction.active;
+        let alone = self.io.next_type() == Some(b'S') && !self.transaction.is_active();
         match &prepared.parsed {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => {
                 self.allowed_when_failed(tree)?;
                 let tree = tree.clone();
-                if !alone && !self.transaction.active && shares(&tree) {
+                if !alone && !self.transaction.is_active() && shares(&tree) {
                     self.transaction.begin("BEGIN", false);
                 }
                 Box::pin(self.run_tree(&tree, &prepared.sql, Some(&portal.bound))).await
             }
             Parsed::Planned(compiled) => {
-                if self.transaction.failed {
+                if self.transaction.has_failed() {
                     return Err(ExecError::sql(
                         sqlstate::IN_FAILED_SQL_TRANSACTION,
                         "current transaction is aborted, commands ignored until end of transaction block",
                     ));
                 }
-                if (!alone || rows_max > 0) && !self.transaction.active {
+                if (!alone || rows_max > 0) && !self.transaction.is_active() {
                     self.transaction.begin("BEGIN", false);
                 }
                 let compiled = compiled.clone();
@@ -508,11 +509,11 @@ impl Session {
 
     pub async fn sync(&mut self) -> Result<()> {
         self.batch = false;
-        let failed = self.transaction.failed;
+        let failed = self.transaction.has_failed();
         if let Err(e) = self.finish_implicit(failed).await {
             Box::pin(self.failed(e)).await?;
         }
-        if !self.transaction.active {
+        if !self.transaction.is_active() {
             self.portals.clear();
         }
         self.ready();

@@ -20,7 +20,7 @@ impl Session {
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
-        if !self.transaction.explicit && !self.batch {
+        if !self.transaction.is_block() && !self.batch {
             return Err(ExecError::sql(
                 sqlstate::NO_ACTIVE_SQL_TRANSACTION,
                 "LOCK TABLE can only be used in transaction blocks",

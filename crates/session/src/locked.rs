@@ -19,10 +19,10 @@ pub fn is_locked(e: &ExecError) -> bool {
 impl Session {
     /// A statement could not be planned for this reason; afterwards it may be tried again. Any other error comes back.
     pub async fn wait_for_definition(&mut self, e: ExecError, begun: Instant) -> Result<()> {
-        if !is_locked(&e) || self.transaction.failed {
+        if !is_locked(&e) || self.transaction.has_failed() {
             return Err(e);
         }
-        if self.own_schema || self.transaction.explicit && self.transaction.has(self.epoch.snapshot.home) {
+        if self.own_schema || self.transaction.is_block() && self.transaction.has(self.epoch.snapshot.home) {
             let before = self.epoch.snapshot.locked.clone();
             self.load_own_schema().await?;
             if self.epoch.snapshot.locked != before {

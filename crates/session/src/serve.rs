@@ -404,7 +404,7 @@ impl Session {
                 )
                 .put(self.out(), b'E');
                 let _ = self.io.send().await;
-                if self.transaction.active {
+                if self.transaction.is_active() {
                     self.rollback().await;
                 }
                 self.unpin();
@@ -414,7 +414,7 @@ impl Session {
             ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, message.clone()).put(self.out(), b'E');
             let _ = self.io.send().await;
         }
-        if self.transaction.active {
+        if self.transaction.is_active() {
             self.rollback().await;
         }
         self.unpin();

@@ -164,9 +164,9 @@ impl Session {
     }
 
     pub fn status(&self) -> u8 {
-        match (self.transaction.explicit, self.transaction.failed) {
-            (true, true) => wire::backend::FAILED,
-            (true, false) => wire::backend::IN_TRANSACTION,
+        match &self.transaction {
+            t if t.has_failed() => wire::backend::FAILED,
+            t if t.is_block() => wire::backend::IN_TRANSACTION,
             _ => wire::backend::IDLE,
         }
     }
@@ -212,7 +212,7 @@ impl Session {
     pub fn still_stands(&mut self) -> Result<()> {
         match &self.pin {
             Pin::Lost(said) => Err(ExecError::Ended(said.clone())),
-            Pin::Away(_) if !self.transaction.active => {
+            Pin::Away(_) if !self.transaction.is_active() => {
                 let said = ErrorFields::fatal(
                     sqlstate::CONNECTION_FAILURE,
                     "terminating connection because the connection to home was lost",

@@ -138,7 +138,7 @@ impl Session {
             VarResetAll => {
                 // Connections of a batch are reset when they are given back.
                 self.transaction.participants.iter_mut().for_each(|p| p.lane.conn.tainted = true);
-                if self.transaction.explicit {
+                if self.transaction.is_block() {
                     return Err(ExecError::sql(
                         sqlstate::FEATURE_NOT_SUPPORTED,
                         "RESET ALL inside a transaction block is not supported",
@@ -172,7 +172,7 @@ impl Session {
                 ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];
             return self.set_and_read(sql, &names, false).await;
         }
-        if !self.transaction.active {
+        if !self.transaction.is_active() {
             return self.on_home(sql).await;
         }
         if self.transaction.whole && self.transaction.is_fresh() {
@@ -203,7 +203,7 @@ impl Session {
                 format!("unrecognized configuration parameter \"{name}\""),
             ));
         }
-        if s.is_local && !self.transaction.explicit {
+        if s.is_local && !self.transaction.is_block() {
             return self.on_home(sql).await;
         }
         // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
@@ -214,7 +214,7 @@ impl Session {
     /// Runs SQL that sets something on home, and on all who take part in the transaction, and remembers what it set.
     pub async fn set_and_read(&mut self, sql: &str, names: &[&str], local: bool) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
-        let active = self.transaction.active;
+        let active = self.transaction.is_active();
         let described = false;
         let mut work = self.work();
         let mut p = work.lane(home).await?;
@@ -301,7 +301,7 @@ impl Session {
 
     pub async fn discard(&mut self, s: &ast::DiscardStmt, sql: &str) -> Result<Forwarded> {
         let mode = ast::DiscardMode::try_from(s.target).unwrap_or(ast::DiscardMode::DiscardAll);
-        if mode == ast::DiscardMode::DiscardAll && self.transaction.active {
+        if mode == ast::DiscardMode::DiscardAll && self.transaction.is_active() {
             return Err(ExecError::sql(
                 sqlstate::ACTIVE_SQL_TRANSACTION,
                 "DISCARD ALL cannot run inside a transaction block",

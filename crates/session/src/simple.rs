@@ -54,7 +54,7 @@ impl Session {
 
     /// One statement of the string, with its completion.
     async fn one(&mut self, sql: &str, last: bool) -> Result<()> {
-        if self.batch && !self.transaction.active && !self.transaction.explicit && may_share(sql) {
+        if self.batch && !self.transaction.is_active() && !self.transaction.is_block() && may_share(sql) {
             self.transaction.begin("BEGIN", false);
         }
         let done = self.one_statement(sql).await?;
@@ -100,13 +100,13 @@ impl Session {
 
     async fn with_template(&mut self, sql: &str, template: Option<&Template>) -> Result<Forwarded> {
         if let Some(t) = template
-            && !self.transaction.failed
+            && !self.transaction.has_failed()
             && let Some(compiled) = self.epoch.by_template(t, self.context)
             && let Some(done) = self.by_template(&compiled, sql, t).await?
         {
             return Ok(done);
         }
-        if !self.transaction.failed
+        if !self.transaction.has_failed()
             && let Some(compiled) = self.epoch.by_text(self.context, sql, &[])
         {
             return self.run(&compiled, sql, None, None).await;
@@ -211,7 +211,7 @@ impl Session {
     /// In a failed transaction only its end is allowed.
     pub fn allowed_when_failed(&self, statement: &NodeEnum) -> Result<()> {
         use sql::ast::TransactionStmtKind as Kind;
-        if !self.transaction.failed {
+        if !self.transaction.has_failed() {
             return Ok(());
         }
         if let NodeEnum::TransactionStmt(t) = statement
@@ -253,8 +253,8 @@ impl Session {
             )),
             false => e,
         };
-        if self.transaction.explicit {
-            self.transaction.failed = true;
+        if self.transaction.is_block() {
+            self.transaction.fail();
             // With a savepoint there is a way back.
             if self.transaction.depth() == 0 && self.transaction.participants.len() > 1 {
                 self.transaction.doubtful |= !exec::Client::settled(&mut self.io).await;

@@ -88,7 +88,7 @@ impl Session {
         let paused;
         let mut compiled = compiled;
         let mut request = request;
-        if (self.transaction.explicit || !self.router.herd.pauses.none())
+        if (self.transaction.is_block() || !self.router.herd.pauses.none())
             && let Some(again) = self.touch(compiled, sql).await?
         {
             paused = again;
@@ -173,7 +173,7 @@ impl Session {
                 again = Some(Arc::new(self.compile(&statement, sql, None).await?));
             }
         }
-        if self.transaction.explicit {
+        if self.transaction.is_block() {
             self.transaction.touched.extend(new);
         }
         Ok(again)
@@ -334,7 +334,7 @@ impl Session {
         }
         let compiled = Arc::new(self.compile(statement, sql, None).await?);
         let before = if special.watched { Some(self.watch().await?) } else { None };
-        let result = if special.leaves.anything(self.transaction.active) {
+        let result = if special.leaves.anything(self.transaction.is_active()) {
             let mut code = self.code_of(special.leaves, bound)?;
             code.sequences = compiled.plan.whole().sequences == plan::Sequences::Any;
             let scope = self.code_begins(code, matches!(compiled.plan, plan::Plan::Forward(_)));
@@ -436,7 +436,7 @@ impl Session {
 
     /// After DDL: the transaction's own view of the catalog, by which the code in it is judged; or at once everybody's.
     async fn schema_changed(&mut self) -> Result<()> {
-        if self.transaction.active {
+        if self.transaction.is_active() {
             let before = self.epoch.clone();
             self.load_own_schema().await?;
             if exec::code::refuse_change(&[&before], &self.epoch).is_none() {

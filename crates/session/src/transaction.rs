@@ -14,15 +14,15 @@ impl Session {
         let tag = |t: &str| Ok(Forwarded { tag: t.to_string(), ..Default::default() });
         match kind {
             Kind::TransStmtBegin | Kind::TransStmtStart => {
-                if self.transaction.explicit {
+                if self.transaction.is_block() {
                     self.notice(
                         "WARNING",
                         sqlstate::ACTIVE_SQL_TRANSACTION,
                         "there is already a transaction in progress",
                     );
-                } else if self.transaction.active {
+                } else if self.transaction.is_active() {
                     // Inside a batch: the implicit transaction becomes the client's.
-                    self.transaction.explicit = true;
+                    self.transaction.become_block();
                     if !t.options.is_empty() {
                         let options = set_transaction(sql);
                         self.transaction.everywhere(&options).await?;
@@ -35,10 +35,10 @@ impl Session {
                 tag(if kind == Kind::TransStmtStart { "START TRANSACTION" } else { "BEGIN" })
             }
             Kind::TransStmtCommit => {
-                if !self.transaction.explicit {
+                if !self.transaction.is_block() {
                     self.no_chain(t, "COMMIT AND CHAIN")?;
                     self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                    if !self.transaction.active {
+                    if !self.transaction.is_active() {
                         return tag("COMMIT");
                     }
                 }
@@ -47,10 +47,10 @@ impl Session {
                 tag(&done)
             }
             Kind::TransStmtRollback => {
-                if !self.transaction.explicit {
+                if !self.transaction.is_block() {
                     self.no_chain(t, "ROLLBACK AND CHAIN")?;
                     self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                    if !self.transaction.active {
+                    if !self.transaction.is_active() {
                         return tag("ROLLBACK");
                     }
                 }
@@ -108,7 +108,7 @@ impl Session {
     }
 
     fn need_block(&self, what: &str) -> Result<()> {
-        if self.transaction.explicit {
+        if self.transaction.is_block() {
             return Ok(());
         }
         Err(ExecError::sql(
@@ -131,7 +131,7 @@ impl Session {
         let identity = self.router.herd.identity();
         let number = self.router.herd.next_transaction();
         let mut tag = String::new();
-        let failed = self.transaction.failed;
+        let failed = self.transaction.has_failed();
         self.transaction.doubtful |= !self.io.settled().await;
         let done = self.transaction.commit(&identity, number, two_phase, &mut tag).await;
         let committed = done.is_ok() && !failed;
@@ -211,7 +211,7 @@ impl Session {
 
     /// The end of a statement that is not in the client's own transaction.
     pub async fn finish_implicit(&mut self, failed: bool) -> Result<()> {
-        if !self.transaction.active || self.transaction.explicit {
+        if !self.transaction.is_active() || self.transaction.is_block() {
             return Ok(());
         }
         if failed {

@@ -41,7 +41,7 @@ impl Transaction {
         tag: &mut String,
     ) -> Result<(), CommitError> {
         *tag = "COMMIT".to_string();
-        if self.failed {
+        if self.has_failed() {
             self.rollback().await;
             *tag = "ROLLBACK".to_string();
             return Ok(());

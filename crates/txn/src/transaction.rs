@@ -33,11 +33,7 @@ pub struct Transaction {
     /// Savepoints open now, oldest first, and settings made in the transaction, in order: what a node that joins
     /// later must be told.
     history: Vec<Event>,
-    /// The client said BEGIN (or the statement needs several nodes).
-    pub active: bool,
-    /// The client said BEGIN.
-    pub explicit: bool,
-    pub failed: bool,
+    state: State,
     /// The session keeps its lane to this node beyond the transaction; it is found in `kept` then.
     pub keep: Option<NodeId>,
     /// So it does, for a last look at what code has left there, with all of them.
@@ -73,6 +69,20 @@ pub struct Transaction {
     pub reports: bytes::BytesMut,
 }
 
+/// Where a transaction stands (TBLOCK_… in PostgreSQL's xact.c).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// There is none.
+    #[default]
+    Idle,
+    /// Of one statement that needs several nodes, or of the statements of a string or up to a Sync: it ends by itself.
+    Implicit,
+    /// The client said BEGIN.
+    Block,
+    /// A statement in the client's block failed: it can only be rolled back.
+    Failed,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
     Savepoint(String),
@@ -80,13 +90,38 @@ enum Event {
 }
 
 impl Transaction {
-    pub fn begin(&mut self, sql: &str, explicit: bool) {
+    pub fn is_active(&self) -> bool {
+        self.state != State::Idle
+    }
+
+    /// The client's own, failed or not.
+    pub fn is_block(&self) -> bool {
+        matches!(self.state, State::Block | State::Failed)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.state == State::Failed
+    }
+
+    /// The client says BEGIN inside the implicit transaction of a string.
+    pub fn become_block(&mut self) {
+        if self.state == State::Implicit {
+            self.state = State::Block;
+        }
+    }
+
+    /// A statement of the client's block has failed.
+    pub fn fail(&mut self) {
+        if self.state == State::Block {
+            self.state = State::Failed;
+        }
+    }
+
+    pub fn begin(&mut self, sql: &str, block: bool) {
         debug_assert!(self.participants.is_empty());
         self.begin = sql.to_string();
         self.history.clear();
-        self.active = true;
-        self.explicit = explicit;
-        self.failed = false;
+        self.state = if block { State::Block } else { State::Implicit };
         self.cut.clear();
     }
 
@@ -211,7 +246,9 @@ impl Transaction {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
         self.asks_who_wrote = true;
-        self.failed = false;
+        if self.state == State::Failed {
+            self.state = State::Block;
+        }
         Ok(())
     }
 
@@ -243,9 +280,10 @@ impl Transaction {
 
     /// All that was done in it is undone, and it stands as it did before its first statement: nobody has seen any of it.
     pub async fn begin_again(&mut self) {
-        let (history, explicit, keep_all) = (std::mem::take(&mut self.history), self.explicit, self.keep_all);
+        let state = if self.is_block() { State::Block } else { State::Implicit };
+        let (history, keep_all) = (std::mem::take(&mut self.history), self.keep_all);
         self.rollback().await;
-        (self.history, self.explicit, self.keep_all, self.active) = (history, explicit, keep_all, true);
+        (self.history, self.keep_all, self.state) = (history, keep_all, state);
     }
 
     /// Undoes the statement at work, which began when so many took part, if only nodes that have joined for it know of it: they leave.
@@ -270,7 +308,7 @@ impl Transaction {
     /// and not when the client says ROLLBACK.
     pub async fn give_up(&mut self) {
         self.rollback().await;
-        (self.active, self.explicit, self.failed) = (true, true, true);
+        self.state = State::Failed;
     }
 
     pub(crate) fn keeps(&self, node: NodeId) -> bool {
@@ -297,9 +335,7 @@ impl Transaction {
         self.schema_mark = 0;
         self.touched.clear();
         self.history.clear();
-        self.active = false;
-        self.explicit = false;
-        self.failed = false;
+        self.state = State::Idle;
         self.cut.clear();
     }
 }

@@ -21,7 +21,7 @@ const TRY_EVERY: Duration = Duration::from_millis(1000);
 impl<C: Client> Work<'_, C> {
     /// The number of shards that were rewritten.
     pub async fn cluster(&mut self, call: &AdminCall, search_path: &[String]) -> Result<u32> {
-        if self.transaction.active {
+        if self.transaction.is_active() {
             return Err(ExecError::sql(
                 sqlstate::ACTIVE_SQL_TRANSACTION,
                 "herd.cluster() cannot run inside a transaction block",

@@ -42,7 +42,7 @@ impl<C: Client> Work<'_, C> {
         if mode == Mode::NotDdl || is_temporary(statement, temporary) {
             return Ok(None);
         }
-        let block = self.transaction.active;
+        let block = self.transaction.is_active();
         if mode == Mode::Changes && !block {
             self.give_way().await?;
         }
@@ -124,7 +124,7 @@ impl<C: Client> Work<'_, C> {
 
     /// The catalog as it is now: a statement classified by an old one could reach too few nodes.
     async fn newer(&mut self, epoch: i64) -> Result<Arc<Epoch>> {
-        if self.transaction.active {
+        if self.transaction.is_active() {
             return load_own(self).await;
         }
         self.herd.refresh(Some(epoch)).await?;

@@ -61,11 +61,11 @@ impl<C: Client> Work<'_, C> {
         if !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
-        if !(t.active && t.explicit) {
+        if !t.is_block() {
             self.transaction.begin("BEGIN", false);
         }
         let manner = self.manner().await?;
-        if self.transaction.explicit && !manner.repeatable {
+        if self.transaction.is_block() && !manner.repeatable {
             return Ok(());
         }
         if !manner.repeatable {
@@ -93,7 +93,7 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Try the transaction again."));
         }
-        if !t.active || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
+        if !t.is_active() || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
         let manner = self.manner().await?;

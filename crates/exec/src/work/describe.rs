@@ -114,7 +114,8 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         // Nothing of the transaction is needed to describe: home is not drawn into it. What the session has of its own
         // (temporary tables) is on the pinned connection.
-        let outside = self.transaction.active && !self.own_schema && self.pin.is_free() && !self.transaction.has(home);
+        let outside =
+            self.transaction.is_active() && !self.own_schema && self.pin.is_free() && !self.transaction.has(home);
         let p = match outside {
             true => self.outside(home).await.map(txn::Participant::new),
             false => self.lane(home).await,

@@ -164,7 +164,7 @@ impl<C: Client> Work<'_, C> {
         if asked.is_none() && !self.bulk.load {
             return false;
         }
-        let why = if self.transaction.active {
+        let why = if self.transaction.is_active() {
             "in a transaction"
         } else if relation.is_reference() {
             "into a reference table, whose copies must stay the same,"

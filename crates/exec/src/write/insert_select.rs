@@ -88,7 +88,7 @@ impl<C: Client> Work<'_, C> {
             false => triggers(&i.relation),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        if self.transaction.explicit && self.transaction.participants.iter().any(|p| p.wrote) {
+        if self.transaction.is_block() && self.transaction.participants.iter().any(|p| p.wrote) {
             // The source is read outside the transaction's own connections, so it would miss what they did.
             return Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
@@ -203,7 +203,7 @@ impl<C: Client> Work<'_, C> {
             () = cancelled => Err(ExecError::cancelled()),
             read = reader.read_into(source, request, sink) => read,
         };
-        if reading.active {
+        if reading.is_active() {
             self.client.settled().await;
             reading.rollback().await;
         }

@@ -86,7 +86,7 @@ impl Session {
         let statement = sql::parse(sql, true).unwrap().remove(0);
         let path = ["pg_catalog".to_string(), "public".to_string()];
         let done = work.ddl(&statement, sql, &path, &[]).await.map(|f| f.expect("a utility statement").tag);
-        if done.is_err() && !self.transaction.explicit {
+        if done.is_err() && !self.transaction.is_block() {
             self.transaction.rollback().await;
         }
         done
@@ -100,7 +100,7 @@ impl Session {
     }
 
     async fn commit(&mut self) -> Result<(), ExecError> {
-        if self.transaction.active {
+        if self.transaction.is_active() {
             let (identity, number) = (self.herd.identity(), self.herd.next_transaction());
             self.transaction
                 .commit(&identity, number, true, &mut String::new())

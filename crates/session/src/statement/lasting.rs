@@ -55,7 +55,7 @@ impl Session {
             SelectStmt(s) if s.into_clause.is_none() => return Ok(None),
             // What a cursor's query leaves was announced when it was declared.
             FetchStmt(_) | ClosePortalStmt(_) => {
-                return Ok(self.code.clone().filter(|_| self.transaction.active));
+                return Ok(self.code.clone().filter(|_| self.transaction.is_active()));
             }
             _ => {}
         }
