@@ -11,6 +11,9 @@ use crate::request::{self, Bound};
 const TEXT_ARRAY: u32 = 1009;
 /// Binary, as `Arrays` makes them.
 const ARRAY_FORMAT: i16 = 1;
+/// Bytes of an array parameter that nodes join with rather than look at each element of (see `plan::lists`).
+const LONG_ARRAY: usize = 4096;
+
 /// What a node is told.
 #[derive(Clone, Debug, Default)]
 pub struct NodeStatement {
@@ -94,6 +97,12 @@ impl Writer<'_> {
                 }
             }
             Piece::Rows(n) => self.rows(*n),
+            Piece::Array(n) => {
+                let value = self.fill.bound.values.get(n.wrapping_sub(1)).and_then(Option::as_ref);
+                if value.is_some_and(|v| v.len() > LONG_ARRAY) {
+                    self.out.sql.push_str("SELECT pg_catalog.unnest");
+                }
+            }
             Piece::Type { child, column } => {
                 let ty = self.fill.children.get(*child).and_then(|c| c.types.get(*column));
                 self.out.sql.push_str(ty.map_or("", String::as_str));

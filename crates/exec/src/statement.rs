@@ -25,6 +25,10 @@ impl<C: Client> Work<'_, C> {
         self.uses = compiled.plan.whole().sequences.clone();
         let tag = match self.place(compiled, request).await? {
             Placed::One(node, shard) => {
+                let named = shard.is_some() && compiled.plan.whole().splices.is_some();
+                let by_parent = compiled.plan.whole().by_parent.as_ref().filter(|_| !named);
+                let by_parent = by_parent.map(|sql| Request { sql, bound: request.bound, literals: Literals::Own });
+                let request = by_parent.as_ref().unwrap_or(request);
                 let routed = self.share_or_route(compiled, request, node, shard).await;
                 return routed.map_err(|e| e.of_strays(&compiled.plan));
             }

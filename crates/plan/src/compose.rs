@@ -46,7 +46,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         }
         let mut statement = NodeEnum::SelectStmt(Box::new(finish));
         rewrite::replace_now(&mut statement);
-        cx.views.text(statement)
+        cx.text(statement)
     }
 
     /// The finish of a level: a query over parts that gives the level's rows.
@@ -166,7 +166,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
-        self.parts.push(Part { text: self.a.cx.views.text(statement)?, target: Target::Shards(tables) });
+        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Target::Shards(tables) });
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 

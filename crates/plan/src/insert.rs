@@ -461,7 +461,7 @@ fn from_select(
                     a.uses[0].classes = classes;
                     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
                     rewrite::replace_now(&mut statement);
-                    colocated = Some(cx.views.text(statement)?);
+                    colocated = Some(cx.text(statement)?);
                 }
             }
         }

@@ -16,6 +16,7 @@ pub mod insert;
 pub mod keys;
 pub mod levels;
 pub mod lift;
+pub mod lists;
 pub mod local;
 pub mod modify;
 pub mod move_rows;
@@ -59,12 +60,20 @@ pub struct Context<'a> {
     pub temporary: &'a [String],
     /// Views that the statement's tree holds in place of their names; none before planning.
     pub views: views::Views,
+    /// Long lists of the statement; none before planning.
+    pub lists: lists::Lists,
 }
 
 impl Context<'_> {
     /// What a function's name can mean here.
     pub fn functions<'c>(&'c self, name: &'c [sql::ast::Node]) -> impl Iterator<Item = &'c catalog::Function> {
         self.snapshot.functions_meant(names::qualified(name), self.search_path)
+    }
+
+    /// The text of a tree for nodes.
+    pub(crate) fn text(&self, mut tree: NodeEnum) -> Result<Text> {
+        self.lists.apply(&mut tree, true);
+        self.views.text(tree)
     }
 
     /// Where a table's rows are; `None`: nothing the catalog has, as a temporary table or one of PostgreSQL's own.
@@ -100,7 +109,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     }
     let mut expanded = Cow::Borrowed(statement);
     let views = if needs.views { views::expand(expanded.to_mut(), cx)? } else { views::Views::default() };
-    let cx = &Context { views, ..*cx };
+    let cx = &Context { views, lists: lists::Lists::of(text), ..*cx };
     let expanded = expanded.as_ref();
     let mut plan = match expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, expanded, text, cx),
@@ -108,6 +117,12 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(expanded, text, cx),
         _ => Ok(Plan::home(true)),
     }?;
+    if cx.lists.is_needed() {
+        let mut changed = statement.clone();
+        cx.lists.apply(&mut changed, false);
+        let whole = plan.whole_mut();
+        (whole.template, whole.by_parent) = (false, Some(sql::deparse(&changed)?));
+    }
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
     plan.whole_mut().local = plan.whole().needs_home && names_local(expanded, cx);
     plan.whole_mut().rules = plan.whole().local && may_have_rules(statement, cx);

@@ -200,7 +200,7 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
     }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    Ok(Part { text: a.cx.views.text(statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
+    Ok(Part { text: a.cx.text(statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
 }
 
 /// A cursor stands on one node.
@@ -274,7 +274,7 @@ fn reference(
             "Different nodes could pick different rows.",
         ))
     } else {
-        a.cx.views.text(statement)
+        a.cx.text(statement)
     };
     Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returned: None })
 }

@@ -105,7 +105,7 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Tar
         ..Default::default()
     };
     Ok(MoveRows {
-        delete: Part { text: cx.views.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
+        delete: Part { text: cx.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
         insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
         relation: relation.clone(),

@@ -29,6 +29,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         splices: splice::splices(statement, text, &a, writes),
         template: true,
         rewritten: None,
+        by_parent: None,
         share: None,
         local: false,
         rules: false,
@@ -163,7 +164,7 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
-    let rows = Part { text: a.cx.views.text(statement)?, target: Target::Shards(tables) };
+    let rows = Part { text: a.cx.text(statement)?, target: Target::Shards(tables) };
     let cut = Cut { limit, offset };
     Ok(Some(match sort.is_empty() {
         true => Finish::PassOn { rows, cut },

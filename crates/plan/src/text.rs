@@ -30,6 +30,8 @@ pub enum Piece {
     Evaluated(usize),
     /// What follows SELECT so that it gives the rows of child n, with columns `c0`, `c1`, …: a list, FROM and a source.
     Rows(usize),
+    /// What stands in `ANY(…)` before the client's array parameter, in parentheses: `SELECT unnest` if it is long.
+    Array(usize),
     /// The name of the type of a child's column.
     Type {
         child: usize,
@@ -133,6 +135,7 @@ impl fmt::Display for Text {
             Piece::Now => f.write_str("{now}"),
             Piece::Evaluated(n) => write!(f, "{{value {n}}}"),
             Piece::Rows(n) => write!(f, "{{rows {n}}}"),
+            Piece::Array(_) => Ok(()),
             Piece::Type { child, column } => write!(f, "{{type {child}.{column}}}"),
         })
     }
@@ -151,6 +154,7 @@ fn marked(word: &str) -> Option<Piece> {
         "now" => Some(Piece::Now),
         "value" => Some(Piece::Evaluated(number()?)),
         "rows" => Some(Piece::Rows(number()?)),
+        "array" => Some(Piece::Array(number()?)),
         "type" => Some(Piece::Type { child: number()?, column: number()? }),
         _ => None,
     }
@@ -171,6 +175,11 @@ pub fn rows(n: usize) -> ast::SelectStmt {
     let mut select = build::select();
     select.target_list = vec![build::target(build::column(&[&mark(&format!("rows_{n}"))]), None)];
     select
+}
+
+/// `array`, which is the client's parameter `n`, behind the place of [`Piece::Array`].
+pub fn array(n: usize, array: Node) -> Node {
+    build::call(&mark(&format!("array_{n}")), vec![array])
 }
 
 /// Where the type of a child's column goes: `value::{type}`.

@@ -102,6 +102,8 @@ pub struct Whole {
     pub template: bool,
     /// The statement to run in place of the client's text, where a node would read that differently.
     pub rewritten: Option<String>,
+    /// The statement for one node on which it names no partitions, where that is not the text itself (see `lists.rs`).
+    pub by_parent: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
     pub share: Option<Share>,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
@@ -361,6 +363,7 @@ impl Whole {
             splices: None,
             template: true,
             rewritten: None,
+            by_parent: None,
             share: None,
             apart_views: vec![],
         }

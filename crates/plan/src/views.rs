@@ -174,8 +174,12 @@ fn mark(query: &mut NodeEnum, number: usize) {
     let at = FIRST_MARK - number as i32;
     search::each_relation_mut(query, |rv| rv.location = at);
     search::each_mut(query, |n| {
-        if let NodeEnum::AConst(c) = n {
-            c.location = at;
+        match n {
+            NodeEnum::AConst(c) => c.location = at,
+            // Whatever is known of the statement's by their places is not of these.
+            NodeEnum::AExpr(e) => e.location = -1,
+            NodeEnum::BoolExpr(b) => b.location = -1,
+            _ => {}
         }
         true
     });

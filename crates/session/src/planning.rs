@@ -30,6 +30,7 @@ impl Planning<'_> {
             search_path: self.search_path,
             temporary: self.temporary,
             views: Default::default(),
+            lists: Default::default(),
         };
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;

@@ -22,6 +22,7 @@ impl Session {
             search_path: &self.search_path,
             temporary: &self.temporary,
             views: Default::default(),
+            lists: Default::default(),
         };
         let (mut seen, mut last) = (self.sequences.seen().to_vec(), self.sequences.last());
         match plan::sequences::used(statement, &cx) {

@@ -69,6 +69,31 @@ pub fn cast(value: Node, type_name: &str) -> Node {
     })))
 }
 
+/// `pg_catalog.name(…)`
+pub fn own_call(name: &str, args: Vec<Node>) -> Node {
+    let mut call = call(name, args);
+    if let Some(NodeEnum::FuncCall(f)) = &mut call.node {
+        f.funcname.insert(0, string("pg_catalog"));
+    }
+    call
+}
+
+/// `ARRAY[…]`
+pub fn array(elements: Vec<Node>) -> Node {
+    node(NodeEnum::AArrayExpr(ast::AArrayExpr { elements, location: -1, ..Default::default() }))
+}
+
+/// `value::pg_catalog.name[]`
+pub fn array_cast(value: Node, type_name: &str) -> Node {
+    let mut cast = cast(value, type_name);
+    if let Some(NodeEnum::TypeCast(c)) = &mut cast.node
+        && let Some(t) = &mut c.type_name
+    {
+        t.array_bounds = vec![node(NodeEnum::Integer(ast::Integer { ival: -1 }))];
+    }
+    cast
+}
+
 pub fn operator(name: &str, left: Node, right: Node) -> Node {
     node(NodeEnum::AExpr(Box::new(ast::AExpr {
         kind: ast::AExprKind::AexprOp as i32,

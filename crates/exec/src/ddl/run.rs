@@ -356,6 +356,7 @@ impl<C: Client> Work<'_, C> {
             search_path: &search_path,
             temporary: &[],
             views: Default::default(),
+            lists: Default::default(),
         };
         let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;

@@ -167,7 +167,13 @@ impl<C: Client> Work<'_, C> {
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
         let (search_path, temporary) = (&i.search_path, &i.temporary);
-        let cx = plan::Context { snapshot: &self.epoch.snapshot, search_path, temporary, views: Default::default() };
+        let cx = plan::Context {
+            snapshot: &self.epoch.snapshot,
+            search_path,
+            temporary,
+            views: Default::default(),
+            lists: Default::default(),
+        };
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
     }
 

@@ -50,7 +50,7 @@ pub(super) fn reference(
             "Give the values, or leave out ON CONFLICT.",
         ))
     } else {
-        cx.views.text(statement.clone())
+        cx.text(statement.clone())
     };
     let by_rows = match (&everywhere, &insert.on_conflict_clause) {
         (Err(_), None) => Some(returning_all(statement, relation, cx)?),
@@ -66,7 +66,7 @@ fn returning_all(statement: NodeEnum, relation: &Relation, cx: &Context) -> Resu
     let NodeEnum::InsertStmt(mut insert) = statement else { return Err(Refusal::bare("not an INSERT")) };
     let exprs = relation.columns.iter().map(|c| build::target(build::column(&[&c.name]), None)).collect();
     insert.returning_clause = Some(ast::ReturningClause { exprs, ..Default::default() });
-    cx.views.text(NodeEnum::InsertStmt(insert))
+    cx.text(NodeEnum::InsertStmt(insert))
 }
 
 /// RETURNING as a query over such rows.

@@ -19,6 +19,7 @@ impl<'a> Analysis<'a> {
             }
             Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::OrExpr as i32 => {
                 let restricted = self.or_of_equals(b, scope);
+                self.cx.lists.note(node, restricted.as_ref().and_then(|(v, _)| self.column_type(*v)));
                 if let Some((v, values)) = restricted {
                     self.restrict(place, v, Some(values));
                 }
@@ -31,7 +32,12 @@ impl<'a> Analysis<'a> {
             }
             Some(NodeEnum::AExpr(e)) => {
                 let kind = ast::AExprKind::try_from(e.kind).unwrap_or(ast::AExprKind::Undefined);
-                if !self.is_equality(&e.name) {
+                let equality = self.is_equality(&e.name);
+                if kind != ast::AExprKind::AexprOp {
+                    let column = e.lexpr.as_deref().filter(|_| equality).and_then(|l| self.var(l, scope));
+                    self.cx.lists.note(node, column.and_then(|v| self.column_type(v)));
+                }
+                if !equality {
                     return;
                 }
                 let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
@@ -132,6 +138,10 @@ impl<'a> Analysis<'a> {
             }
         }
         Some((var?, values))
+    }
+
+    fn column_type(&self, v: Var) -> Option<u32> {
+        self.types[v].map(|(oid, _)| oid)
     }
 
     pub fn var(&self, node: &Node, scope: &Scope<'a>) -> Option<Var> {
