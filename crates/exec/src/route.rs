@@ -89,7 +89,7 @@ impl<C: Client> Work<'_, C> {
                     None if behind.is_some() => {
                         let out = p.lane.conn.out();
                         put::parse(out, "", request.sql, &[]);
-                        put::bind_tail(out, "", "", &pool::NO_PARAMETERS);
+                        put::bind_tail(out, "", "", &share::NO_PARAMETERS);
                         put::describe(out, b'P', "");
                         put::execute(out, "", 0);
                         rows::put_look(out, behind);
@@ -102,7 +102,7 @@ impl<C: Client> Work<'_, C> {
                         let look = prepare_guard(&mut p.lane, guard);
                         let out = p.lane.conn.out();
                         put::parse(out, "", request.sql, &[]);
-                        put::bind_tail(out, "", "", &pool::NO_PARAMETERS);
+                        put::bind_tail(out, "", "", &share::NO_PARAMETERS);
                         put::describe(out, b'P', "");
                         put::execute(out, "", 0);
                         put_guard(out, Some(look));
@@ -221,7 +221,7 @@ fn prepare_guard(lane: &mut Lane, guard: &Guard) -> StatementName {
 
 fn put_guard(out: &mut BytesMut, look: Option<StatementName>) {
     if let Some(name) = look {
-        put::bind_tail(out, "", &name, &pool::NO_PARAMETERS);
+        put::bind_tail(out, "", &name, &share::NO_PARAMETERS);
         put::execute(out, "", 0);
     }
 }

@@ -1,5 +1,5 @@
 //! Statements that travel with those of other clients: whether this execution may, and how it becomes a prepared
-//! statement of a shared lane. It does not know how a lane batches (`pool::SharedLanes`), nor why a statement is
+//! statement of a shared lane. It does not know how a lane batches (`share::SharedLanes`), nor why a statement is
 //! harmless (`plan::share`).
 
 pub mod batch;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, Placement};
 use plan::LiteralKind;
-use pool::{Alone, LaneKind, Many, Outcome, SharedLane, SharedStatement, StatementKey};
+use pool::StatementKey;
+use share::{Alone, LaneKind, Many, Outcome, SharedLane, SharedStatement};
 use sql::one_row::OneRow;
 
 use crate::client::{Answer, Client};

@@ -20,7 +20,6 @@ mod pooled;
 mod pools;
 mod role;
 mod settings;
-mod shared;
 mod simple;
 mod statements;
 mod stream;
@@ -37,8 +36,5 @@ pub use pooled::PooledConn;
 pub use pools::{PoolConfig, Pools};
 pub use role::{ClientLogin, Judge, RoleWord};
 pub use settings::Settings;
-pub use shared::{
-    Alone, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, SharedLane, SharedLanes, SharedStatement, SharedStats,
-};
 pub use statements::{StatementCache, StatementKey, StatementName};
 pub use target::{Login, NodeTarget, Secret, TlsMode};

@@ -10,7 +10,8 @@ use catalog::{NodeId, Snapshot};
 use key::Bound;
 use parking_lot::Mutex;
 use plan::{Change, Insert, KeyExpr, Plan};
-use pool::{Many, SharedStatement, StatementKey};
+use pool::StatementKey;
+use share::{Many, SharedStatement};
 use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 

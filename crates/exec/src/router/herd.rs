@@ -6,7 +6,8 @@ use wire::sqlstate;
 
 use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
-use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, SharedLanes, TlsMode};
+use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, TlsMode};
+use share::SharedLanes;
 use tokio::sync::Mutex;
 use txn::{Identity, Seal};
 

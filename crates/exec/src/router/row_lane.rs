@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use catalog::{Column, Relation};
 use parking_lot::Mutex;
-use pool::{ClientLogin, Outcome, Settings, SharedStats};
+use pool::{ClientLogin, Settings};
+use share::{Outcome, SharedStats};
 use tokio::sync::oneshot;
 
 use crate::router::compiled::Epoch;

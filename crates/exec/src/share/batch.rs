@@ -11,7 +11,8 @@ use wire::sqlstate;
 
 use bytes::Bytes;
 use catalog::NodeId;
-use pool::{Outcome, PoolError, Reply};
+use pool::PoolError;
+use share::{Outcome, Reply};
 use tokio::task::JoinSet;
 use txn::{CommitError, Participant, Transaction};
 use wire::put;

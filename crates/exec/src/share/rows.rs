@@ -8,7 +8,7 @@ use wire::{sqlstate, type_oid};
 
 use bytes::BytesMut;
 use plan::{Cell, LiteralKind, ShareRows};
-use pool::Outcome;
+use share::Outcome;
 
 use crate::binary_text::text_of;
 use crate::client::Client;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pool::SharedLane;
+use share::SharedLane;
 
 /// What a session allows, and the lanes it used last.
 #[derive(Default)]

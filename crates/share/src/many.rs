@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, BytesMut};
 use parking_lot::Mutex;
 
-use super::Apart;
-use crate::statements::StatementKey;
+use crate::Apart;
+use pool::StatementKey;
 
 /// Rows of one statement, its parameters and bytes of its text, at most: nodes keep the plan of each length.
 const ROWS_MAX: usize = 64;
@@ -166,7 +166,7 @@ mod tests {
     use wire::frontend;
 
     use super::Many;
-    use crate::statements::StatementKey;
+    use pool::StatementKey;
 
     fn many(params: usize) -> Many {
         Many::new(StatementKey::of("x", &[]), params, vec![23], |n| format!("{n} rows")).unwrap()

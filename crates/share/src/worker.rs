@@ -1,5 +1,6 @@
 //! Sends batches of a shared lane and hands out their replies. It does not decide who may share.
 
+use pool::{PoolError, PooledConn, Progress, SOMEBODY, StatementKey, StatementName};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,13 +10,8 @@ use bytes::Bytes;
 use wire::frame::{self, HEADER_LEN};
 use wire::{ErrorFields, backend, put};
 
-use super::lane::SharedLane;
-use super::{Job, LOCK_TIMEOUT, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, STUCK};
-use crate::conn::Progress;
-use crate::conn::SOMEBODY;
-use crate::error::PoolError;
-use crate::pooled::PooledConn;
-use crate::statements::{StatementKey, StatementName};
+use crate::lane::SharedLane;
+use crate::{Job, LOCK_TIMEOUT, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, STUCK};
 
 /// How often the others get their turn before a batch is taken. More than this did not make batches grow.
 const TURNS: usize = 2;

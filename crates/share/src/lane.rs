@@ -8,14 +8,10 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings};
 use tokio::sync::oneshot;
 
-use super::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, LaneKind, Outcome, STUCK, SharedStatement, worker};
-use crate::error::PoolError;
-use crate::pools::Pools;
-use crate::role::ClientLogin;
-use crate::settings::Settings;
-use crate::target::NodeTarget;
+use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, LaneKind, Outcome, STUCK, SharedStatement, worker};
 
 /// A queue this much longer than a batch is worth one more connection.
 const CROWD: usize = BATCH_MAX;

@@ -23,14 +23,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings, StatementKey};
 use tokio::sync::oneshot;
-
-use crate::error::PoolError;
-use crate::pools::Pools;
-use crate::role::ClientLogin;
-use crate::settings::Settings;
-use crate::statements::StatementKey;
-use crate::target::NodeTarget;
 
 pub use lane::{Alone, SharedLane};
 pub use many::Many;
