@@ -70,8 +70,10 @@ class Writes:
         return self._sent(context, f"insert into {table.sql}{alias} {rows}{conflict}{self._returning(context, relation)}")
 
     def insert_select(self, table: Table) -> Step:
+        # Which row gets which value of a sequence is open, and of an identity column nothing else is taken.
+        if any(c.is_identity for c in table.columns):
+            return self.insert(table)
         rng, context = self.rng, self._context()
-        # Which row gets which value of a sequence is open.
         columns = [c for c in table.writable() if (not c.has_default or c.is_serial or rng.random() < 0.5) and not c.is_identity]
         queries = Queries(context, 1)
         if rng.random() < 0.6:
