@@ -47,6 +47,7 @@ pub use write::bulk::BulkCopy;
 
 pub use router::lease;
 pub use router::unfinished::changes_finished;
+pub use router::usage;
 pub use work::Work;
 pub use work::code;
 pub use work::made::Made;

@@ -17,3 +17,4 @@ pub mod roles;
 pub mod row_lane;
 pub mod shared_literals;
 pub mod unfinished;
+pub mod usage;

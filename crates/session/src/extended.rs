@@ -214,6 +214,7 @@ impl Session {
             }
         }
         self.take_epoch();
+        self.settle_path().await?;
         let prepared = if self.transaction.has_failed() { prepared } else { self.current(&prepared).await? };
         let slice = |v: &[u8]| frame.raw.slice_ref(v);
         let bound = Bound {

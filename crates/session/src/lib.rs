@@ -24,6 +24,7 @@ mod lock;
 mod locked;
 pub mod login;
 pub mod metrics;
+mod path;
 mod planning;
 mod prepared;
 mod quiet;

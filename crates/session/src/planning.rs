@@ -67,6 +67,7 @@ impl Session {
     /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
     pub async fn compile(&mut self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
         let started = Instant::now();
+        self.settle_path().await?;
         let planning = Planning {
             epoch: &self.epoch,
             search_path: &self.search_path,

@@ -155,6 +155,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         template: Default::default(),
         row_way: None,
         search_path: vec![],
+        path_word: Default::default(),
         context: 0,
         taint: false,
         code: None,

@@ -1,7 +1,6 @@
 //! The state of one client's session, and how the executor borrows it. It does not read from the client.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use wire::sqlstate;
 
@@ -17,6 +16,7 @@ use crate::budget::Share;
 use crate::client_io::ClientIo;
 use crate::code::Code;
 use crate::cursor::Cursor;
+use crate::path::PathWord;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
 use crate::router::Router;
 use crate::set::{Pending, RouterSettings};
@@ -71,7 +71,9 @@ pub struct Session {
     pub template: Template,
     /// What became of the try to share the rows of the statement at hand, where its plan is still to be made.
     pub row_way: Option<exec::RowWay>,
+    /// Where unqualified names are looked up.
     pub search_path: Vec<String>,
+    pub path_word: PathWord,
     /// Stands for everything besides the text that a plan depends on.
     pub context: u64,
     pub taint: bool,
@@ -124,6 +126,8 @@ impl Session {
             herd.lease.check(&herd).await?;
         }
         self.take_epoch();
+        // If home can't be asked, whoever looks names up fails.
+        let _ = self.settle_path().await;
         Ok(())
     }
 
@@ -133,6 +137,7 @@ impl Session {
             let newest = self.router.herd.epoch.load();
             if !Arc::ptr_eq(&newest, &self.epoch) {
                 self.epoch = newest.clone();
+                self.refresh_context();
             }
         }
     }
@@ -147,20 +152,6 @@ impl Session {
 
     pub fn standard_conforming_strings(&self) -> bool {
         self.setting("standard_conforming_strings") != Some("off")
-    }
-
-    /// What plans depend on has changed.
-    pub fn refresh_context(&mut self) {
-        let path = self.setting("search_path").unwrap_or("\"$user\", public").to_string();
-        // As current_user: the role, or who the session was made to be, or who logged in.
-        let session = self.setting("session_authorization").filter(|u| *u != "default");
-        let user = self.setting("role").filter(|r| *r != "none").or(session).unwrap_or(self.login.user()).to_string();
-        self.search_path = std::iter::once("pg_catalog".to_string())
-            .chain(sql::names::split_path(&path).into_iter().map(|s| if s == "$user" { user.clone() } else { s }))
-            .collect();
-        let mut h = DefaultHasher::new();
-        (&self.search_path, &self.temporary, self.standard_conforming_strings(), self.bulk.upsert).hash(&mut h);
-        self.context = h.finish();
     }
 
     pub fn status(&self) -> u8 {

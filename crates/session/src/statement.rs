@@ -30,6 +30,7 @@ impl Session {
     /// What a text is. Plans come from the cache of the current catalog.
     pub async fn parse(&mut self, sql: &str, types: &[u32]) -> Result<Parsed> {
         self.take_epoch();
+        self.settle_path().await?;
         if let Some(compiled) = self.epoch.by_text(self.context, sql, types) {
             return Ok(Parsed::Planned(compiled));
         }

@@ -206,6 +206,7 @@ impl Session {
         self.own_schema = true;
         let mut work = self.work();
         self.epoch = load_own(&mut work).await?;
+        self.refresh_context();
         Ok(())
     }
 

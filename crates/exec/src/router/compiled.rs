@@ -20,6 +20,7 @@ use crate::router::described::{Described, PartColumns};
 use crate::router::looks::Looks;
 use crate::router::plan_cache::PlanCache;
 use crate::router::shared_literals::{self, SharedLiterals};
+use crate::router::usage::Usage;
 use wire::type_oid;
 
 /// What a plan takes: so many times its text (the tables' texts of its parts and its own), and this besides.
@@ -47,6 +48,7 @@ pub struct Epoch {
     pub bodies: plan::code::Bodies,
     /// Bounds of each colocation group's shards, side by side as `key::locate` wants them.
     bounds: FastMap<i32, Arc<[Bound]>>,
+    pub usage: Usage,
     templates: Mutex<PlanCache<u64, foldhash::fast::RandomState>>,
     texts: Mutex<PlanCache<TextKey, RandomState>>,
 }
@@ -60,7 +62,8 @@ impl Epoch {
             snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
         let (templates, texts) =
             (Mutex::new(PlanCache::new(plan_bytes / 2)), Mutex::new(PlanCache::new(plan_bytes / 2)));
-        Epoch { snapshot: Arc::new(snapshot), bodies, bounds, templates, texts }
+        let usage = Usage::of(&snapshot);
+        Epoch { snapshot: Arc::new(snapshot), bodies, bounds, usage, templates, texts }
     }
 
     /// Bytes that kept plans take.
