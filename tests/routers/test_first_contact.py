@@ -92,3 +92,58 @@ def test_a_node_that_is_away_is_named(kept):
     with pytest.raises(RuntimeError) as failed:
         kept(router.Router(router.conninfo(home), [f"host=127.0.0.1 port={away} dbname=postgres user=postgres"], attempts=1))
     assert f"node 127.0.0.1:{away}: could not connect" in str(failed.value) and "home: " not in str(failed.value)
+
+
+def _has_seal(server) -> bool:
+    with psycopg.connect(f"{server.server.conninfo} user=postgres", password="one", autocommit=True) as direct:
+        if direct.execute("select to_regclass('herd.seal')").fetchone() == (None,):
+            return False
+        return direct.execute("select count(*) from herd.seal").fetchone() != (0,)
+
+
+def _ask_by(server, method: str) -> None:
+    Path(server.data / "pg_hba.conf").write_text(f"host all all 127.0.0.1/32 {method}\n")
+    with psycopg.connect(f"{server.server.conninfo} user=postgres", password="one", autocommit=True) as boss:
+        boss.execute("select pg_reload_conf()")
+
+
+def test_who_does_not_prove_himself_is_told_nothing(kept):
+    """Home asks by SCRAM. What becomes a node must, too, or the operator says in so many words that it need not."""
+    home, stranger, old = (kept(_asking(f"meet{n}", "one")) for n in (1, 2, 3))
+    _ask_by(stranger, "trust")
+    _ask_by(old, "md5")
+    with psycopg.connect(f"{old.server.conninfo} user=postgres", password="one", autocommit=True) as boss:
+        boss.execute("set password_encryption = md5")
+        boss.execute("alter role postgres password 'one'")
+
+    with pytest.raises(RuntimeError, match="without proving who it is"):
+        kept(router.Router(router.conninfo(home, password="one"), [router.conninfo(stranger)], more=_AUTH, attempts=1))
+    herd = kept(router.Router(router.conninfo(home, password="one"), [], more=_AUTH))
+    with _connect(herd.server, "postgres", "one") as boss:
+        for server, says in ((stranger, "without proving who it is"), (old, "by md5, which require_auth does not allow")):
+            with pytest.raises(psycopg.Error, match=says) as refused:
+                boss.execute(f"select citus_add_node('127.0.0.1', {server.port})")
+            assert refused.value.sqlstate == "28000" and "require_auth" in refused.value.diag.message_hint
+            assert not _has_seal(server)
+    herd.stop()
+
+    allowed = router.conninfo(home, password="one", require_auth="scram-sha-256,md5,none")
+    herd = kept(router.Router(allowed, [], more=_AUTH))
+    with _connect(herd.server, "postgres", "one") as boss:
+        for server in (stranger, old):
+            boss.execute(f"select citus_add_node('127.0.0.1', {server.port})")
+            assert _has_seal(server)
+
+
+def test_a_server_of_another_herd_is_not_told_the_seal(kept):
+    servers = [kept(_asking(f"meet{n}", "one")) for n in (1, 2, 3)]
+    one, two, shared = (router.conninfo(s, password="one") for s in servers)
+    kept(router.Router(one, [shared], more=_AUTH))
+    other = kept(router.Router(two, [], more=_AUTH))
+    with _connect(other.server, "postgres", "one") as boss:
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="belongs to another herd"):
+            boss.execute(f"select citus_add_node('127.0.0.1', {servers[2].port})")
+    with _connect(servers[1].server, "postgres", "one") as boss:
+        seal = boss.execute("select encode(value, 'hex') from herd.seal").fetchone()[0]
+    logged = "".join(p.read_text(errors="replace") for p in servers[2].data.parent.rglob("*log*") if p.is_file())
+    assert "belongs to another herd" in logged and seal not in logged

@@ -94,22 +94,24 @@ pub fn bootstrap_home_sql(home: &NodeAddress) -> String {
     script
 }
 
-/// Makes a server ready to be a node of a herd. Fails with SQLSTATE 55000 where it belongs to another one.
-pub fn bootstrap_node_sql(herd: &HerdKey) -> String {
-    let (id, seal) = (quote_literal(&herd.id), quote_literal(&herd.seal));
+/// Makes a server ready to be a node of a herd, but for [`SEAL_NODE`]. Fails with SQLSTATE 55000 where it belongs to another one.
+pub fn bootstrap_node_sql(herd_id: &str) -> String {
+    let id = quote_literal(herd_id);
     let mut script = script("", "");
     script.push_str(&format!(
         "INSERT INTO herd.herd (id) VALUES ({id}) ON CONFLICT DO NOTHING;\n\
-         INSERT INTO herd.seal (value) VALUES (pg_catalog.decode({seal}, 'hex')) ON CONFLICT (one) DO UPDATE SET value = excluded.value;\n"
-    ));
-    script.push_str(&format!(
-        "DO $herd$ BEGIN\n    IF (SELECT id FROM herd.herd) <> {id} THEN\n        \
+         DO $herd$ BEGIN\n    IF (SELECT id FROM herd.herd) <> {id} THEN\n        \
          RAISE EXCEPTION 'this server belongs to another herd (%)', (SELECT id FROM herd.herd)\n            \
          USING ERRCODE = 'object_not_in_prerequisite_state',\n                  \
          HINT = 'Remove it from that herd first, then DROP SCHEMA herd CASCADE on it.';\n    END IF;\nEND $herd$;\nCOMMIT;\n"
     ));
     script
 }
+
+/// Gives a node the herd's seal, its parameter, in hexadecimal: in no text, since servers log texts, and only when the server is
+/// accepted as a node.
+pub const SEAL_NODE: &str = "INSERT INTO herd.seal (value) VALUES (pg_catalog.decode($1, 'hex')) \
+    ON CONFLICT (one) DO UPDATE SET value = excluded.value";
 
 /// Tells routers where a node is now, after its server moved.
 pub fn set_node_address_sql(id: crate::NodeId, host: &str, port: u16, database: &str) -> String {

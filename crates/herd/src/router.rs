@@ -226,6 +226,7 @@ fn target(node: &NodeConfig) -> NodeTarget {
         port: node.port,
         database: node.dbname.clone(),
         tls,
+        require_auth: node.require_auth,
         liveness: Liveness::NODE,
     }
 }

@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::settings::Settings;
 use crate::statements::StatementCache;
 use crate::stream::{Stream, dial};
-use crate::target::{Login, NodeTarget};
+use crate::target::{Login, NodeTarget, TlsMode};
 
 mod idle;
 mod io;
@@ -54,6 +54,8 @@ pub struct Conn {
     pub(crate) pid: i32,
     pub(crate) cancel_secret: Vec<u8>,
     parameters: HashMap<String, String>,
+    /// The node has shown by SCRAM that it knows the role's verifier.
+    pub(crate) proved: bool,
     /// Nothing more can come or go.
     broken: bool,
     /// The FATAL error the node ended the connection with.
@@ -145,6 +147,7 @@ impl Conn {
             pid: 0,
             cancel_secret: Vec::new(),
             parameters: HashMap::new(),
+            proved: false,
             broken: false,
             farewell: None,
             notifications: BytesMut::new(),
@@ -253,6 +256,12 @@ impl Conn {
 
     pub fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// Whether the server is who it should be: by SCRAM, by a certificate that was checked, or on a Unix socket.
+    pub fn is_proved(&self) -> bool {
+        let certificate = matches!(self.target.tls, TlsMode::VerifyCa { .. } | TlsMode::VerifyFull { .. });
+        self.proved || certificate || matches!(self.stream, Stream::Unix(_))
     }
 
     pub fn target(&self) -> &NodeTarget {

@@ -53,7 +53,10 @@ impl Conn {
                     }
                     return Err(PoolError::Auth { node: self.target.to_string(), error: Box::new(error) });
                 }
-                b'Z' if accepted => return Ok(()),
+                b'Z' if accepted => {
+                    self.proved |= matches!(exchange, Some(Exchange::Verified));
+                    return Ok(());
+                }
                 // ParameterStatus is kept by frame(); notices (a password soon to expire) concern nobody here;
                 // NegotiateProtocolVersion can't come, as we ask for nothing new.
                 b'S' | b'N' | b'v' => {}
@@ -74,8 +77,12 @@ impl Conn {
         let code = request.i32()?;
         // Once SCRAM has begun, only a server that proves to know the verifier may say OK.
         match (code, &exchange) {
-            (ask::OK, None | Some(Exchange::Verified)) => return Ok(true),
+            (ask::OK, None) if !self.target.require_auth.none => return Err(self.not_this_way("none")),
+            (ask::OK, None | Some(Exchange::Verified | Exchange::Told)) => return Ok(true),
             (ask::SASL_CONTINUE | ask::SASL_FINAL, Some(Exchange::Running(_))) => {}
+            (ask::CLEARTEXT, None) if !self.target.require_auth.password => return Err(self.not_this_way("password")),
+            (ask::MD5, None) if !self.target.require_auth.md5 => return Err(self.not_this_way("md5")),
+            (ask::SASL, None) if !self.target.require_auth.scram => return Err(self.not_this_way("scram-sha-256")),
             (ask::CLEARTEXT | ask::MD5 | ask::SASL, None) => {}
             (ask::OK..=ask::SASL_FINAL, Some(_)) | (ask::SASL_CONTINUE | ask::SASL_FINAL, None) => {
                 return Err(WireError::Other("authentication message out of order").into());
@@ -91,8 +98,12 @@ impl Conn {
                     "node asks for a clear-text password over an unencrypted connection; use TLS or scram-sha-256";
                 return Err(refused(&self.target, sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, why));
             }
-            ask::CLEARTEXT => terminated(self.password(login)?),
+            ask::CLEARTEXT => {
+                *exchange = Some(Exchange::Told);
+                terminated(self.password(login)?)
+            }
             ask::MD5 => {
+                *exchange = Some(Exchange::Told);
                 let salt = request.bytes(4)?.try_into().expect("four bytes were asked for");
                 terminated(&scram::md5_password(&login.user, self.password(login)?, salt))
             }
@@ -135,6 +146,23 @@ impl Conn {
         put::password(self.out(), &reply);
         self.flush().await?;
         Ok(false)
+    }
+
+    /// The node asks by a method that nobody has allowed it: it gets no answer.
+    fn not_this_way(&self, method: &str) -> PoolError {
+        let asks = match method {
+            "none" => "lets the router in without authentication".to_string(),
+            _ => format!("asks for authentication by {method}"),
+        };
+        let error = ErrorFields::fatal(
+            sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+            format!("node {} {asks}, which require_auth does not allow", self.target),
+        );
+        let hint = format!(
+            "Let it ask for scram-sha-256 in its pg_hba.conf (the role needs a SCRAM verifier: set its password anew), or, if it is \
+             a server of yours that nobody can stand in for, name {method} in require_auth of `home` in herd.toml."
+        );
+        PoolError::Auth { node: self.target.to_string(), error: Box::new(error.hint(&hint)) }
     }
 
     fn password<'a>(&self, login: &'a Login) -> Result<&'a str, PoolError> {
@@ -196,4 +224,6 @@ fn terminated(text: &str) -> Vec<u8> {
 enum Exchange {
     Running(ClientScram),
     Verified,
+    /// A password was told, as it is or by MD5.
+    Told,
 }

@@ -17,6 +17,19 @@ impl Conn {
         self.simple_answer().await
     }
 
+    /// As [`simple`](Self::simple) of one statement with parameters as text, which are in no log of statements.
+    pub async fn with_parameters(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Row>, PoolError> {
+        self.may_send(sql)?;
+        let out = self.out();
+        put::parse(out, "", sql, &[]);
+        put::bind(out, "", "", &[], parameters.iter().map(|p| Some(p.as_bytes())), &[]);
+        put::execute(out, "", 0);
+        put::sync(out);
+        self.sent_sync();
+        self.flush().await?;
+        self.simple_answer().await
+    }
+
     /// As [`simple`](Self::simple) for each of these, which are sent without waiting for one another's answers. If the connection is lost, the
     /// answers end with that.
     pub async fn simple_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {

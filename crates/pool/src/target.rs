@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
 use crate::liveness::Liveness;
+use crate::require_auth::RequireAuth;
 
 /// How to reach one database of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,7 @@ pub struct NodeTarget {
     pub port: u16,
     pub database: String,
     pub tls: TlsMode,
+    pub require_auth: RequireAuth,
     pub liveness: Liveness,
 }
 
@@ -64,6 +66,7 @@ impl NodeTarget {
             port,
             database: database.into(),
             tls: TlsMode::Disable,
+            require_auth: RequireAuth::default(),
             liveness: Liveness::NODE,
         }
     }

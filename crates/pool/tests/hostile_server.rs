@@ -23,6 +23,7 @@ async fn scripted(reply: Vec<u8>, tls: TlsMode) -> Result<Conn, PoolError> {
     let result = Conn::connect(&target, &login, &[], Duration::from_secs(2)).await;
     let sent = if result.is_err() { server.await.unwrap() } else { Vec::new() };
     assert!(!sent.windows(7).any(|w| w == b"hunter2"), "the password was sent in clear");
+    assert!(!sent.windows(3).any(|w| w == b"md5"), "the password was told by MD5");
     result
 }
 
@@ -49,7 +50,10 @@ async fn a_login_is_not_over_before_it_is_proved() {
         ("another nonce", [sasl.clone(), auth(11, b"r=x,s=AAAA,i=4096")].concat()),
         ("only mechanisms we don't know", auth(10, b"SCRAM-SHA-256-PLUS\0\0")),
         ("an unknown method", auth(7, b"")),
+        ("MD5", auth(5, b"salt")),
         ("a cut salt", auth(5, b"ab")),
+        ("clear text", auth(3, b"")),
+        ("clear text, and in all the same", [auth(3, b""), auth(0, b""), ready.clone()].concat()),
         ("a cut authentication request", message(b'R', b"\0")),
         ("a row instead", message(b'D', b"\0\0")),
         ("a negative length", b"R\xff\xff\xff\xff".to_vec()),

@@ -51,17 +51,33 @@ async fn every_method() {
     assert_eq!(alice.parameters()["server_encoding"], "UTF8");
     assert_eq!(one(&mut alice, "select pg_backend_pid()").await, alice.pid().to_string());
     log_in(&server, "alice", password("wonder land IX")).await.expect("the same after SASLprep");
-    log_in(&server, "old", password("o")).await.expect("md5");
-    log_in(&server, "plain", password("p")).await.expect("clear text on loopback");
+    assert!(alice.is_proved() && !admin.is_proved());
+
+    // A password is told by no other way, unless somebody has said so.
+    for (user, secret, required) in [("old", "o", "md5"), ("plain", "p", "password"), ("postgres", "p", "none")] {
+        let login = Login::new(user, password(secret));
+        for other in ["scram-sha-256", "scram-sha-256,none", "md5", "password", "!none"] {
+            let target = NodeTarget { require_auth: other.parse().unwrap(), ..target(&server) };
+            let done = Conn::connect(&target, &login, &[], TIMEOUT).await;
+            let may = target.require_auth == required.parse().unwrap()
+                || other.ends_with("none") && (user == "postgres") != other.starts_with('!');
+            assert_eq!(done.is_ok(), may, "{user} where require_auth is {other}");
+            match done {
+                Ok(conn) => assert!(!conn.is_proved()),
+                Err(e) => assert_eq!((e.sqlstate(), e.to_string().contains("require_auth")), ("28000", true), "{e}"),
+            }
+        }
+    }
+    for user in ["old", "plain"] {
+        let error = log_in(&server, user, password("x")).await.err().expect(user);
+        assert_eq!(error.sqlstate(), "28000", "{error}");
+    }
 
     for (user, secret, code) in [
         ("alice", password("wrong"), "28P01"),
         ("alice", password(""), "28P01"),
         ("alice", Secret::None, "28P01"),
         ("nobody", password("x"), "28P01"),
-        ("old", password("x"), "28P01"),
-        ("plain", password("x"), "28P01"),
-        ("plain", Secret::Keys { client_key: [0; 32], server_key: [0; 32] }, "28P01"),
         ("alice", Secret::Keys { client_key: [0; 32], server_key: [0; 32] }, "28P01"),
         ("alice\0database\0template1", password("x"), "08P01"),
     ] {

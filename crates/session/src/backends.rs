@@ -267,13 +267,8 @@ impl Session {
     /// A connection to another router, as the herd's own user.
     async fn other_router(&self, number: i32) -> Result<Option<Conn>> {
         let Some(address) = crate::cancel_forward::address(&self.router, number).await? else { return Ok(None) };
-        let target = pool::NodeTarget {
-            host: address.ip().to_string(),
-            port: address.port(),
-            database: self.database.clone(),
-            tls: pool::TlsMode::Prefer,
-            liveness: Default::default(),
-        };
+        let at = pool::NodeTarget::new(&address.ip().to_string(), address.port(), &self.database);
+        let target = pool::NodeTarget { tls: pool::TlsMode::Prefer, ..at };
         Ok(Some(self.router.herd.own.connect(&target).await?))
     }
 

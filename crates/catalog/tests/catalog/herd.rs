@@ -56,7 +56,8 @@ impl Herd {
         let database = server.database();
         let mut session = server.connect(&database);
         let key = self.key();
-        session.sql(&bootstrap_node_sql(&key));
+        session.sql(&bootstrap_node_sql(&key.id));
+        session.sql(&SEAL_NODE.replace("$1", &quote_literal(&key.seal)));
         let version = snapshot.server_version;
         let (node, plan) = plan_add_node(&snapshot, definitions, &address(&database), version)?;
         assert_eq!(node.id as usize, self.nodes.len() + 1);

@@ -68,7 +68,7 @@ fn a_node_joins_and_leaves() {
         );
         // The server can join again.
         let key = herd.key();
-        herd.nodes[2].sql(&bootstrap_node_sql(&key));
+        herd.nodes[2].sql(&bootstrap_node_sql(&key.id));
     });
 }
 

@@ -232,23 +232,17 @@ impl<C: Client> Work<'_, C> {
     async fn plan_node(&mut self, call: &AdminCall, snapshot: &Snapshot) -> Result<(DistributionPlan, NodeId)> {
         let (host, port, database) = call.address()?;
         let database = database.unwrap_or_else(|| self.herd.config.home.database.clone());
-        let target = pool::NodeTarget {
-            host: host.clone(),
-            port,
-            database: database.clone(),
-            tls: self.herd.config.home.tls.clone(),
-            liveness: self.herd.config.home.liveness,
-        };
+        let of_home = self.herd.config.home.clone();
+        let target = pool::NodeTarget { host: host.clone(), port, database: database.clone(), ..of_home };
         let mut conn = self.herd.own.connect(&target).await?;
         let mut own_home = self.herd.own.get(&self.herd.config.home).await?;
+        crate::router::roles::is_trusted(&own_home, &conn)?;
         if crate::router::roles::bring_verifier(&mut own_home, &mut conn).await? {
             tracing::info!(host, port, "the router's role has home's verifier on the new node now");
         }
         drop(own_home);
         let version = conn.simple("SELECT pg_catalog.current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
-        let key = catalog::HerdKey { id: snapshot.herd_id.clone(), seal: self.herd.config.seal.hex() };
-        conn.simple(&catalog::bootstrap_node_sql(&key)).await?;
         let home = self.home();
         let mut p = self.lane(home).await?;
         let read = async {
@@ -264,6 +258,8 @@ impl<C: Client> Work<'_, C> {
         let name = format!("node{}", snapshot.nodes.iter().map(|n| n.id).max().unwrap_or(0) + 1);
         let address = catalog::schema::NodeAddress { name, host, port, database };
         let (node, plan) = catalog::plan_add_node(snapshot, &read?, &address, version).map_err(|r| refused(&r))?;
+        conn.simple(&catalog::bootstrap_node_sql(&snapshot.herd_id)).await?;
+        conn.with_parameters(catalog::SEAL_NODE, &[&self.herd.config.seal.hex()]).await?;
         // The node takes part in this very transaction.
         let lane = txn::Lane::new(node.id, self.herd.pools.get(&target, self.login).await?);
         self.transaction.join(lane).wrote = true;

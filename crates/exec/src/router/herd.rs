@@ -114,6 +114,7 @@ impl Herd {
             port: n.port,
             database: n.database.clone(),
             tls,
+            require_auth: self.config.home.require_auth,
             liveness: self.config.home.liveness,
         })
     }

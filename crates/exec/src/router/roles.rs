@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 
 use pool::{Conn, Judge, NodeTarget, OwnConns, PoolError, RoleWord};
+use wire::{ErrorFields, sqlstate};
 
 pub struct Roles {
     own: OwnConns,
@@ -58,6 +59,23 @@ pub async fn bring_verifier(home: &mut Conn, node: &mut Conn) -> Result<bool, Po
     let (role, verifier) = (catalog::quote_ident(role), catalog::quote_literal(verifier));
     node.simple(&format!("ALTER ROLE {role} PASSWORD {verifier}")).await?;
     Ok(true)
+}
+
+/// Whether a server may become a node, and be told what only nodes know: it has proved who it is, as home has, or the operator
+/// says in so many words that it need not.
+pub fn is_trusted(home: &Conn, node: &Conn) -> Result<(), PoolError> {
+    let required = node.target().require_auth;
+    if node.is_proved() || !home.is_proved() || required.told && (required.none || required.md5 || required.password) {
+        return Ok(());
+    }
+    let node = node.target().to_string();
+    let error = ErrorFields::error(
+        sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+        format!("server {node} let the router in without proving who it is, as home does"),
+    );
+    let hint = "Let it ask the router for scram-sha-256 in its pg_hba.conf, or check its certificate (sslmode=verify-full). \
+        Where nobody can stand in for it, say require_auth=scram-sha-256,none of it in herd.toml (of home for citus_add_node).";
+    Err(PoolError::Auth { node, error: Box::new(error.hint(hint)) })
 }
 
 impl Roles {

@@ -111,7 +111,9 @@ impl Server {
         let key = bootstrap_home(&mut nodes[0], &self.address("n1")).await.unwrap();
         for name in ["n2", "n3"] {
             let snapshot = load(&mut nodes[0]).await.unwrap();
-            self.connect(name).await.simple(&bootstrap_node_sql(&key)).await.unwrap();
+            let mut conn = self.connect(name).await;
+            conn.simple(&bootstrap_node_sql(&key.id)).await.unwrap();
+            conn.with_parameters(catalog::SEAL_NODE, &[&key.seal]).await.unwrap();
             let (_, plan) = plan_add_node(&snapshot, &[], &self.address(name), snapshot.server_version).unwrap();
             change(&mut nodes, plan).await;
         }

@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use pool::RequireAuth;
+
 /// How to reach one node.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeConfig {
@@ -18,6 +20,8 @@ pub struct NodeConfig {
     pub sslmode: SslMode,
     /// PEM file of the authorities trusted for this node; the usual public ones when absent.
     pub sslrootcert: Option<PathBuf>,
+    /// By which methods it may ask who the router is.
+    pub require_auth: RequireAuth,
 }
 
 /// libpq's `sslmode`, without `allow` (which would send the password in clear first).
@@ -35,7 +39,7 @@ pub enum SslMode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConninfoError {
     #[error(
-        "\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert, target_session_attrs are"
+        "\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert, require_auth, target_session_attrs are"
     )]
     Keyword(String),
     #[error("missing \"=\" after \"{0}\"")]
@@ -81,6 +85,7 @@ impl FromStr for NodeConfig {
             password: None,
             sslmode: SslMode::default(),
             sslrootcert: None,
+            require_auth: RequireAuth::default(),
         };
         let mut ports = Vec::new();
         for (keyword, value) in pairs(text)? {
@@ -99,6 +104,11 @@ impl FromStr for NodeConfig {
                 "user" => node.user = value,
                 "password" => node.password = Some(value),
                 "sslmode" => node.sslmode = value.parse()?,
+                "require_auth" => {
+                    let failed =
+                        |reason| ConninfoError::Value { keyword: "require_auth", value: value.clone(), reason };
+                    node.require_auth = value.parse().map_err(failed)?;
+                }
                 "sslrootcert" => node.sslrootcert = Some(PathBuf::from(value)),
                 _ => return Err(ConninfoError::Keyword(keyword)),
             }
@@ -142,6 +152,7 @@ impl fmt::Debug for NodeConfig {
             .field("password", &self.password.as_ref().map(|_| "…"))
             .field("sslmode", &self.sslmode)
             .field("sslrootcert", &self.sslrootcert)
+            .field("require_auth", &self.require_auth)
             .finish()
     }
 }
@@ -205,6 +216,15 @@ mod tests {
         assert_eq!(n.password.as_deref(), Some("it's a \\ "));
         assert_eq!((n.user.as_str(), n.dbname.as_str(), n.port), ("u v", "u v", 5432));
         assert_eq!(n.sslmode, SslMode::VerifyFull);
+    }
+
+    #[test]
+    fn passwords_are_told_only_where_somebody_says_so() {
+        assert_eq!(node("host=a").require_auth, RequireAuth::default());
+        let told = node("host=a require_auth=md5,scram-sha-256").require_auth;
+        assert!(told.md5 && told.scram && !told.none && !told.password);
+        let wrong = "host=a require_auth=gss".parse::<NodeConfig>().unwrap_err().to_string();
+        assert!(wrong.contains("require_auth") && wrong.contains("scram-sha-256"), "{wrong}");
     }
 
     #[test]

@@ -42,13 +42,14 @@ pub async fn nodes(
         }
         let failed = |error| RouterError::Node { node: format!("{}:{}", node.host, node.port), error };
         let mut conn = first_contact(home, config, node).await.map_err(failed)?;
-        conn.simple(&catalog::bootstrap_node_sql(key)).await.map_err(failed)?;
         let name = format!("node{}", snapshot.nodes.len() + 1);
         warn_without_prepared_transactions(&mut conn, &name).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await.map_err(failed)?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         let planned = catalog::plan_add_node(&snapshot, &[], &address(&name, node), version);
         let (added, plan) = planned.map_err(|r| exec::ExecError::sql(r.sqlstate(), r.message))?;
+        conn.simple(&catalog::bootstrap_node_sql(&key.id)).await.map_err(failed)?;
+        conn.with_parameters(catalog::SEAL_NODE, &[&key.seal]).await.map_err(failed)?;
         home.simple("BEGIN").await?;
         conn.simple("BEGIN").await?;
         for part in plan.before.iter().chain(&plan.after) {
@@ -69,11 +70,13 @@ pub async fn nodes(
 async fn first_contact(home: &mut Conn, config: &Config, node: &NodeConfig) -> Result<Conn, pool::PoolError> {
     let (target, limit) = (target(node), Duration::from_secs(10));
     let mut conn = Conn::connect(&target, &login(node), &pool::OWN_STARTUP, limit).await?;
+    exec::is_trusted(home, &conn)?;
     if exec::bring_verifier(home, &mut conn).await? {
         tracing::info!(host = node.host, port = node.port, "the router's role has home's verifier on the node now");
     }
     if login(node) != login(&config.home) {
         conn = Conn::connect(&target, &login(&config.home), &pool::OWN_STARTUP, limit).await?;
+        exec::is_trusted(home, &conn)?;
     }
     Ok(conn)
 }
@@ -89,7 +92,8 @@ pub async fn renew(herd: &exec::Herd, key: &HerdKey) {
             let mut conn = herd.admin(&snapshot, node.id).await?;
             let rows = conn.simple(VERSION).await?;
             if rows.first().and_then(|r| r[0].as_deref()) != Some(&catalog::schema::version()) {
-                conn.simple(&catalog::bootstrap_node_sql(key)).await?;
+                conn.simple(&catalog::bootstrap_node_sql(&key.id)).await?;
+                conn.with_parameters(catalog::SEAL_NODE, &[&key.seal]).await?;
                 tracing::info!(node = node.name, "the node is brought up to this version");
             }
             Ok::<(), exec::ExecError>(())
