@@ -1,5 +1,6 @@
 """One client's cost is its own: what it sends takes neither the others' time nor all of the memory."""
 
+import contextlib
 import threading
 import time
 import urllib.request
@@ -49,36 +50,8 @@ _LARGE = {
 }
 
 
-@pytest.mark.parametrize("what", _LARGE)
-def test_others_are_served_while_a_large_text_is_read(made, what):
-    """One thread serves all clients: another's statements come back all the while."""
-    done, waits = threading.Event(), []
-
-    def large() -> None:
-        with made.server.connect() as connection:
-            try:
-                connection.execute(_LARGE[what])
-            except psycopg.Error:
-                pass
-        done.set()
-
-    with made.server.connect() as other:
-        other.execute("select v from cost where id = 1")
-        thread = threading.Thread(target=large)
-        started = time.monotonic()
-        thread.start()
-        while not done.is_set():
-            before = time.monotonic()
-            assert other.execute("select v from cost where id = %s", (len(waits) % 100 + 1,)).fetchone()
-            waits.append(time.monotonic() - before)
-        taken = time.monotonic() - started
-        thread.join()
-    # Either it was quick, or others were served meanwhile; machines are slow and busy.
-    assert max(waits) < max(1.0, taken / 4), f"{what} took {taken:.1f} s, another waited {max(waits):.1f} s, {len(waits)} statements"
-
-
 def _longest_wait(made, work) -> tuple[float, float]:
-    """How long the work took, and the longest that another's statement waited meanwhile."""
+    """How long the work took, and the longest that another's statement waited meanwhile: one thread serves all clients."""
     done, failures = threading.Event(), []
 
     def run() -> None:
@@ -96,12 +69,26 @@ def _longest_wait(made, work) -> tuple[float, float]:
         thread.start()
         while not done.is_set():
             before = time.monotonic()
-            assert other.execute("select v from cost where id = 1").fetchone()
+            assert other.execute("select v from cost where id = %s", (len(waits) % 100 + 1,)).fetchone()
             waits.append(time.monotonic() - before)
         taken = time.monotonic() - started
         thread.join()
     assert not failures, failures
     return taken, max(waits)
+
+
+@pytest.mark.parametrize("what", _LARGE)
+def test_others_are_served_while_a_large_text_is_read(made, what):
+    with made.server.connect() as one:
+
+        def large() -> None:
+            # Whether PostgreSQL takes it is another matter.
+            with contextlib.suppress(psycopg.Error):
+                one.execute(_LARGE[what])
+
+        taken, wait = _longest_wait(made, large)
+    # Either it was quick, or others were served meanwhile; machines are slow and busy.
+    assert wait < max(1.0, taken / 4), f"{what} took {taken:.1f} s, another waited {wait:.1f} s"
 
 
 def test_others_are_served_while_a_large_view_is_planned(made):

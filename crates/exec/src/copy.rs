@@ -298,6 +298,7 @@ impl<C: Client> Work<'_, C> {
                         failure = Some(crate::work::rows::after_error(&mut p.lane, &frame).await);
                         break 'lanes;
                     }
+                    b'N' => self.client.tell(Answer::Sent(&frame.raw)),
                     b'Z' => break,
                     _ => {}
                 }

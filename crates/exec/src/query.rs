@@ -21,7 +21,7 @@ use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::Work;
-use crate::work::rows::{self, Reply};
+use crate::work::rows::Reply;
 
 impl<C: Client> Work<'_, C> {
     /// A read over several nodes, as its tree says.
@@ -118,7 +118,7 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         for p in lanes {
             loop {
-                match rows::next(&mut p.lane).await? {
+                match self.next_reply(&mut p.lane).await? {
                     Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
                     Reply::Row(_) if offset > 0 => offset -= 1,
                     Reply::Row(frame) => {
@@ -147,7 +147,7 @@ impl<C: Client> Work<'_, C> {
         (limit, mut offset): (Option<u64>, u64),
     ) -> Result<u64> {
         for (i, p) in lanes.iter_mut().enumerate() {
-            merge.put(i, next_row(p).await?)?;
+            merge.put(i, self.next_row(p).await?)?;
         }
         let mut sent = 0;
         while limit.is_none_or(|l| sent < l) {
@@ -160,19 +160,19 @@ impl<C: Client> Work<'_, C> {
                 sent += 1;
                 self.client.relieve().await?;
             }
-            let row = next_row(&mut lanes[i]).await?;
+            let row = self.next_row(&mut lanes[i]).await?;
             merge.put(i, row)?;
         }
         Ok(sent)
     }
-}
 
-async fn next_row(p: &mut Participant) -> Result<Option<wire::Frame>> {
-    loop {
-        match rows::next(&mut p.lane).await? {
-            Reply::Row(frame) => return Ok(Some(frame)),
-            Reply::Done => return Ok(None),
-            _ => {}
+    async fn next_row(&mut self, p: &mut Participant) -> Result<Option<wire::Frame>> {
+        loop {
+            match self.next_reply(&mut p.lane).await? {
+                Reply::Row(frame) => return Ok(Some(frame)),
+                Reply::Done => return Ok(None),
+                _ => {}
+            }
         }
     }
 }

@@ -151,6 +151,7 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
+        self.pass_notices(&mut participant.lane);
         if self.transaction.is_active() {
             match participant.lane.node == self.home() && !self.pin.is_free() {
                 true => self.pin.watch(&mut participant.lane),
@@ -169,6 +170,24 @@ impl<C: Client> Work<'_, C> {
             // A cancel may still arrive there, and would hit the next client's statement.
             participant.lane.conn.mark_broken();
         }
+    }
+
+    /// What the client's statement has said on a node besides its rows.
+    pub fn pass_notices(&mut self, lane: &mut Lane) {
+        if !lane.said.is_empty() {
+            let said = std::mem::take(&mut lane.said);
+            self.client.tell(Answer::Sent(&said));
+        }
+    }
+
+    /// As [`rows::next`], and the client gets at once what is not of the rows.
+    pub async fn next_reply(&mut self, lane: &mut Lane) -> Result<rows::Reply> {
+        let reply = rows::next(lane).await;
+        if !lane.said.is_empty() {
+            self.pass_notices(lane);
+            self.client.relieve().await?;
+        }
+        reply
     }
 
     /// A lane outside the transaction, for what must not take part in it.

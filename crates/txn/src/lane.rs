@@ -12,13 +12,15 @@ pub struct Lane {
     skip: u32,
     /// Notices of statements run by [`run`](Self::run), whole messages, for whoever wants to pass them on.
     pub notices: bytes::BytesMut,
+    /// Notices of the client's own statement, whole messages: the client gets them, whichever node this is.
+    pub said: bytes::BytesMut,
     /// What is read behind the next statement, in its transaction: fails if its names mean something else by then.
     pub look: Option<std::sync::Arc<str>>,
 }
 
 impl Lane {
     pub fn new(node: NodeId, conn: PooledConn) -> Self {
-        Lane { node, conn, skip: 0, notices: Default::default(), look: None }
+        Lane { node, conn, skip: 0, notices: Default::default(), said: Default::default(), look: None }
     }
 
     /// Puts SQL in front of what comes next. Its replies are not seen; its error, if any, comes from [`next`](Self::next).

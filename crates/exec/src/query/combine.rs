@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::Work;
-use crate::work::rows::{self, Reply};
+use crate::work::rows::Reply;
 
 impl<C: Client> Work<'_, C> {
     pub async fn combine(
@@ -34,7 +34,7 @@ impl<C: Client> Work<'_, C> {
         let mut failure = None;
         for p in &mut lanes {
             loop {
-                match rows::next(&mut p.lane).await {
+                match self.next_reply(&mut p.lane).await {
                     Ok(Reply::Row(frame)) => partials.push(
                         backend::parse_data_row(frame.body())?.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect(),
                     ),

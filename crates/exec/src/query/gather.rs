@@ -197,7 +197,7 @@ impl<C: Client> Work<'_, C> {
             let (mut held, mut stored) = (Arrays::new(types.len()), false);
             for p in &mut lanes {
                 loop {
-                    match rows::next(&mut p.lane).await? {
+                    match self.next_reply(&mut p.lane).await? {
                         Reply::Row(frame) => {
                             held.push(&backend::parse_data_row(frame.body())?)?;
                             stored = spill.watch(self, n, types, &mut held, stored).await?;

@@ -50,6 +50,9 @@ pub async fn any_said(lanes: &mut [Participant]) -> Result<usize> {
 /// The error among what a node in COPY has said, if there is one; its connection is ready for the next statement.
 pub async fn error_said(p: &mut Participant) -> Result<Option<ExecError>> {
     while let Some(frame) = p.lane.conn.buffered_frame()? {
+        if frame.tag() == b'N' {
+            p.lane.said.extend_from_slice(&frame.raw);
+        }
         if frame.tag() == b'E' {
             // The node has stopped reading COPY data: what waits is thrown away by it.
             p.lane.conn.flush().await?;
@@ -69,6 +72,7 @@ pub async fn end_copy(p: &mut Participant, forgive: bool) -> Result<u64> {
         match frame.tag() {
             b'C' => count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
             b'E' => error = Some(ErrorFields::parse(frame.body())?),
+            b'N' => p.lane.said.extend_from_slice(&frame.raw),
             b'Z' => break,
             _ => {}
         }

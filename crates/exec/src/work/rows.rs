@@ -89,6 +89,8 @@ pub fn send_opened(lane: &mut Lane, portal: &str) {
 pub enum Reply {
     Described(#[allow(dead_code)] Option<Vec<Field>>),
     Row(Frame),
+    /// It is among what the lane has said.
+    Notice,
     Complete(String),
     Done,
 }
@@ -104,6 +106,10 @@ pub async fn next(lane: &mut Lane) -> Result<Reply> {
             b'C' => return Ok(Reply::Complete(backend::parse_command_complete(frame.body())?.to_string())),
             b'Z' => return Ok(Reply::Done),
             b'E' => return Err(after_error(lane, &frame).await),
+            b'N' => {
+                lane.said.extend_from_slice(&frame.raw);
+                return Ok(Reply::Notice);
+            }
             _ => {}
         }
     }

@@ -130,7 +130,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Returned> {
         let mut answer = Returned { rows: vec![], tag: String::new() };
         loop {
-            match rows::next(&mut p.lane).await? {
+            match self.next_reply(&mut p.lane).await? {
                 Reply::Row(frame) if forward => {
                     self.client.tell(Answer::Sent(&frame.raw));
                     self.client.relieve().await?;
@@ -138,7 +138,7 @@ impl<C: Client> Work<'_, C> {
                 Reply::Row(frame) => answer.rows.push(frame.raw),
                 Reply::Complete(tag) => answer.tag = tag,
                 Reply::Done => return Ok(answer),
-                Reply::Described(_) => {}
+                Reply::Described(_) | Reply::Notice => {}
             }
         }
     }

@@ -14,7 +14,8 @@ use crate::query::gather::Arrays;
 use crate::render::{self, Child, Fill, NodeStatement, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
-use crate::work::Work;
+use crate::work::{Work, rows};
+use txn::Participant;
 
 impl<C: Client> Work<'_, C> {
     pub async fn reference_write(
@@ -40,12 +41,12 @@ impl<C: Client> Work<'_, C> {
                 let mut failure = None;
                 for p in &mut lanes {
                     let is_home = p.lane.node == home;
-                    match self.read_answer(p, is_home).await {
-                        Ok(a) if is_home => count = backend::rows_of_tag(&a.tag),
-                        Ok(_) => {}
-                        Err(e) => {
-                            failure.get_or_insert(e);
-                        }
+                    let answer = match is_home {
+                        true => self.read_answer(p, true).await.map(|a| count = backend::rows_of_tag(&a.tag)),
+                        false => read_copy(p).await,
+                    };
+                    if let Err(e) = answer {
+                        failure.get_or_insert(e);
                     }
                 }
                 self.abandon(lanes).await;
@@ -99,7 +100,18 @@ impl<C: Client> Work<'_, C> {
         let values = arrays.finish();
         if !others.is_empty() {
             let copy = copies(&w.relation, &values);
-            self.everywhere(&others, &copy, &Request::simple(&copy.sql)).await?;
+            let texts: Vec<_> = others.iter().map(|n| (*n, copy.clone())).collect();
+            let mut lanes = self.write(&texts, &Request::simple(&copy.sql)).await?;
+            let mut failure = None;
+            for p in &mut lanes {
+                if let Err(e) = read_copy(p).await {
+                    failure.get_or_insert(e);
+                }
+            }
+            self.abandon(lanes).await;
+            if let Some(e) = failure {
+                return Err(e);
+            }
         }
         if let Some(returned) = &w.returned {
             let types = w.relation.columns.iter().map(|c| c.type_name.clone()).collect();
@@ -114,6 +126,13 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(count)
     }
+}
+
+/// Another copy's answer. What it says besides, home has said.
+async fn read_copy(p: &mut Participant) -> Result<()> {
+    let read = rows::drain(&mut p.lane).await;
+    p.lane.said.clear();
+    read
 }
 
 /// The finished rows into another copy; what is generated each copy generates.

@@ -239,6 +239,7 @@ impl Sink {
                 match frame.tag() {
                     b'G' => break,
                     b'E' => return Err(rows::after_error(&mut p.lane, &frame).await),
+                    b'N' => p.lane.said.extend_from_slice(&frame.raw),
                     b'Z' => return Err(ExecError::internal("COPY did not start")),
                     _ => {}
                 }

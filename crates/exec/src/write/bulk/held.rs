@@ -254,6 +254,7 @@ impl Held {
                     }
                     error.get_or_insert(fields);
                 }
+                b'N' => p.lane.said.extend_from_slice(&frame.raw),
                 b'Z' => break,
                 _ => {}
             }

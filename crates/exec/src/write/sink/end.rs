@@ -20,6 +20,7 @@ impl Sink {
     pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Vec<Bytes>)> {
         let ended = self.end().await;
         self.tell_sequences(work);
+        self.hush();
         let failed = ended.is_err();
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if failed && i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
@@ -29,6 +30,13 @@ impl Sink {
         }
         ended.map_err(|e| self.tally().tell(e, self.numbered))?;
         Ok((self.count, std::mem::take(&mut self.returned)))
+    }
+
+    /// Of a reference table's copies home's alone says what there is to say.
+    fn hush(&mut self) {
+        if self.relation.distribution().is_none() {
+            self.lanes.iter_mut().filter(|p| p.lane.node != self.home).for_each(|p| p.lane.said.clear());
+        }
     }
 
     /// What was taken from sequences is the session's to ask for, failed or not.
@@ -106,6 +114,7 @@ impl Sink {
             Batches::Held(held) => held.abort(&mut self.lanes).await,
         }
         let mut error = self.tally().tell(error, self.numbered);
+        self.hush();
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 put::copy_fail(p.lane.conn.out(), GIVEN_UP);
