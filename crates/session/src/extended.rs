@@ -3,18 +3,17 @@
 //! Statements are described once, on home, and the answer is kept with the plan; Bind is answered at once and its values
 //! travel with Execute. All statements up to a Sync share one implicit transaction, unless there is just one.
 
-use std::collections::VecDeque;
+mod execute;
+
 use std::sync::Arc;
 use std::time::Instant;
 use wire::sqlstate;
 
-use bytes::Bytes;
-use exec::{Bound, Client, ExecError, Forwarded};
+use exec::{Bound, ExecError};
 use wire::backend::{self, Field};
 use wire::{Frame, frontend};
 
 use crate::apart::LARGE;
-use crate::held::Held;
 use crate::locked::is_locked;
 use crate::prepared::{Parsed, Portal, PortalState, Prepared};
 use crate::session::{Result, Session};
@@ -345,147 +344,6 @@ impl Session {
         }
     }
 
-    async fn execute(&mut self, name: &str, rows_max: i32) -> Result<()> {
-        let Some(mut portal) = self.portals.remove(name) else {
-            return Err(ExecError::sql(sqlstate::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist")));
-        };
-        self.shown.begin(&portal.prepared.sql);
-        self.newest_epoch().await?;
-        let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
-        // A transaction statement has closed all portals, this one too, unless rows are still to come.
-        if result.is_ok()
-            && (self.transaction.is_active()
-                || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. }))
-        {
-            self.portals.insert(name.to_string(), portal);
-        }
-        let done = result?;
-        // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
-        self.batch = self.transaction.is_active();
-        if done.suspended {
-            backend::portal_suspended(self.out());
-        } else {
-            self.complete(&done);
-        }
-        Ok(())
-    }
-
-    async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
-        match std::mem::replace(&mut portal.state, PortalState::Done { tag: String::new() }) {
-            PortalState::New => {
-                let done = self.first_execute(portal, rows_max).await?;
-                if !done.suspended {
-                    portal.state = PortalState::Done { tag: done.tag.clone() };
-                }
-                Ok(done)
-            }
-            PortalState::OnNode { node, name } => {
-                let (prepared, bound) = (portal.prepared.clone(), &portal.bound);
-                let done = self.work().portal_more(node, &name, prepared.fields.as_deref(), bound, rows_max).await?;
-                if done.suspended {
-                    portal.state = PortalState::OnNode { node, name };
-                }
-                Ok(done)
-            }
-            PortalState::Held { rows, tag } => {
-                let done = self.hand_out(portal, rows, tag, rows_max).await?;
-                Ok(done)
-            }
-            PortalState::Done { tag } => {
-                portal.state = PortalState::Done { tag: tag.clone() };
-                // PostgreSQL: a finished query gives no more rows; anything else can't be run again.
-                if tag.starts_with("SELECT") || tag.starts_with("FETCH") {
-                    return Ok(Forwarded { tag: "SELECT 0".into(), ..Default::default() });
-                }
-                Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, "portal cannot be run"))
-            }
-        }
-    }
-
-    async fn first_execute(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
-        let prepared = self.current(&portal.prepared).await?;
-        let alone = self.io.next_type() == Some(b'S') && !self.transaction.is_active();
-        match &prepared.parsed {
-            Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
-            Parsed::Tree(tree) => {
-                self.allowed_when_failed(tree)?;
-                let tree = tree.clone();
-                if !alone && !self.transaction.is_active() && shares(&tree) {
-                    self.transaction.begin("BEGIN", false);
-                }
-                Box::pin(self.run_tree(&tree, &prepared.sql, Some(&portal.bound))).await
-            }
-            Parsed::Planned(compiled) => {
-                if self.transaction.has_failed() {
-                    return Err(ExecError::sql(
-                        sqlstate::IN_FAILED_SQL_TRANSACTION,
-                        "current transaction is aborted, commands ignored until end of transaction block",
-                    ));
-                }
-                if (!alone || rows_max > 0) && !self.transaction.is_active() {
-                    self.transaction.begin("BEGIN", false);
-                }
-                let compiled = compiled.clone();
-                if rows_max > 0 && prepared.fields.is_some() {
-                    return self.limited(portal, &compiled, &prepared.sql, rows_max).await;
-                }
-                self.run(&compiled, &prepared.sql, Some(&portal.bound), None).await
-            }
-        }
-    }
-
-    /// Execute with a row limit: a portal on the one node, or rows held here.
-    async fn limited(
-        &mut self,
-        portal: &mut Portal,
-        compiled: &Arc<exec::Compiled>,
-        sql: &str,
-        rows_max: i32,
-    ) -> Result<Forwarded> {
-        let sql = compiled.plan.whole().rewritten.as_deref().unwrap_or(sql);
-        let request = exec::Request { sql, bound: Some(&portal.bound), literals: exec::Literals::Own };
-        let placed = self.work().place(compiled, &request).await?;
-        if let exec::Placed::One(node, _) = placed {
-            let name = format!("p{}", self.next_number());
-            let done = self.work().portal_open(node, &name, compiled, &request, rows_max).await?;
-            if done.suspended {
-                portal.state = PortalState::OnNode { node, name };
-            }
-            if compiled.plan.whole().local {
-                self.work().same_kinds().await?;
-            }
-            return Ok(done);
-        }
-        let mut held = Held::default();
-        let done = self.hold(compiled, &request, &mut held).await?;
-        self.hand_out(portal, held.rows, done.tag, rows_max).await
-    }
-
-    async fn hand_out(
-        &mut self,
-        portal: &mut Portal,
-        mut rows: VecDeque<Bytes>,
-        tag: String,
-        rows_max: i32,
-    ) -> Result<Forwarded> {
-        let mut sent = 0u64;
-        while rows_max == 0 || sent < rows_max as u64 {
-            let Some(row) = rows.pop_front() else { break };
-            self.out().extend_from_slice(&row);
-            self.io.relieve().await?;
-            sent += 1;
-        }
-        let verb = tag.rsplit_once(' ').map_or("SELECT", |(v, _)| v).to_string();
-        // As PostgreSQL: suspended when the limit was reached, even if nothing remains.
-        if rows_max > 0 && sent == rows_max as u64 {
-            portal.state = PortalState::Held { rows, tag };
-            return Ok(Forwarded { suspended: true, ..Default::default() });
-        }
-        let tag = format!("{verb} {sent}");
-        portal.state = PortalState::Done { tag: tag.clone() };
-        Ok(Forwarded { tag, ..Default::default() })
-    }
-
     /// The statement as planned for today's catalog: planned anew if the catalog has changed since Parse.
     async fn current(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
         if prepared.epoch == self.epoch.snapshot.epoch && prepared.context == self.context {
@@ -525,19 +383,4 @@ impl Session {
 fn is_planned(tree: &sql::NodeEnum) -> bool {
     use sql::NodeEnum as N;
     matches!(tree, N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_))
-}
-
-/// Statements that may be in a transaction block with others.
-fn shares(tree: &sql::NodeEnum) -> bool {
-    use sql::NodeEnum as N;
-    !matches!(
-        tree,
-        N::TransactionStmt(_)
-            | N::VacuumStmt(_)
-            | N::VariableSetStmt(_)
-            | N::VariableShowStmt(_)
-            | N::DiscardStmt(_)
-            | N::PrepareStmt(_)
-            | N::DeallocateStmt(_)
-    ) && !matches!(tree, N::IndexStmt(i) if i.concurrent)
 }

@@ -1,0 +1,288 @@
+//! COPY FROM STDIN into a table of several nodes: records are cut, their keys read, and each goes to where it belongs.
+//!
+//! It does not know the formats (crate `copy`), nor how rows find their lanes (`sink`).
+
+use std::sync::Arc;
+
+use catalog::Relation;
+use copy::{CopyOptions, Format, Splitter};
+use sql::ast;
+use wire::{sqlstate, type_oid};
+
+use crate::client::{Answer, Client, CopyInput};
+use crate::copy::{copy_text, format_error, unquoted, upsert};
+use crate::error::{ExecError, Result};
+use crate::request::Bound;
+use crate::route::Forwarded;
+use crate::router::progress::{self, Running};
+use crate::work::Work;
+use crate::write::bulk::BulkCopy;
+use crate::write::sink::{Sink, SinkKind};
+
+impl<C: Client> Work<'_, C> {
+    pub(super) async fn copy_from(
+        &mut self,
+        copy: &ast::CopyStmt,
+        relation: Arc<Relation>,
+        bulk: BulkCopy,
+    ) -> Result<Forwarded> {
+        let mut options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        // The router speaks nothing else with its clients, see `set client_encoding`.
+        options.check_encoding("UTF8").map_err(format_error)?;
+        let columns = match sql::names::strings(&copy.attlist)[..] {
+            [] => relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect(),
+            ref names => names
+                .iter()
+                .map(|n| {
+                    relation.column(n).ok_or_else(|| {
+                        ExecError::sql(
+                            sqlstate::UNDEFINED_COLUMN,
+                            format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
+                        )
+                    })
+                })
+                .collect::<Result<Vec<_>>>()?,
+        };
+        let clause = match bulk.replace || self.bulk.upsert {
+            true => plan::upsert::on_conflict(&relation)?,
+            false => None,
+        };
+        if clause.is_some() {
+            upsert::can_upsert(copy, &options)?;
+        }
+        let commits = match bulk.rows_per_transaction {
+            Some(0) => false,
+            asked => {
+                let triggers = relation.statement_triggers.then_some("into a table with statement triggers");
+                self.commits_batches(&relation, asked.map(|_| "ROWS_PER_TRANSACTION"), triggers)
+            }
+        };
+        if !commits {
+            self.need_transaction();
+        }
+        let mut batching = self.bulk.batching(commits, clause.is_some());
+        if let (Some(b), Some(rows @ 1..)) = (&mut batching, bulk.rows_per_transaction) {
+            b.batch_rows = rows;
+            b.in_flight_rows = b.in_flight_rows.max(rows.saturating_mul(2 * self.epoch.snapshot.nodes.len() as u64));
+        }
+        let upsert = clause.is_some();
+        let kind = match clause {
+            Some(tail) => {
+                let rows = plan::InsertRows { head: plan::Text::default(), tail: tail.into() };
+                SinkKind::insert(&rows, false, &Bound::default(), &self.now)
+            }
+            None => SinkKind::Copy,
+        };
+        let mut sink = Sink::open(self, relation.clone(), columns.clone(), kind, &[], batching).await?;
+        sink.numbered = true;
+        let followed = self.follow("COPY FROM", "PIPE", Some(relation.clone()), copy.where_clause.is_some());
+        sink.follow(&followed.running);
+        options.csv_end_marker = sink.has_server_before(18);
+        let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
+        if let (Format::Binary, Some(name)) = (options.format, unknown) {
+            let e = ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("binary COPY without values for column \"{name}\", which takes them from a sequence, is not supported"),
+            )
+            .hint("Use text or CSV, or give the values.");
+            return Err(sink.abort(self, e).await);
+        }
+        let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
+        if upsert {
+            sink.start_held();
+        } else if let Err(e) = sink.start_copy(&text).await {
+            return Err(sink.abort(self, e).await);
+        }
+        let header = options.format != Format::Binary && options.header != copy::Header::No;
+        sink.number_lines(&relation.name, options.format == Format::Csv, header);
+        let format = i8::from(options.format == Format::Binary);
+        self.client.tell(Answer::CopyIn { format, columns: columns.len() });
+        self.client.flush().await?;
+        let names = sink.column_names();
+        let pumped = match upsert {
+            true => self.pump_values(&options, &mut sink, &columns, &followed.running).await,
+            false => self.pump(&options, &mut sink, &columns, &followed.running).await,
+        };
+        let result = match pumped {
+            Ok(()) => sink.finish(self).await.map(|(count, _)| count),
+            Err(e) => Err(sink.abort(self, e).await),
+        };
+        match result {
+            Ok(count) => Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() }),
+            Err(e) => Err(about_given_columns(e, &names, columns.len())),
+        }
+    }
+
+    /// Reads the client's data to its end, or to the first error: what comes then the session passes over.
+    async fn pump(
+        &mut self,
+        options: &CopyOptions,
+        sink: &mut Sink,
+        columns: &[usize],
+        running: &Running,
+    ) -> Result<()> {
+        let width = columns.len();
+        let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
+        let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
+        let wanted: Vec<usize> = sink.key_positions().iter().copied().filter(|k| *k < width).collect();
+        let mut splitter = Splitter::new(options, wanted, &names);
+        let mut preamble_sent = false;
+        loop {
+            // While the client is slow, what it has sent goes on, and what the nodes say is heard.
+            let said = tokio::select! {
+                biased;
+                input = self.client.copy_input() => Err(input?),
+                at = sink.said() => Ok(at?),
+            };
+            let input = match said {
+                Err(input) => input,
+                Ok(at) => match sink.error_of(at).await? {
+                    Some(e) => return Err(e),
+                    None => continue,
+                },
+            };
+            match input {
+                CopyInput::Data(_) if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
+                CopyInput::Data(data) => {
+                    progress::add(&running.bytes, data.len() as u64);
+                    let mut records = Records::default();
+                    let pushed = splitter.push(&data, &mut |r, k| records.add(r, k));
+                    // Rows before a bad one go on: one of them may be worse.
+                    let sent = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await;
+                    if let Err(e) = sent.and(pushed) {
+                        return Err(match sink.node_error().await {
+                            Some(from_node) => from_node,
+                            None => e,
+                        });
+                    }
+                }
+                CopyInput::Done => break,
+                CopyInput::Fail(reason) => return Err(ExecError::copy_failed(&reason)),
+            }
+        }
+        let mut records = Records::default();
+        splitter.finish(&mut |r, k| records.add(r, k))?;
+        deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await?;
+        if options.format == Format::Binary {
+            sink.trailer(&copy::BINARY_TRAILER).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Records of one CopyData message, with their key values.
+#[derive(Default)]
+struct Records {
+    data: Vec<u8>,
+    ends: Vec<usize>,
+    keys: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+impl Records {
+    fn add(&mut self, record: &[u8], keys: &[Option<&[u8]>]) -> Result<()> {
+        self.data.extend_from_slice(record);
+        self.ends.push(self.data.len());
+        self.keys.push(keys.iter().map(|k| k.map(<[u8]>::to_vec)).collect());
+        Ok(())
+    }
+}
+
+async fn deliver(
+    options: &CopyOptions,
+    sink: &mut Sink,
+    splitter: &Splitter,
+    preamble_sent: &mut bool,
+    records: &Records,
+    filled: &[String],
+) -> Result<()> {
+    if !*preamble_sent && let Some(preamble) = splitter.preamble() {
+        let mut header = preamble.to_vec();
+        if !filled.is_empty() && options.format != Format::Binary {
+            header.clear();
+            let names: Vec<&str> = filled.iter().map(String::as_str).collect();
+            copy::append_header_fields(options, preamble, &names, &mut header);
+        }
+        let trailer = if options.format == Format::Binary { &copy::BINARY_TRAILER[..] } else { &[] };
+        sink.preamble(&header, trailer).await?;
+        *preamble_sent = true;
+    }
+    let binary = options.format == Format::Binary;
+    let given = sink.given();
+    let mut start = 0;
+    let mut line = Vec::new();
+    for (end, keys) in records.ends.iter().zip(&records.keys) {
+        let record = &records.data[start..*end];
+        start = *end;
+        let values: Vec<Vec<u8>> = match binary {
+            false => sink.next_values().await?.into_iter().map(String::into_bytes).collect(),
+            true => {
+                let texts = sink.next_values().await?;
+                let both = sink.filled_columns().zip(&texts);
+                let values = both.map(|(column, text)| {
+                    binary_integer(column.type_oid, text).ok_or_else(|| out_of_range(column, text))
+                });
+                values.collect::<Result<_>>()?
+            }
+        };
+        let mut given_keys = keys.iter();
+        let all: Vec<Option<&[u8]>> = sink
+            .key_positions()
+            .iter()
+            .map(|k| match *k {
+                usize::MAX => None,
+                k if k < given => given_keys.next().and_then(|v| v.as_deref()),
+                k => Some(&values[k - given][..]),
+            })
+            .collect();
+        let lanes = sink.lanes_for(&all, binary)?;
+        if values.is_empty() {
+            sink.record(lanes, record, record).await?;
+        } else {
+            line.clear();
+            if binary {
+                let filled: Vec<Option<&[u8]>> = values.iter().map(|v| Some(&v[..])).collect();
+                copy::append_binary_fields(record, &filled, &mut line);
+            } else {
+                let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
+                copy::append_fields(options, record, &filled, &mut line);
+            }
+            sink.record(lanes, record, &line).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What the send function of an integer type makes of a sequence's value; `None` for other types and what does not fit.
+fn binary_integer(type_oid: u32, text: &str) -> Option<Vec<u8>> {
+    match type_oid {
+        type_oid::INT8 => text.parse().ok().map(|n: i64| n.to_be_bytes().to_vec()),
+        type_oid::INT2 => text.parse().ok().map(|n: i16| n.to_be_bytes().to_vec()),
+        type_oid::INT4 => text.parse().ok().map(|n: i32| n.to_be_bytes().to_vec()),
+        _ => None,
+    }
+}
+
+/// A row that is too short misses the columns at its end as the client sees it, not those the router has added there.
+fn about_given_columns(error: ExecError, names: &[String], given: usize) -> ExecError {
+    let missing = |name: &String| format!("missing data for column \"{}\"", unquoted(name));
+    let mut fields = match &error {
+        ExecError::Sql(_) | ExecError::Partial(_) => error.to_fields(),
+        _ => return error,
+    };
+    let added = names.len() - given;
+    let at = names.iter().position(|name| fields.message() == missing(name));
+    if let Some(name) = at.and_then(|at| names.get(at.checked_sub(added)?)) {
+        fields.set(b'M', missing(name));
+    }
+    match error {
+        ExecError::Partial(_) => ExecError::Partial(Box::new(fields)),
+        _ => ExecError::Sql(Box::new(fields)),
+    }
+}
+
+fn out_of_range(column: &catalog::Column, text: &str) -> ExecError {
+    ExecError::sql(
+        sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+        format!("value \"{text}\" is out of range for type {}", column.type_name),
+    )
+}

@@ -1,0 +1,250 @@
+//! COPY TO STDOUT of what several nodes have: one after the other, or rows that were put together here.
+//!
+//! It does not know the formats (crate `copy`).
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use catalog::Relation;
+use copy::{BinaryJoin, CopyOptions, Format, Joined, RowEncoder};
+use sql::NodeEnum;
+use sql::ast::{self, Node};
+use wire::{backend, sqlstate};
+
+use crate::client::{Answer, Client};
+use crate::copy::format_error;
+use crate::error::{ExecError, Result};
+use crate::request::Request;
+use crate::route::Forwarded;
+use crate::router::compiled::Compiled;
+use crate::router::looks::Looks;
+use crate::router::progress::{self, Running};
+use crate::work::Work;
+use crate::work::place::Placed;
+use crate::write::capture::Consumer;
+
+impl<C: Client> Work<'_, C> {
+    /// COPY table TO STDOUT: every node's rows, one node after the other.
+    pub(super) async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Arc<Relation>) -> Result<Forwarded> {
+        let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
+            [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
+            ref names => names
+                .iter()
+                .map(|n| match relation.column(n) {
+                    Some(_) => Ok(catalog::quote_ident(n)),
+                    None => Err(ExecError::sql(
+                        sqlstate::UNDEFINED_COLUMN,
+                        format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
+                    )),
+                })
+                .collect::<Result<_>>()?,
+        };
+        let query =
+            format!("SELECT {} FROM {}", names.join(", "), catalog::qualified(&relation.schema, &relation.name));
+        let nodes = relation
+            .distribution()
+            .map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>())
+            .unwrap_or_default();
+        let followed = self.follow("COPY TO", "PIPE", Some(relation.clone()), false);
+        let looks = Looks::of_tables(std::iter::once(relation));
+        self.copy_nodes_to(copy, &query, &nodes, &looks, &followed.running).await
+    }
+
+    /// The same query on each node, its COPY data joined into one stream.
+    async fn copy_nodes_to(
+        &mut self,
+        copy: &ast::CopyStmt,
+        query: &str,
+        nodes: &std::collections::BTreeSet<i32>,
+        looks: &Looks,
+        running: &Running,
+    ) -> Result<Forwarded> {
+        let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        if nodes.len() > 1 {
+            self.whole_read_at_once().await?;
+        }
+        let mut lanes = Vec::new();
+        for (i, node) in nodes.iter().enumerate() {
+            let mut p = self.lane(*node).await?;
+            let options_text = option_list(&copy.options, i == 0)?;
+            p.lane.put_query(&looks.in_front(*node, &format!("COPY ({query}) TO STDOUT{options_text}")));
+            let flushed = p.lane.conn.flush().await;
+            lanes.push(p);
+            flushed?;
+        }
+        let mut count = 0;
+        let mut started = false;
+        let mut join = BinaryJoin::new(lanes.len());
+        let mut failure = None;
+        'lanes: for (n, p) in lanes.iter_mut().enumerate() {
+            let rows = running.node(p.lane.node);
+            loop {
+                let frame = match p.lane.next().await {
+                    Ok(f) => f,
+                    Err(e) => {
+                        failure = Some(e.into());
+                        break 'lanes;
+                    }
+                };
+                if frame.tag() == b'd' {
+                    // A row a message, as PostgreSQL sends them.
+                    progress::add(&running.bytes, frame.body().len() as u64);
+                    progress::add(&running.rows, 1);
+                    progress::add(&rows, 1);
+                }
+                match frame.tag() {
+                    b'H' if !started => {
+                        started = true;
+                        self.client.tell(Answer::Sent(&frame.raw));
+                    }
+                    b'd' if options.format == Format::Binary => {
+                        let Joined { header, rows } = join.push(n, frame.body()).map_err(format_error)?;
+                        if !rows.is_empty() {
+                            self.client.tell(Answer::CopyData(&[header, rows].concat()));
+                        }
+                        self.client.relieve().await?;
+                    }
+                    b'd' => {
+                        self.client.tell(Answer::Sent(&frame.raw));
+                        self.client.relieve().await?;
+                    }
+                    b'C' => count += backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
+                    b'E' => {
+                        failure = Some(crate::work::rows::after_error(&mut p.lane, &frame).await);
+                        break 'lanes;
+                    }
+                    b'N' => self.client.tell(Answer::Sent(&frame.raw)),
+                    b'Z' => break,
+                    _ => {}
+                }
+            }
+        }
+        self.abandon(lanes).await;
+        if let Some(e) = failure {
+            return Err(e);
+        }
+        if options.format == Format::Binary {
+            let trailer = join.finish().map_err(format_error)?;
+            self.client.tell(Answer::CopyData(&trailer));
+        }
+        self.client.tell(Answer::CopyDone);
+        Ok(Forwarded { tag: format!("COPY {count}"), ..Default::default() })
+    }
+
+    /// COPY (query) TO STDOUT.
+    pub(super) async fn copy_query_to(
+        &mut self,
+        copy: &ast::CopyStmt,
+        sql: &str,
+        query: Compiled,
+    ) -> Result<Forwarded> {
+        let request = Request::simple(&query.text);
+        match self.place(&query, &request).await? {
+            Placed::One(node, _) => {
+                let local = self.guard(&query, node).is_some();
+                let sql = query.looks().in_front(node, sql);
+                self.copy_on(node, &sql, query.plan.whole().writes, local).await
+            }
+            Placed::Several(_) => {
+                let reads = matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_));
+                let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+                if reads {
+                    self.whole_read().await?;
+                }
+                let described = self.described(&query, &[]).await?;
+                if described.fields.is_none() {
+                    // DoCopy in copy.c
+                    let message = "COPY query must have a RETURNING clause";
+                    return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                }
+                let names: Vec<String> = described.fields.iter().flatten().map(|f| f.name.clone()).collect();
+                if options.format == Format::Binary {
+                    return Err(ExecError::sql(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "binary COPY of this query over several nodes is not supported",
+                    )
+                    .hint("Use text or CSV."));
+                }
+                self.client.tell(Answer::CopyOut { format: 0, columns: names.len() });
+                let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
+                let followed = self.follow("COPY TO", "PIPE", None, false);
+                let running = followed.running.clone();
+                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0, running };
+                rows.encoder.header(&mut rows.out);
+                rows.cut();
+                // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
+                match reads {
+                    true => self.read_into(&query, &request, &mut rows).await?,
+                    false => self.write_into(&query, &request, &mut rows).await?,
+                }
+                rows.cut();
+                for data in std::mem::take(&mut rows.ready) {
+                    self.client.tell(Answer::CopyData(&data));
+                    self.client.relieve().await?;
+                }
+                self.client.tell(Answer::CopyDone);
+                Ok(Forwarded { tag: format!("COPY {}", rows.count), ..Default::default() })
+            }
+        }
+    }
+}
+
+/// Formats caught rows as COPY data, one message a row as PostgreSQL does.
+struct Encoder {
+    encoder: RowEncoder,
+    out: BytesMut,
+    ready: Vec<Bytes>,
+    held: usize,
+    count: u64,
+    running: Arc<Running>,
+}
+
+impl Encoder {
+    fn cut(&mut self) {
+        if !self.out.is_empty() {
+            self.held += self.out.len();
+            self.ready.push(self.out.split().freeze());
+        }
+    }
+}
+
+impl Consumer for Encoder {
+    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        self.encoder.row(values, &mut self.out);
+        self.count += 1;
+        progress::add(&self.running.rows, 1);
+        progress::add(&self.running.bytes, self.out.len() as u64);
+        self.cut();
+        if self.held > crate::query::spill::HELD_ANYWAY_MAX {
+            return Err(ExecError::sql(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "the result of this COPY is too large to be sorted or aggregated in one place",
+            )
+            .hint("Copy the table itself, or narrow the query."));
+        }
+        Ok(())
+    }
+}
+
+/// The option list of a COPY as text; only the first node writes the header.
+fn option_list(options: &[Node], first: bool) -> Result<String> {
+    let mut c = ast::CopyStmt {
+        relation: Some(ast::RangeVar {
+            relname: "t".into(),
+            inh: true,
+            relpersistence: "p".into(),
+            ..Default::default()
+        }),
+        options: options.to_vec(),
+        ..Default::default()
+    };
+    if !first {
+        c.options.retain(|o| !matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "header"));
+    }
+    let text = sql::deparse(&NodeEnum::CopyStmt(Box::new(c)))?;
+    let at = text
+        .find("TO STDOUT")
+        .map(|i| i + "TO STDOUT".len())
+        .ok_or_else(|| ExecError::internal("COPY options could not be written"))?;
+    Ok(text[at..].to_string())
+}
