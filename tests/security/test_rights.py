@@ -185,3 +185,17 @@ def test_usage_of_a_schema(place, oracle):
     finally:
         oracle.run("drop schema closed cascade", "drop role mallory")
         place.server.run("drop schema closed cascade")
+
+
+def test_who_changes_keys_needs_update_first(place, table):
+    """Rows that move are deleted and inserted with the client's rights: that neither replaces UPDATE nor is blamed on it."""
+    place.server.run(f"grant insert, delete on {table} to victim")
+    with place.as_role("victim") as victim, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        victim.execute(f"update {table} set id = id + 100")
+    place.server.run(f"revoke insert, delete on {table} from victim", f"grant update on {table} to victim")
+    with place.as_role("victim") as victim, pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+        victim.execute(f"update {table} set id = id + 100")
+    assert refused.value.diag.message_hint == "GRANT INSERT, DELETE ON mine to who changes keys."
+    place.server.run(f"grant insert, delete on {table} to victim")
+    with place.as_role("victim") as victim:
+        assert victim.execute(f"update {table} set id = id + 100").statusmessage == "UPDATE 40"

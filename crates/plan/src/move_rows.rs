@@ -57,11 +57,13 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Tar
     let shown = range.alias.as_ref().map_or(&range.relname, |a| &a.aliasname).clone();
     let mut values = Vec::new();
     let mut columns = Vec::new();
+    let mut changed = Vec::new();
     for (i, column) in relation.columns.iter().enumerate().filter(|(_, c)| !c.generated) {
         let set = u.target_list.iter().find_map(|t| match &t.node {
             Some(NodeEnum::ResTarget(t)) if t.name == column.name => Some(t),
             _ => None,
         });
+        changed.extend(set.map(|_| i));
         let old = build::column(&[&shown, &column.name]);
         values.push(match set {
             None => old,
@@ -108,6 +110,7 @@ pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Tar
         delete: Part { text: cx.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
         insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
+        set: changed,
         relation: relation.clone(),
     })
 }

@@ -227,6 +227,8 @@ pub struct MoveRows {
     pub insert: InsertRows,
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
+    /// What the UPDATE sets.
+    pub set: Vec<usize>,
 }
 
 /// `INSERT … VALUES` whose rows go to their shards.

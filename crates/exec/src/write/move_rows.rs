@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.described(compiled, &types).await?;
         self.travel_whole(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()))?;
-        self.not_referenced(m).await?;
+        self.may_move(m).await?;
         let mut bound = parameters(request, &described);
         // Rows between nodes are text, whatever the client wants of RETURNING.
         bound.result_formats.clear();
@@ -88,20 +88,41 @@ impl<C: Client> Work<'_, C> {
         Ok(format!("UPDATE {count}"))
     }
 
-    /// Deleting a row that others refer to is not what an UPDATE does to them.
-    async fn not_referenced(&mut self, m: &MoveRows) -> Result<()> {
-        let table = catalog::qualified(&m.relation.schema, &m.relation.name);
+    /// Deleting a row that others refer to is not what an UPDATE does to them. And who updates needs the right to that alone
+    /// in PostgreSQL, which asks nobody about rows that it moves by itself; here they are deleted and inserted with his rights.
+    async fn may_move(&mut self, m: &MoveRows) -> Result<()> {
+        let table = catalog::quote_literal(&catalog::qualified(&m.relation.schema, &m.relation.name));
+        let rights = |columns: &[usize], right: &str| {
+            let each = columns.iter().map(|c| {
+                let column = catalog::quote_literal(&m.relation.columns[*c].name);
+                format!("pg_catalog.has_column_privilege({table}, {column}, '{right}')")
+            });
+            each.collect::<Vec<_>>().join(" AND ")
+        };
         let sql = format!(
-            "SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
-             AND confrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass LIMIT 1",
-            catalog::quote_literal(&table)
+            "SELECT {}, pg_catalog.has_table_privilege({table}, 'DELETE') AND {}, \
+                 (SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
+                  AND confrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.regclass LIMIT 1)",
+            rights(&m.set, "UPDATE"),
+            rights(&m.columns, "INSERT"),
         );
-        match self.ask_home(&sql).await?.into_iter().next().and_then(|r| r.into_iter().next().flatten()) {
+        let row = self.ask_home(&sql).await?.into_iter().next().unwrap_or_default();
+        let is_true = |i: usize| row.get(i).is_some_and(|v| v.as_deref() == Some("t"));
+        if !is_true(0) {
+            let message = format!("permission denied for table {}", m.relation.name);
+            return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
+        }
+        let refused = |message: String| ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message);
+        if !is_true(1) {
+            let message = "changing the distribution key of rows without the rights to delete and insert them is not supported";
+            let hint = format!("GRANT INSERT, DELETE ON {} to who changes keys.", m.relation.name);
+            return Err(refused(message.into()).hint(&hint));
+        }
+        match row.get(2).cloned().flatten() {
             None => Ok(()),
-            Some(constraint) => Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                format!("changing the distribution key of a table that the foreign key \"{constraint}\" refers to is not supported"),
-            )
+            Some(constraint) => Err(refused(format!(
+                "changing the distribution key of a table that the foreign key \"{constraint}\" refers to is not supported"
+            ))
             .hint("DELETE the rows and INSERT them with their new keys, in one transaction.")),
         }
     }
