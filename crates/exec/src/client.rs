@@ -1,5 +1,5 @@
 //! The client's side as the executor sees it: who is told the answer, and a source of COPY data. In which messages a client
-//! gets what it is told, its front knows alone.
+//! gets what it is told is its front's affair; PostgreSQL's are written down here once, for the front and for whoever keeps an answer.
 
 use bytes::{Bytes, BytesMut};
 use pool::CancelKey;

@@ -1,6 +1,7 @@
 //! Runs plans: finds the shards, talks to the nodes, merges and finishes, streams rows to the client.
 //!
-//! It knows neither the client's protocol state nor how a statement was planned; it never holds a whole result.
+//! It knows neither the client's protocol state nor how a statement was planned; it holds no
+//! more of a result than PostgreSQL is to finish, or than must be known whole before any of it is told, within limits.
 
 mod admin;
 mod arrays;

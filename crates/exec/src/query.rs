@@ -1,14 +1,14 @@
 //! Runs a query's tree over several nodes. Rows pass on to the client node after node, or merged in order, with one row a
 //! node held; what PostgreSQL finishes is in `query/finish.rs`.
 
-pub mod combine;
+pub mod add_up;
 pub mod finish;
 pub mod gather;
 pub mod merge;
 pub mod spill;
 
 use bytes::BytesMut;
-use plan::{Count, Cut, Exchange, Finish, Merge, Part, Rows, To};
+use plan::{Count, Exchange, Finish, Merge, Part, Rows, Slice, To};
 use txn::Participant;
 use wire::sqlstate;
 
@@ -30,9 +30,9 @@ impl<C: Client> Work<'_, C> {
         self.whole_read().await?;
         let described = self.described(compiled, &types).await?;
         match finish {
-            Finish::PassOn { rows, cut } => self.pass_on(compiled, request, rows, *cut, &described).await,
+            Finish::PassOn { rows, slice } => self.pass_on(compiled, request, rows, *slice, &described).await,
             Finish::Merge(merge) => self.merge(compiled, request, merge, &described).await,
-            Finish::AddUp(add) => self.combine(compiled, request, add, &described).await,
+            Finish::AddUp(add) => self.add_up(compiled, request, add, &described).await,
             Finish::Statement(s) => {
                 let parts = s.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
                 self.finish(compiled, request, &parts, &s.text, s.reads_home, &described).await
@@ -47,14 +47,14 @@ impl<C: Client> Work<'_, C> {
         compiled: &Compiled,
         request: &Request<'_>,
         part: &Part,
-        cut: Cut,
+        slice: Slice,
         described: &Described,
     ) -> Result<String> {
         let bound = parameters(request, described);
         let visible = described.fields.as_ref().map_or(0, Vec::len);
         let nodes = self.part_nodes(compiled, request, part).await?;
         let formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
-        let (limit, offset) = counts(cut, &bound)?;
+        let (limit, offset) = counts(slice, &bound)?;
         let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
@@ -96,13 +96,13 @@ impl<C: Client> Work<'_, C> {
         }
         let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
         formats.extend(m.sort.iter().map(|_| 1));
-        let cut = counts(m.cut, &bound)?;
+        let slice = counts(m.slice, &bound)?;
         let statement = Fill::new(&bound, &self.now).statement([&m.rows.text]);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
         let types = columns[0].fields[visible..].iter().map(|f| f.type_oid).collect();
         let merging = Merging::new(m.sort.clone(), types, visible, lanes.len());
-        let sent = self.merge_lanes(&mut lanes, merging, cut).await;
+        let sent = self.merge_lanes(&mut lanes, merging, slice).await;
         self.abandon(lanes).await;
         Ok(format!("SELECT {}", sent?))
     }
@@ -186,8 +186,8 @@ fn gathered(exchange: &Exchange) -> Result<&Part> {
 }
 
 /// LIMIT and OFFSET of this execution.
-fn counts(cut: Cut, bound: &Bound) -> Result<(Option<u64>, u64)> {
-    Ok((count(cut.limit, bound)?, count(cut.offset, bound)?.unwrap_or(0)))
+fn counts(slice: Slice, bound: &Bound) -> Result<(Option<u64>, u64)> {
+    Ok((count(slice.limit, bound)?, count(slice.offset, bound)?.unwrap_or(0)))
 }
 
 /// LIMIT or OFFSET of this execution; negative ones are PostgreSQL's to refuse, which the nodes already did.

@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
         Ok(shard)
     }
 
-    /// The same, where `shard` is nameable.
+    /// As `route`, where it is known already whether `shard` can be named.
     pub async fn on_one_node(
         &mut self,
         compiled: &Compiled,

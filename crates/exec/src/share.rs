@@ -27,13 +27,12 @@ use wire::type_oid;
 /// Lanes a session remembers: reads and writes of a few nodes.
 const REMEMBERED_MAX: usize = 16;
 
-/// How an execution goes on.
-enum Way {
-    /// It is done.
+/// How a statement that might travel with others goes on.
+pub enum Way<Turn> {
     Done(Forwarded),
-    /// By itself, and others wait for it.
-    Alone(Alone),
-    /// By itself.
+    /// By itself, and those that come meanwhile wait for it.
+    Ahead(Turn),
+    /// By itself, and nobody waits for it.
     Apart,
 }
 
@@ -49,7 +48,7 @@ impl<C: Client> Work<'_, C> {
         let shard = self.nameable(compiled, request, shard).await?;
         let _alone = match self.try_share(compiled, request, node, shard).await? {
             Way::Done(forwarded) => return Ok(forwarded),
-            Way::Alone(alone) => Some(alone),
+            Way::Ahead(alone) => Some(alone),
             Way::Apart => None,
         };
         self.on_one_node(compiled, request, node, shard).await
@@ -61,7 +60,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         node: NodeId,
         shard: Option<i32>,
-    ) -> Result<Way> {
+    ) -> Result<Way<Alone>> {
         let Some(share) = &compiled.plan.whole().share else { return Ok(Way::Apart) };
         let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_schema && !self.taint;
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
@@ -72,7 +71,7 @@ impl<C: Client> Work<'_, C> {
         }
         let Some(lane) = self.shared_lane(node, share.writes)? else { return Ok(Way::Apart) };
         if let Some(alone) = lane.alone() {
-            return Ok(Way::Alone(alone));
+            return Ok(Way::Ahead(alone));
         }
         let guard = self.guard(compiled, node).map(|_| Guard::of(self.epoch.snapshot.kinds, true).sql);
         let (settings, epoch) = (self.settings.fingerprint(), self.epoch.snapshot.epoch);
@@ -96,7 +95,7 @@ impl<C: Client> Work<'_, C> {
             own.lose();
         }
         match outcome {
-            Outcome::Alone => Ok(Way::Apart),
+            Outcome::Rerun => Ok(Way::Apart),
             Outcome::Lost(e) => Err(e.into()),
             Outcome::Done(reply) => {
                 if let Some(fields) = described.as_ref().and_then(|d| d.fields.as_deref()) {

@@ -18,7 +18,7 @@ use crate::pull;
 use crate::rewrite;
 use crate::scope::Scope;
 use crate::text;
-use crate::tree::Combine;
+use crate::tree::AddFunction;
 use wire::type_oid;
 
 /// The finish of an aggregate query, or `None` if it does not split.
@@ -43,7 +43,7 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
         texts: vec![],
         failed: false,
     };
-    let combine = combinable(&finish, c.a, &scope);
+    let adds = combinable(&finish, c.a, &scope);
     pull::each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut Top { s: &mut splitter }));
     if splitter.failed {
         return Ok(None);
@@ -64,7 +64,7 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
     let from = c.add_part(part, c.a.deep_uses(level))?;
     finish.from_clause = vec![from];
     if first && level == 0 {
-        c.combine = combine;
+        c.adds = adds;
     }
     Ok(Some(finish))
 }
@@ -82,7 +82,7 @@ fn grouped<'n>(item: &'n Node, s: &'n ast::SelectStmt) -> &'n Node {
 }
 
 /// All targets are count, sum, min or max, and nothing else is asked: the router may add up integers itself.
-fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<Combine>> {
+fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<AddFunction>> {
     let plain = s.group_clause.is_empty()
         && s.having_clause.is_none()
         && s.sort_clause.is_empty()
@@ -104,10 +104,10 @@ fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<Co
             }
             texts.push(text);
             match names::last(&f.funcname) {
-                "count" => Some(Combine::Sum),
-                "sum" => Some(Combine::Sum),
-                "min" => Some(Combine::Min),
-                "max" => Some(Combine::Max),
+                "count" => Some(AddFunction::Sum),
+                "sum" => Some(AddFunction::Sum),
+                "min" => Some(AddFunction::Min),
+                "max" => Some(AddFunction::Max),
                 _ => None,
             }
         })

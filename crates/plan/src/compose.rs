@@ -12,7 +12,7 @@ use sql::{NodeEnum, build, names, relations};
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
-use crate::tree::{Combine, Part, Target};
+use crate::tree::{AddFunction, Part, Target};
 use crate::{Result, aggregate, pull, rewrite, select};
 
 pub struct Composer<'p, 'a> {
@@ -21,7 +21,7 @@ pub struct Composer<'p, 'a> {
     /// The finish itself reads local tables.
     pub uses_home: bool,
     /// Set when the whole finish is one row of combinable aggregates.
-    pub combine: Option<Vec<Combine>>,
+    pub adds: Option<Vec<AddFunction>>,
     /// WITH clauses above the level being composed.
     pub withs: Vec<ast::WithClause>,
     /// Uses of tables by all who name the WITH query being composed: its rows are for each of them.
@@ -30,7 +30,7 @@ pub struct Composer<'p, 'a> {
 
 impl<'p, 'a> Composer<'p, 'a> {
     pub fn new(a: &'p Analysis<'a>) -> Self {
-        Composer { a, parts: vec![], uses_home: false, combine: None, withs: vec![], others: vec![] }
+        Composer { a, parts: vec![], uses_home: false, adds: None, withs: vec![], others: vec![] }
     }
 
     /// The text of the whole finish. Shards are read by parts alone: the finish would see home's, and take them for all.

@@ -1,7 +1,8 @@
 //! From a statement's tree and a catalog snapshot to a plan. Pure: no I/O, no clock, no randomness.
 //!
-//! The strategies, in the order they are tried: `route` (everything the statement can touch is on one node), then for
-//! reads `scatter` and a *finish*; what needs `shuffle` or `gather` is refused with 0A000 and a hint.
+//! A [`Plan`] is one of four (`types.rs`): *Forward*, *Query*, *Insert*, *Modify*. Each holds the statement as it is, for when one
+//! node has all of it; a query's tree (`tree.rs`) says what nodes answer by themselves, which rows move, and what makes one answer
+//! of them. What would need another movement of rows than gather is refused with 0A000 and a hint (`refuse.rs`).
 //! This crate does not know connections, sessions or wire formats; it never looks at rows.
 
 pub mod aggregate;

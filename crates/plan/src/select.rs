@@ -103,9 +103,9 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
             return any_order.map_err(|_| refusal.clone())??.ok_or(refusal);
         }
     };
-    let (reads_home, combine) = (composer.uses_home, composer.combine.take());
+    let (reads_home, adds) = (composer.uses_home, composer.adds.take());
     let mut parts = composer.parts;
-    if let (Some(functions), [_]) = (combine, &parts[..])
+    if let (Some(functions), [_]) = (adds, &parts[..])
         && let Some(rows) = parts.pop()
     {
         return Ok(Finish::AddUp(AddUp { rows, functions, otherwise: text }));
@@ -165,10 +165,10 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
     let rows = Part { text: a.cx.text(statement)?, target: Target::Shards(tables) };
-    let cut = Cut { limit, offset };
+    let slice = Slice { limit, offset };
     Ok(Some(match sort.is_empty() {
-        true => Finish::PassOn { rows, cut },
-        false => Finish::Merge(Merge { rows, sort, cut, bytewise: bytewise(a, select), otherwise }),
+        true => Finish::PassOn { rows, slice },
+        false => Finish::Merge(Merge { rows, sort, slice, bytewise: bytewise(a, select), otherwise }),
     }))
 }
 

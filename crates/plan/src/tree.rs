@@ -61,7 +61,7 @@ pub enum Finish {
     /// They pass on as they come, node after node.
     PassOn {
         rows: Part,
-        cut: Cut,
+        slice: Slice,
     },
     Merge(Merge),
     AddUp(AddUp),
@@ -92,7 +92,7 @@ impl Exchange {
 
 /// LIMIT and OFFSET: constants, or `$n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct Slice {
     pub limit: Option<Count>,
     pub offset: Option<Count>,
 }
@@ -109,7 +109,7 @@ pub struct Merge {
     pub rows: Part,
     /// The hidden columns, in order.
     pub sort: Vec<SortKey>,
-    pub cut: Cut,
+    pub slice: Slice,
     /// Strings may be compared by bytes.
     pub bytewise: bool,
     /// The same by PostgreSQL, over the same rows gathered: where the router can't compare a sort column's type.
@@ -126,13 +126,13 @@ pub struct SortKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddUp {
     pub rows: Part,
-    pub functions: Vec<Combine>,
+    pub functions: Vec<AddFunction>,
     /// The same by PostgreSQL, over the same rows gathered.
     pub otherwise: Text,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combine {
+pub enum AddFunction {
     Sum,
     Min,
     Max,

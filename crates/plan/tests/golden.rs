@@ -10,8 +10,8 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    AddUp, Cell, Change, Combine, Context, Count, Cut, Finish, Insert, InsertSelect, KeyExpr, Merge, Plan,
-    ReferenceWrite, Refusal, SplitInsert, Statement, TableKeys, Target,
+    AddFunction, AddUp, Cell, Change, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Merge, Plan,
+    ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys, Target,
 };
 
 #[test]
@@ -163,13 +163,13 @@ fn show_finish(finish: &Finish) -> String {
         write!(out, "\n  part {n} of uses {uses:?}: {}", part.text).unwrap();
     }
     match finish {
-        Finish::PassOn { cut, .. } => write!(out, "\n  append{}", show_cut(cut)).unwrap(),
+        Finish::PassOn { slice, .. } => write!(out, "\n  append{}", show_slice(slice)).unwrap(),
         Finish::Merge(merge) => out += &show_merge(merge),
         Finish::AddUp(AddUp { functions, otherwise, .. }) => {
             let names = functions.iter().map(|f| match f {
-                Combine::Sum => "sum",
-                Combine::Min => "min",
-                Combine::Max => "max",
+                AddFunction::Sum => "sum",
+                AddFunction::Min => "min",
+                AddFunction::Max => "max",
             });
             write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
@@ -189,11 +189,11 @@ fn show_merge(merge: &Merge) -> String {
     });
     let how = if merge.bytewise { "" } else { ", collations differ" };
     let or = merge.otherwise.as_ref().map_or(String::new(), |text| format!("\n  or: {text}"));
-    format!("\n  merge {}{how}{}{or}", keys.collect::<Vec<_>>().join(", "), show_cut(&merge.cut))
+    format!("\n  merge {}{how}{}{or}", keys.collect::<Vec<_>>().join(", "), show_slice(&merge.slice))
 }
 
-fn show_cut(cut: &Cut) -> String {
-    let each = [("offset", cut.offset), ("limit", cut.limit)].map(|(name, count)| match count {
+fn show_slice(slice: &Slice) -> String {
+    let each = [("offset", slice.offset), ("limit", slice.limit)].map(|(name, count)| match count {
         Some(Count::Constant(n)) => format!(", {name} {n}"),
         Some(Count::Param(n)) => format!(", {name} ${n}"),
         None => String::new(),

@@ -21,7 +21,7 @@ pub struct Budget {
 }
 
 /// A session's part of it.
-pub struct Share {
+pub struct Allowance {
     budget: Arc<Budget>,
     used: Arc<AtomicUsize>,
 }
@@ -44,9 +44,9 @@ impl Budget {
     }
 }
 
-impl Share {
+impl Allowance {
     pub fn of(budget: &Arc<Budget>) -> Self {
-        Share { budget: budget.clone(), used: Arc::default() }
+        Allowance { budget: budget.clone(), used: Arc::default() }
     }
 
     /// For a statement of so long a text.
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn all_is_given_back_and_nobody_takes_anothers() {
         let budget = Arc::new(Budget::new(100_000, 150_000));
-        let (one, two) = (Share::of(&budget), Share::of(&budget));
+        let (one, two) = (Allowance::of(&budget), Allowance::of(&budget));
         let code = |taken: Result<Taken, ExecError>| taken.err().map(|e| e.code().to_string());
         assert_eq!(code(one.take(50_000)).as_deref(), Some("54000"));
         let first = one.take(20_000).unwrap();

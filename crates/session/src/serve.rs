@@ -11,7 +11,7 @@ use wire::{ErrorFields, Frame};
 
 use crate::activity::Activity;
 use crate::apart;
-use crate::budget::Share;
+use crate::budget::Allowance;
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
@@ -147,7 +147,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         shown,
         temporary: vec![],
         statements: Default::default(),
-        share: Share::of(&router.budget),
+        allowance: Allowance::of(&router.budget),
         large_statements: false,
         portals: Default::default(),
         prepared: Default::default(),

@@ -12,7 +12,7 @@ use txn::Transaction;
 use wire::ErrorFields;
 
 use crate::activity::{Pins, Shown, State};
-use crate::budget::Share;
+use crate::budget::Allowance;
 use crate::client_io::ClientIo;
 use crate::code::Code;
 use crate::cursor::Cursor;
@@ -62,7 +62,7 @@ pub struct Session {
     pub temporary: Vec<String>,
     pub statements: FastMap<String, Arc<Prepared>>,
     /// What its prepared statements may take.
-    pub share: Share,
+    pub allowance: Allowance,
     /// It has prepared a large one, or one that took long to plan.
     pub large_statements: bool,
     pub portals: FastMap<String, Portal>,

@@ -54,7 +54,7 @@ impl Session {
 
     /// One statement of the string, with its completion.
     async fn one(&mut self, sql: &str, last: bool) -> Result<()> {
-        if self.batch && !self.transaction.is_active() && !self.transaction.is_block() && may_share(sql) {
+        if self.batch && !self.transaction.is_active() && !self.transaction.is_block() && joins_implicit(sql) {
             self.transaction.begin("BEGIN", false);
         }
         let done = self.one_statement(sql).await?;
@@ -269,7 +269,7 @@ impl Session {
 }
 
 /// What begins and ends blocks stays out of the implicit one.
-fn may_share(sql: &str) -> bool {
+fn joins_implicit(sql: &str) -> bool {
     let word = sql::split::first_keyword(sql).to_ascii_uppercase();
     !matches!(word.as_str(), "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT")
 }

@@ -101,7 +101,7 @@ impl Session {
                 self.router.metrics.statement(Strategy::Route, started.elapsed());
                 return Ok(forwarded);
             }
-            RowWay::Alone(turn) => Some(turn),
+            RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
         let mut result = self.work().run(compiled, &request).await;

@@ -116,7 +116,7 @@ impl SharedLane {
     /// A worker was stopped (the router ends).
     fn unanswered(&self) -> Outcome {
         match self.kind {
-            LaneKind::Read => Outcome::Alone,
+            LaneKind::Read => Outcome::Rerun,
             LaneKind::Write => Outcome::Lost(PoolError::Closed {
                 node: self.target.to_string(),
                 reason: "the router gave it up".into(),

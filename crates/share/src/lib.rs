@@ -126,7 +126,7 @@ pub(crate) struct Job {
 pub enum Outcome {
     Done(Reply),
     /// It has not happened, nor can it any more: run it by itself.
-    Alone,
+    Rerun,
     /// The connection broke while it was being committed: nobody knows whether it happened.
     Lost(PoolError),
 }

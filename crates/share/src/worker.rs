@@ -85,7 +85,7 @@ async fn work(lane: Arc<SharedLane>) {
 fn send_away(lane: &SharedLane, jobs: impl Iterator<Item = Job>) {
     for job in jobs {
         lane.counters.sent_away.fetch_add(1, Ordering::Relaxed);
-        let _ = job.reply.send(Outcome::Alone);
+        let _ = job.reply.send(Outcome::Rerun);
     }
 }
 

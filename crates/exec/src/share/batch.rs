@@ -129,7 +129,7 @@ fn place(lane: &RowLane, job: &Job, values: Vec<Vec<String>>) -> Result<Option<P
 
 fn send_away(lane: &RowLane, job: Job) {
     lane.herd.rows.count_sent_away();
-    let _ = job.reply.send(Outcome::Alone);
+    let _ = job.reply.send(Outcome::Rerun);
 }
 
 /// Runs a batch, and the halves of those that fail, to the end of all.

@@ -17,32 +17,25 @@ use crate::request::{Literals, Request};
 use crate::route::Forwarded;
 use crate::router::compiled::Compiled;
 use crate::router::row_lane::{Entered, Row, Rows, Turn};
-use crate::share::{batch, is_plain_number};
+use crate::share::{Way, batch, is_plain_number};
 use crate::work::Work;
 use crate::work::copy_lane::copy_value;
 
-/// How an INSERT of rows goes on.
-pub enum RowWay {
-    Done(Forwarded),
-    /// By itself, and others wait for it.
-    Alone(Turn),
-    /// By itself.
-    Apart,
-}
+pub type RowWay = Way<Turn>;
 
 impl<C: Client> Work<'_, C> {
     /// Tries to send the statement's rows together with those of others.
     pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>, two_phase: bool) -> Result<RowWay> {
-        let Some(share) = compiled.plan.share_rows() else { return Ok(RowWay::Apart) };
+        let Some(share) = compiled.plan.share_rows() else { return Ok(Way::Apart) };
         let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_schema && !self.taint;
         // An upsert replaces rows: COPY can't.
         if !free || !two_phase || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
-            return Ok(RowWay::Apart);
+            return Ok(Way::Apart);
         }
         let types = match request.bound {
             Some(bound) => match self.described(compiled, &bound.types).await {
                 Ok(described) => described.params.clone(),
-                Err(_) => return Ok(RowWay::Apart),
+                Err(_) => return Ok(Way::Apart),
             },
             None => vec![],
         };
@@ -50,8 +43,8 @@ impl<C: Client> Work<'_, C> {
         let now = &self.now;
         let make = || compiled.rows_of(share, request, &types, now);
         match lane.enter(make) {
-            None => Ok(RowWay::Apart),
-            Some(Entered::Alone(turn)) => Ok(RowWay::Alone(turn)),
+            None => Ok(Way::Apart),
+            Some(Entered::Alone(turn)) => Ok(Way::Ahead(turn)),
             Some(Entered::Waits(number, mut outcome)) => {
                 let outcome = tokio::select! {
                     biased;
@@ -69,9 +62,9 @@ impl<C: Client> Work<'_, C> {
                             let value = |v: &'_ bytes::Bytes| String::from_utf8_lossy(v).into_owned();
                             lane.sequences().zip(&reply.messages).for_each(|(name, v)| own.took(name, &value(v)));
                         }
-                        Ok(RowWay::Done(Forwarded { tag: reply.tag, ..Default::default() }))
+                        Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
                     }
-                    Ok(Outcome::Alone) => Ok(RowWay::Apart),
+                    Ok(Outcome::Rerun) => Ok(Way::Apart),
                     Ok(Outcome::Lost(e)) => Err(unknown(e)),
                     Err(_) => Err(ExecError::sql(
                         sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,

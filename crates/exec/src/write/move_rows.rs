@@ -114,7 +114,8 @@ impl<C: Client> Work<'_, C> {
         }
         let refused = |message: String| ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message);
         if !is_true(1) {
-            let message = "changing the distribution key of rows without the rights to delete and insert them is not supported";
+            let message =
+                "changing the distribution key of rows without the rights to delete and insert them is not supported";
             let hint = format!("GRANT INSERT, DELETE ON {} to who changes keys.", m.relation.name);
             return Err(refused(message.into()).hint(&hint));
         }

@@ -78,7 +78,7 @@ impl Session {
             Parsed::Tree(tree) => {
                 self.allowed_when_failed(tree)?;
                 let tree = tree.clone();
-                if !alone && !self.transaction.is_active() && shares(&tree) {
+                if !alone && !self.transaction.is_active() && joins_implicit(&tree) {
                     self.transaction.begin("BEGIN", false);
                 }
                 Box::pin(self.run_tree(&tree, &prepared.sql, Some(&portal.bound))).await
@@ -155,8 +155,8 @@ impl Session {
     }
 }
 
-/// Statements that may be in a transaction block with others.
-fn shares(tree: &sql::NodeEnum) -> bool {
+/// Statements that may be in an implicit transaction with others.
+fn joins_implicit(tree: &sql::NodeEnum) -> bool {
     use sql::NodeEnum as N;
     !matches!(
         tree,

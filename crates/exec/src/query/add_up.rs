@@ -2,7 +2,7 @@
 //!
 //! Anything that is not plainly an integer is finished by PostgreSQL instead.
 
-use plan::{AddUp, Combine};
+use plan::{AddFunction, AddUp};
 use wire::backend;
 use wire::type_oid;
 
@@ -18,7 +18,7 @@ use crate::work::Work;
 use crate::work::rows::Reply;
 
 impl<C: Client> Work<'_, C> {
-    pub async fn combine(
+    pub async fn add_up(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
@@ -86,16 +86,16 @@ impl<C: Client> Work<'_, C> {
 }
 
 /// `Some(None)`: NULL. `None`: not integers after all, or too large.
-fn fold(f: Combine, values: impl Iterator<Item = Option<Vec<u8>>>) -> Option<Option<i64>> {
+fn fold(f: AddFunction, values: impl Iterator<Item = Option<Vec<u8>>>) -> Option<Option<i64>> {
     let mut result: Option<i64> = None;
     for value in values.flatten() {
         let n: i64 = std::str::from_utf8(&value).ok()?.parse().ok()?;
         result = Some(match (result, f) {
             (None, _) => n,
             // An overflow is PostgreSQL's to report.
-            (Some(r), Combine::Sum) => r.checked_add(n)?,
-            (Some(r), Combine::Min) => r.min(n),
-            (Some(r), Combine::Max) => r.max(n),
+            (Some(r), AddFunction::Sum) => r.checked_add(n)?,
+            (Some(r), AddFunction::Min) => r.min(n),
+            (Some(r), AddFunction::Max) => r.max(n),
         });
     }
     Some(result)
