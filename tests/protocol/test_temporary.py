@@ -65,3 +65,42 @@ def test_functions_are_refused(herd):
                 connection.execute(sql)
             assert "schema of its own" in e.value.diag.message_hint
         assert connection.execute("select 1").fetchone() == (1,)
+
+
+# Lasting tables of every kind, and a temporary one that hides each in the session: whatever is said of the name is said of that.
+_HIDING = [f"create temporary table {name} (k int, v text)" for name in ("th_local", "th_kept", "th_spread")]
+_OF_HIDDEN = [
+    "insert into th_local values (1, 't')", "insert into th_spread values (1, 't'), (2, 't'), (3, 't')", "insert into th_kept values (7, 't'), (1, 't')",
+    "update only th_spread set v = 'u' where k = 2", "delete from only th_kept where k = 1", "select count(*) from th_local", "select k, v from only th_spread order by k",
+    "select tableoid::regclass::text like 'th_spread' from th_spread limit 1", "with w as (select 1 from th_local) select count(*) from th_spread",
+    "merge into th_spread t using (values (2)) s (k) on t.k = s.k when matched then update set v = 'm'", "select k, v from th_spread order by k",
+    "insert into th_local select k, v from th_other", "insert into th_spread select k, v from th_other where k < 3",
+]
+_HIDDEN_ONES = [f"select count(*), max(v) from public.{name}" for name in ("th_local", "th_kept", "th_spread")]
+
+
+def test_what_hides_lasting_tables(oracle, herd):
+    names = ("th_local", "th_kept", "th_spread", "th_other")
+    answers = []
+    for server in (oracle, herd):
+        with psycopg.connect(server.url, autocommit=True) as c:
+            c.execute("".join(f"drop table if exists public.{n};" for n in names))
+            for n in names:
+                c.execute(f"create table public.{n} (k int, v text)")
+                c.execute(f"insert into public.{n} select n, 'lasting' from generate_series(1, 9) n")
+            if server is herd:
+                c.execute("select create_reference_table('public.th_kept')")
+                c.execute("select create_distributed_table('public.th_spread', 'k')")
+                c.execute("select create_distributed_table('public.th_other', 'k')")
+            said = []
+            for statement in _HIDING + _OF_HIDDEN + _HIDDEN_ONES:
+                try:
+                    cursor = c.execute(statement)
+                    said.append((statement, cursor.statusmessage, sorted(cursor.fetchall()) if cursor.description else None))
+                except psycopg.Error as e:
+                    said.append((statement, e.sqlstate, None))
+            answers.append(said)
+            c.execute("".join(f"drop table if exists pg_temp.{n};" for n in names[:3]) + "".join(f"drop table public.{n};" for n in names))
+    different = [(a, b) for a, b in zip(*answers) if a != b and b[1] != "0A000"]
+    assert different == []
+    assert [b for b in answers[1] if b[1] == "0A000" and "th_other" not in b[0]] == []

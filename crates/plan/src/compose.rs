@@ -37,10 +37,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     pub fn text(&self, finish: ast::SelectStmt) -> Result<Text> {
         let cx = self.a.cx;
         for rv in relations::of_select(&finish) {
-            let (schema, name) = names::table(rv);
-            let hidden = schema.is_none() && cx.temporary.iter().any(|t| t == name);
-            let found = cx.snapshot.resolve(schema, name, cx.search_path);
-            if !hidden && found.is_some_and(|r| r.distribution().is_some()) {
+            if cx.relation(rv).is_some_and(|r| r.distribution().is_some()) {
                 return Err(Refusal::not_moved());
             }
         }

@@ -9,7 +9,7 @@ use wire::sqlstate;
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, names, relations};
+use sql::{NodeEnum, build, relations};
 
 use crate::compose::names_query;
 use crate::keys;
@@ -28,9 +28,7 @@ use crate::{Context, Result};
 /// `statement`: the same.
 pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let Some(rv) = &insert.relation else { return Err(Refusal::bare("INSERT without a table")) };
-    let (schema, name) = names::table(rv);
-    let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
-    let relation = if temporary { None } else { cx.snapshot.resolve(schema, name, cx.search_path).cloned() };
+    let relation = cx.relation(rv).cloned();
     let source = match insert.select_stmt.as_deref().and_then(|s| s.node.as_ref()) {
         Some(NodeEnum::SelectStmt(s)) => Some(s.as_ref()),
         _ => None,
@@ -46,7 +44,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
     crate::modify::analyse(&mut a, statement, None)?;
     a.finish_pending()?;
     let Some(relation) = relation.filter(|r| !crate::modify::is_local(r)) else {
-        return local(insert, &a, source, values, name, cx);
+        return local(insert, &a, source, values, cx);
     };
     refuse_tail(insert, &relation, cx)?;
     let columns = target_columns(insert, &relation)?;
@@ -112,14 +110,12 @@ fn local(
     a: &Analysis,
     source: Option<&ast::SelectStmt>,
     values: bool,
-    name: &str,
     cx: &Context,
 ) -> Result<Plan> {
     if a.uses.is_empty() {
         return Ok(Plan::home(true));
     }
-    let (schema, _) = insert.relation.as_ref().map(names::table).unwrap_or((None, ""));
-    let relation = cx.snapshot.resolve(schema, name, cx.search_path).cloned();
+    let relation = insert.relation.as_ref().and_then(|rv| cx.relation(rv)).cloned();
     let (Some(source), Some(relation), false) = (source, relation, values) else {
         return Err(Refusal::new(
             "distributed tables in an INSERT into this table are not supported",

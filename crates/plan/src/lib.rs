@@ -48,8 +48,10 @@ pub use tree::*;
 pub use types::*;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use catalog::{Placement, Snapshot};
+use catalog::{Placement, Relation, Snapshot};
+use sql::ast::RangeVar;
 use sql::{NodeEnum, names, relations, search};
 
 /// What planning may look at besides the statement.
@@ -78,11 +80,19 @@ impl Context<'_> {
     }
 
     /// Where a table's rows are; `None`: nothing the catalog has, as a temporary table or one of PostgreSQL's own.
-    pub fn placement(&self, rv: &sql::ast::RangeVar) -> Option<&Placement> {
+    pub fn placement(&self, rv: &RangeVar) -> Option<&Placement> {
+        self.relation(rv).map(|r| &r.placement)
+    }
+
+    /// What the catalog has by this name, unless a temporary table hides it.
+    pub fn relation(&self, rv: &RangeVar) -> Option<&Arc<Relation>> {
         let (schema, name) = names::table(rv);
-        let temporary = schema.is_none() && self.temporary.iter().any(|t| t == name);
-        let found = if temporary { None } else { self.snapshot.resolve(schema, name, self.search_path) };
-        found.map(|r| &r.placement)
+        self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))
+    }
+
+    /// A temporary table of the session's, by its name alone.
+    pub fn is_temporary(&self, rv: &RangeVar) -> bool {
+        rv.schemaname.is_empty() && self.temporary.contains(&rv.relname)
     }
 }
 
@@ -148,10 +158,7 @@ impl Needs {
     fn of(statement: &NodeEnum, text: &str, cx: &Context) -> Self {
         let mut rewriting = has_with(text) || search::any(statement, tableoid::is_tableoid);
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
-        let views = relations::of(statement).into_iter().any(|rv| {
-            let (schema, name) = names::table(rv);
-            cx.snapshot.resolve(schema, name, cx.search_path).is_some_and(|r| r.view.is_some())
-        });
+        let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }
     }
 }
@@ -169,9 +176,7 @@ fn may_have_rules(statement: &NodeEnum, cx: &Context) -> bool {
         NodeEnum::DeleteStmt(s) => s.relation.as_ref(),
         _ => None,
     };
-    let relation =
-        target.map(names::table).and_then(|(schema, name)| cx.snapshot.resolve(schema, name, cx.search_path));
-    relation.is_some_and(|r| r.statement_triggers || r.kind == catalog::RelationKind::View)
+    target.and_then(|rv| cx.relation(rv)).is_some_and(|r| r.statement_triggers || r.kind == catalog::RelationKind::View)
 }
 
 /// Whether a local table is named, or a function that may use some. A table that the snapshot does not know may be one that
@@ -179,10 +184,9 @@ fn may_have_rules(statement: &NodeEnum, cx: &Context) -> bool {
 fn names_local(statement: &NodeEnum, cx: &Context) -> bool {
     let named = relations::of(statement).into_iter().any(|rv| {
         let (schema, name) = names::table(rv);
-        let temporary = schema.is_none() && cx.temporary.iter().any(|t| t == name);
         let system = schema
             .map_or(name.starts_with("pg_"), |s| s.starts_with("pg_") || s == "information_schema" || s == "herd");
-        !temporary && (!system || cx.snapshot.resolve(schema, name, cx.search_path).is_some())
+        !cx.is_temporary(rv) && (!system || cx.relation(rv).is_some())
     });
     let own = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if cx.functions(&f.funcname).any(|f| f.schema != "pg_catalog"));
     named || search::any(statement, own)

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use catalog::{Column, Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::body::Body;
-use sql::{NodeEnum, names, search};
+use sql::{NodeEnum, search};
 
 use crate::apart::Apart;
 use crate::classes::Classes;
@@ -119,10 +119,7 @@ impl<'a> Analysis<'a> {
         let (target, item) = self.relation(rv, level, &shown, holds)?;
         let relation = match &target {
             From::Home(_) => None,
-            _ => {
-                let (schema, name) = names::table(rv);
-                self.cx.snapshot.resolve(schema, name, self.cx.search_path).cloned()
-            }
+            _ => self.cx.relation(rv).cloned(),
         };
         scope.items.push(item);
         self.levels[level].from.push(target);
@@ -326,11 +323,7 @@ fn defaults_set(statement: &NodeEnum) -> Vec<&str> {
 /// Writing to a view over the herd's tables would, on home, reach home's part of them. One whose trigger takes the rows of
 /// an INSERT is home's own affair: what the trigger does has been judged.
 fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result<()> {
-    let (schema, name) = names::table(rv);
-    if schema.is_none() && cx.temporary.iter().any(|t| t == name) {
-        return Ok(());
-    }
-    let Some(view) = cx.snapshot.resolve(schema, name, cx.search_path).filter(|r| r.kind == RelationKind::View) else {
+    let Some(view) = cx.relation(rv).filter(|r| r.kind == RelationKind::View) else {
         return Ok(());
     };
     let reads_herd = view.view.as_ref().is_some_and(|v| crate::views::reads_herd(&v.query, cx));
@@ -339,7 +332,7 @@ fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result
         return Ok(());
     }
     Err(Refusal::new(
-        format!("writing through view \"{name}\" over distributed or reference tables is not supported"),
+        format!("writing through view \"{}\" over distributed or reference tables is not supported", view.name),
         "Write to the table itself.",
     ))
 }

@@ -112,9 +112,7 @@ pub fn count(node: Option<&Node>) -> std::result::Result<Option<Count>, NotConst
 pub fn drop_only(node: &mut NodeEnum, cx: &crate::Context) -> bool {
     let mut dropped = false;
     search::each_relation_mut(node, |rv| {
-        let (schema, name) = names::table(rv);
-        let found = || cx.snapshot.resolve(schema, name, cx.search_path).is_some_and(|r| r.distribution().is_some());
-        if !rv.inh && found() {
+        if !rv.inh && cx.relation(rv).is_some_and(|r| r.distribution().is_some()) {
             rv.inh = true;
             dropped = true;
         }

@@ -63,9 +63,7 @@ impl Find<'_> {
     }
 
     fn relation(&self, rv: Option<&ast::RangeVar>) -> Option<&Relation> {
-        let (schema, name) = names::table(rv?);
-        let temporary = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
-        if temporary { None } else { self.cx.snapshot.resolve(schema, name, self.cx.search_path).map(|r| &**r) }
+        self.cx.relation(rv?).map(|r| &**r)
     }
 
     fn rows_for(&mut self, rv: Option<&ast::RangeVar>) {

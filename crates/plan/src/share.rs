@@ -89,11 +89,7 @@ pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
 
 /// A table whose rows are all there is to it.
 pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Arc<Relation>> {
-    let (schema, name) = names::table(rv);
-    if !rv.inh || (schema.is_none() && cx.temporary.iter().any(|t| t == name)) {
-        return None;
-    }
-    let relation = cx.snapshot.resolve(schema, name, cx.search_path)?;
+    let relation = cx.relation(rv).filter(|_| rv.inh)?;
     let plain = relation.kind == RelationKind::Table
         && !relation.row_security
         && !(writes && (relation.triggers || relation.statement_triggers));

@@ -35,11 +35,7 @@ fn refusal() -> Refusal {
 }
 
 fn distributed<'c>(rv: &ast::RangeVar, cx: &'c Context) -> Option<&'c Relation> {
-    let (schema, name) = names::table(rv);
-    if schema.is_none() && cx.temporary.iter().any(|t| t == name) {
-        return None;
-    }
-    let relation = cx.snapshot.resolve(schema, name, cx.search_path)?;
+    let relation = cx.relation(rv)?;
     relation.distribution().is_some().then_some(relation.as_ref())
 }
 

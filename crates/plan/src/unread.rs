@@ -77,10 +77,7 @@ impl Drop<'_> {
     }
 
     fn is_on_home(&self, rv: &ast::RangeVar) -> bool {
-        let (schema, name) = names::table(rv);
-        let temporary = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
-        let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
-        temporary || relation.is_some_and(|r| self.has_home(r))
+        self.cx.is_temporary(rv) || self.cx.relation(rv).is_some_and(|r| self.has_home(r))
     }
 
     /// Views over the herd's tables alone are on every node.

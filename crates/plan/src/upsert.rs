@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use catalog::{Column, Relation, RelationKind};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, names, search};
+use sql::{NodeEnum, search};
 
 use crate::insert::{column_target, list_items, output_width, target_columns, through_router};
 use crate::keys;
@@ -22,11 +22,7 @@ use wire::type_oid;
 pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
     // Who says ON CONFLICT has said what he wants.
     let (None, Some(rv)) = (&insert.on_conflict_clause, &insert.relation) else { return Ok(None) };
-    let (schema, name) = names::table(rv);
-    if schema.is_none() && cx.temporary.iter().any(|t| t == name) {
-        return Ok(None);
-    }
-    let Some(relation) = cx.snapshot.resolve(schema, name, cx.search_path).cloned() else { return Ok(None) };
+    let Some(relation) = cx.relation(rv).cloned() else { return Ok(None) };
     let Some(clause) = on_conflict(&relation)? else { return Ok(None) };
     if insert.returning_clause.is_some() && clause.ends_with("DO NOTHING") {
         return Err(off(

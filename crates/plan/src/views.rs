@@ -123,10 +123,11 @@ pub fn refuse_locked(statement: &NodeEnum, cx: &Context) -> Result<()> {
 
 /// What a name means: in the statement itself (`depth` 0) by its search path, in a view, whose names are qualified, by itself.
 fn named<'a>(rv: &ast::RangeVar, cx: &'a Context, depth: usize) -> Option<&'a Arc<Relation>> {
+    if depth == 0 {
+        return cx.relation(rv);
+    }
     let (schema, name) = names::table(rv);
-    let temporary = depth == 0 && schema.is_none() && cx.temporary.iter().any(|t| t == name);
-    let path = if depth == 0 { cx.search_path } else { &[] };
-    if temporary { None } else { cx.snapshot.resolve(schema, name, path) }
+    cx.snapshot.resolve(schema, name, &[])
 }
 
 /// What a view's text leaves unqualified is PostgreSQL's own.

@@ -139,9 +139,7 @@ impl<'a> Analysis<'a> {
     pub fn relation(&mut self, rv: &'a ast::RangeVar, level: usize, shown: &str, place: Place) -> Result<(From, Item)> {
         let (schema, name) = names::table(rv);
         let alias = rv.alias.as_ref();
-        let hidden = schema.is_none() && self.cx.temporary.iter().any(|t| t == name);
-        let found = if hidden { None } else { self.cx.snapshot.resolve(schema, name, self.cx.search_path).cloned() };
-        let Some(relation) = found else {
+        let Some(relation) = self.cx.relation(rv).cloned() else {
             self.needs_home.get_or_insert_with(|| name.to_string());
             let item =
                 Item { alias: shown.to_string(), schema: schema.map(str::to_string), columns: vec![], opaque: true };
