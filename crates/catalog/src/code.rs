@@ -10,12 +10,43 @@ pub struct Code {
     pub attached: Vec<Attached>,
     /// What PostgreSQL knows an object to use (`pg_depend`), and types what they are made of.
     pub uses: HashMap<Object, Vec<Object>>,
-    /// Domains: schema, name.
+    /// Domains, and types that may be made of some: schema, name.
     pub types: Vec<(String, String, Oid)>,
     pub operators: Vec<Operator>,
     /// Names of user types that pg_catalog has, too.
     pub builtin_types: HashSet<String>,
     pub schemas: Vec<Schema>,
+    pub unnamed: Vec<Unnamed>,
+    /// Who writes the first may come to write the second: foreign keys, inheritance.
+    pub tied: Vec<(Oid, Oid)>,
+    /// Whose code calls a function that runs the text it is given ([`RUN_TEXT`]), and C functions of extensions that may.
+    pub runs_text: HashSet<Object>,
+}
+
+/// PostgreSQL's own functions (and dblink's) that run the text they are given, or read the table they are told (func.sgml).
+pub const RUN_TEXT: [&str; 13] = [
+    "query_to_xml",
+    "query_to_xmlschema",
+    "query_to_xml_and_xmlschema",
+    "table_to_xml",
+    "table_to_xml_and_xmlschema",
+    "schema_to_xml",
+    "schema_to_xml_and_xmlschema",
+    "database_to_xml",
+    "database_to_xml_and_xmlschema",
+    "ts_stat",
+    "ts_rewrite",
+    "dblink",
+    "dblink_exec",
+];
+
+/// A routine that PostgreSQL calls where no statement need name it.
+#[derive(Clone, Debug)]
+pub struct Unnamed {
+    pub routine: Oid,
+    /// `cast`, `operator class`, `range type`, `event trigger`.
+    pub what: String,
+    pub name: String,
 }
 
 /// An operator outside of pg_catalog.
@@ -66,6 +97,14 @@ pub struct Needs {
     pub dynamic: bool,
 }
 
+/// What using a relation runs besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelationCode {
+    pub read: Needs,
+    /// Who writes to it may run text that somebody puts together.
+    pub written_dynamic: bool,
+}
+
 /// A function or procedure outside of pg_catalog.
 #[derive(Clone, Debug)]
 pub struct Routine {
@@ -90,11 +129,12 @@ pub struct Attached {
     pub name: String,
     /// Of a rule.
     pub definition: Option<String>,
-    /// `trigger`, `default`, `constraint`, `policy`, `rule`, `index`; `view` is the query of one.
+    /// `trigger`, `default`, `constraint`, `policy`, `rule`, `index`, `statistics`; `view` is the query of one.
     pub what: String,
 }
 
-/// `class`: 'r' relation, 'f' routine, 't' type, 'o' operator, 'd' default, 'c' constraint, 'g' trigger, 'u' rule, 'p' policy.
+/// `class`: 'r' relation, 'f' routine, 't' type, 'o' operator, 'd' default, 'c' constraint, 'g' trigger, 'u' rule, 'p' policy,
+/// 's' extended statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {
     pub class: u8,
@@ -108,6 +148,7 @@ impl Attached {
             "default" => b'd',
             "constraint" => b'c',
             "policy" => b'p',
+            "statistics" => b's',
             "index" => b'r',
             _ => b'u',
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use key::{Bound, Strategy};
 
-use crate::code::{Harm, can_mean};
+use crate::code::{Harm, RelationCode, can_mean};
 
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
 pub type NodeId = i32;
@@ -62,6 +62,13 @@ pub struct Snapshot {
     /// Operators of users' own, by name, whose code uses what is not on every node, or may differ; domains, whose code does.
     pub operators: HashMap<String, Vec<Harm>>,
     pub domains: HashMap<String, Vec<Harm>>,
+    /// Of views, what their queries run besides reading tables; of tables, whether what hangs on them may run any text.
+    pub relation_code: HashMap<Oid, RelationCode>,
+    /// Code of users' own, or a text that PostgreSQL's runs, may come to tables of which a node has a part or a copy: where
+    /// this is not so, no statement need be looked through for it.
+    pub reaches: bool,
+    /// Functions of a row need more than it, which may be called without parentheses: `t.f`.
+    pub row_code: bool,
     /// What runs by itself or when it is called.
     pub code: crate::Code,
     /// What leaves something behind in a session when it runs.
@@ -230,6 +237,8 @@ pub struct Function {
     pub needs_home: bool,
     /// It runs text that it puts together: what that names is not known.
     pub dynamic: bool,
+    /// A row alone is all it must be given, so that it may be called as if it were a column: `t.f`.
+    pub of_row: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -5,27 +5,31 @@
 //!   domains; the query of a materialized view) runs on home: it may use local tables and read reference tables;
 //! - what hangs on a **distributed** or **reference** table runs on the nodes: it may read reference tables;
 //! - on a reference table it must, besides, do the same on each node: no clocks, no chance, nobody's numbers;
-//! - a function, operator or domain that a statement uses runs where the statement does: the planner is told what it needs
+//! - what runs without being called by its name (casts, operator classes, ranges) may run on any node, and is judged as if it
+//!   hung on a reference table; event triggers run on home;
+//! - a function, operator, domain or view that a statement uses runs where the statement does: the planner is told what it needs
 //!   ([`settle`], `needs.rs`).
 //!
 //! Whose names they are: what a statement names is looked up along its search path, what a body names as [`reach`] says. Nothing
 //! that a role makes in a schema of its own is taken for what another's code calls.
 //!
-//! Text that code puts together and runs (dynamic SQL) may name anything: it is refused on tables that nodes share. On home
-//! the session looks at the locks it took. What C functions and functions of extensions do is not known here: they are
-//! taken not to use tables. Pure: the graph comes from the snapshot, bodies from `sql`.
+//! Text that code puts together and runs (dynamic SQL) may name anything: it is refused on tables that nodes share, and where
+//! no statement is by. On home the session looks at the locks it took ([`dynamic`]). C functions are taken not to use tables, but
+//! for those that give rows for a text or a name they are told. Pure: the graph comes from the snapshot, bodies from `sql`.
 
+mod dynamic;
 mod reach;
 mod scope;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::code::{Attached, Harm, Needs, Object, Operator, Schema};
+use catalog::code::{Attached, Harm, Needs, Object, Operator, RelationCode, Schema, Unnamed};
 use catalog::{Oid, Placement, Relation, RelationKind, Snapshot, Volatility};
 use sql::body::Body;
 
 use crate::refuse::Refusal;
+use dynamic::Dynamic;
 pub use reach::Reach;
 pub use scope::Scope;
 
@@ -128,6 +132,7 @@ impl<'s> Graph<'s> {
         }
         let mut refusals: Vec<Broken> = self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)).collect();
         refusals.extend(self.relations.values().filter_map(|r| self.columns_types(r)));
+        refusals.extend(self.snapshot.code.unnamed.iter().filter_map(|u| self.unnamed(u)));
         refusals.sort_by(|a, b| a.refusal.message.cmp(&b.refusal.message));
         refusals
     }
@@ -143,10 +148,10 @@ impl<'s> Graph<'s> {
     }
 
     /// With the relations that the refusal names.
-    fn broken(&self, refusal: Refusal, table: &Relation, reach: &Reach) -> Broken {
+    fn broken(&self, refusal: Refusal, own: Oid, reach: &Reach) -> Broken {
         let named =
             |oid: &&Oid| self.relations.get(*oid).is_some_and(|r| refusal.message.contains(&format!("\"{}\"", r.name)));
-        let names = reach.reads.iter().chain(&reach.writes).filter(named).copied().chain([table.oid]).collect();
+        let names = reach.relations().filter(named).copied().chain([own]).collect();
         Broken { refusal, names }
     }
 
@@ -161,22 +166,41 @@ impl<'s> Graph<'s> {
             "view" => format!("materialized view \"{}\"", table.name),
             what => format!("{what} \"{}\" on {} table \"{}\"", a.name, self.kind(table).word(), table.name),
         };
-        let refusal =
-            self.judge(&subject, self.kind(table), &reach).or_else(|| self.differs(&subject, a, table, &reach))?;
+        let varies = a.what == "trigger" && self.kind(table) == Kind::Reference;
+        let refusal = self
+            .judge(&subject, self.kind(table), &reach)
+            .or_else(|| materialized.then(|| dynamic::refuse(&subject, &reach)).flatten())
+            .or_else(|| varies.then(|| differs(&subject, &reach)).flatten())?;
         let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
         let refusal = if materialized { Refusal { hint: Some(hint.into()), ..refusal } } else { refusal };
-        Some(self.broken(refusal, table, &reach))
+        Some(self.broken(refusal, table.oid, &reach))
     }
 
-    /// A domain's conditions are checked when a row is written.
+    /// Wherever a value is cast, compared or changed by DDL; nobody asks what it needs.
+    fn unnamed(&self, u: &Unnamed) -> Option<Broken> {
+        let reach = self.reach_of(Object { class: b'f', oid: u.routine }, None, None);
+        let subject = format!("{} \"{}\"", u.what, u.name);
+        let refusal = if u.what == "event trigger" {
+            self.judge(&subject, Kind::Local, &reach).or_else(|| dynamic::refuse(&subject, &reach))
+        } else {
+            // Of a function's value, its own word counts.
+            let routine = self.snapshot.code.routines.iter().find(|r| r.oid == u.routine);
+            let varies = routine.is_some_and(|r| r.volatility != Volatility::Immutable);
+            let judged = self.judge(&subject, Kind::Reference, &reach);
+            judged.or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
+        };
+        Some(self.broken(refusal?, u.routine, &reach))
+    }
+
+    /// A domain's conditions are checked when a row is written, and what rows are split by is computed.
     fn columns_types(&self, table: &Relation) -> Option<Broken> {
         let uses = self.snapshot.code.uses.get(&Object { class: b'r', oid: table.oid })?;
         let mut reach = Reach::default();
-        for used in uses.iter().filter(|u| u.class == b't') {
+        for used in uses.iter().filter(|u| matches!(u.class, b't' | b'f' | b'o')) {
             reach.add(self.reach_of(*used, Some(table.oid), None));
         }
         let subject = format!("a column's domain on {} table \"{}\"", self.kind(table).word(), table.name);
-        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table, &reach))
+        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table.oid, &reach))
     }
 
     /// `at`: the kind of the table it hangs on.
@@ -213,24 +237,7 @@ impl<'s> Graph<'s> {
             let message = format!("{subject} takes values from a sequence: only home has them");
             return Some(Refusal::new(message, "Let a column's DEFAULT take them: the router asks home for those."));
         }
-        reach.dynamic.then(|| {
-            let message = format!(
-                "{subject} runs statements that it puts together: what they name can't be known to be on its node"
-            );
-            Refusal::new(message, "Write the statements out in place of EXECUTE.")
-        })
-    }
-
-    /// Triggers of a reference table run on each node: what they make of a row must be the same.
-    fn differs(&self, subject: &str, a: &Attached, table: &Relation, reach: &Reach) -> Option<Refusal> {
-        if a.what != "trigger" || self.kind(table) != Kind::Reference {
-            return None;
-        }
-        let varies = reach.varies.as_ref()?;
-        Some(Refusal::new(
-            format!("{subject} uses {varies}, which could differ from node to node"),
-            "Set the value in the statement, or by the column's DEFAULT, which is evaluated once.",
-        ))
+        dynamic::refuse(subject, reach)
     }
 
     /// Code that runs on home by itself (DO, CALL), may not use what is elsewhere, too.
@@ -245,12 +252,21 @@ impl<'s> Graph<'s> {
 
     /// Whether code runs text that is not known beforehand.
     pub fn is_dynamic(&self, body: &Body, scope: &Scope) -> bool {
-        !self.all_local() && self.reach_of_body(body, scope).dynamic
+        let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
+        let met = |reach: Reach| {
+            reach.dynamic
+                || reach.reads.iter().any(|oid| code(oid).read.dynamic)
+                || reach.writes.iter().any(|oid| code(oid).written_dynamic)
+        };
+        !self.all_local() && met(self.reach_of_body(body, scope))
     }
 
     /// What an object's code needs of tables.
-    fn needs(&self, object: Object) -> Needs {
-        let reach = self.reach_of(object, None, None);
+    fn needs(&self, object: Object, dynamic: &Dynamic) -> Needs {
+        self.needs_of(self.reach_of(object, None, None), dynamic)
+    }
+
+    fn needs_of(&self, reach: Reach, dynamic: &Dynamic) -> Needs {
         let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
             oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
         };
@@ -260,7 +276,7 @@ impl<'s> Graph<'s> {
                 || reach.sequence
                 || of(&reach.reads, &|k| k == Kind::Local)
                 || of(&reach.writes, &|k| k == Kind::Local),
-            dynamic: reach.dynamic,
+            dynamic: dynamic.of(&reach),
         }
     }
 
@@ -272,11 +288,16 @@ impl<'s> Graph<'s> {
             return all;
         }
         let code = &self.snapshot.code;
+        let dynamic = self.dynamic();
         for r in &code.routines {
-            add(&mut all.routines, (r.schema.clone(), r.name.clone()), self.needs(Object { class: b'f', oid: r.oid }));
+            add(
+                &mut all.routines,
+                (r.schema.clone(), r.name.clone()),
+                self.needs(Object { class: b'f', oid: r.oid }, &dynamic),
+            );
         }
         for o in &code.operators {
-            let needs = self.needs(Object { class: b'o', oid: o.oid });
+            let needs = self.needs(Object { class: b'o', oid: o.oid }, &dynamic);
             let immutable = o.volatility == Volatility::Immutable;
             if needs != Needs::default() || !immutable {
                 let harm = Harm { schema: o.schema.clone(), needs, immutable };
@@ -284,14 +305,24 @@ impl<'s> Graph<'s> {
             }
         }
         for (schema, name, oid) in &code.types {
-            let needs = self.needs(Object { class: b't', oid: *oid });
-            if needs.herd || needs.home {
+            let needs = self.needs(Object { class: b't', oid: *oid }, &dynamic);
+            if needs != Needs::default() {
                 let harm = Harm { schema: schema.clone(), needs, immutable: true };
                 all.domains.entry(name.clone()).or_default().push(harm);
             }
         }
+        all.relations = self.relation_code(dynamic);
         all
     }
+}
+
+/// What runs on each node must do the same there.
+fn differs(subject: &str, reach: &Reach) -> Option<Refusal> {
+    let varies = reach.varies.as_ref()?;
+    Some(Refusal::new(
+        format!("{subject} uses {varies}, which could differ from node to node"),
+        "Set the value in the statement, or by the column's DEFAULT, which is evaluated once.",
+    ))
 }
 
 #[derive(Default)]
@@ -299,6 +330,16 @@ struct AllNeeds {
     routines: HashMap<(String, String), Needs>,
     operators: HashMap<String, Vec<Harm>>,
     domains: HashMap<String, Vec<Harm>>,
+    relations: HashMap<Oid, RelationCode>,
+}
+
+impl AllNeeds {
+    /// Some of it must not run inside a statement.
+    fn reach(&self) -> bool {
+        let harms = self.operators.values().chain(self.domains.values()).flatten().map(|h| h.needs);
+        let relations = self.relations.values().map(|code| code.read);
+        self.routines.values().copied().chain(relations).chain(harms).any(|n| n.herd)
+    }
 }
 
 /// Of several of one name nobody knows here which is meant.
@@ -319,5 +360,8 @@ pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
             }
         }
     }
-    (snapshot.operators, snapshot.domains) = (all.operators, all.domains);
+    let mut own = snapshot.functions.values().flatten();
+    snapshot.row_code = own.any(|f| f.of_row && (f.reads_herd_tables || f.needs_home || f.dynamic));
+    snapshot.reaches = all.reach();
+    (snapshot.operators, snapshot.domains, snapshot.relation_code) = (all.operators, all.domains, all.relations);
 }

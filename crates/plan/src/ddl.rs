@@ -9,6 +9,7 @@
 
 mod alter;
 mod attached;
+mod code;
 mod column;
 mod concurrently;
 mod constraint;
@@ -64,7 +65,7 @@ pub fn classify(statement: &NodeEnum, sql: &str, snapshot: &Snapshot, facts: &Fa
         return Ddl::NotDdl;
     }
     let cx = Cx { statement, sql, snapshot, facts, locked: Default::default() };
-    let decided = decide(&cx);
+    let decided = code::refuse(&cx).and_then(|()| decide(&cx));
     match cx.locked.get() {
         Some(relation) => Ddl::Refuse(Refusal::locked(&relation.name)),
         None => decided.unwrap_or_else(Ddl::Refuse),

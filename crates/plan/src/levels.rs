@@ -294,7 +294,8 @@ impl<'a> Analysis<'a> {
         scope: &Rc<Scope<'a>>,
         upper: bool,
     ) -> Result<()> {
-        let own = !self.cx.snapshot.operators.is_empty() || !self.cx.snapshot.domains.is_empty();
+        let own =
+            !self.cx.snapshot.operators.is_empty() || !self.cx.snapshot.domains.is_empty() || self.cx.snapshot.row_code;
         let mut finder = Finder { own, found: vec![] };
         nodes.for_each(|n| walk::walk(n, &mut finder));
         for found in finder.found {
@@ -476,7 +477,7 @@ enum Found<'a> {
 }
 
 struct Finder<'a> {
-    /// There are operators or domains that need more than their arguments.
+    /// There are operators, domains or functions of rows that need more than their arguments.
     own: bool,
     found: Vec<Found<'a>>,
 }

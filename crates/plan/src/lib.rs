@@ -101,6 +101,7 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     views::refuse_locked(statement, cx)?;
+    needs::refuse_reached(statement, cx)?;
     let needs = Needs::of(statement, text, cx);
     if needs.rewriting {
         // ONLY the table: for its users it has no partitions.
@@ -133,6 +134,15 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         cx.lists.apply(&mut changed, false);
         let whole = plan.whole_mut();
         (whole.template, whole.by_parent) = (false, Some(sql::deparse(&changed)?));
+    }
+    if matches!(&plan, Plan::Insert { rows: Insert::Select(_), .. })
+        && needs::statement_runs_text(statement, cx.snapshot)
+    {
+        return Err(Refusal::new(
+            "INSERT … SELECT from code that puts statements together into a table of several nodes is not supported: its rows \
+             are read where nobody sees what that code touches",
+            "Write its rows into a local or temporary table first.",
+        ));
     }
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
     plan.whole_mut().local = plan.whole().needs_home && names_local(expanded, cx);

@@ -1,22 +1,22 @@
 //! What an expression's code needs beside its arguments: tables of one node alone, the session's sequences, or parts of the
-//! herd's tables. The catalog was told of each function, operator and domain (`code.rs`); here they are found in trees.
+//! herd's tables. The catalog was told of each function, operator, domain and view (`code.rs`); here they are found in trees.
 //! A name means what is in its schema, or in the schemas of the search path; of several of one name there nobody knows here
 //! which is meant.
 
+use catalog::Snapshot;
 use catalog::code::{Harm, can_mean};
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, relations, search};
 
-use crate::Context;
 use crate::refuse::Refusal;
+use crate::{Context, Result};
 
 /// What a node of an expression needs, `what` in the user's words.
 pub struct Need {
     pub what: String,
     /// Uses distributed tables or writes reference tables.
     pub herd: bool,
-    /// Uses what only home has.
+    /// Uses what only home has, or runs text that the session watches there.
     pub home: bool,
 }
 
@@ -30,15 +30,28 @@ pub fn of(node: &NodeEnum, cx: &Context) -> Option<Need> {
             let name = names::qualified(&t.type_name.as_ref()?.names);
             meant(cx.snapshot.domains.get(name.1)?, name, cx, "domain")
         }
+        // A row's function may be written as if it were a column of it.
+        NodeEnum::ColumnRef(c) if c.fields.len() > 1 => of_field(names::last(&c.fields), cx),
+        NodeEnum::AIndirection(i) => names::strings(&i.indirection).into_iter().find_map(|name| of_field(name, cx)),
+        NodeEnum::CaseExpr(c) if c.arg.is_some() => of_operator((None, "="), cx),
+        NodeEnum::JoinExpr(j) if j.is_natural || !j.using_clause.is_empty() => of_operator((None, "="), cx),
         _ => None,
     }
 }
 
 fn of_call(call: &ast::FuncCall, cx: &Context) -> Option<Need> {
     let name = names::last(&call.funcname);
-    let (herd, home) = cx
-        .functions(&call.funcname)
-        .fold((false, is_of_home(name)), |(herd, home), f| (herd | f.reads_herd_tables, home | f.needs_home));
+    let (herd, home) = cx.functions(&call.funcname).fold((false, is_of_home(name)), |(herd, home), f| {
+        (herd | f.reads_herd_tables, home | f.needs_home | f.dynamic)
+    });
+    (herd || home).then(|| Need { what: format!("{name}()"), herd, home })
+}
+
+fn of_field(name: &str, cx: &Context) -> Option<Need> {
+    let own = cx.snapshot.functions.get(name)?.iter();
+    let (herd, home) = own
+        .filter(|f| f.of_row && can_mean(None, cx.search_path, &f.schema))
+        .fold((false, false), |(herd, home), f| (herd | f.reads_herd_tables, home | f.needs_home | f.dynamic));
     (herd || home).then(|| Need { what: format!("{name}()"), herd, home })
 }
 
@@ -49,7 +62,8 @@ fn of_operator(name: Name, cx: &Context) -> Option<Need> {
 /// What those of one name need that it can mean.
 fn meant(all: &[Harm], (schema, name): Name, cx: &Context, kind: &str) -> Option<Need> {
     let meant = all.iter().filter(|h| can_mean(schema, cx.search_path, &h.schema));
-    let (herd, home) = meant.fold((false, false), |(herd, home), h| (herd | h.needs.herd, home | h.needs.home));
+    let (herd, home) =
+        meant.fold((false, false), |(herd, home), h| (herd | h.needs.herd, home | h.needs.home | h.needs.dynamic));
     (herd || home).then(|| Need { what: format!("{kind} {name}"), herd, home })
 }
 
@@ -77,22 +91,72 @@ fn is_of_home(name: &str) -> bool {
 
 /// The first in an expression, its subqueries included, that passes the test.
 pub fn find(node: &Node, cx: &Context, test: fn(&Need) -> bool) -> Option<Need> {
-    struct Find<'s> {
-        cx: &'s Context<'s>,
-        test: fn(&Need) -> bool,
-        found: Option<Need>,
+    search::find(node, |n| of(n, cx).filter(test))
+}
+
+/// Refuses what must not run inside a statement, wherever it stands: what it names itself, and what its views run.
+pub fn refuse_reached(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    if !cx.snapshot.reaches {
+        return Ok(());
     }
-    impl<'a> Visit<'a> for Find<'_> {
-        fn node(&mut self, node: &'a NodeEnum) -> bool {
-            if self.found.is_none() {
-                self.found = of(node, self.cx).filter(self.test);
-            }
-            self.found.is_none()
+    match relations::of(statement).into_iter().find_map(|rv| of_relation(rv, cx).filter(|n| n.herd)) {
+        Some(need) => Err(need.refuse_herd()),
+        None => refuse_called(statement, cx),
+    }
+}
+
+/// The same of what it names in expressions alone.
+pub fn refuse_called(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    if !cx.snapshot.reaches {
+        return Ok(());
+    }
+    match search::find(statement, |n| of(n, cx).filter(|need| need.herd)) {
+        Some(need) => Err(need.refuse_herd()),
+        None => Ok(()),
+    }
+}
+
+fn of_relation(rv: &ast::RangeVar, cx: &Context) -> Option<Need> {
+    let (schema, name) = names::table(rv);
+    if schema.is_none() && cx.temporary.iter().any(|t| t == name) {
+        return None;
+    }
+    let found = cx.snapshot.resolve(schema, name, cx.search_path)?;
+    let needs = cx.snapshot.relation_code.get(&found.oid)?.read;
+    Some(Need { what: format!("\"{name}\""), herd: needs.herd, home: needs.home | needs.dynamic })
+}
+
+/// Whether this very node may run text that somebody puts together, whatever the search path.
+pub fn runs_text(node: &NodeEnum, snapshot: &Snapshot) -> bool {
+    let function = |name: &str| snapshot.functions(name).any(|f| f.dynamic);
+    let field = |name: &str| snapshot.functions.get(name).is_some_and(|all| all.iter().any(|f| f.of_row && f.dynamic));
+    let harms = |all: Option<&Vec<Harm>>| all.is_some_and(|all| all.iter().any(|h| h.needs.dynamic));
+    match node {
+        NodeEnum::FuncCall(f) => function(names::last(&f.funcname)),
+        NodeEnum::AExpr(e) => operators(e).any(|(_, name)| harms(snapshot.operators.get(name))),
+        NodeEnum::SubLink(s) => harms(snapshot.operators.get(names::last(&s.oper_name))),
+        NodeEnum::CaseExpr(_) | NodeEnum::JoinExpr(_) => harms(snapshot.operators.get("=")),
+        NodeEnum::TypeCast(t) => {
+            t.type_name.as_ref().is_some_and(|t| harms(snapshot.domains.get(names::last(&t.names))))
         }
+        NodeEnum::ColumnRef(c) if c.fields.len() > 1 => field(names::last(&c.fields)),
+        NodeEnum::AIndirection(i) => names::strings(&i.indirection).into_iter().any(field),
+        _ => false,
     }
-    let mut find = Find { cx, test, found: None };
-    walk::walk(node, &mut find);
-    find.found
+}
+
+/// The same of a query, whatever it names.
+pub fn statement_runs_text(statement: &NodeEnum, snapshot: &Snapshot) -> bool {
+    let mut named = false;
+    search::each_relation(statement, |rv| named |= relation_runs_text(rv, false, snapshot));
+    named || search::any(statement, |n| runs_text(n, snapshot))
+}
+
+/// The same of using a relation, in a statement that writes or does not.
+pub fn relation_runs_text(rv: &ast::RangeVar, writes: bool, snapshot: &Snapshot) -> bool {
+    let named = |oid| snapshot.relations.values().any(|r| r.oid == oid && r.name == rv.relname);
+    let mut code = snapshot.relation_code.iter();
+    code.any(|(oid, code)| (code.read.dynamic || writes && code.written_dynamic) && named(*oid))
 }
 
 impl Need {

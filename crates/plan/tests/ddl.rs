@@ -97,6 +97,7 @@ fn snapshot() -> Snapshot {
                 reads_herd_tables,
                 needs_home: false,
                 dynamic: false,
+                of_row: false,
             }],
         )
     };

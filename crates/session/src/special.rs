@@ -13,7 +13,7 @@ const SETTINGS: &str = "pg_settings";
 pub struct Special {
     /// It takes something that belongs to the connection: an advisory lock, a large object.
     pub pins: bool,
-    /// It calls a function that may use any table, by text it puts together.
+    /// It may run code that uses any table, by text it puts together.
     pub watched: bool,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
@@ -52,24 +52,44 @@ impl Special {
 }
 
 pub fn special(statement: &NodeEnum, snapshot: &Snapshot) -> Special {
-    let mut find = Find { snapshot, special: Special::default() };
+    let mut find =
+        Find { snapshot, writes: !snapshot.relation_code.is_empty() && writes(statement), special: Special::default() };
     find.node(statement);
     walk::below(statement, &mut find);
     find.special.leaves.code |= snapshot.session_code.anywhere;
     find.special
 }
 
+/// Whether expressions of the statement may run text that somebody puts together; not relations it names.
+pub fn calls_text(statement: &NodeEnum, snapshot: &Snapshot) -> bool {
+    sql::search::any(statement, |n| plan::needs::runs_text(n, snapshot))
+}
+
+fn writes(statement: &NodeEnum) -> bool {
+    use NodeEnum::*;
+    let is_write = |n: &NodeEnum| match n {
+        InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) | TruncateStmt(_) => true,
+        CopyStmt(c) => c.is_from,
+        _ => false,
+    };
+    is_write(statement) || sql::search::any(statement, is_write)
+}
+
 struct Find<'s> {
     snapshot: &'s Snapshot,
+    /// The statement writes to a table, wherever that stands.
+    writes: bool,
     special: Special,
 }
 
 impl<'a> Visit<'a> for Find<'_> {
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
         self.special.leaves.code |= self.snapshot.session_code.is_named(&rv.relname);
+        self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.snapshot);
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {
+        self.special.watched |= plan::needs::runs_text(n, self.snapshot);
         match n {
             NodeEnum::FuncCall(f) => self.call(f),
             // A row's function may be written as if it were a column of it.
@@ -106,7 +126,6 @@ impl Find<'_> {
         self.special.reads_sequences |= plan::sequences::reads(f);
         self.special.writes |=
             self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
-        self.special.watched |= self.snapshot.functions(name).any(|f| f.dynamic);
         self.special.leaves.code |= self.snapshot.session_code.is_named(name);
     }
 

@@ -285,7 +285,7 @@ impl Session {
     }
 
     /// Code is about to run on home that may use anything: in a transaction, so that it can be looked at, and undone.
-    async fn watch(&mut self) -> Result<Made> {
+    pub(crate) async fn watch(&mut self) -> Result<Made> {
         let mut work = self.work();
         work.need_transaction();
         match work.touched_on_home().await? {
@@ -295,7 +295,7 @@ impl Session {
     }
 
     /// It has used nothing that others have a part of; what it has changed in the catalog is judged as DDL is.
-    async fn watched(&mut self, before: Made) -> Result<()> {
+    pub(crate) async fn watched(&mut self, before: Made) -> Result<()> {
         let mut work = self.work();
         let (touched, made) = work.touched_on_home().await?;
         if let Some(table) = touched {

@@ -26,6 +26,8 @@ pub struct Body {
     pub calls: BTreeSet<Name>,
     pub operators: BTreeSet<Name>,
     pub types: BTreeSet<Name>,
+    /// What stands behind a dot: a column, or a function of the row.
+    pub fields: BTreeSet<String>,
     /// A moment, a row's place, an object's number: what it is depends on where and when it is asked.
     pub varies: Option<String>,
     /// Runs text that is put together at run time, and may name anything.
@@ -78,6 +80,12 @@ impl Body {
     pub fn of_text(text: &str) -> Body {
         let mut body = Body::default();
         body.by_words(text);
+        body
+    }
+
+    pub fn of_expression(node: &Node) -> Body {
+        let mut body = Body::default();
+        body.node(node);
         body
     }
 
@@ -241,8 +249,12 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
             | CompositeTypeStmt(_)
             | CreateSchemaStmt(_)
             | CreateExtensionStmt(_) => self.body.unknown = true,
+            AIndirection(i) => self.body.fields.extend(names::strings(&i.indirection).into_iter().map(str::to_string)),
             ColumnRef(c) => {
                 let column = names::last(&c.fields);
+                if c.fields.len() > 1 {
+                    self.body.fields.insert(column.to_string());
+                }
                 if SYSTEM_COLUMNS.contains(&column) {
                     self.body.varies.get_or_insert_with(|| format!("column {column}"));
                 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
-use crate::code::{Attached, Code, Object, Operator, Routine, Schema};
+use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, Unnamed};
 use crate::load::cells;
-use crate::{CatalogError, Oid, Query, Volatility};
+use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
 pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
@@ -44,6 +44,11 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 let used = Object { class: row.char(), oid: row.number()? };
                 code.uses.entry(Object { class: row.char(), oid }).or_default().push(used);
             }
+            "unnamed" => code.unnamed.push(Unnamed { routine: oid, what: row.text(), name: row.text() }),
+            "tied" => code.tied.push((oid, row.number()?)),
+            "runs text" => {
+                code.runs_text.insert(Object { class: row.char(), oid });
+            }
             _ => code.attached.push(Attached {
                 oid,
                 table: row.number()?,
@@ -75,10 +80,13 @@ fn question() -> String {
         format!(
             "CASE {column} WHEN 'pg_class'::regclass THEN 'r' WHEN 'pg_proc'::regclass THEN 'f' WHEN 'pg_type'::regclass THEN 't' \
              WHEN 'pg_operator'::regclass THEN 'o' WHEN 'pg_attrdef'::regclass THEN 'd' WHEN 'pg_constraint'::regclass THEN 'c' \
-             WHEN 'pg_trigger'::regclass THEN 'g' WHEN 'pg_rewrite'::regclass THEN 'u' WHEN 'pg_policy'::regclass THEN 'p' END"
+             WHEN 'pg_trigger'::regclass THEN 'g' WHEN 'pg_rewrite'::regclass THEN 'u' WHEN 'pg_policy'::regclass THEN 'p' \
+             WHEN 'pg_statistic_ext'::regclass THEN 's' END"
         )
     };
     let (user_class, used_class) = (class("d.classid"), class("d.refclassid"));
+    let unnamed = unnamed(user);
+    let runs_text = runs_text(user);
     format!(
         "SELECT 'routine', p.oid, n.nspname::text, p.proname::text, l.lanname::text, \
                 CASE WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
@@ -88,7 +96,8 @@ fn question() -> String {
                      WHEN l.lanname NOT IN ('c', 'internal') THEN p.prosrc END, p.provolatile::text \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
-         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd' AND {NOT_SYSTEM} \
+         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {NOT_SYSTEM} AND (t.typtype IN ('d', 'r', 'm') \
+               OR t.typtype = 'c' AND EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c')) \
          UNION ALL SELECT 'operator', o.oid, n.nspname::text, o.oprname::text, p.provolatile::text, \
                 (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
          FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace LEFT JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid >= {user} \
@@ -120,6 +129,55 @@ fn question() -> String {
          UNION ALL SELECT 'policy', p.oid, p.polrelid::text, p.polname::text, NULL, NULL, NULL FROM pg_policy p \
          UNION ALL SELECT 'index', i.indexrelid, i.indrelid::text, c.relname::text, NULL, NULL, NULL \
          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
-         WHERE i.indexrelid >= {user} AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)"
+         WHERE i.indexrelid >= {user} AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) \
+         UNION ALL SELECT 'statistics', s.oid, s.stxrelid::text, s.stxname::text, NULL, NULL, NULL \
+         FROM pg_statistic_ext s WHERE s.stxexprs IS NOT NULL \
+         UNION ALL SELECT 'tied', k.confrelid, k.conrelid::text, NULL, NULL, NULL, NULL FROM pg_constraint k \
+         JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE k.contype = 'f' AND {NOT_SYSTEM} \
+         UNION ALL SELECT 'tied', i.inhparent, i.inhrelid::text, NULL, NULL, NULL, NULL FROM pg_inherits i \
+         JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {NOT_SYSTEM} \
+         UNION ALL {unnamed} UNION ALL {runs_text}"
+    )
+}
+
+/// Casts, support functions and operators of operator classes, what ranges ask, event triggers.
+fn unnamed(user: &str) -> String {
+    format!(
+        "SELECT 'unnamed', x.routine, x.what, x.name, NULL, NULL, NULL FROM ( \
+         SELECT castfunc::oid AS routine, 'cast' AS what, format('%s AS %s', castsource::regtype, casttarget::regtype) AS name FROM pg_cast \
+         UNION SELECT p.amproc::oid, 'operator class', f.opfname::text FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily \
+         UNION SELECT o.oprcode::oid, 'operator class', f.opfname::text FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr \
+               JOIN pg_opfamily f ON f.oid = a.amopfamily \
+         UNION SELECT rngsubdiff::oid, 'range type', rngtypid::regtype::text FROM pg_range \
+         UNION SELECT rngcanonical::oid, 'range type', rngtypid::regtype::text FROM pg_range \
+         UNION SELECT evtfoid, 'event trigger', evtname::text FROM pg_event_trigger WHERE evtenabled <> 'D') x \
+         WHERE x.routine >= {user}"
+    )
+}
+
+/// Functions of PostgreSQL's own are not in pg_depend: they are looked for in trees as they are stored (`outfuncs.c`).
+fn runs_text(user: &str) -> String {
+    let names: Vec<String> = RUN_TEXT.iter().map(|name| quote_literal(name)).collect();
+    let of = |class: char, catalog: &str, oid: &str, trees: &str| {
+        format!(
+            "SELECT '{class}' AS class, {oid} AS oid FROM pg_catalog.{catalog}, calls WHERE {oid} >= {user} AND concat({trees}) ~ calls.what"
+        )
+    };
+    format!(
+        "SELECT 'runs text', y.oid, y.class, NULL, NULL, NULL, NULL FROM ( \
+         WITH calls AS (SELECT concat(':funcid (?:', string_agg(oid::text, '|'), ') ') AS what FROM pg_proc WHERE proname IN ({})) \
+         {}) y \
+         UNION ALL SELECT 'runs text', p.oid, 'f', NULL, NULL, NULL, NULL FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang \
+         WHERE p.oid >= {user} AND l.lanname = 'c' AND p.proretset AND p.provolatile <> 'i' \
+           AND p.proargtypes::oid[] && ARRAY['text', 'regclass', 'name', 'varchar', 'cstring']::regtype[]::oid[]",
+        names.join(", "),
+        [
+            of('d', "pg_attrdef", "oid", "adbin"),
+            of('c', "pg_constraint", "oid", "conbin"),
+            of('p', "pg_policy", "oid", "polqual, polwithcheck"),
+            of('u', "pg_rewrite", "oid", "ev_qual, ev_action"),
+            of('g', "pg_trigger", "oid", "tgqual"),
+        ]
+        .join(" UNION ALL ")
     )
 }

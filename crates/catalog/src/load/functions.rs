@@ -3,18 +3,20 @@
 use std::collections::HashMap;
 
 use super::facts::NOT_SYSTEM;
+use crate::code::RUN_TEXT;
 use crate::load::cells;
 use crate::{CatalogError, Function, FunctionKind, Query, Snapshot, Volatility};
 
 pub(super) async fn load_builtin<Q: Query>(
     q: &mut Q,
 ) -> Result<HashMap<String, Vec<Function>>, CatalogError<Q::Error>> {
-    let sql = "SELECT DISTINCT proname, 'pg_catalog', prokind, provolatile, proretset, false, prorettype::oid::text \
+    let sql = "SELECT DISTINCT proname, 'pg_catalog', prokind, provolatile, proretset, false, prorettype::oid::text, false \
                FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace ORDER BY proname";
     let mut functions: HashMap<String, Vec<Function>> = HashMap::new();
     for mut row in cells(q, sql).await? {
         let name = row.text();
-        functions.entry(name).or_default().push(function(&mut row)?);
+        let dynamic = RUN_TEXT.contains(&name.as_str());
+        functions.entry(name).or_default().push(Function { dynamic, ..function(&mut row)? });
     }
     Ok(functions)
 }
@@ -39,6 +41,7 @@ fn function<E: std::error::Error>(row: &mut crate::cells::Cells) -> Result<Funct
         reads_herd_tables: false,
         needs_home: false,
         dynamic: false,
+        of_row: row.boolean(),
     })
 }
 
@@ -46,7 +49,9 @@ pub(super) async fn load_user<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> R
     let sql = format!(
         "SELECT p.proname, n.nspname, p.prokind, p.provolatile, p.proretset, \
                 NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'), \
-                p.prorettype::oid::text \
+                p.prorettype::oid::text, \
+                p.pronargs > 0 AND p.pronargs - p.pronargdefaults <= 1 \
+                  AND EXISTS (SELECT FROM pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype IN ('c', 'd', 'p')) \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM}"
     );
     for mut row in cells(q, &sql).await? {

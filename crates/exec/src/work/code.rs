@@ -123,6 +123,15 @@ pub fn touched(table: &str) -> ExecError {
     .hint("It would have seen and changed home's part alone: send such statements through the router one by one.")
 }
 
+/// Nobody could look at what it has touched before its rows are the client's.
+pub fn unwatched() -> ExecError {
+    ExecError::sql(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        "code that puts statements together can't run here: what it touches could not be seen in time",
+    )
+    .hint("Run the query by itself, without a cursor; or first, in a statement of its own, and pass its values.")
+}
+
 /// The same can't be told of a transaction that has used them already.
 pub fn touched_before(table: &str) -> ExecError {
     ExecError::sql(

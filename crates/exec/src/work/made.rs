@@ -34,12 +34,17 @@ pub fn question() -> String {
          pg_catalog.pg_enum,pg_catalog.pg_language,pg_catalog.pg_opclass,pg_catalog.pg_opfamily,pg_catalog.pg_extension,\
          pg_catalog.pg_ts_config,pg_catalog.pg_ts_dict",
     );
-    // Seen, and yet in progress: the transaction's own, or one of its subtransactions', whose numbers come after its own.
+    // Seen, and yet in progress: the transaction's own, or one of its subtransactions', whose numbers come after its own. Numbers in
+    // rows are the last 32 bits; age() would count from wherever it was asked first in the transaction.
     let own = |table: &str| {
+        let after = format!(
+            "(({table}.xmin::pg_catalog.text::pg_catalog.int8 OPERATOR(pg_catalog.-) \
+               pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text::pg_catalog.int8) OPERATOR(pg_catalog.&) '4294967295'::pg_catalog.int8)"
+        );
         format!(
-            "CASE WHEN pg_catalog.age({table}.xmin) OPERATOR(pg_catalog.<=) 0 AND pg_catalog.age({table}.xmin) OPERATOR(pg_catalog.>) '-1000000'::int4 \
+            "CASE WHEN {after} OPERATOR(pg_catalog.<) 1000000 \
              THEN pg_catalog.pg_xact_status((pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text::pg_catalog.int8 \
-                 OPERATOR(pg_catalog.-) pg_catalog.age({table}.xmin))::pg_catalog.text::pg_catalog.xid8) OPERATOR(pg_catalog.=) 'in progress' \
+                 OPERATOR(pg_catalog.+) {after})::pg_catalog.text::pg_catalog.xid8) OPERATOR(pg_catalog.=) 'in progress' \
              ELSE false END"
         )
     };

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::code::Object;
+use catalog::code::{Object, RUN_TEXT};
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
@@ -25,6 +25,10 @@ pub struct Reach {
 }
 
 impl Reach {
+    pub fn relations(&self) -> impl Iterator<Item = &Oid> {
+        self.reads.iter().chain(&self.writes)
+    }
+
     pub fn add(&mut self, other: Reach) {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
@@ -34,23 +38,6 @@ impl Reach {
         self.row_types |= other.row_types;
     }
 }
-
-/// Functions that run the text they are given, or read the table they are told (func.sgml).
-const RUN_TEXT: [&str; 13] = [
-    "query_to_xml",
-    "query_to_xmlschema",
-    "query_to_xml_and_xmlschema",
-    "table_to_xml",
-    "table_to_xml_and_xmlschema",
-    "schema_to_xml",
-    "schema_to_xml_and_xmlschema",
-    "database_to_xml",
-    "database_to_xml_and_xmlschema",
-    "ts_stat",
-    "ts_rewrite",
-    "dblink",
-    "dblink_exec",
-];
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
@@ -64,8 +51,34 @@ impl Graph<'_> {
     pub(super) fn reach_of(&self, start: Object, own: Option<Oid>, definition: Option<&str>) -> Reach {
         let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
         match definition {
-            Some(text) => walk.body(&Body::of_sql(text), &Scope::Path(&[])),
+            Some(text) => {
+                walk.runs(start);
+                walk.body(&Body::of_sql(text), &Scope::Path(&[]));
+            }
             None => walk.start(start, own),
+        }
+        walk.finish()
+    }
+
+    /// Everything that is read with a relation.
+    pub(super) fn reach_of_relation(&self, oid: Oid) -> Reach {
+        let todo = vec![Object { class: b'r', oid }];
+        Walk { graph: self, seen: HashSet::new(), todo, reach: Reach::default() }.finish()
+    }
+
+    /// Of a view: what its query runs besides reading tables, which the planner sees for itself.
+    pub(super) fn reach_of_view(&self, view: Oid) -> Reach {
+        let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
+        let mut views = vec![view];
+        while let Some(view) = views.pop() {
+            let Some(rule) = self.views.get(&view).map(|oid| Object { class: b'u', oid: *oid }) else { continue };
+            if !walk.seen.insert(rule) {
+                continue;
+            }
+            walk.runs(rule);
+            let (relations, code): (Vec<Object>, Vec<Object>) = walk.uses(rule).partition(|u| u.class == b'r');
+            views.extend(relations.iter().map(|u| u.oid));
+            walk.todo.extend(code);
         }
         walk.finish()
     }
@@ -89,6 +102,7 @@ impl Walk<'_, '_> {
 
     /// What hangs on a table names it for its own row's values.
     fn start(&mut self, start: Object, own: Option<Oid>) {
+        self.runs(start);
         match start.class {
             b'f' | b't' | b'o' => self.todo.push(start),
             _ => {
@@ -103,11 +117,17 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What PostgreSQL's own functions run is in no list of what an object uses.
+    fn runs(&mut self, object: Object) {
+        self.reach.dynamic |= self.graph.snapshot.code.runs_text.contains(&object);
+    }
+
     fn uses(&self, object: Object) -> impl Iterator<Item = Object> + use<'_> {
         self.graph.snapshot.code.uses.get(&object).into_iter().flatten().copied()
     }
 
     fn object(&mut self, object: Object) {
+        self.runs(object);
         match object.class {
             b'r' => self.relation(object.oid),
             b'f' => {
@@ -134,8 +154,9 @@ impl Walk<'_, '_> {
         };
         match (relation.kind, self.graph.views.get(&oid)) {
             (RelationKind::View, Some(rule)) => {
-                let uses: Vec<Object> =
-                    self.uses(Object { class: b'u', oid: *rule }).filter(|u| u.oid != oid).collect();
+                let rule = Object { class: b'u', oid: *rule };
+                self.runs(rule);
+                let uses: Vec<Object> = self.uses(rule).filter(|u| u.oid != oid).collect();
                 self.todo.extend(uses);
             }
             _ => {
@@ -163,6 +184,9 @@ impl Walk<'_, '_> {
         }
         for name in &body.types {
             self.typed(name, scope);
+        }
+        for name in &body.fields {
+            self.field(name);
         }
         self.reach.dynamic |= body.unknown;
         self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());
@@ -229,6 +253,14 @@ impl Walk<'_, '_> {
             .iter()
             .filter_map(|oid| self.graph.relations.get(oid))
             .any(|r| self.graph.kind(r) == Kind::Local && r.kind != RelationKind::Sequence);
+    }
+
+    /// `t.f` may be a call of `f`; whose columns those are nobody knows here.
+    fn field(&mut self, name: &str) {
+        if self.graph.snapshot.functions.get(name).is_some_and(|all| all.iter().any(|f| f.of_row)) {
+            let found = self.graph.routines.get(name).into_iter().flatten();
+            self.todo.extend(found.map(|(_, oid)| Object { class: b'f', oid: *oid }));
+        }
     }
 
     fn called(&mut self, (schema, name): &Name, scope: &Scope) {

@@ -3,7 +3,7 @@
 //! On a distributed table the statement goes to the parent on every node; what PostgreSQL does not do on parents is done
 //! on the partitions, and what would make the nodes differ is refused.
 
-use crate::{Refusal, rewrite};
+use crate::{Refusal, reads, rewrite};
 use catalog::{Relation, RelationKind, quote_literal};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
@@ -277,15 +277,28 @@ impl Parts {
             self.both(c);
             return Ok(());
         };
-        let calls = column::Calls::of(cx, using);
-        if calls.sequence || calls.volatile && r.is_reference() {
+        if reads::calls_sequence(using) {
             return Err(Refusal::new(
-                format!("a volatile USING expression on \"{}\", which several nodes hold, is not supported", r.name),
+                format!(
+                    "values of a sequence in USING, on \"{}\", which several nodes hold, are not supported",
+                    r.name
+                ),
                 "Add a new column, fill it by UPDATE, drop the old one and rename the new.",
             ));
         }
         let mut tree = NodeEnum::AlterTableCmd(Box::new(c.clone()));
         rewrite::replace_now(&mut tree);
+        if r.is_reference()
+            && let Some(what) = column::differs(cx, &tree)
+        {
+            return Err(Refusal::new(
+                format!(
+                    "{what} in USING, on reference table \"{}\", is not supported: it could differ from node to node",
+                    r.name
+                ),
+                "Add a new column, fill it by UPDATE, drop the old one and rename the new.",
+            ));
+        }
         let NodeEnum::AlterTableCmd(changed) = tree else { return Ok(()) };
         self.both(&changed);
         Ok(())

@@ -1,9 +1,10 @@
 //! ADD COLUMN on tables that several nodes hold: what a default may be, so that rows come out the same as on one server.
 
-use crate::{Refusal, rewrite};
-use catalog::{Relation, Volatility, quote_literal};
+use crate::{Refusal, reads, rewrite, same};
+use catalog::{Relation, quote_literal};
 use sql::ast::{self, ConstrType, Node};
-use sql::{NodeEnum, names, search};
+use sql::body::Body;
+use sql::{NodeEnum, names};
 
 use super::constraint;
 use super::place::{Cx, of_relation};
@@ -51,18 +52,20 @@ pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Ref
 
 fn default(cx: &Cx, table: &Relation, def: &ast::ColumnDef, c: &ast::Constraint, added: &mut Added) {
     let Some(expression) = c.raw_expr.as_deref() else { return };
-    let calls = Calls::of(cx, expression);
-    if calls.sequence {
+    if reads::calls_sequence(expression) {
         added.check = Some(only_if_empty(
             table,
             &format!("numbering the rows of \"{}\" over several nodes", table.name),
             &def.colname,
         ));
-    } else if calls.volatile && table.is_reference() {
+    } else if table.is_reference() && differs_later(cx, expression) {
         // A row of a distributed table is on one node, so its value is computed once; a reference table's copies would differ.
         added.check = Some(only_if_empty(
             table,
-            &format!("a volatile default for the rows of reference table \"{}\"", table.name),
+            &format!(
+                "a default for the rows of reference table \"{}\" that could differ from node to node",
+                table.name
+            ),
             &def.colname,
         ));
     }
@@ -98,27 +101,17 @@ fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
     }
 }
 
-/// What an expression calls.
-#[derive(Default)]
-pub struct Calls {
-    pub sequence: bool,
-    pub volatile: bool,
+/// What each node would make another value of, in the user's words; the statement's time is put in already.
+pub fn differs(cx: &Cx, tree: &NodeEnum) -> Option<String> {
+    let body = Body::of_expression(&Node { node: Some(tree.clone()) });
+    same::differs(cx.snapshot, &cx.facts.search_path, &body)
+        .or_else(|| reads::names_clock(tree).then(|| "a string that may stand for a moment".to_string()))
 }
 
-impl Calls {
-    pub fn of(cx: &Cx, expression: &Node) -> Calls {
-        let mut calls = Calls::default();
-        search::each(expression, |n| {
-            if let NodeEnum::FuncCall(f) = n {
-                let name = names::last(&f.funcname);
-                calls.sequence |= name == "nextval";
-                let mut overloads = cx.functions(names::qualified(&f.funcname)).peekable();
-                // A function nobody has heard of may be anything.
-                calls.volatile |= overloads.peek().is_none() || overloads.any(|f| f.volatility == Volatility::Volatile);
-            }
-        });
-        calls
-    }
+fn differs_later(cx: &Cx, expression: &Node) -> bool {
+    let mut tree = NodeEnum::List(ast::List { items: vec![expression.clone()] });
+    rewrite::replace_now(&mut tree);
+    differs(cx, &tree).is_some()
 }
 
 /// Exhausts the sequence behind a column, on nodes that are not home: values come from home alone.

@@ -189,6 +189,7 @@ fn user_function() -> Function {
         reads_herd_tables: false,
         needs_home: false,
         dynamic: false,
+        of_row: false,
     }
 }
 

@@ -1,5 +1,5 @@
 //! What statements that go by their tree may leave in the session, whatever their kind: EXPLAIN ANALYZE, COPY, a cursor and DDL run
-//! what they hold. SELECT and its like, DO and CALL look for it themselves.
+//! what they hold; and which of them are watched for it. SELECT and its like, DO and CALL look for it themselves.
 //!
 //! A change of the schema is taken to leave something on its connections in any case: they are reset before others get them.
 
@@ -20,14 +20,40 @@ impl Session {
     pub async fn run_tree(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         let named = self.explained_by_name(statement).await?;
         let (statement, sql) = named.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
+        let watched = self.watches(statement)?;
+        let before = if watched { Some(self.watch().await?) } else { None };
         let code = self.lasting(statement, bound)?;
         let scope = code.map(|code| self.code_begins(code, self.loads_at_home(statement)));
         self.taint |= is_change(statement);
         let result = Box::pin(self.run_kind(statement, sql, bound)).await;
         self.taint = false;
-        match scope {
+        let result = match scope {
             Some(scope) => self.code_ends(scope, result).await,
             None => result,
+        };
+        if let Some(before) = before
+            && result.is_ok()
+        {
+            self.watched(before).await?;
+        }
+        result
+    }
+
+    /// It holds code that may use any table, by text it puts together.
+    fn watches(&self, statement: &NodeEnum) -> Result<bool> {
+        use NodeEnum::*;
+        let find = || special::special(statement, &self.epoch.snapshot).watched;
+        let named = match statement {
+            ExplainStmt(_) | CopyStmt(_) | CreateTableAsStmt(_) | TruncateStmt(_) | DeclareCursorStmt(_) => find(),
+            SelectStmt(s) if s.into_clause.is_some() => find(),
+            ViewStmt(_) | RuleStmt(_) | CreateDomainStmt(_) | CreateTrigStmt(_) | CreateFunctionStmt(_) => false,
+            _ if Mode::of(statement) == Mode::NotDdl => false,
+            _ => special::calls_text(statement, &self.epoch.snapshot),
+        };
+        let too_late = matches!(statement, DeclareCursorStmt(_)) || Mode::of(statement) == Mode::Plain;
+        match named && too_late {
+            true => Err(exec::code::unwatched()),
+            false => Ok(named),
         }
     }
 
