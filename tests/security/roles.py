@@ -26,14 +26,15 @@ _SETUP = [
     "create table roles_d (id int primary key, v int, owner text)", "create table roles_rls (id int primary key, v int, owner text)",
     "create table roles_ref (id int primary key, v int, owner text)", "create table roles_local (id int primary key, v int, owner text)",
     "create table roles_s.d (id int primary key, v int, owner text)",
-    # Where a statement names a partition, USAGE of its table's schema is not asked for: a difference that is known.
-    "grant usage on schema roles_s to public",
+    # Who may not use roles_s finds this one behind it.
+    "create table d (id int primary key, v int, owner text)",
 ]
 _DISTRIBUTE = [
     "select create_distributed_table('roles_d', 'id')", "select create_distributed_table('roles_rls', 'id')",
-    "select create_distributed_table('roles_s.d', 'id')", "select create_reference_table('roles_ref')",
+    "select create_distributed_table('roles_s.d', 'id')", "select create_distributed_table('d', 'id')", "select create_reference_table('roles_ref')",
 ]
 _FILL = [f"insert into {t} select g, g, 'r' || (1 + g % 7) from generate_series(1, 12) g" for t in _TABLES] + [
+    "insert into d select g, -g, 'public' from generate_series(1, 12) g", "grant select, insert, update on d to public",
     "alter table roles_rls enable row level security",
     "create policy own on roles_rls using (owner = current_user)", "create policy seen on roles_rls for select using (v % 2 = 0 or owner = session_user)",
 ]
@@ -130,6 +131,7 @@ class World:
             for table in _TABLES:
                 side.slots[0].execute(f"grant select on {table} to r1, r2")
                 side.slots[0].execute(f"delete from {table} where id > 12")
+            side.slots[0].execute("grant usage on schema roles_s to r1, r2, r3")
 
     def step(self, step: tuple) -> str | None:
         """What differs after it, if anything."""
@@ -237,6 +239,8 @@ _CHANGES = [
     lambda r: f"grant {r.choice(['select', 'update'])} ({r.choice(['id', 'v', 'id, v'])}) on {r.choice(_TABLES)} to {r.choice(NAMES)}",
     lambda r: f"revoke {r.choice(['select', 'all', 'update'])} on {r.choice(_TABLES)} from {r.choice([*NAMES, 'public'])}{r.choice(['', ' cascade'])}",
     lambda r: f"revoke select (id) on {r.choice(_TABLES)} from {r.choice(NAMES)}",
+    lambda r: f"grant usage on schema roles_s to {r.choice(NAMES)}",
+    lambda r: f"revoke usage on schema roles_s from {r.choice(NAMES)}",
     lambda r: f"grant create on schema roles_s to {r.choice(NAMES)}",
     lambda r: f"alter default privileges for role {r.choice(NAMES)} in schema roles_s grant select on tables to {r.choice(NAMES)}",
     lambda r: f"create table if not exists roles_s.own{r.randrange(2)} (id int)",
@@ -262,7 +266,7 @@ def _statement(rng) -> str:
         f"insert into {table} values ({key + 100}, 1, current_user) on conflict do nothing", f"insert into {table} values ({key + 200}, 2, 'r1'), ({key + 201}, 2, 'r2') on conflict do nothing",
         f"delete from {table} where id = {key + 100}", f"delete from {table} where id > 100", f"select * from {table} where owner = current_user",
         f"select has_table_privilege('{table}', 'select'), has_table_privilege(current_user, '{table}', 'update')", f"select id from {table} where id = {key} for update",
-        f"select d.id from roles_d d join {table} t on t.id = d.id where d.id = {key}", "select * from d", "show work_mem", "select current_setting('search_path')",
+        f"select d.id from roles_d d join {table} t on t.id = d.id where d.id = {key}", "select * from d", f"select id, v, owner from d where id = {key}", f"update d set v = v where id = {key} or id = 3", "show work_mem", "select current_setting('search_path')",
         f"explain (costs off) select id from {table}" if rng.random() < 0 else f"select pg_has_role('{rng.choice(NAMES)}', 'member')",
         "select rolname, rolsuper, rolcanlogin, rolinherit from pg_roles where rolname ~ '^r[1-7]$'",
     ])

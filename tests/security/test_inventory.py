@@ -13,7 +13,7 @@ DEFINERS = {"raise_epoch", "decide", "forget_dropped", "follow_rename", "follow_
 # Run with their caller's rights, so they give nobody anything.
 INVOKERS = {
     "rights", "rights_of_shards", "verify", "run", "run_as_owner", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
-    "refuse_admin_call", "cluster", "code_in", "names_rows", "behind_locks", "definitions", "settings",
+    "refuse_admin_call", "cluster", "code_in", "names_rows", "behind_locks", "definitions", "settings", "replaced",
 }
 READABLE = {
     "herd", "epoch", "decisions", "transactions", "locks", "sessions", "node", "colocation", "shard", "relation", "nodes", "tables",

@@ -271,6 +271,18 @@ def test_settings_of_roles_and_databases(place, roles, way):
         assert last.execute(show).fetchone()[0] == "4MB"
 
 
+def test_a_connection_limit_is_none_of_a_superuser(place, roles):
+    with place.boss() as boss:
+        boss.execute("create role chief superuser login connection limit 0 password 'chief'")
+        try:
+            with place.connect("chief", "chief") as chief:
+                _is(chief, "chief")
+            boss.execute("alter role chief nosuperuser")
+            _refused(place, "chief", "chief", "too many connections for role")
+        finally:
+            boss.execute("drop role chief")
+
+
 def test_strangers_look_like_users(place, roles):
     """The salt of one who is not there is the same on all routers, and does not follow from what anybody may read."""
     roles("kim")

@@ -49,6 +49,9 @@ pub struct Snapshot {
     /// Views (and tables with odd defaults) whose definitions were behind a lock of somebody's when the catalog was loaded: who
     /// names one waits for that lock, as he would in PostgreSQL, and nobody else does.
     pub locked: HashSet<Oid>,
+    /// Tables that were made past the routers under the name of a distributed one, split in another way: what they are made
+    /// of is not known, and nothing is read or written there.
+    pub replaced: HashSet<Oid>,
     pub groups: HashMap<i32, Arc<Colocation>>,
     /// Bound of each range or list shard, by (group, shard number), as PostgreSQL writes it after `FOR VALUES`.
     /// Bounds of hash shards follow from [`Shard::bound`].

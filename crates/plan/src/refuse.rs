@@ -32,6 +32,19 @@ impl Refusal {
         }
     }
 
+    /// Nobody knows any more where its rows are.
+    pub fn replaced(relation: &str) -> Self {
+        Refusal {
+            sqlstate: sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            message: format!("distributed table \"{relation}\" was made anew past the routers, and is split in another way"),
+            hint: Some(
+                "DROP TABLE through a router drops it, and what is left of the old one on the other nodes. To have it as a local \
+                 table: SELECT herd.forget_dropped(), herd.bump_epoch() on home as the herd's owner."
+                    .into(),
+            ),
+        }
+    }
+
     pub fn is_locked(&self) -> bool {
         self.sqlstate == sqlstate::LOCK_NOT_AVAILABLE
     }

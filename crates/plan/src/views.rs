@@ -111,11 +111,13 @@ impl Expand<'_> {
 
 /// What a statement names, as a target or in FROM, can be read now.
 pub fn refuse_locked(statement: &NodeEnum, cx: &Context) -> Result<()> {
-    if cx.snapshot.locked.is_empty() {
+    let (locked, replaced) = (&cx.snapshot.locked, &cx.snapshot.replaced);
+    if locked.is_empty() && replaced.is_empty() {
         return Ok(());
     }
     let mut named = relations::of(statement).into_iter().filter_map(|rv| named(rv, cx, 0));
-    match named.find(|r| cx.snapshot.locked.contains(&r.oid)) {
+    match named.find(|r| locked.contains(&r.oid) || replaced.contains(&r.oid)) {
+        Some(relation) if replaced.contains(&relation.oid) => Err(Refusal::replaced(&relation.name)),
         Some(relation) => Err(Refusal::locked(&relation.name)),
         None => Ok(()),
     }

@@ -129,6 +129,8 @@ impl Session {
             sqlstate::T_R_DEADLOCK_DETECTED | sqlstate::T_R_SERIALIZATION_FAILURE => true,
             // Cancelled to break a deadlock over several nodes.
             sqlstate::QUERY_CANCELED => self.io.take_deadlocked(),
+            // A router that has rights followed meanwhile; or another client, and then it is no worse.
+            sqlstate::INTERNAL_ERROR => e.to_fields().message().starts_with("tuple concurrently "),
             _ => false,
         };
         let may = lost && retry.fresh && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));

@@ -31,10 +31,14 @@ pub(super) async fn load<Q: Query>(
         if let Placement::Distributed(distribution) = &mut draft.relation.placement {
             let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
             let key: Option<Vec<usize>> = draft.key.iter().map(position).collect();
-            distribution.key = key.filter(|k| k.len() == distribution.group.key_types.len()).ok_or_else(|| {
-                let table = crate::qualified(&draft.relation.schema, &draft.relation.name);
-                CatalogError::Corrupt(format!("{table} is not partitioned by the key of its colocation group"))
-            })?;
+            let types = |key: &Vec<usize>| key.iter().map(|k| draft.relation.columns[*k].type_oid).collect::<Vec<_>>();
+            match key.filter(|k| types(k) == distribution.group.key_types) {
+                Some(key) => distribution.key = key,
+                None => {
+                    draft.relation.placement = Placement::Local;
+                    snapshot.replaced.insert(draft.relation.oid);
+                }
+            }
         }
         let relation = draft.relation;
         snapshot.relations.insert((relation.schema.clone(), relation.name.clone()), Arc::new(relation));
@@ -60,7 +64,7 @@ async fn load_relations<Q: Query>(
                  SELECT i.inhrelid FROM tree b JOIN pg_inherits i ON i.inhparent = b.oid) SELECT oid FROM tree";
     let (barrier, invoker) = (option("security_barrier"), option("security_invoker"));
     let sql = format!(
-        "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, p.partattrs, \
+        "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs END, \
                 {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
@@ -73,6 +77,7 @@ async fn load_relations<Q: Query>(
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
          LEFT JOIN herd.relation h ON h.schema = n.nspname AND h.name = c.relname \
               AND c.relkind = CASE h.kind WHEN 'd' THEN 'p' ELSE 'r' END \
+         LEFT JOIN herd.colocation g ON g.id = h.colocation \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND c.relpersistence <> 't' AND {NOT_SYSTEM}"
     );
     let mut drafts = HashMap::new();

@@ -12,7 +12,7 @@ GRANT SELECT ON herd.herd, herd.epoch, herd.decisions, herd.transactions, herd.l
 GRANT EXECUTE ON FUNCTION herd.raise_epoch(bigint, bytea), herd.decide(text, bytea), herd.mirror_partitions(regclass) TO PUBLIC;
 
 -- These do what their caller may do, and nothing in anybody else's name.
-GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass), herd.settings(regclass, regclass), herd.verify(), herd.run(text), herd.let_own(text),
+GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass), herd.settings(regclass, regclass), herd.replaced(), herd.verify(), herd.run(text), herd.let_own(text),
     herd.lock_tables(text, text, integer), herd.lock_catalog(bigint, integer),
     herd.run_as_owner(regclass, text), herd.cluster_partition(regclass, text), herd.refuse_admin_call(text), herd.cluster(regclass, text)
     TO PUBLIC;

@@ -199,13 +199,26 @@ COMMENT ON FUNCTION herd.met_since(bigint) IS 'whether this transaction uses a t
 -- How the catalog follows DDL that clients run. Their roles may not write the herd's tables: these functions write what
 -- can be seen to be true, and nothing else.
 
+CREATE OR REPLACE FUNCTION herd.replaced() RETURNS SETOF regclass
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$
+SELECT c.oid::regclass
+  FROM herd.relation r JOIN herd.colocation g ON g.id = r.colocation
+  JOIN pg_namespace n ON n.nspname = r.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
+  JOIN pg_partitioned_table p ON p.partrelid = c.oid
+ WHERE p.partstrat <> left(g.strategy, 1)::"char" OR g.key_types IS DISTINCT FROM ARRAY(
+       SELECT a.atttypid FROM unnest(p.partattrs) WITH ORDINALITY k (attnum, place)
+         LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum AND k.attnum > 0 ORDER BY k.place)
+$$;
+
 -- Takes tables out of the catalog that are not there any more, and groups that have lost their last table.
 CREATE OR REPLACE FUNCTION herd.forget_dropped() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 DELETE FROM herd.relation r WHERE NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = r.schema AND c.relname = r.name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END);
+     WHERE n.nspname = r.schema AND c.relname = r.name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END
+       AND NOT EXISTS (SELECT FROM herd.replaced() p WHERE p = c.oid::regclass));
 DELETE FROM herd.colocation g WHERE NOT EXISTS (SELECT FROM herd.relation r WHERE r.colocation = g.id);
 $$;
 COMMENT ON FUNCTION herd.forget_dropped() IS 'takes dropped tables out of the catalog of the herd';

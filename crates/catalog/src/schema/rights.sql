@@ -293,6 +293,12 @@ END
 $body$;
 COMMENT ON FUNCTION herd.follow_home(jsonb) IS 'makes the rights of distributed tables what they are on home';
 
+-- Tables that were made past the routers under the name of a distributed one, split in another way. Home knows.
+CREATE OR REPLACE FUNCTION herd.replaced() RETURNS SETOF regclass
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT NULL::regclass WHERE false $$;
+COMMENT ON FUNCTION herd.replaced() IS 'tables that are no longer the distributed ones whose names they have';
+
 -- What is not as it should be on this node; and, with an empty problem, the rights of each distributed table, for a router to
 -- compare over nodes.
 CREATE OR REPLACE FUNCTION herd.verify() RETURNS TABLE (object text, problem text, rights jsonb)
@@ -309,6 +315,8 @@ SELECT s.shard::text, difference.problem, NULL
        ('replica identity is not that of ' || s.parent, is_set ->> 'identity' <> as_set ->> 'identity' OR is_set ->> 'index' IS DISTINCT FROM as_set ->> 'index'),
        ('settings of columns are not those of ' || s.parent, is_set -> 'columns' <> as_set -> 'columns')) difference (problem, differs)
  WHERE difference.differs
+UNION ALL
+SELECT r::text, 'was made anew past the routers, and is split in another way than the distributed table of its name', NULL FROM herd.replaced() r
 UNION ALL
 SELECT 'herd_shards', 'role ' || a.grantee::regrole::text || ' may create objects and owns no distributed table', NULL
   FROM pg_namespace n, aclexplode(n.nspacl) a

@@ -24,7 +24,7 @@ pub struct Roles {
 pub struct Found {
     pub word: RoleWord,
     pub can_login: bool,
-    /// Sessions it may have; below 0 there is no limit.
+    /// Sessions it may have; below 0 there is no limit, as for superusers (InitializeSessionUserId in PostgreSQL's miscinit.c).
     pub connection_limit: i32,
     /// It may connect to the herd's database.
     pub may_connect: bool,
@@ -108,7 +108,8 @@ impl Roles {
             false => ("pg_catalog.pg_roles", "''", "NULL"),
         };
         format!(
-            "SELECT r.oid, r.rolname, pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()), r.rolcanlogin, r.rolconnlimit, \
+            "SELECT r.oid, r.rolname, pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()), r.rolcanlogin, \
+             CASE WHEN r.rolsuper THEN -1 ELSE r.rolconnlimit END, \
              pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT'), {verifier}, s.settings IS NOT NULL, \
              {xmin}, r::pg_catalog.text, s.settings \
              FROM {table} r, pg_catalog.pg_database d, LATERAL (SELECT \

@@ -47,24 +47,42 @@ impl Follower {
         for (node, conn) in nodes.iter_mut().filter(|(node, _)| changed.contains(node)) {
             all_follow &= self.told(*node, in_transaction(conn, "SELECT object, problem FROM herd.settle()").await?);
         }
-        let Some(conn) = nodes.get_mut(&home) else { return Ok(()) };
-        let wanted = value(conn, OF_HOME).await?;
-        if wanted != self.home {
-            self.home = wanted;
-            return Ok(());
-        }
-        if let Some(wanted) = &wanted {
-            let wanted = quote_literal(wanted);
-            let follow = format!("SELECT object, problem FROM herd.follow_home({wanted}::pg_catalog.jsonb)");
-            for (node, conn) in nodes.iter_mut().filter(|(node, _)| **node != home) {
-                all_follow &= self.told(*node, in_transaction(conn, &follow).await?);
-            }
-        }
+        let Some(mut of_home) = nodes.remove(&home) else { return Ok(()) };
+        let followed = self.follow_home(&mut of_home, nodes).await;
+        nodes.insert(home, of_home);
+        all_follow &= followed?;
         // What does not follow yet is tried again.
         if all_follow {
             self.written = written;
         }
         Ok(())
+    }
+
+    /// Has parents on the other `nodes` follow home; whether all do.
+    async fn follow_home(&mut self, home: &mut Conn, nodes: &mut HashMap<NodeId, Conn>) -> Result<bool, PoolError> {
+        let wanted = value(home, OF_HOME).await?;
+        if wanted != self.home {
+            self.home = wanted;
+            return Ok(false);
+        }
+        let Some(wanted) = wanted else { return Ok(true) };
+        let follow = format!(
+            "BEGIN; {PATIENCE}; SELECT object, problem FROM herd.follow_home({}::pg_catalog.jsonb)",
+            quote_literal(&wanted)
+        );
+        let mut all_follow = true;
+        for (node, conn) in nodes {
+            let done = conn.simple(&follow).await;
+            // What home has taken back meanwhile is not given again: a change after this waits for the node's rows.
+            let still = done.is_ok() && value(home, OF_HOME).await.is_ok_and(|now| now.as_ref() == Some(&wanted));
+            conn.simple(if still { "COMMIT" } else { "ROLLBACK" }).await?;
+            let tables = done?;
+            if !still {
+                return Ok(false);
+            }
+            all_follow &= self.told(*node, tables);
+        }
+        Ok(all_follow)
     }
 
     /// Tables with what keeps them from following, if anything: whether nothing does. Each is told of once.

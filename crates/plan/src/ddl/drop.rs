@@ -34,7 +34,10 @@ pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
         _ => {}
     }
     let elsewhere: Vec<Node> = match kind {
-        O::ObjectTable => pick(&objects, |name| cx.herd(name).is_some()),
+        // Of one that was replaced on home the other nodes have what it was.
+        O::ObjectTable => pick(&objects, |name| {
+            cx.find(name).is_some_and(|r| super::place::is_herd(r) || cx.snapshot.replaced.contains(&r.oid))
+        }),
         O::ObjectIndex => return drop_index(cx, s, pick(&objects, |name| cx.table_of_index(name).is_some())),
         // A node may have less than the snapshot knows; IF EXISTS is enough.
         O::ObjectView => {
