@@ -67,7 +67,7 @@ pub fn alter(cx: &Cx, a: &ast::AlterTableStmt, table: &Relation) -> Decided {
     let sql = deparse(NodeEnum::AlterTableStmt(ast::AlterTableStmt { relation: Some(placeholder), ..a.clone() }))?;
     let each = format!(
         "DO $herd$ DECLARE part pg_catalog.regclass; BEGIN FOR part IN SELECT inhrelid FROM pg_catalog.pg_inherits \
-         WHERE inhparent = {}::pg_catalog.regclass ORDER BY inhrelid LOOP \
+         WHERE inhparent OPERATOR(pg_catalog.=) {}::pg_catalog.regclass ORDER BY inhrelid LOOP \
          EXECUTE pg_catalog.replace({}, '\"%part%\"', part::pg_catalog.text); END LOOP; END $herd$",
         quote_literal(&text(names::table(rv))),
         quote_literal(&sql)
