@@ -312,7 +312,6 @@ def test_a_type_is_changed_alike_on_each_node(db):
 XML = [
     "query_to_xml('SELECT count(*) FROM code.d', true, true, '')",
     "table_to_xml('code.d', true, true, '')",
-    "schema_to_xml('code', true, true, '')",
     "database_to_xml(true, true, '')",
     "pg_catalog.query_to_xml('SELECT count(*) FROM code.d', true, true, '')",
 ]
