@@ -33,6 +33,9 @@ pub const NUMBER_MAX: i32 = 255;
 /// How long a node may take to act on a cancel; at most so long a session waits to give its connections back.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Of looks at a statement whose client has left (two a second): the last that cancels it, a minute after the first.
+const LOOKS_MAX: u32 = 128;
+
 /// The sessions of this router that can be cancelled.
 pub struct CancelRegistry {
     shards: [Mutex<HashMap<i32, Arc<Session>>>; SHARDS],
@@ -95,6 +98,7 @@ struct State {
     socket: Watched,
     /// It is not.
     left: bool,
+    left_looks: Looks,
     /// The session has been told to end.
     ended: bool,
     /// What others may see of the session.
@@ -103,6 +107,19 @@ struct State {
     sending: usize,
     /// Of one on its way it is not known whether it has arrived.
     doubtful: bool,
+}
+
+/// How often a statement whose client has left was looked at since it last went on to a backend. A cancel may come to a backend
+/// before its statement, or to one that is gone: so it is sent again, ever more rarely, and not for ever.
+#[derive(Default)]
+struct Looks(u32);
+
+impl Looks {
+    /// One more; true if the statement is cancelled at it.
+    fn is_due(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0.is_power_of_two() && self.0 <= LOOKS_MAX
+    }
 }
 
 impl Default for CancelRegistry {
@@ -211,8 +228,14 @@ impl CancelRegistry {
             for session in sessions {
                 let socket = session.state.lock().socket.clone();
                 if socket.has_left() {
-                    session.state.lock().left = true;
-                    session.cancel(self.node_timeout).await;
+                    let due = {
+                        let mut state = session.state.lock();
+                        state.left = true;
+                        state.left_looks.is_due()
+                    };
+                    if due {
+                        session.cancel(self.node_timeout).await;
+                    }
                 }
             }
         }
@@ -266,6 +289,7 @@ impl CancelHandle {
     pub fn begin(&self) {
         let mut state = self.session.state.lock();
         (state.active, state.cancelled, state.deadlocked) = (true, false, false);
+        state.left_looks = Looks::default();
     }
 
     /// The statement goes on after it gave connections back, and waits in the router: a cancel can meet it there.
@@ -285,6 +309,9 @@ impl CancelHandle {
     /// [`is_cancelled`](Self::is_cancelled) then, don't send.
     pub fn set_running(&self, keys: Vec<CancelKey>) {
         let mut state = self.session.state.lock();
+        if state.keys != keys {
+            state.left_looks = Looks::default();
+        }
         (state.active, state.keys) = (true, keys);
     }
 
@@ -295,6 +322,7 @@ impl CancelHandle {
         // A session that keeps a connection says so for each statement.
         if !state.keys.iter().any(|k| k.pid == key.pid && k.secret == key.secret && k.target == key.target) {
             state.keys.push(key);
+            state.left_looks = Looks::default();
         }
     }
 
@@ -421,5 +449,39 @@ impl Drop for Sending {
             state.doubtful |= !self.arrived;
         }
         self.session.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_for_nobody_is_cancelled_ever_more_rarely_and_not_for_ever() {
+        let mut looks = Looks::default();
+        let sent: Vec<u32> = (1..100_000).filter(|_| looks.is_due()).collect();
+        assert_eq!(sent, [1, 2, 4, 8, 16, 32, 64, 128]);
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_goes_on_elsewhere_is_cancelled_there_too() {
+        let registry = Arc::new(CancelRegistry::default());
+        let registration = registry.register(PROTOCOL_3_2);
+        let handle = &registration.handle;
+        let looked = |n: u32| (0..n).filter(|_| handle.session.state.lock().left_looks.is_due()).count();
+        handle.begin();
+        assert_eq!(looked(1000), 8);
+        let target = Arc::new(pool::NodeTarget {
+            host: "127.0.0.1".into(),
+            port: 1,
+            database: String::new(),
+            tls: pool::TlsMode::Prefer,
+            liveness: Default::default(),
+        });
+        let key = CancelKey { address: target.clone(), target, pid: 1, secret: vec![1] };
+        handle.add_running(key.clone());
+        assert_eq!(looked(1000), 8);
+        handle.add_running(key);
+        assert_eq!(looked(1000), 0, "the same backend");
     }
 }
