@@ -13,6 +13,7 @@ use crate::apart::Apart;
 use crate::classes::Classes;
 use crate::levels::{Analysis, From};
 use crate::move_rows;
+use crate::order;
 use crate::reads;
 use crate::refuse::Refusal;
 use crate::rewrite;
@@ -264,6 +265,11 @@ fn reference(
         Err(Refusal::new(
             "changing a reference table from what only home has is not supported",
             "Select the values first and pass them as parameters.",
+        ))
+    } else if let Some(what) = order::depends(&without_returning(&statement), a.cx) {
+        Err(Refusal::new(
+            format!("{what} in a change of a reference table is not supported: each node has an order of its own"),
+            "Order by a unique key, join with one (or with a query that groups by what it is joined by), or select the values first.",
         ))
     } else if a.levels.iter().any(|l| l.limit) {
         Err(Refusal::new(

@@ -13,7 +13,7 @@ use crate::reads::{holds_moments, names_clock};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::types::*;
-use crate::{Context, Result, modify, rewrite, same};
+use crate::{Context, Result, modify, order, rewrite, same};
 
 pub(super) fn reference(
     insert: &ast::InsertStmt,
@@ -43,8 +43,14 @@ pub(super) fn reference(
     let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
     let differs =
         same::differs(cx.snapshot, cx.search_path, &Body::of_statement(&modify::without_returning(&statement)));
-    let ordered_cut = a.levels.iter().any(|l| l.limit);
-    let everywhere = if computed || volatile || marks_default || ordered_cut || differs.is_some() {
+    let nothing =
+        insert.on_conflict_clause.as_ref().is_some_and(|c| c.action == ast::OnConflictAction::OnconflictNothing as i32);
+    // Of several rows with one key the first is kept.
+    let first = nothing && !values && source.is_some();
+    let ordered = first
+        || a.levels.iter().any(|l| l.limit)
+        || order::depends(&modify::without_returning(&statement), cx).is_some();
+    let everywhere = if computed || volatile || marks_default || ordered || differs.is_some() {
         Err(Refusal::new(
             "this INSERT into a reference table computes values that could differ from node to node",
             "Give the values, or leave out ON CONFLICT.",
@@ -54,6 +60,8 @@ pub(super) fn reference(
     };
     let by_rows = match (&everywhere, &insert.on_conflict_clause) {
         (Err(_), None) => Some(returning_all(statement, relation, cx)?),
+        // What is returned is what was added.
+        (Err(_), Some(_)) if nothing => Some(returning_all(statement, relation, cx)?),
         _ => None,
     };
     let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;

@@ -1,0 +1,251 @@
+//! What in a change of a reference table depends on the order in which rows are met: each copy has an order of its own, so it
+//! could come out differently on each.
+//!
+//! What is not shown to be the same counts as different: windows without a unique order, DISTINCT ON without one, sums of
+//! floats, and a row that several rows of FROM could change. It does not know which tables have copies.
+
+use catalog::{Relation, UniqueIndex};
+use sql::ast::{self, Node, SelectStmt};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names, search};
+use wire::type_oid;
+
+use crate::Context;
+use crate::matches;
+
+/// Window functions that give rows of equal order the same.
+const PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
+/// Aggregates that can be window functions, of which the order of peers is all that their frame adds.
+const SETS: [&str; 8] = ["count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every"];
+/// parsenodes.h: the frame counts rows.
+const FRAMEOPTION_ROWS: i32 = 0x4;
+/// Names that stand for names that stand for names.
+const NAMES_MAX: usize = 8;
+
+/// The first of it in a statement, in the user's words.
+pub fn depends(statement: &NodeEnum, cx: &Context) -> Option<String> {
+    let mut find = Find { cx, statement, found: None };
+    if let NodeEnum::UpdateStmt(update) = statement
+        && let Some(item) = matches::several(update, cx)
+    {
+        return Some(format!("UPDATE … FROM {item}, of which several rows could match one,"));
+    }
+    match statement {
+        NodeEnum::SelectStmt(s) => walk::select_stmt(s, &mut find),
+        _ => walk::below(statement, &mut find),
+    }
+    find.found
+}
+
+struct Find<'f> {
+    cx: &'f Context<'f>,
+    statement: &'f NodeEnum,
+    found: Option<String>,
+}
+
+impl<'a> Visit<'a> for Find<'_> {
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        if let NodeEnum::FuncCall(call) = n
+            && matches!(names::last(&call.funcname), "sum" | "avg")
+            && call.args.iter().any(|arg| self.may_be_float(arg, 0))
+        {
+            self.found.get_or_insert_with(|| format!("{}() of what may be floats", names::last(&call.funcname)));
+        }
+        self.found.is_none()
+    }
+
+    fn select(&mut self, s: &'a SelectStmt) -> bool {
+        self.found = self.found.take().or_else(|| self.of_select(s));
+        self.found.is_none()
+    }
+}
+
+impl Find<'_> {
+    fn of_select(&self, s: &SelectStmt) -> Option<String> {
+        let table = self.only_table(s);
+        let on = !s.distinct_clause.is_empty() && s.distinct_clause[0].node.is_some();
+        if on && !is_unique(table, s.distinct_clause.iter().chain(&s.sort_clause)) {
+            return Some("DISTINCT ON without a unique order".into());
+        }
+        let mut unsure = None;
+        for n in s.target_list.iter().chain(&s.sort_clause) {
+            search::each(n, |n| {
+                if let NodeEnum::FuncCall(call) = n
+                    && let Some(over) = &call.over
+                    && !self.is_settled(call, over, s, table)
+                {
+                    unsure.get_or_insert_with(|| {
+                        format!("window function {}() without a unique order", names::last(&call.funcname))
+                    });
+                }
+            });
+        }
+        unsure
+    }
+
+    fn is_settled(
+        &self,
+        call: &ast::FuncCall,
+        over: &ast::WindowDef,
+        s: &SelectStmt,
+        table: Option<&Relation>,
+    ) -> bool {
+        let named = |name: &str| {
+            s.window_clause.iter().find_map(|w| match &w.node {
+                Some(NodeEnum::WindowDef(w)) if w.name == name => Some(w.as_ref()),
+                _ => None,
+            })
+        };
+        // OVER w, OVER (w …), and windows made of windows.
+        let mut windows = vec![over];
+        while let Some(last) = windows.last() {
+            let of = if last.refname.is_empty() && windows.len() == 1 { &last.name } else { &last.refname };
+            match named(of).filter(|_| !of.is_empty() && windows.len() <= s.window_clause.len()) {
+                Some(w) => windows.push(w),
+                None => break,
+            }
+        }
+        let name = names::last(&call.funcname);
+        let rows = windows.iter().any(|w| w.frame_options & FRAMEOPTION_ROWS != 0);
+        let own = self.cx.functions(&call.funcname).any(|f| f.user_defined);
+        if !own && (PEERS.contains(&name) || (SETS.contains(&name) && !rows)) {
+            return true;
+        }
+        is_unique(table, windows.iter().flat_map(|w| w.partition_clause.iter().chain(&w.order_clause)))
+    }
+
+    /// The table that is all of FROM.
+    fn only_table(&self, s: &SelectStmt) -> Option<&Relation> {
+        let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &s.from_clause[..] else { return None };
+        let plain = s.group_clause.is_empty() && s.larg.is_none();
+        let (schema, name) = names::table(rv);
+        let found = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
+        found.map(|r| &**r).filter(|_| plain && !named_by_with(self.statement, name))
+    }
+
+    /// The type is not known to be another one.
+    fn may_be_float(&self, n: &Node, depth: usize) -> bool {
+        let any = |nodes: &[Node]| nodes.iter().any(|n| self.may_be_float(n, depth));
+        let of = |n: &Option<Box<Node>>| n.as_deref().is_some_and(|n| self.may_be_float(n, depth));
+        match n.node.as_ref() {
+            Some(NodeEnum::AConst(_)) => false,
+            Some(NodeEnum::ColumnRef(c)) => {
+                depth > NAMES_MAX || self.column_may_be_float(names::last(&c.fields), depth)
+            }
+            Some(NodeEnum::TypeCast(t)) => !t.type_name.as_ref().and_then(names::plain_type).is_some_and(|name| {
+                matches!(
+                    name,
+                    "int2"
+                        | "int4"
+                        | "int8"
+                        | "smallint"
+                        | "int"
+                        | "integer"
+                        | "bigint"
+                        | "numeric"
+                        | "decimal"
+                        | "interval"
+                        | "money"
+                )
+            }),
+            Some(NodeEnum::AExpr(e)) if e.kind == ast::AExprKind::AexprOp as i32 => {
+                !matches!(names::last(&e.name), "+" | "-" | "*" | "/" | "%") || of(&e.lexpr) || of(&e.rexpr)
+            }
+            Some(NodeEnum::CoalesceExpr(c)) => any(&c.args),
+            Some(NodeEnum::MinMaxExpr(m)) => any(&m.args),
+            Some(NodeEnum::CaseExpr(c)) => {
+                let results = c.args.iter().filter_map(|when| match &when.node {
+                    Some(NodeEnum::CaseWhen(when)) => when.result.as_deref(),
+                    _ => None,
+                });
+                results.chain(c.defresult.as_deref()).any(|n| self.may_be_float(n, depth))
+            }
+            Some(NodeEnum::FuncCall(f)) => {
+                let of_arguments = matches!(
+                    names::last(&f.funcname),
+                    "abs" | "round" | "ceil" | "ceiling" | "floor" | "mod" | "sum" | "avg" | "min" | "max" | "trunc"
+                );
+                let mut returned = self.cx.functions(&f.funcname).map(|f| f.returns).peekable();
+                let known = returned.peek().is_some() && returned.all(|oid| !may_be_float(oid));
+                !known && (!of_arguments || any(&f.args))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whatever has that name in the statement.
+    fn column_may_be_float(&self, name: &str, depth: usize) -> bool {
+        let (mut known, mut float) = (false, false);
+        for rv in sql::relations::of(self.statement) {
+            let (schema, table) = names::table(rv);
+            let relation = self.cx.snapshot.resolve(schema, table, self.cx.search_path);
+            for column in relation.into_iter().flat_map(|r| &r.columns).filter(|c| c.name == name) {
+                known = true;
+                float |= may_be_float(column.type_oid);
+            }
+        }
+        let mut outputs = Outputs(vec![]);
+        walk::below(self.statement, &mut outputs);
+        for (t, value) in outputs.0.into_iter().filter_map(|t| Some((t, t.val.as_deref()?))) {
+            let given = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
+            let itself = matches!(&value.node, Some(NodeEnum::ColumnRef(c)) if names::last(&c.fields) == name);
+            if given == name && !itself {
+                known = true;
+                float |= self.may_be_float(value, depth + 1);
+            }
+        }
+        // Names given to columns of something else may be this one.
+        float || !known || given_names(self.statement, name)
+    }
+}
+
+/// What queries inside of the statement give.
+struct Outputs<'a>(Vec<&'a ast::ResTarget>);
+
+impl<'a> Visit<'a> for Outputs<'a> {
+    fn select(&mut self, s: &'a SelectStmt) -> bool {
+        self.0.extend(s.target_list.iter().filter_map(|t| match &t.node {
+            Some(NodeEnum::ResTarget(t)) => Some(t.as_ref()),
+            _ => None,
+        }));
+        true
+    }
+}
+
+/// Floats, and types of users' own, that may be made of them.
+fn may_be_float(oid: u32) -> bool {
+    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8) || oid >= type_oid::FIRST_USER_OID
+}
+
+/// A list of column names behind an alias, or of a WITH query, has it.
+fn given_names(statement: &NodeEnum, name: &str) -> bool {
+    let has = |names: &[Node]| names::strings(names).contains(&name);
+    search::any(statement, |n| match n {
+        NodeEnum::RangeSubselect(s) => s.alias.as_ref().is_some_and(|a| has(&a.colnames)),
+        NodeEnum::RangeFunction(f) => f.alias.as_ref().is_some_and(|a| a.aliasname == name || has(&a.colnames)),
+        NodeEnum::CommonTableExpr(c) => has(&c.aliascolnames),
+        NodeEnum::JoinExpr(j) => j.alias.as_ref().is_some_and(|a| has(&a.colnames)),
+        _ => false,
+    })
+}
+
+/// A WITH query has that name somewhere.
+fn named_by_with(statement: &NodeEnum, name: &str) -> bool {
+    search::any(statement, |n| matches!(n, NodeEnum::CommonTableExpr(c) if c.ctename == name))
+}
+
+/// No two rows of the table are equal in all of these columns.
+fn is_unique<'n>(table: Option<&Relation>, by: impl Iterator<Item = &'n Node>) -> bool {
+    let Some(table) = table else { return false };
+    let columns: Vec<&str> = by
+        .filter_map(|n| match n.node.as_ref()? {
+            NodeEnum::SortBy(s) => names::column(s.node.as_deref()?),
+            _ => names::column(n),
+        })
+        .filter_map(|c| c.last().copied())
+        .collect();
+    let has = |u: &UniqueIndex| {
+        u.columns.iter().all(|c| table.columns[*c].not_null && columns.contains(&table.columns[*c].name.as_str()))
+    };
+    table.unique.iter().any(has)
+}
