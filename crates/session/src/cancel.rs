@@ -477,6 +477,7 @@ mod tests {
             database: String::new(),
             tls: pool::TlsMode::Prefer,
             liveness: Default::default(),
+            require_auth: Default::default(),
         });
         let key = CancelKey { address: target.clone(), target, pid: 1, secret: vec![1] };
         handle.add_running(key.clone());
