@@ -237,6 +237,13 @@ impl<'s> Graph<'s> {
             let message = format!("{subject} takes values from a sequence: only home has them");
             return Some(Refusal::new(message, "Let a column's DEFAULT take them: the router asks home for those."));
         }
+        if reach.notifies && at == Kind::Distributed {
+            let message = format!("{subject} notifies listeners: on other nodes than home nobody listens");
+            return Some(Refusal::new(
+                message,
+                "Send NOTIFY, or call pg_notify(), through the router, in the transaction that writes.",
+            ));
+        }
         dynamic::refuse(subject, reach)
     }
 
@@ -274,6 +281,7 @@ impl<'s> Graph<'s> {
             herd: of(&reach.reads, &|k| k == Kind::Distributed) || of(&reach.writes, &|k| k != Kind::Local),
             home: reach.row_types
                 || reach.sequence
+                || reach.notifies
                 || of(&reach.reads, &|k| k == Kind::Local)
                 || of(&reach.writes, &|k| k == Kind::Local),
             dynamic: dynamic.of(&reach),

@@ -221,6 +221,9 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
             AlterTableStmt(s) => self.written(&s.relation),
             TruncateStmt(s) => self.all_written(&s.relations),
             LockStmt(s) => self.all_written(&s.relations),
+            NotifyStmt(_) => {
+                self.body.calls.insert((Some("pg_catalog".into()), "pg_notify".into()));
+            }
             FuncCall(f) => self.called(f),
             CallStmt(s) => s.funccall.iter().for_each(|f| self.called(f)),
             AExpr(e) => {

@@ -18,6 +18,8 @@ pub struct Reach {
     pub writes: BTreeSet<Oid>,
     /// Takes or sets a sequence's value.
     pub sequence: bool,
+    /// Notifies listeners, who all listen on home.
+    pub notifies: bool,
     pub dynamic: bool,
     pub varies: Option<String>,
     /// Names the row type of a local table, which only home has.
@@ -33,6 +35,7 @@ impl Reach {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
         self.sequence |= other.sequence;
+        self.notifies |= other.notifies;
         self.dynamic |= other.dynamic;
         self.varies = self.varies.take().or(other.varies);
         self.row_types |= other.row_types;
@@ -201,6 +204,7 @@ impl Walk<'_, '_> {
                 self.todo.extend(meant.into_iter().map(|oid| Object { class: b'f', oid }));
             }
             self.reach.sequence |= ["nextval", "setval"].iter().any(|f| words.mentions(f));
+            self.reach.notifies |= ["pg_notify", "notify"].iter().any(|f| words.mentions(f));
             self.reach.varies = self.reach.varies.take().or_else(|| Some("code that can't be read".into()));
         }
     }
@@ -269,6 +273,7 @@ impl Walk<'_, '_> {
         let own = !meant.is_empty();
         self.todo.extend(meant.into_iter().map(|oid| Object { class: b'f', oid }));
         self.reach.sequence |= matches!(name.as_str(), "nextval" | "setval");
+        self.reach.notifies |= name == "pg_notify";
         self.reach.dynamic |= RUN_TEXT.contains(&name.as_str());
         if !own && !same::is_same_everywhere(self.graph.snapshot, name) {
             self.reach.varies.get_or_insert_with(|| format!("{name}()"));
