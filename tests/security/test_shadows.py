@@ -57,7 +57,6 @@ def test_ddl_of_a_superuser_runs_nothing_of_hers(place):
             boss.execute("set search_path = hers, pg_catalog, public")
             boss.execute("grant insert on hers.ident to victim")
             boss.execute("alter table hers.ident add column more int")
-            boss.execute("alter index hers.ident_pkey set (fillfactor = 80)")
         with place.as_role("victim") as victim:
             place.server.run("grant usage on schema hers to victim")
             victim.execute("insert into hers.ident (id) values (1), (2), (3), (4)")
