@@ -19,10 +19,23 @@ pub fn constant(node: &Node) -> Option<KeyExpr> {
                 let plain = t.type_name.as_ref()?.typmods.is_empty();
                 return cast_type(name).filter(|_| plain).map(|oid| KeyExpr::CastParam(n, oid));
             }
-            keeps_value(name, &inner, !t.type_name.as_ref()?.typmods.is_empty()).then_some(inner)
+            let keeps = keeps_value(name, &inner, !t.type_name.as_ref()?.typmods.is_empty());
+            keeps.then(|| if is_integer(name) { as_number(inner) } else { inner })
         }
         _ => None,
     }
+}
+
+/// `'5'::int` is a number: one that is out of the key's range equals none of its values, while a string is read as the key's type.
+fn as_number(literal: KeyExpr) -> KeyExpr {
+    match literal {
+        KeyExpr::Literal { location, text, .. } => KeyExpr::Literal { location, text, kind: LiteralKind::Number },
+        other => other,
+    }
+}
+
+fn is_integer(type_name: &str) -> bool {
+    matches!(type_name, "int2" | "int4" | "int8" | "smallint" | "int" | "integer" | "bigint")
 }
 
 /// Types whose values the router can make of a parameter.
@@ -38,7 +51,7 @@ fn cast_type(name: &str) -> Option<u32> {
 
 /// Casts under which the text of a literal still means the same key value, whatever the key's type.
 fn keeps_value(type_name: &str, inner: &KeyExpr, has_typmod: bool) -> bool {
-    let integer = matches!(type_name, "int2" | "int4" | "int8" | "smallint" | "int" | "integer" | "bigint");
+    let integer = is_integer(type_name);
     match inner {
         KeyExpr::Literal { kind: LiteralKind::Number, .. } => integer,
         KeyExpr::Literal { kind: LiteralKind::String, text, .. } => {

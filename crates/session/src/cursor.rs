@@ -165,7 +165,7 @@ impl Session {
             p.lane.finish().await?;
             let names: Vec<String> =
                 fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
-            let query = format!("SELECT {} FROM {table} ORDER BY n", names.join(", "));
+            let query = format!("SELECT {} FROM {table} ORDER BY {table}.n", names.join(", "));
             p.lane.run(&declare_for(d, &query)?).await?;
             Ok(Forwarded::default())
         }
