@@ -57,6 +57,12 @@ def test_ddl_of_a_superuser_runs_nothing_of_hers(place):
             boss.execute("set search_path = hers, pg_catalog, public")
             boss.execute("grant insert on hers.ident to victim")
             boss.execute("alter table hers.ident add column more int")
+            boss.execute("create index ident_more on hers.ident (more)")
+            boss.execute("create index on hers.ident (more)")
+            boss.execute("alter index hers.ident_more set (fillfactor = 80)")
+            boss.execute("alter index hers.ident_more rename to ident_most")
+            boss.execute("reindex index hers.ident_most")
+            boss.execute("drop index hers.ident_most")
         with place.as_role("victim") as victim:
             place.server.run("grant usage on schema hers to victim")
             victim.execute("insert into hers.ident (id) values (1), (2), (3), (4)")

@@ -18,18 +18,20 @@ _OWN = {"exec/src/router/barrier.rs", "exec/src/router/herd.rs", "exec/src/route
         "session/src/cancel_forward.rs"}
 
 _LITERAL = re.compile(r'(?<![A-Za-z0-9_\'])r?#?"((?:[^"\\]|\\.)*)"', re.S)
-_SQL = re.compile(r"^\s*(SELECT|WITH|EXISTS|NOT EXISTS|LEFT JOIN|FROM|WHERE|AND|VALUES|DECLARE|\()\b", re.S)
+_SQL = re.compile(r"\b(SELECT|WITH|EXISTS|JOIN|FROM|WHERE|AND|VALUES|DECLARE|CASE)\b|^\s*pg_catalog\.", re.S)
+# A sentence, for people.
+_PROSE = re.compile(r"^[A-Z][a-z]+ |^\W*[a-z]+ [a-z]+ |\b(?:is|are|can't|cannot) (?:not|be)\b")
 # Not functions: grammar of PostgreSQL's own, which no schema can shadow (kwlist.h: COL_NAME_KEYWORD and reserved ones).
 _GRAMMAR = {
     "and", "any", "all", "array", "as", "by", "case", "cast", "coalesce", "copy", "distinct", "else", "end", "exists", "explain", "extract", "filter",
     "from", "greatest", "in", "insert", "into", "join", "lateral", "least", "limit", "not", "nullif", "on", "operator", "or", "over", "row", "select",
-    "substring", "then", "trim", "union", "using", "values", "when", "where", "with", "materialized", "options", "buffers", "format", "timing", "prepare", "execute",
+    "substring", "then", "do", "begin", "loop", "trim", "union", "using", "values", "when", "where", "with", "materialized", "options", "buffers", "format", "timing", "prepare", "execute",
 }
 _OPERATOR = re.compile(r"(?<![A-Za-z0-9_'\"{}])(=|<>|!=|<=|>=|<|>|\|\||!?~\*?|\+|/|%|&|#|->>?|@>|<@)(?![A-Za-z])(?=\s|$)")
 _CALL = re.compile(r"(?<![.\w\"])([a-z_][a-z0-9_]*)\(")
 # What looks operators up without showing them.
-_HIDDEN = re.compile(r"\b(IN \(|LIKE\b|IS (?:NOT )?DISTINCT FROM|BETWEEN\b|NULLIF\(|USING \()")
-_CAST = re.compile(r"::\s*(?!pg_catalog\.)(?!\{)([a-z\"][\w\"]*)")
+_HIDDEN = re.compile(r"\b(IN \(|LIKE\b|IS (?:NOT )?DISTINCT FROM|BETWEEN\b|NULLIF\(|nullif\(|USING \()")
+_CAST = re.compile(r"::\s*(?!pg_catalog\.|herd\.)(?!\{)([a-z\"][\w\"]*)")
 
 
 def _texts():
@@ -42,7 +44,7 @@ def _texts():
             source = re.sub(r"^\s*//.*$", "", source, flags=re.M)
             for found in _LITERAL.finditer(source):
                 text = re.sub(r"\\\n\s*", " ", found.group(1)).replace('\\"', '"')
-                if _SQL.search(text) and len(text) > 12:
+                if _SQL.search(text) and not _PROSE.search(text) and len(text) > 12:
                     yield f"{file.relative_to(_CRATES)}:{source[: found.start()].count(chr(10)) + 1}", text
 
 

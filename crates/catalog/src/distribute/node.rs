@@ -117,7 +117,7 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     let without =
         Snapshot { nodes: snapshot.nodes.iter().filter(|n| n.id != id).cloned().collect(), ..snapshot.clone() };
     let mut builder = Builder::new(&without);
-    builder.after(snapshot.home, [format!("DELETE FROM herd.node WHERE id = {id}")]);
+    builder.after(snapshot.home, [format!("DELETE FROM herd.node WHERE id OPERATOR(pg_catalog.=) {id}")]);
     let mut plan = builder.finish();
     let relations = snapshot.relations.values().filter(|r| !matches!(r.placement, Placement::Local));
     let mut statements: Vec<String> =

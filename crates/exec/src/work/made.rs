@@ -52,7 +52,7 @@ pub fn question() -> String {
         "CASE WHEN {} OPERATOR(pg_catalog.=) 0 THEN 0 ELSE \
              (SELECT pg_catalog.count(*) FROM pg_catalog.pg_type t WHERE {} \
                  AND t.typnamespace OPERATOR(pg_catalog.<>) pg_catalog.pg_my_temp_schema() \
-                 AND (t.typtype OPERATOR(pg_catalog.=) ANY ('{{d,e,r,m}}'::\"char\"[]) OR EXISTS (SELECT FROM pg_catalog.pg_class c \
+                 AND (t.typtype OPERATOR(pg_catalog.=) ANY ('{{d,e,r,m}}'::pg_catalog.\"char\"[]) OR EXISTS (SELECT FROM pg_catalog.pg_class c \
                      WHERE c.oid OPERATOR(pg_catalog.=) t.typrelid AND c.relkind OPERATOR(pg_catalog.=) 'c'))) \
              OPERATOR(pg_catalog.+) \
              (SELECT pg_catalog.count(*) FROM pg_catalog.pg_namespace n WHERE {} AND n.nspname OPERATOR(pg_catalog.!~) '^pg_') END",

@@ -49,13 +49,13 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
         let literal = quote_literal(&name);
         sql += &format!(
             " UNION ALL SELECT 'index', {literal}, n.nspname::pg_catalog.text, c.relname::pg_catalog.text FROM pg_catalog.pg_index x \
-             JOIN pg_catalog.pg_class c ON c.oid = x.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-             WHERE x.indexrelid = pg_catalog.to_regclass({literal})"
+             JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) x.indrelid JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+             WHERE x.indexrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({literal})"
         );
     }
     if let Some((schema, base)) = wanted_index_name(statement, snapshot, facts) {
         let base = quote_literal(&base);
-        let candidate = format!("pg_catalog.concat({base}, nullif(i, 0))");
+        let candidate = format!("pg_catalog.concat({base}, CASE WHEN i OPERATOR(pg_catalog.<>) 0 THEN i END)");
         sql += &format!(
             " UNION ALL (SELECT 'name', {candidate}, NULL, NULL FROM pg_catalog.generate_series(0, 999) i \
              WHERE pg_catalog.to_regclass(pg_catalog.format('%I.%I', {}, {candidate})) IS NULL ORDER BY i LIMIT 1)",
