@@ -115,7 +115,9 @@ def current_row(program):
     made = context.constant(program.schema.row_value(table, others[0]), others[0].type)
     pin = f" where {table.columns[0].sql} = {context.constant(program.schema.key_text(table.columns[0], 0), table.columns[0].type)}" if rng.random() < 0.6 else ""
     yield Step("begin")
-    done = yield Step(f"declare c3 cursor for select * from {table.sql}{pin} for update", params=tuple(context.params), types=tuple(context.types))
+    # Of several rows of a key it is open which comes first.
+    order = f" order by {', '.join(c.sql for c in table.unique)}"
+    done = yield Step(f"declare c3 cursor for select * from {table.sql}{pin}{order} for update", params=tuple(context.params), types=tuple(context.types))
     if not done.sqlstate and pin:
         yield Step("fetch next from c3")
         yield Step(rng.choice([f"update {table.sql} set {others[0].sql} = {made} where current of c3", f"delete from {table.sql} where current of c3"]), params=tuple(context.params), types=tuple(context.types), writes=True)

@@ -27,7 +27,6 @@ def herd_three():
     herd.stop()
 
 
-@pytest.mark.xfail(reason="differences that are known and worked on", strict=False)
 @pytest.mark.real_herd
 @pytest.mark.timeout(240)
 def test_a_herd_answers_as_one_postgres(herd_three, oracle, tmp_path):
