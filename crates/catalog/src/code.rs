@@ -21,23 +21,38 @@ pub struct Code {
     pub tied: Vec<(Oid, Oid)>,
     /// Whose code calls a function that runs the text it is given ([`RUN_TEXT`]), and C functions of extensions that may.
     pub runs_text: HashSet<Object>,
+    /// Of those, whose code calls one of [`WHOLE_SCHEMAS`].
+    pub whole_schemas: HashSet<Object>,
 }
 
 /// PostgreSQL's own functions (and dblink's) that run the text they are given, or read the table they are told (func.sgml).
-pub const RUN_TEXT: [&str; 13] = [
+pub const RUN_TEXT: [&str; 15] = [
     "query_to_xml",
     "query_to_xmlschema",
     "query_to_xml_and_xmlschema",
     "table_to_xml",
     "table_to_xml_and_xmlschema",
     "schema_to_xml",
+    "schema_to_xmlschema",
     "schema_to_xml_and_xmlschema",
     "database_to_xml",
+    "database_to_xmlschema",
     "database_to_xml_and_xmlschema",
     "ts_stat",
     "ts_rewrite",
     "dblink",
     "dblink_exec",
+];
+
+/// Those of all tables of a schema, or of all schemas: partitioned tables, which distributed ones are on their nodes, are not
+/// among them, and no lock tells that one was left out (xml.c, `schema_get_xml_visible_tables`).
+pub const WHOLE_SCHEMAS: [&str; 6] = [
+    "schema_to_xml",
+    "schema_to_xmlschema",
+    "schema_to_xml_and_xmlschema",
+    "database_to_xml",
+    "database_to_xmlschema",
+    "database_to_xml_and_xmlschema",
 ];
 
 /// A routine that PostgreSQL calls where no statement need name it.

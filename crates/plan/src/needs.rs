@@ -3,8 +3,8 @@
 //! A name means what is in its schema, or in the schemas of the search path; of several of one name there nobody knows here
 //! which is meant.
 
-use catalog::Snapshot;
-use catalog::code::{Harm, can_mean};
+use catalog::code::{Harm, WHOLE_SCHEMAS, can_mean};
+use catalog::{Placement, Snapshot};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
@@ -97,7 +97,7 @@ pub fn find(node: &Node, cx: &Context, test: fn(&Need) -> bool) -> Option<Need> 
 /// Refuses what must not run inside a statement, wherever it stands: what it names itself, and what its views run.
 pub fn refuse_reached(statement: &NodeEnum, cx: &Context) -> Result<()> {
     if !cx.snapshot.reaches {
-        return Ok(());
+        return refuse_whole_schemas(statement, cx);
     }
     match relations::of(statement).into_iter().find_map(|rv| of_relation(rv, cx).filter(|n| n.herd)) {
         Some(need) => Err(need.refuse_herd()),
@@ -107,12 +107,30 @@ pub fn refuse_reached(statement: &NodeEnum, cx: &Context) -> Result<()> {
 
 /// The same of what it names in expressions alone.
 pub fn refuse_called(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    refuse_whole_schemas(statement, cx)?;
     if !cx.snapshot.reaches {
         return Ok(());
     }
     match search::find(statement, |n| of(n, cx).filter(|need| need.herd)) {
         Some(need) => Err(need.refuse_herd()),
         None => Ok(()),
+    }
+}
+
+/// What asks PostgreSQL for all tables of a schema is not told of distributed ones. Which schema, a parameter may say.
+fn refuse_whole_schemas(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    let whole = |n: &NodeEnum| match n {
+        NodeEnum::FuncCall(f) => WHOLE_SCHEMAS.iter().find(|name| **name == names::last(&f.funcname)).copied(),
+        _ => None,
+    };
+    match search::find(statement, whole) {
+        Some(name) if cx.snapshot.relations.values().any(|r| matches!(r.placement, Placement::Distributed(_))) => {
+            Err(Refusal::new(
+                format!("{name}() leaves out distributed tables, which are partitioned on their nodes"),
+                "Use table_to_xml() by table for local and reference ones; SELECT the rows of distributed ones.",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
-use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, Unnamed};
+use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, Unnamed, WHOLE_SCHEMAS};
 use crate::load::cells;
 use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
@@ -47,7 +47,11 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
             "unnamed" => code.unnamed.push(Unnamed { routine: oid, what: row.text(), name: row.text() }),
             "tied" => code.tied.push((oid, row.number()?)),
             "runs text" => {
-                code.runs_text.insert(Object { class: row.char(), oid });
+                let object = Object { class: row.char(), oid };
+                code.runs_text.insert(object);
+                if row.opt().is_some() {
+                    code.whole_schemas.insert(object);
+                }
             }
             _ => code.attached.push(Attached {
                 oid,
@@ -157,20 +161,24 @@ fn unnamed(user: &str) -> String {
 
 /// Functions of PostgreSQL's own are not in pg_depend: they are looked for in trees as they are stored (`outfuncs.c`).
 fn runs_text(user: &str) -> String {
-    let names: Vec<String> = RUN_TEXT.iter().map(|name| quote_literal(name)).collect();
+    let names = |names: &[&str]| names.iter().map(|name| quote_literal(name)).collect::<Vec<_>>().join(", ");
     let of = |class: char, catalog: &str, oid: &str, trees: &str| {
         format!(
-            "SELECT '{class}' AS class, {oid} AS oid FROM pg_catalog.{catalog}, calls WHERE {oid} >= {user} AND concat({trees}) ~ calls.what"
+            "SELECT '{class}' AS class, {oid} AS oid, CASE WHEN concat({trees}) ~ calls.whole THEN 'whole' END AS whole \
+             FROM pg_catalog.{catalog}, calls WHERE {oid} >= {user} AND concat({trees}) ~ calls.what"
         )
     };
     format!(
-        "SELECT 'runs text', y.oid, y.class, NULL, NULL, NULL, NULL FROM ( \
-         WITH calls AS (SELECT concat(':funcid (?:', string_agg(oid::text, '|'), ') ') AS what FROM pg_proc WHERE proname IN ({})) \
+        "SELECT 'runs text', y.oid, y.class, y.whole, NULL, NULL, NULL FROM ( \
+         WITH calls AS (SELECT concat(':funcid (?:', string_agg(oid::text, '|'), ') ') AS what, \
+                               concat(':funcid (?:', string_agg(oid::text, '|') FILTER (WHERE proname IN ({})), ') ') AS whole \
+                        FROM pg_proc WHERE proname IN ({})) \
          {}) y \
          UNION ALL SELECT 'runs text', p.oid, 'f', NULL, NULL, NULL, NULL FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang \
          WHERE p.oid >= {user} AND l.lanname = 'c' AND p.proretset AND p.provolatile <> 'i' \
            AND p.proargtypes::oid[] && ARRAY['text', 'regclass', 'name', 'varchar', 'cstring']::regtype[]::oid[]",
-        names.join(", "),
+        names(&WHOLE_SCHEMAS),
+        names(&RUN_TEXT),
         [
             of('d', "pg_attrdef", "oid", "adbin"),
             of('c', "pg_constraint", "oid", "conbin"),

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::code::{Object, RUN_TEXT};
+use catalog::code::{Object, RUN_TEXT, WHOLE_SCHEMAS};
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
@@ -122,7 +122,17 @@ impl Walk<'_, '_> {
 
     /// What PostgreSQL's own functions run is in no list of what an object uses.
     fn runs(&mut self, object: Object) {
-        self.reach.dynamic |= self.graph.snapshot.code.runs_text.contains(&object);
+        let code = &self.graph.snapshot.code;
+        self.reach.dynamic |= code.runs_text.contains(&object);
+        if code.whole_schemas.contains(&object) {
+            self.whole_schemas();
+        }
+    }
+
+    /// Asks for all tables, and leaves the distributed ones out.
+    fn whole_schemas(&mut self) {
+        let relations = self.graph.relations.values();
+        self.reach.reads.extend(relations.filter(|r| self.graph.kind(r) == Kind::Distributed).map(|r| r.oid));
     }
 
     fn uses(&self, object: Object) -> impl Iterator<Item = Object> + use<'_> {
@@ -275,6 +285,9 @@ impl Walk<'_, '_> {
         self.reach.sequence |= matches!(name.as_str(), "nextval" | "setval");
         self.reach.notifies |= name == "pg_notify";
         self.reach.dynamic |= RUN_TEXT.contains(&name.as_str());
+        if WHOLE_SCHEMAS.contains(&name.as_str()) {
+            self.whole_schemas();
+        }
         if !own && !same::is_same_everywhere(self.graph.snapshot, name) {
             self.reach.varies.get_or_insert_with(|| format!("{name}()"));
         }
