@@ -17,6 +17,7 @@ use crate::apart::LARGE;
 use crate::locked::is_locked;
 use crate::prepared::{Parsed, Portal, PortalState, Prepared};
 use crate::session::{Result, Session};
+use crate::simple::in_failed_transaction;
 
 /// Prepared statements a session may keep.
 const STATEMENTS_MAX: usize = 10_000;
@@ -110,10 +111,7 @@ impl Session {
                 Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
                 Parsed::Empty => {}
                 Parsed::Planned(_) => {
-                    return Err(ExecError::sql(
-                        sqlstate::IN_FAILED_SQL_TRANSACTION,
-                        "current transaction is aborted, commands ignored until end of transaction block",
-                    ));
+                    return Err(in_failed_transaction());
                 }
             }
         }
@@ -173,10 +171,7 @@ impl Session {
                 Parsed::Tree(tree) => self.allowed_when_failed(tree)?,
                 Parsed::Empty => {}
                 Parsed::Planned(_) => {
-                    return Err(ExecError::sql(
-                        sqlstate::IN_FAILED_SQL_TRANSACTION,
-                        "current transaction is aborted, commands ignored until end of transaction block",
-                    ));
+                    return Err(in_failed_transaction());
                 }
             }
         }

@@ -54,7 +54,7 @@ impl Session {
 
     /// One statement of the string, with its completion.
     async fn one(&mut self, sql: &str, last: bool) -> Result<()> {
-        if self.batch && !self.transaction.is_active() && !self.transaction.is_block() && joins_implicit(sql) {
+        if self.batch && !self.transaction.is_active() && joins_implicit(sql) {
             self.transaction.begin("BEGIN", false);
         }
         let done = self.one_statement(sql).await?;
@@ -225,10 +225,7 @@ impl Session {
         {
             return Ok(());
         }
-        Err(ExecError::sql(
-            sqlstate::IN_FAILED_SQL_TRANSACTION,
-            "current transaction is aborted, commands ignored until end of transaction block",
-        ))
+        Err(in_failed_transaction())
     }
 
     /// A statement has failed: the client is told, and its transaction is over or failed.
@@ -272,4 +269,11 @@ impl Session {
 fn joins_implicit(sql: &str) -> bool {
     let word = sql::split::first_keyword(sql).to_ascii_uppercase();
     !matches!(word.as_str(), "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT")
+}
+
+pub fn in_failed_transaction() -> ExecError {
+    ExecError::sql(
+        sqlstate::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
 }

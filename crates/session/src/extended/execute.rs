@@ -11,6 +11,7 @@ use wire::sqlstate;
 use crate::held::Held;
 use crate::prepared::{Parsed, Portal, PortalState};
 use crate::session::{Result, Session};
+use crate::simple::in_failed_transaction;
 
 impl Session {
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<()> {
@@ -85,10 +86,7 @@ impl Session {
             }
             Parsed::Planned(compiled) => {
                 if self.transaction.has_failed() {
-                    return Err(ExecError::sql(
-                        sqlstate::IN_FAILED_SQL_TRANSACTION,
-                        "current transaction is aborted, commands ignored until end of transaction block",
-                    ));
+                    return Err(in_failed_transaction());
                 }
                 if (!alone || rows_max > 0) && !self.transaction.is_active() {
                     self.transaction.begin("BEGIN", false);

@@ -1,0 +1,256 @@
+//! What a node answers to one statement, passed on: runs of rows as they are, the rest message by message.
+//!
+//! It does not know how the statement was sent.
+
+use txn::Lane;
+use wire::frame::{self, HEADER_LEN};
+use wire::{ErrorFields, Frame, backend, put, sqlstate};
+
+use crate::client::{Answer, Client, CopyInput, PENDING_MAX, tell_parameter};
+use crate::error::{ExecError, Result};
+use crate::router::compiled::Compiled;
+use crate::work::guard;
+
+/// Messages longer than this from a node are a fault (PostgreSQL's own limit is 1 GiB).
+const FRAME_MAX: usize = 1 << 30;
+
+/// What came of forwarding.
+#[derive(Debug, Default)]
+pub struct Forwarded {
+    pub tag: String,
+    pub empty: bool,
+    pub suspended: bool,
+    /// The look behind a read has found that kinds of tables have changed.
+    pub moved: bool,
+    /// More than one node worked on it.
+    pub several: bool,
+    /// What the rows to come are like in the node's own ids: the client was not told, and they wait to be forwarded.
+    pub undescribed: Option<Vec<backend::Field>>,
+}
+
+/// How a node's object ids in an answer become home's.
+#[derive(Clone, Copy)]
+pub enum Ids<'a> {
+    /// They are home's, or the client sees none.
+    Home,
+    /// Columns are those of the statement's tables; of other types only home knows the ids.
+    Tables(&'a Compiled),
+    /// The description has gone to the client; these columns' values hold some.
+    Arrays(&'a crate::arrays::ArrayColumns),
+}
+
+/// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
+/// `described`: RowDescription goes to the client too.
+pub async fn forward<C: Client>(lane: &mut Lane, client: &mut C, described: bool, ids: Ids<'_>) -> Result<Forwarded> {
+    forward_replies(lane, client, described, ids, false).await
+}
+
+/// As [`forward`], for a statement with a [`Guard`] behind it.
+pub async fn forward_guarded<C: Client>(lane: &mut Lane, client: &mut C, described: bool) -> Result<Forwarded> {
+    forward_replies(lane, client, described, Ids::Home, true).await
+}
+
+async fn forward_replies<C: Client>(
+    lane: &mut Lane,
+    client: &mut C,
+    described: bool,
+    ids: Ids<'_>,
+    guarded: bool,
+) -> Result<Forwarded> {
+    lane.settle_before().await?;
+    let mut done = Forwarded::default();
+    let mut error: Option<ErrorFields> = None;
+    let mut look = Look::default();
+    loop {
+        let rbuf = lane.conn.rbuf();
+        let at = run_of_rows(rbuf);
+        if at > 0 {
+            let mut run = rbuf.split_to(at);
+            if let Ids::Arrays(arrays) = ids {
+                crate::arrays::rewrite(&mut run, arrays);
+            }
+            if error.is_none() && !look.begun {
+                client.tell(Answer::Sent(&run));
+                client.relieve().await?;
+            }
+            continue;
+        }
+        let Some(frame) = lane.conn.buffered_frame()? else {
+            // Before waiting for more, what is there can go.
+            if client.waiting() > PENDING_MAX / 4 {
+                client.flush().await?;
+            }
+            lane.conn.fill().await?;
+            continue;
+        };
+        if look.begun && look.hears(&frame, &mut done, &mut error)? {
+            continue;
+        }
+        match frame.tag() {
+            b'Z' => break,
+            b'C' | b'I' if guarded => {
+                look.begun = true;
+                match frame.tag() {
+                    b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
+                    _ => done.empty = true,
+                }
+            }
+            b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
+            b'I' => done.empty = true,
+            b's' => done.suspended = true,
+            b'E' => {
+                let fields = ErrorFields::parse(frame.body())?;
+                if fields.is_fatal() {
+                    return Err(pool::PoolError::Server(Box::new(fields)).into());
+                }
+                error.get_or_insert(fields);
+            }
+            b'T' if described => match ids {
+                Ids::Home | Ids::Arrays(_) => client.tell(Answer::Sent(&frame.raw)),
+                Ids::Tables(compiled) => {
+                    let mut fields = backend::parse_row_description(frame.body())?;
+                    if !is_as_at_home(&mut fields, compiled) {
+                        return Ok(Forwarded { undescribed: Some(fields), ..done });
+                    }
+                    client.tell(Answer::Columns(&fields));
+                }
+            },
+            b'N' => client.tell(Answer::Sent(&frame.raw)),
+            b'S' => tell_parameter(client, &frame),
+            b'G' => {
+                if let Some(fields) = Box::pin(copy_in(lane, client, &frame)).await? {
+                    error.get_or_insert(fields);
+                }
+            }
+            b'H' | b'd' | b'c' => {
+                client.tell(Answer::Sent(&frame.raw));
+                client.relieve().await?;
+            }
+            b'W' => {
+                return Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "replication through the router is not supported",
+                ));
+            }
+            // Completions of Parse, Bind, Close and descriptions are the router's own affair.
+            _ => {}
+        }
+    }
+    match error {
+        Some(_) if look.rolled_back => Err(ExecError::Moved),
+        Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
+        None => Ok(done),
+    }
+}
+
+/// How many bytes of whole rows the buffer begins with: they are copied to the client in one piece.
+fn run_of_rows(buffer: &[u8]) -> usize {
+    let mut at = 0;
+    while buffer.len() - at >= HEADER_LEN && buffer[at] == b'D' {
+        match frame::peek(&buffer[at..], FRAME_MAX) {
+            Ok(Some((_, len))) if buffer.len() - at >= len => at += len,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// What the guard behind a statement says.
+#[derive(Default)]
+struct Look {
+    /// The statement itself is complete: what comes is the guard's.
+    begun: bool,
+    answered: bool,
+    rolled_back: bool,
+}
+
+impl Look {
+    /// Whether the message was for it.
+    fn hears(&mut self, frame: &Frame, done: &mut Forwarded, error: &mut Option<ErrorFields>) -> Result<bool> {
+        match frame.tag() {
+            b'C' => {
+                done.moved = backend::parse_command_complete(frame.body())? != "SELECT 0";
+                self.answered = true;
+            }
+            b'E' if !self.answered && error.is_none() => {
+                let fields = ErrorFields::parse(frame.body())?;
+                self.rolled_back = fields.code() == guard::RAISED;
+                *error = Some(fields);
+            }
+            b'T' => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// COPY FROM STDIN on one node: what the client sends goes there as it is. An error the node raises ends it at once: what
+/// the client still sends is passed over, as PostgreSQL does.
+async fn copy_in<C: Client>(lane: &mut Lane, client: &mut C, response: &Frame) -> Result<Option<ErrorFields>> {
+    client.tell(Answer::Sent(&response.raw));
+    client.flush().await?;
+    loop {
+        // While the client is slow, what it has sent goes on, and what the node says is heard.
+        let input = tokio::select! {
+            biased;
+            input = client.copy_input() => Some(input?),
+            said = crate::work::copy_lane::said(&mut lane.conn) => {
+                said?;
+                None
+            }
+        };
+        if let Some(input) = &input {
+            let out = lane.conn.out();
+            match input {
+                CopyInput::Data(data) => put::copy_data(out, data),
+                CopyInput::Done => put::copy_done(out),
+                CopyInput::Fail(reason) => put::copy_fail(out, reason),
+            }
+            if !matches!(input, CopyInput::Data(_)) {
+                // A Sync sent with Execute was swallowed by COPY; the simple protocol needs none.
+                lane.conn.flush().await?;
+                return Ok(None);
+            }
+            if lane.conn.out().len() <= PENDING_MAX || lane.conn.flush_or_fill().await? == pool::Progress::Flushed {
+                continue;
+            }
+        }
+        while let Some(said) = lane.conn.buffered_frame()? {
+            match said.tag() {
+                b'N' => client.tell(Answer::Sent(&said.raw)),
+                b'S' => tell_parameter(client, &said),
+                b'E' => {
+                    let fields = ErrorFields::parse(said.body())?;
+                    if fields.is_fatal() {
+                        return Err(pool::PoolError::Server(Box::new(fields)).into());
+                    }
+                    // It passes over what is still on its way to it.
+                    lane.conn.flush().await?;
+                    return Ok(Some(fields));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Tables' object ids in terms of home: a partition's columns are its table's; what is not known is left out. False: there
+/// are types of users' own.
+pub(super) fn is_as_at_home(fields: &mut [backend::Field], compiled: &Compiled) -> bool {
+    let one = match &compiled.plan.whole().tables[..] {
+        [t] => Some(&t.relation),
+        _ => None,
+    };
+    for f in fields.iter_mut() {
+        match one {
+            Some(r) if f.table_oid != 0 && r.column(&f.name).is_some_and(|c| r.columns[c].type_oid == f.type_oid) => {
+                f.table_oid = r.oid;
+            }
+            _ => {
+                f.table_oid = 0;
+                f.column = 0;
+            }
+        }
+    }
+    !crate::router::described::has_user_types(fields)
+}
