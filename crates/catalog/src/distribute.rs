@@ -124,9 +124,15 @@ impl<'a> Builder<'a> {
         let mut builder = Builder { snapshot, epoch: snapshot.epoch + 1, plan: DistributionPlan::default() };
         builder.before(snapshot.home, [catalog_lock(), unchanged_since(snapshot.epoch)]);
         for node in builder.nodes() {
-            // Bounds and defaults are printed under these; and no policy may hide rows from a copy.
-            let settings =
-                ["timezone = 'UTC'", "datestyle = 'ISO, MDY'", "intervalstyle = 'postgres'", "row_security = off"];
+            // Bounds, defaults and rows are written and read under these; and no policy may hide rows from a copy.
+            let settings = [
+                "timezone = 'UTC'",
+                "datestyle = 'ISO, MDY'",
+                "intervalstyle = 'postgres'",
+                "extra_float_digits = 1",
+                "array_nulls = on",
+                "row_security = off",
+            ];
             builder.before(node, settings.map(|setting| format!("SET LOCAL {setting}")));
         }
         builder

@@ -91,6 +91,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("timezone", "UTC"),
     ("datestyle", "ISO, MDY"),
     ("intervalstyle", "postgres"),
+    ("extra_float_digits", "1"),
     ("quote_all_identifiers", "off"),
 ];
 

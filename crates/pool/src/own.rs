@@ -25,7 +25,10 @@ pub const OWN_STARTUP: [(&str, &str); 4] = [
     ("client_encoding", "UTF8"),
     ("application_name", "herd router"),
     CHECK,
-    ("options", "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres"),
+    (
+        "options",
+        "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres -c extra_float_digits=1 -c array_nulls=on",
+    ),
 ];
 
 /// Connections to one node: each does a statement or two at a time.

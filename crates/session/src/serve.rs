@@ -20,8 +20,19 @@ use crate::router::Router;
 use crate::session::{Result, Session, Turn};
 use crate::set::RouterSettings;
 
-/// Names are planned by it: whatever becomes of the role's settings, every connection of the session has the same.
-const SEARCH_PATH: &str = "SELECT 'search_path', pg_catalog.current_setting('search_path')";
+/// What the texts of values mean, which go from node to node, with PostgreSQL's defaults. Like the search path, by which
+/// names are planned, every connection of the session has what home has for it at login: whatever the nodes'
+/// configurations say, and whatever becomes of the role's settings.
+const VALUES: [(&str, &str); 8] = [
+    ("datestyle", "ISO, MDY"),
+    ("intervalstyle", "postgres"),
+    ("timezone", "GMT"),
+    ("extra_float_digits", "1"),
+    ("bytea_output", "hex"),
+    ("array_nulls", "on"),
+    ("xmlbinary", "base64"),
+    ("xmloption", "content"),
+];
 /// What was set for the client's role and database, and not by the client: it stays with the session as the client's own do,
 /// whatever becomes of the role. What only a superuser may set is made by each connection for itself. What the router asks of
 /// every connection hides what the role or the database asks.
@@ -247,12 +258,10 @@ impl Session {
             let settled = async {
                 p.lane.conn.flush().await?;
                 p.lane.settle_before().await?;
-                match (has_settings, p.lane.conn.parameters().get("search_path")) {
-                    (true, _) => p.lane.rows(&format!("{SEARCH_PATH} UNION ALL {ROLE_SETTINGS}")).await,
-                    (false, Some(path)) => Ok(vec![vec![Some("search_path".into()), Some(path.clone())]]),
-                    // Told by PostgreSQL 18 and later.
-                    (false, None) => p.lane.rows(SEARCH_PATH).await,
-                }
+                let names = VALUES.map(|(name, _)| name).join(",");
+                let of_role = if has_settings { format!(" UNION ALL {ROLE_SETTINGS}") } else { String::new() };
+                let asked = "SELECT n, pg_catalog.current_setting(n) FROM pg_catalog.unnest";
+                p.lane.rows(&format!("{asked}('{{search_path,{names}}}'::pg_catalog.text[]) n{of_role}")).await
             }
             .await;
             let parameters = p.lane.conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>();
@@ -271,9 +280,25 @@ impl Session {
                 self.refresh_context();
                 Ok(parameters)
             }
-            Err(ExecError::Pool(e)) if e.is_node_trouble() => Ok(self.router.parameters.load().as_ref().clone()),
+            Err(ExecError::Pool(e)) if e.is_node_trouble() => {
+                let parameters = self.router.parameters.load().as_ref().clone();
+                self.without_home(&parameters);
+                Ok(parameters)
+            }
             Err(e) => Err(e),
         }
+    }
+
+    /// What home told of itself while it was there; what it did not tell, as PostgreSQL has it.
+    fn without_home(&mut self, told: &[(String, String)]) {
+        for (name, default) in VALUES {
+            if self.startup.get(name).is_none() {
+                let value = told.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map_or(default, |(_, value)| value);
+                self.startup.set(name, value);
+                self.settings.set(name, value);
+            }
+        }
+        self.refresh_context();
     }
 
     /// Works on messages, up to one that is to be worked on apart. `None`: the client has ended its session.
