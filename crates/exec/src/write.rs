@@ -2,6 +2,7 @@
 
 pub mod bulk;
 pub mod capture;
+mod catch;
 pub mod copy_lines;
 pub mod insert;
 pub mod insert_select;

@@ -18,6 +18,7 @@ use crate::needs;
 use crate::reads::{calls_sequence, parse_expression, reads_clock};
 use crate::refuse::Refusal;
 use crate::rewrite;
+use crate::sequences;
 use crate::splice;
 use crate::text::{self, Text};
 use crate::tree::{Part, Target, To};
@@ -511,6 +512,7 @@ pub(crate) fn through_router(
     shell.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
     shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0))))));
     let mut statement = NodeEnum::InsertStmt(Box::new(shell));
+    let (source_takes, target_uses) = (sequences::taken(&tree, cx), sequences::used(&statement, cx));
     rewrite::replace_now(&mut statement);
     let to = To::of(&relation.placement);
     let insert = InsertRows::of(&statement)?;
@@ -520,6 +522,8 @@ pub(crate) fn through_router(
         relation,
         source: inner,
         source_sql,
+        source_takes,
+        target_uses,
         search_path,
         temporary,
         to,

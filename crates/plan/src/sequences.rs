@@ -10,16 +10,21 @@ use crate::Context;
 use crate::types::Sequences;
 
 pub fn used(statement: &NodeEnum, cx: &Context) -> Sequences {
-    let mut find = Find { cx, reads: false, any: false, takes: vec![] };
-    if find.node(statement) {
-        walk::below(statement, &mut find);
-    }
-    match find {
-        Find { any: true, .. } => Sequences::Any,
+    match Find::below(statement, cx) {
+        Find { hidden: true, .. } => Sequences::Any,
+        Find { named, .. } if !named.is_empty() => Sequences::Any,
         Find { takes, .. } if !takes.is_empty() => Sequences::Take(takes.into()),
         Find { reads: true, .. } => Sequences::Read,
         _ => Sequences::None,
     }
+}
+
+/// The sequences a statement may take values from, as constants of SQL that `regclass` reads. `None`: code may take any,
+/// or setval() changes what `lastval` is of.
+pub fn taken(statement: &NodeEnum, cx: &Context) -> Option<Vec<String>> {
+    let find = Find::below(statement, cx);
+    let takes = find.takes.iter().map(|name| catalog::quote_literal(name));
+    (!find.hidden).then(|| takes.chain(find.named.iter().map(|name| catalog::quote_literal(name))).collect())
 }
 
 /// Whether a call reads what the session took.
@@ -30,34 +35,48 @@ pub fn reads(call: &ast::FuncCall) -> bool {
 struct Find<'c> {
     cx: &'c Context<'c>,
     reads: bool,
-    any: bool,
+    /// By code, or nobody knows here from which.
+    hidden: bool,
+    /// By nextval() of a literal.
+    named: Vec<String>,
+    /// By columns' defaults.
     takes: Vec<String>,
 }
 
 impl<'a> Visit<'a> for Find<'_> {
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
-        self.any |= self.is_code(&rv.relname);
+        self.hidden |= self.is_code(&rv.relname);
     }
 
     fn node(&mut self, node: &'a NodeEnum) -> bool {
         match node {
             NodeEnum::FuncCall(f) => {
                 self.reads |= reads(f);
-                let name = names::last(&f.funcname);
-                self.any |= matches!(name, "nextval" | "setval") || self.is_code(name);
+                match (names::last(&f.funcname), f.args.first().and_then(literal)) {
+                    ("nextval", Some(sequence)) => self.named.push(sequence.to_string()),
+                    (name, _) => self.hidden |= matches!(name, "nextval" | "setval") || self.is_code(name),
+                }
             }
             NodeEnum::InsertStmt(i) => self.rows_for(i.relation.as_ref()),
             NodeEnum::MergeStmt(m) => self.rows_for(m.relation.as_ref()),
             NodeEnum::UpdateStmt(u) if u.target_list.iter().any(sets_default) => self.rows_for(u.relation.as_ref()),
-            NodeEnum::UpdateStmt(u) => self.any |= self.relation(u.relation.as_ref()).is_none_or(has_rules),
-            NodeEnum::DeleteStmt(d) => self.any |= self.relation(d.relation.as_ref()).is_none_or(has_rules),
+            NodeEnum::UpdateStmt(u) => self.hidden |= self.relation(u.relation.as_ref()).is_none_or(has_rules),
+            NodeEnum::DeleteStmt(d) => self.hidden |= self.relation(d.relation.as_ref()).is_none_or(has_rules),
             _ => {}
         }
         true
     }
 }
 
-impl Find<'_> {
+impl<'c> Find<'c> {
+    fn below(statement: &NodeEnum, cx: &'c Context) -> Self {
+        let mut find = Find { cx, reads: false, hidden: false, named: vec![], takes: vec![] };
+        if find.node(statement) {
+            walk::below(statement, &mut find);
+        }
+        find
+    }
+
     fn is_code(&self, name: &str) -> bool {
         self.cx.snapshot.session_code.sequences.contains(name)
     }
@@ -74,8 +93,20 @@ impl Find<'_> {
                 let names: Vec<String> = r.columns.iter().filter_map(|c| c.sequence.clone()).collect();
                 self.takes.extend(names);
             }
-            _ => self.any = true,
+            _ => self.hidden = true,
         }
+    }
+}
+
+/// `'name'` or `'name'::regclass`; other casts may make another name of it.
+fn literal(argument: &ast::Node) -> Option<&str> {
+    match argument.node.as_ref()? {
+        NodeEnum::AConst(c) => match c.val.as_ref()? {
+            ast::a_const::Val::Sval(s) => Some(&s.sval),
+            _ => None,
+        },
+        NodeEnum::TypeCast(t) if names::last(&t.type_name.as_ref()?.names) == "regclass" => literal(t.arg.as_deref()?),
+        _ => None,
     }
 }
 

@@ -253,6 +253,10 @@ pub struct InsertSelect {
     pub relation: Arc<Relation>,
     pub source: Plan,
     pub source_sql: String,
+    /// Sequences the source may take values from (see [`crate::sequences::taken`]).
+    pub source_takes: Option<Vec<String>>,
+    /// What the target may do with sequences, beside what its source does.
+    pub target_uses: Sequences,
     /// What the source's names mean, for whoever plans it again with casts around it.
     pub search_path: Vec<String>,
     pub temporary: Vec<String>,

@@ -20,6 +20,7 @@ use crate::code::Code;
 use crate::herd_views;
 use crate::metrics::Strategy;
 use crate::prepared::Parsed;
+use crate::sequences;
 use crate::session::{Result, Session};
 use crate::special;
 
@@ -328,12 +329,22 @@ impl Session {
             return self.backends(statement, sql, bound).await;
         }
         let special = special::special(statement, &self.epoch.snapshot);
+        let whole = statement;
         let seen = if special.reads_sequences { self.with_values_seen(statement)? } else { None };
         let (statement, sql) = seen.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
-        let compiled = Arc::new(self.compile(statement, sql, None).await?);
+        let mut compiled = self.compile(statement, sql, None).await;
+        let asked = match special.reads_sequences && sequences::asks_elsewhere(&compiled) {
+            true => self.with_values_of_home(whole).await?,
+            false => None,
+        };
+        if let Some((tree, text)) = &asked {
+            compiled = self.compile(tree, text, None).await;
+        }
+        let sql = asked.as_ref().map_or(sql, |(_, text)| text);
+        let compiled = Arc::new(compiled?);
         let before = if special.watched { Some(self.watch().await?) } else { None };
         let result = if special.leaves.anything(self.transaction.is_active()) {
             let mut code = self.code_of(special.leaves, bound)?;

@@ -51,6 +51,11 @@ impl Sequences {
         self.last = Some(value.to_string());
     }
 
+    /// `lastval`, of the sequences that were just told.
+    pub(crate) fn took_last(&mut self, value: String) {
+        self.last = Some(value);
+    }
+
     /// Values were taken in the session's name that nobody has seen.
     pub fn lose(&mut self) {
         *self = Sequences::default();
@@ -61,8 +66,12 @@ impl Sequences {
         match uses {
             Uses::None | Uses::Read => {}
             Uses::Take(names) => {
+                let known = self.seen.len();
                 self.seen.retain(|(name, _)| !names.contains(name));
-                self.last = None;
+                // A statement without rows takes none, and what the connection remembers is older than what was known here.
+                if self.last.take().is_some() || self.seen.len() < known {
+                    self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+                }
             }
             // Nobody knows of which sequence the connection will have the newer value.
             Uses::Any if !self.seen.is_empty() => self.lose(),

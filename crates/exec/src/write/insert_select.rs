@@ -17,7 +17,6 @@ use crate::render::Fill;
 use crate::request::{Literals, Request};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
-use crate::work::pin::Pin;
 use crate::work::place::Placed;
 use crate::write::capture::{Capture, Consumer};
 use crate::write::sink::{Sink, SinkKind};
@@ -120,6 +119,8 @@ impl<C: Client> Work<'_, C> {
         if !commits {
             self.need_transaction();
         }
+        // What its source takes from sequences is taken elsewhere.
+        self.uses = i.target_uses.clone();
         let batching = self.bulk.batching(commits, i.upsert);
         let mut sink =
             Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
@@ -130,7 +131,7 @@ impl<C: Client> Work<'_, C> {
         text.result_formats.clear();
         text.tail = crate::request::bind_tail(&text);
         let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
-        if let Err(e) = self.catch(&source, &inner, &mut sink).await {
+        if let Err(e) = self.catch(&source, i.source_takes.as_deref(), &inner, &mut sink).await {
             return Err(sink.abort(self, e).await);
         }
         let (count, returned) = sink.finish(self).await?;
@@ -175,45 +176,6 @@ impl<C: Client> Work<'_, C> {
             lists: Default::default(),
         };
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
-    }
-
-    /// Runs the source, on connections of its own, with its rows going into the sink. With `herd.snapshot` they are a
-    /// transaction of their own too.
-    async fn catch(&mut self, source: &Compiled, request: &Request<'_>, sink: &mut Sink) -> Result<()> {
-        sink.start().await?;
-        let mut reading = txn::Transaction::default();
-        reading.whole = self.transaction.whole;
-        let mut pin = Pin::Free;
-        let cancelled = self.client.cancelled();
-        let mut reader = Work {
-            herd: self.herd,
-            epoch: self.epoch,
-            login: self.login,
-            settings: self.settings,
-            transaction: &mut reading,
-            client: self.client,
-            pin: &mut pin,
-            own_schema: false,
-            taint: false,
-            sharing: None,
-            sequences: self.sequences.as_deref_mut(),
-            uses: self.uses.clone(),
-            patience: 0,
-            now: self.now.clone(),
-            bulk: Bulk::default(),
-            looks: Default::default(),
-        };
-        let read = tokio::select! {
-            biased;
-            // A cancel for the nodes that write may find them between two batches.
-            () = cancelled => Err(ExecError::cancelled()),
-            read = reader.read_into(source, request, sink) => read,
-        };
-        if reading.is_active() {
-            self.client.settled().await;
-            reading.rollback().await;
-        }
-        read
     }
 
     /// Runs a read in the transaction there is; its rows go to the consumer.

@@ -1,0 +1,139 @@
+//! The source of `INSERT … SELECT`: read on connections of its own, while the transaction's write. What it takes from
+//! sequences is remembered there; the session is told, or forgets what it knew: an older value would be wrong. It does not
+//! know where the rows go.
+
+use plan::Plan;
+use txn::Transaction;
+use wire::sqlstate;
+
+use crate::bulk_settings::Bulk;
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::request::Request;
+use crate::router::compiled::Compiled;
+use crate::work::Work;
+use crate::work::pin::Pin;
+use crate::work::sequences::Sequences;
+use crate::write::sink::Sink;
+
+/// What a source has taken, as far as it can be told.
+#[derive(Default)]
+struct Taken {
+    /// Names, quoted and qualified, with values.
+    values: Vec<(String, String)>,
+    last: Option<String>,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Runs the source with its rows going into the sink. With `herd.snapshot` it is a transaction of its own too.
+    /// `takes`: the sequences it may take values from, `None`: any.
+    pub(super) async fn catch(
+        &mut self,
+        source: &Compiled,
+        takes: Option<&[String]>,
+        request: &Request<'_>,
+        sink: &mut Sink,
+    ) -> Result<()> {
+        sink.start().await?;
+        let mut reading = Transaction::default();
+        reading.whole = self.transaction.whole;
+        let named = takes.unwrap_or_default();
+        // The connection is kept until it was asked what it remembers.
+        let mut pin = if named.is_empty() { Pin::Free } else { Pin::Wanted };
+        // Not the session's own: its values would be remembered in two places then.
+        let mut own = Sequences::default();
+        let cancelled = self.client.cancelled();
+        let mut reader = Work {
+            herd: self.herd,
+            epoch: self.epoch,
+            login: self.login,
+            settings: self.settings,
+            transaction: &mut reading,
+            client: self.client,
+            pin: &mut pin,
+            own_schema: false,
+            taint: false,
+            sharing: None,
+            sequences: Some(&mut own),
+            uses: source.plan.whole().sequences.clone(),
+            patience: 0,
+            now: self.now.clone(),
+            bulk: Bulk::default(),
+            looks: Default::default(),
+        };
+        let read = tokio::select! {
+            biased;
+            // A cancel for the nodes that write may find them between two batches.
+            () = cancelled => Err(ExecError::cancelled()),
+            read = reader.read_into(source, request, sink) => read,
+        };
+        let taken = match named {
+            [] => takes.map(|_| Taken::default()),
+            // One that was refused, or had all of it elsewhere, has not come to home. A lost connection tells nobody.
+            _ if reader.has_not_been_home() => {
+                let refused = |e: &ExecError| e.code() == sqlstate::FEATURE_NOT_SUPPORTED;
+                read.as_ref().err().is_none_or(refused).then(Taken::default)
+            }
+            _ => reader.taken(named, matches!(source.plan, Plan::Forward(_))).await,
+        };
+        if reading.is_active() {
+            self.client.settled().await;
+            reading.rollback().await;
+        }
+        if let Some(own) = self.sequences.as_deref_mut() {
+            match taken {
+                Some(taken) => taken.tell(own),
+                None => own.lose(),
+            }
+        }
+        read
+    }
+
+    /// No connection to home was kept.
+    fn has_not_been_home(&self) -> bool {
+        !self.transaction.has(self.home()) && matches!(self.pin, Pin::Wanted)
+    }
+
+    /// Asks the connection to home what it took. `None`: that can't be known. `alone`: nothing else can have taken any.
+    async fn taken(&mut self, named: &[String], alone: bool) -> Option<Taken> {
+        let mut p = self.lane(self.home()).await.ok()?;
+        let mut taken = Taken::default();
+        let mut known = true;
+        for sequence in named {
+            let sql = format!(
+                "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.currval(c.oid), pg_catalog.lastval() \
+                 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+                 WHERE c.oid OPERATOR(pg_catalog.=) {sequence}::pg_catalog.regclass"
+            );
+            match p.lane.rows(&sql).await.map_err(ExecError::from) {
+                Ok(rows) => match rows.into_iter().next().as_deref() {
+                    Some([Some(name), Some(value), last]) => {
+                        taken.values.push((name.clone(), value.clone()));
+                        taken.last = last.clone();
+                    }
+                    _ => known = false,
+                },
+                Err(e) => known &= alone && e.code() == sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            }
+        }
+        p.lane.conn.sequences = pool::SOMEBODY;
+        if !self.client.settled().await {
+            // A cancel may still arrive there, and would hit the next client's statement.
+            p.lane.conn.mark_broken();
+        }
+        if self.transaction.is_active() {
+            self.transaction.participants.push(p);
+        }
+        known.then_some(taken)
+    }
+}
+
+impl Taken {
+    fn tell(self, own: &mut Sequences) {
+        let Some(last) = self.last else { return };
+        for (sequence, value) in &self.values {
+            own.took(sequence, value);
+        }
+        own.took_last(last);
+    }
+}
