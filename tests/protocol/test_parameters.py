@@ -58,3 +58,24 @@ def test_parameters_of_users_types_that_a_nodes_text_does_not_hold(two):
     ]:
         expected = answer(two[0], sql, values)
         assert expected[0] is None and answer(two[1], sql, values) == expected, sql
+
+
+# In this order: PostgreSQL says what is wrong when it is told of the statement, before parameters are counted.
+WRONG = [
+    "create table made as select * from no_such where k > $1::int and v = $2",
+    "create table made as select no_such from many where k > $1 and v = $2",
+    "create temp table made as select no_such(k) from many where k > $1 and v = $2",
+    "create materialized view made as select $1::int from no_such",
+    "declare c cursor for select * from no_such where k > $1 and v = $2",
+    "explain select * from no_such where k > $1 and v = $2",
+    "explain analyze select no_such from many where k > $1 and v = $2",
+    "call no_such($1::int, $2)",
+]
+
+
+@pytest.mark.parametrize("sql", WRONG)
+def test_what_is_wrong_with_a_statement_comes_before_its_parameters(two, sql):
+    expected = answer(two[0], sql, [b"1", b"x"])
+    assert expected[0] is not None and answer(two[1], sql, [b"1", b"x"]) == expected
+    prepared = [c.pgconn.prepare(b"s", sql.encode()).error_field(ord("C")) for c in two]
+    assert prepared[0] == prepared[1] == expected[0]

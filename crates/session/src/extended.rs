@@ -136,7 +136,7 @@ impl Session {
                 match self.describe_tree(&tree, sql, &declared).await {
                     Ok(d) => (params, fields) = d,
                     Err(e @ ExecError::Client(_)) => return Err(e),
-                    Err(e) if is_planned(&tree) => return Err(e),
+                    Err(e) if is_analyzed(&tree) => return Err(e),
                     Err(e) => deferred = Some(Box::new(e.to_fields())),
                 }
             }
@@ -375,7 +375,20 @@ impl Session {
     }
 }
 
-fn is_planned(tree: &sql::NodeEnum) -> bool {
+/// Statements whose meaning PostgreSQL looks at when it is told of them (analyze.c, `transformStmt`): what is wrong with them
+/// is said then, before anybody binds parameters.
+fn is_analyzed(tree: &sql::NodeEnum) -> bool {
     use sql::NodeEnum as N;
-    matches!(tree, N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_))
+    matches!(
+        tree,
+        N::SelectStmt(_)
+            | N::InsertStmt(_)
+            | N::UpdateStmt(_)
+            | N::DeleteStmt(_)
+            | N::MergeStmt(_)
+            | N::CreateTableAsStmt(_)
+            | N::DeclareCursorStmt(_)
+            | N::ExplainStmt(_)
+            | N::CallStmt(_)
+    )
 }
