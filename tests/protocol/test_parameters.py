@@ -79,3 +79,22 @@ def test_what_is_wrong_with_a_statement_comes_before_its_parameters(two, sql):
     assert expected[0] is not None and answer(two[1], sql, [b"1", b"x"]) == expected
     prepared = [c.pgconn.prepare(b"s", sql.encode()).error_field(ord("C")) for c in two]
     assert prepared[0] == prepared[1] == expected[0]
+
+
+def test_parameters_of_users_types_in_with_queries_that_nobody_names(two):
+    for connection in two:
+        connection.execute("drop table if exists whole")
+        connection.execute("create table whole (a int)")
+        connection.execute("insert into par select n, row(n, 'x')::par_pair from generate_series(1, 10) n")
+    for sql, values in [
+        ("with w as (select a from whole where $1::par_pair is not null) select k from par where k = 3", [b"(1,x)"]),
+        ("with w as (select a from whole where $1::par_pair is not null) select k from par where k = $2", [b"(1,x)", b"4"]),
+        ("with w as (select a from whole where $2::par_pair is not null) select k from par where k = $1", [b"4", b"(1,x)"]),
+        ("with w as (select a from whole where $1::par_pair is not null) select count(*) from par where k > $2", [b"(1,x)", b"4"]),
+        ("with w as (select a from whole where $1::par_pair is not null) select p from par where p = $2::par_pair", [b"(1,x)", b"(4,x)"]),
+        ("with w as (select a from whole where $1::par_pair is not null) update par set e = '2024-01-01' where k = $2 returning k", [b"(1,x)", b"4"]),
+        ("with w as (select a from whole where $1::par_pair is not null) delete from par where k = $2::int8", [None, b"4"]),
+        ("with w as (select a from whole where $1 > a) select k from par where k = $2", [b"7", b"5"]),
+    ]:
+        expected = answer(two[0], sql, values)
+        assert expected[0] is None and answer(two[1], sql, values) == expected, sql

@@ -25,6 +25,28 @@ impl Bound {
         frontend::format_of(&self.result_formats, i)
     }
 
+    /// Without the values of parameters that a text, written anew, does not name, where their types are users' own: a node
+    /// that is not home could not tell the type. `None`: there are none of these.
+    pub fn without_strangers(&self, sql: &str) -> Option<Bound> {
+        let own = |t: &u32| *t >= type_oid::FIRST_USER_OID;
+        if !self.types.iter().any(own) {
+            return None;
+        }
+        let named: Vec<usize> = plan::Text::written(sql).ok()?.params().collect();
+        let is_stranger = |i: &usize| own(&self.types[*i]) && !named.contains(&(i + 1));
+        let strangers: Vec<usize> = (0..self.types.len()).filter(is_stranger).collect();
+        if strangers.is_empty() {
+            return None;
+        }
+        let mut less = self.clone();
+        for i in strangers {
+            less.types[i] = type_oid::TEXT;
+            less.values.get_mut(i)?.take();
+        }
+        less.tail = bind_tail(&less);
+        Some(less)
+    }
+
     /// The parameters' types as a node may be told them.
     pub fn types_on(&self, foreign: bool) -> Vec<u32> {
         types_on(&self.types, foreign)

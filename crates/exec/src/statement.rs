@@ -16,11 +16,10 @@ use crate::work::place::Placed;
 impl<C: Client> Work<'_, C> {
     /// Runs a statement to its end; the command tag is returned for the session to send after the commit.
     pub async fn run(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
-        let rewritten = compiled.plan.whole().rewritten.as_ref().map(|sql| Request {
-            sql,
-            bound: request.bound,
-            literals: Literals::Own,
-        });
+        let rewritten = compiled.plan.whole().rewritten.as_ref();
+        let less = rewritten.and_then(|sql| request.bound?.without_strangers(sql));
+        let bound = less.as_ref().or(request.bound);
+        let rewritten = rewritten.map(|sql| Request { sql, bound, literals: Literals::Own });
         let request = rewritten.as_ref().unwrap_or(request);
         self.uses = compiled.plan.whole().sequences.clone();
         let tag = match self.place(compiled, request).await? {

@@ -75,6 +75,14 @@ impl Text {
         Ok(text)
     }
 
+    /// The client's parameters that it names.
+    pub fn params(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Param(n) => Some(*n),
+            _ => None,
+        })
+    }
+
     /// One behind the other.
     pub fn all(texts: impl IntoIterator<Item = Text>) -> Text {
         Text(texts.into_iter().flat_map(|t| t.0).collect())
