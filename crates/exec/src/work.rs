@@ -193,9 +193,7 @@ impl<C: Client> Work<'_, C> {
     /// A lane outside the transaction, for what must not take part in it.
     pub async fn outside(&mut self, node: NodeId) -> Result<Lane> {
         let target = self.herd.target(&self.epoch.snapshot, node)?;
-        let mut lane = Lane::new(node, self.herd.pools.get(&target, self.login).await?);
-        lane.want(self.settings);
-        Ok(lane)
+        Ok(Lane::lent(node, &self.herd.pools, &target, self.login, self.settings).await?)
     }
 
     /// Several nodes in one statement that writes: they commit together.

@@ -16,6 +16,8 @@ pub type Shown = Arc<Activity>;
 
 pub struct Activity {
     pub user: String,
+    /// The role's object id on home: a name may be another's by tomorrow.
+    pub role: Option<u32>,
     pub database: String,
     pub client: Option<SocketAddr>,
     now: Mutex<Now>,
@@ -87,9 +89,9 @@ impl State {
 }
 
 impl Activity {
-    pub fn new(user: &str, database: &str, client: Option<SocketAddr>) -> Shown {
+    pub fn new(user: &str, role: Option<u32>, database: &str, client: Option<SocketAddr>) -> Shown {
         let now = Mutex::new(Now { since: clock(), ..Now::default() });
-        Arc::new(Activity { user: user.into(), database: database.into(), client, now })
+        Arc::new(Activity { user: user.into(), role, database: database.into(), client, now })
     }
 
     /// A statement begins.
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_statement_is_cut_at_a_character() {
-        let shown = Activity::new("u", "d", None);
+        let shown = Activity::new("u", None, "d", None);
         shown.begin(&format!("{}é and more", "x".repeat(STATEMENT_BYTES_MAX - 1)));
         assert_eq!(shown.now().statement.len(), STATEMENT_BYTES_MAX - 1);
         shown.rest(State::InTransaction, Pins(Pins::LISTEN | Pins::CURSOR), [1, 2].into_iter());

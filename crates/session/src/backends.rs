@@ -239,9 +239,9 @@ impl Session {
     /// Signals a session. False: it is none of the herd's.
     async fn signal(&mut self, kind: Signal, pid: i32) -> Result<bool> {
         let router = self.router.clone();
-        let here = router.cancels.shown().into_iter().find(|(p, _)| *p == pid).map(|(_, shown)| shown.user.clone());
-        if let Some(user) = here {
-            self.may_signal(kind, &user).await?;
+        let here = router.cancels.shown().into_iter().find(|(p, _)| *p == pid).map(|(_, shown)| shown.role);
+        if let Some(role) = here {
+            self.may_signal(kind, role).await?;
             match kind {
                 Signal::Cancel if pid == self.id as i32 => {
                     return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request"));
@@ -255,10 +255,10 @@ impl Session {
         let Some(number) = other else { return Ok(false) };
         let Some(mut there) = self.other_router(number).await? else { return Ok(false) };
         let rows = there
-            .simple(&format!("SELECT usename FROM pg_stat_activity WHERE pid OPERATOR(pg_catalog.=) {pid}"))
+            .simple(&format!("SELECT usesysid FROM pg_stat_activity WHERE pid OPERATOR(pg_catalog.=) {pid}"))
             .await?;
-        let Some(user) = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten() else { return Ok(false) };
-        self.may_signal(kind, &user).await?;
+        let Some(role) = rows.into_iter().next().and_then(|r| r.into_iter().next()) else { return Ok(false) };
+        self.may_signal(kind, role.and_then(|oid| oid.parse().ok())).await?;
         let function = if kind == Signal::Cancel { "pg_cancel_backend" } else { "pg_terminate_backend" };
         there.simple(&format!("SELECT {function}({pid})")).await?;
         Ok(true)
@@ -273,15 +273,15 @@ impl Session {
     }
 
     /// As `pg_signal_backend` in signalfuncs.c.
-    async fn may_signal(&mut self, kind: Signal, user: &str) -> Result<()> {
-        let user = catalog::quote_literal(user);
+    async fn may_signal(&mut self, kind: Signal, role: Option<u32>) -> Result<()> {
+        let role = role.unwrap_or(0);
         // On the client's connection, where `=` may be an operator of his own.
         let sql = format!(
             "SELECT r.rolsuper AND NOT me.rolsuper, \
                     me.rolsuper OR pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE') \
                     OR pg_catalog.pg_has_role(me.oid, 'pg_signal_backend', 'USAGE') \
              FROM pg_catalog.pg_roles me, pg_catalog.pg_roles r \
-             WHERE me.rolname OPERATOR(pg_catalog.=) current_user AND r.rolname OPERATOR(pg_catalog.=) {user}"
+             WHERE me.rolname OPERATOR(pg_catalog.=) current_user AND r.oid OPERATOR(pg_catalog.=) '{role}'"
         );
         let rows = self.work().ask_home(&sql).await?;
         let is = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()) == Some("t");
@@ -307,19 +307,20 @@ impl Session {
 
     /// This router's sessions as rows of `pg_stat_activity`: what the client may not see is NULL, as there.
     async fn activity_rows(&mut self, sql: &str) -> Result<Node> {
-        let rights = "SELECT current_user, pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), \
-                      (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())";
+        let rights = "SELECT r.oid, pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE'), \
+                      (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
+                      FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
         let rights = self.work().ask_home(rights).await?;
         let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
-        let (user, all, database) = (cell(0), cell(1) == "t", cell(2));
+        let (own_role, all, database) = (cell(0).parse::<u32>().ok(), cell(1) == "t", cell(2));
         let mut found = Vec::new();
         for (pid, shown) in self.router.cancels.shown() {
             let now = shown.now();
             let mut row = json!({
-                "datid": database, "datname": shown.database, "pid": pid, "usename": shown.user,
+                "datid": database, "datname": shown.database, "pid": pid, "usesysid": shown.role,
                 "application_name": now.application_name, "query": "<insufficient privilege>",
             });
-            if all || shown.user == user {
+            if all || own_role.is_some() && shown.role == own_role {
                 let own = pid == self.id as i32;
                 row["client_addr"] = json!(shown.client.map(|a| a.ip().to_string()));
                 row["client_port"] = json!(shown.client.map(|a| a.port()));
@@ -337,8 +338,8 @@ impl Session {
         }
         let text = format!(
             "SELECT FROM (SELECT (pg_catalog.jsonb_populate_record(NULL::pg_catalog.pg_stat_activity, \
-               j OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('usesysid', \
-               (SELECT oid FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) (j OPERATOR(pg_catalog.->>) 'usename'))))).* \
+               j OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('usename', \
+               (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid OPERATOR(pg_catalog.=) (j OPERATOR(pg_catalog.->>) 'usesysid')::pg_catalog.oid)))).* \
              FROM pg_catalog.jsonb_array_elements({}::pg_catalog.jsonb) j) AS pg_stat_activity",
             catalog::quote_literal(&format!("[{}]", found.join(", ")))
         );

@@ -134,10 +134,11 @@ impl Session {
     /// This router's sessions, each as a JSON object, with what the client may see of it. Left out here and not by the
     /// statement: its text can be seen by others.
     async fn sessions(&mut self) -> Result<Vec<String>> {
-        let rights = "SELECT current_user, pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')";
+        let rights = "SELECT r.oid, pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE') \
+                      FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
         let rights = self.work().ask_home(rights).await?;
         let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
-        let (user, all) = (cell(0), cell(1) == "t");
+        let (own, all) = (cell(0).parse::<u32>().ok(), cell(1) == "t");
         let mut found = Vec::new();
         for (pid, shown) in self.router.cancels.shown() {
             let now = shown.now();
@@ -145,7 +146,7 @@ impl Session {
                 "pid": pid, "router": self.router.address, "user": shown.user, "database": shown.database,
                 "application_name": now.application_name,
             });
-            if all || shown.user == user {
+            if all || own.is_some() && shown.role == own {
                 row["client_address"] = json!(shown.client.map(|a| a.to_string()));
                 row["state"] = json!(now.state.name());
                 row["since"] = json!(timestamp(now.since));
@@ -164,13 +165,16 @@ impl Session {
 
     /// One column of a query from every node (`%node` is its number), as the client's own role. A node that can't be reached has no rows.
     async fn ask_every_node(&mut self, sql: &str) -> Result<Vec<String>> {
-        let herd = self.router.herd.clone();
         let snapshot = self.epoch.snapshot.clone();
         let mut found = Vec::new();
         for node in &snapshot.nodes {
             let asked = async {
-                let mut conn = herd.pools.get(&herd.target(&snapshot, node.id)?, &self.login).await?;
-                Ok::<_, ExecError>(conn.simple(&sql.replace("%node", &node.id.to_string())).await?)
+                let mut lane = self.work().outside(node.id).await?;
+                let rows = lane.rows(&sql.replace("%node", &node.id.to_string())).await;
+                if rows.is_err() && lane.conn.outstanding() > 0 {
+                    lane.conn.mark_broken();
+                }
+                Ok::<_, ExecError>(rows?)
             };
             match asked.await {
                 Ok(rows) => {

@@ -2,7 +2,7 @@
 //! their replies are skipped. It does not know what the statement is.
 
 use catalog::NodeId;
-use pool::{PoolError, PooledConn, Settings};
+use pool::{ClientLogin, NodeTarget, PoolError, PooledConn, Pools, Settings};
 use wire::{ErrorFields, Frame, backend, put};
 
 pub struct Lane {
@@ -21,6 +21,19 @@ pub struct Lane {
 impl Lane {
     pub fn new(node: NodeId, conn: PooledConn) -> Self {
         Lane { node, conn, skip: 0, notices: Default::default(), said: Default::default(), look: None }
+    }
+
+    /// A connection of the client's role, set up as its session is: what others left set there is not this session's.
+    pub async fn lent(
+        node: NodeId,
+        pools: &Pools,
+        target: &NodeTarget,
+        login: &ClientLogin,
+        settings: &Settings,
+    ) -> Result<Self, PoolError> {
+        let mut lane = Lane::new(node, pools.get(target, login).await?);
+        lane.want(settings);
+        Ok(lane)
     }
 
     /// Puts SQL in front of what comes next. Its replies are not seen; its error, if any, comes from [`next`](Self::next).

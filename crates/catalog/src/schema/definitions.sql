@@ -62,7 +62,7 @@ COMMENT ON FUNCTION herd.behind_locks() IS 'what uses a relation that another se
 -- defaults ('f') and of columns' defaults ('d'); others can be had without a lock. What is behind a lock is left out. Who takes a lock in the
 -- middle of this is given up on after a millisecond, and then it is looked who else has.
 CREATE OR REPLACE FUNCTION herd.definitions() RETURNS TABLE (kind "char", object oid, definition text)
-LANGUAGE plpgsql SET lock_timeout = '1ms' SET search_path = pg_catalog, pg_temp AS
+LANGUAGE plpgsql SET lock_timeout = '10s' SET search_path = pg_catalog, pg_temp AS
 $body$
 #variable_conflict use_column
 DECLARE
@@ -95,13 +95,16 @@ BEGIN
             last_class := item.class;
             last_object := item.object;
             object := item.object;
+            -- Only here: a catalog itself may be locked for a moment (VACUUM gives its last pages back), and that passes.
             BEGIN
+                PERFORM set_config('lock_timeout', '1ms', true);
                 CASE item.class
                     WHEN 'pg_class'::regclass THEN kind := 'v'; definition := pg_get_viewdef(item.object);
                     WHEN 'pg_rewrite'::regclass THEN kind := 'u'; definition := pg_get_ruledef(item.object);
                     WHEN 'pg_proc'::regclass THEN kind := 'f'; definition := pg_get_functiondef(item.object);
                     ELSE kind := 'd'; definition := pg_get_expr(item.tree, 0);
                 END CASE;
+                PERFORM set_config('lock_timeout', '10s', true);
             -- The other one: what was dropped in this moment.
             EXCEPTION WHEN lock_not_available THEN met_lock := true; definition := NULL;
                 WHEN internal_error THEN definition := NULL;

@@ -14,7 +14,7 @@ use catalog::NodeId;
 use pool::PoolError;
 use share::{Outcome, Reply};
 use tokio::task::JoinSet;
-use txn::{CommitError, Participant, Transaction};
+use txn::{CommitError, Lane, Participant, Transaction};
 use wire::put;
 
 use crate::bulk_settings::Bulk;
@@ -80,10 +80,11 @@ async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
         return Ok(vec![vec![]; rows]);
     }
     let home = lane.herd.target(&lane.epoch.snapshot, lane.epoch.snapshot.home)?;
-    let mut conn = lane.herd.pools.get(&home, &lane.login).await?;
-    conn.sequences = pool::SOMEBODY;
+    let at = lane.epoch.snapshot.home;
+    let mut at_home = Lane::lent(at, &lane.herd.pools, &home, &lane.login, &lane.settings).await?;
+    at_home.conn.sequences = pool::SOMEBODY;
     let sql = format!("SELECT {} FROM pg_catalog.generate_series(1, {rows})", sequences.join(", "));
-    let rows = conn.simple(&sql).await?;
+    let rows = at_home.rows(&sql).await?;
     Ok(rows.into_iter().map(|row| row.into_iter().flatten().collect()).collect())
 }
 

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
 use plan::{InsertRows, Text};
-use pool::{ClientLogin, NodeTarget, Pools};
-use txn::Participant;
+use pool::{ClientLogin, NodeTarget, Pools, Settings};
+use txn::{Lane, Participant};
 use wire::{backend, put};
 
 use crate::bulk_settings::Batching;
@@ -34,6 +34,21 @@ use crate::write::copy_lines::CopyLines;
 pub enum SinkKind {
     Copy,
     Insert(Box<SinkInsert>),
+}
+
+/// Where values of sequences come from: a connection beside those that rows go to.
+struct Source {
+    home: NodeId,
+    pools: Pools,
+    target: NodeTarget,
+    login: ClientLogin,
+    settings: Settings,
+}
+
+impl Source {
+    async fn lane(&self) -> Result<Lane> {
+        Ok(Lane::lent(self.home, &self.pools, &self.target, &self.login, &self.settings).await?)
+    }
 }
 
 /// Rows go by statements, with values of the statement that sends them.
@@ -78,7 +93,7 @@ pub struct Sink {
     inserted: bool,
     home: NodeId,
     sequences: Vec<Sequence>,
-    source: (Pools, NodeTarget, ClientLogin),
+    source: Source,
     looks: Looks,
     batching: Option<Batching>,
     bulk: Batches,
@@ -150,7 +165,13 @@ impl Sink {
             }
         };
         let home = snapshot.home;
-        let source = (work.herd.pools.clone(), work.herd.target(snapshot, home)?, work.login.clone());
+        let source = Source {
+            home,
+            pools: work.herd.pools.clone(),
+            target: work.herd.target(snapshot, home)?,
+            login: work.login.clone(),
+            settings: work.settings.clone(),
+        };
         let mut sink = Sink {
             looks: Looks::of_tables(std::iter::once(&relation)),
             relation,
@@ -288,16 +309,15 @@ impl Sink {
         let mut values = Vec::with_capacity(self.sequences.len());
         for s in &mut self.sequences {
             if s.values.is_empty() {
-                let (pools, target, login) = &self.source;
-                let mut conn = pools.get(target, login).await?;
-                conn.sequences = pool::SOMEBODY;
+                let mut lane = self.source.lane().await?;
+                lane.conn.sequences = pool::SOMEBODY;
                 let sql = format!(
                     "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})",
                     catalog::quote_literal(&s.name),
                     s.batch
                 );
                 s.values =
-                    conn.simple(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+                    lane.rows(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
                 s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
             }
             let value = s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?;

@@ -1,0 +1,95 @@
+"""What routers do on connections of their own choosing is done as the role the session has set, and what a role may see or end
+goes by who it is, not by its name."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def numbered(place):
+    """`mallory`'s distributed table whose values come from a sequence that is hers alone; `victim` may insert into it."""
+    with place.as_role("mallory") as mallory:
+        mallory.execute("create sequence hers.sq; create table hers.ser (k int, s int default nextval('hers.sq'))")
+        mallory.execute("grant insert, select on hers.ser to victim")
+    place.server.run("select create_distributed_table('hers.ser', 'k')", "grant usage on schema hers to victim")
+    yield
+    place.server.run("drop table hers.ser", "drop sequence hers.sq", "revoke usage on schema hers from victim")
+
+
+def _copied(connection):
+    with connection.cursor().copy("copy hers.ser (k) from stdin") as copy:
+        copy.write("1\n2\n3\n")
+
+
+def test_values_of_sequences_are_taken_as_the_role_that_is_set(place, numbered):
+    with place.server.connect() as boss:
+        boss.execute("set role victim")
+        for write in (_copied, lambda c: c.execute("insert into hers.ser (k) select generate_series(10, 15)"), lambda c: c.execute("insert into hers.ser (k) values (1), (2), (3)")):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                write(boss)
+
+
+def test_no_role_of_another_session_takes_them(place, numbered):
+    def leave():
+        with place.server.connect() as boss:
+            boss.execute("set role victim; select pg_sleep(0.3)")
+
+    leaving = [threading.Thread(target=leave) for _ in range(12)]
+    [t.start() for t in leaving]
+    [t.join() for t in leaving]
+    with place.server.connect() as boss:
+        for _ in range(12):
+            _copied(boss)
+            assert boss.execute("insert into hers.ser (k) select generate_series(20, 25)").statusmessage == "INSERT 0 6"
+
+
+def test_views_of_the_herd_show_what_the_role_that_is_set_may_see(place):
+    with place.as_role("mallory") as mallory:
+        mallory.execute("create table hers.locked (k int primary key, a int); insert into hers.locked values (1, 1)")
+    try:
+        with place.as_role("mallory") as one, place.as_role("mallory") as two:
+            one.execute("begin; update hers.locked set a = 2")
+
+            def wait():
+                two.execute("update hers.locked set a = 3 where 'a secret' <> ''")
+
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            with place.server.connect() as boss:
+                deadline = time.monotonic() + 20
+                while not boss.execute("select 1 from herd.locks").fetchall():
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+                assert "a secret" in str(boss.execute("select * from herd.locks").fetchall())
+                boss.execute("set role victim")
+                assert "a secret" not in str(boss.execute("select * from herd.locks").fetchall())
+            one.execute("commit")
+            waiting.join()
+    finally:
+        place.server.run("drop table hers.locked")
+
+
+def test_a_name_that_another_has_now_shows_and_ends_nothing(place):
+    place.server.run("create role pat login password 'p'", "create role quinn login password 'q'")
+    with place.server.connect(user="pat", password="p") as pat:
+        pat.execute("select 'a secret of pat'")
+        pid = pat.info.backend_pid
+        place.server.run("alter role pat rename to pat_of_old", "alter role quinn rename to pat", "alter role pat password 'q'")
+        try:
+            with place.server.connect(user="pat", password="q") as quinn:
+                for view in ("herd.sessions", "pg_stat_activity"):
+                    assert "a secret of pat" not in str(quinn.execute(f"select * from {view}").fetchall())
+                for function in ("pg_cancel_backend", "pg_terminate_backend"):
+                    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                        quinn.execute(f"select {function}({pid})")
+            with place.server.connect() as boss:
+                assert "a secret of pat" in str(boss.execute("select statement from herd.sessions").fetchall())
+                assert boss.execute("select usename::text from pg_stat_activity where pid = %s" % pid).fetchone() == ("pat_of_old",)
+        finally:
+            pat.close()
+            place.server.run("drop role pat", "drop role pat_of_old")
