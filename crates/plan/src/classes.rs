@@ -77,7 +77,9 @@ impl Classes {
     pub fn values(&self, place: Place, v: Var) -> Option<Rc<Vec<KeyExpr>>> {
         let drawn = self.drawn(place);
         // One scalar beats a list; a list in the statement beats an array of unknown length.
-        let narrow = |s: &&Rc<Vec<KeyExpr>>| (s.iter().any(|e| matches!(e, KeyExpr::ParamArray(_))), s.len());
+        let narrow = |s: &&Rc<Vec<KeyExpr>>| {
+            (s.iter().any(|e| matches!(e, KeyExpr::ParamArray(_) | KeyExpr::CastParamArray(..))), s.len())
+        };
         drawn.constants.get(&drawn.find(v))?.iter().min_by_key(narrow).cloned()
     }
 

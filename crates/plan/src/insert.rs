@@ -338,7 +338,12 @@ impl Rows<'_> {
         if !is_key {
             return Ok(None);
         }
-        match keys::constant(value) {
+        // Another type's value becomes the column's as PostgreSQL assigns it.
+        let assigned = |key: &KeyExpr| match key {
+            KeyExpr::Literal { cast, .. } => *cast == 0 || keys::is_kept(*cast, c.type_oid),
+            _ => true,
+        };
+        match keys::constant(value).filter(assigned) {
             Some(key) => Ok(Some(key)),
             None => {
                 let text = expression(&rewrite::cast(value, &c.type_name)?, &self.cx.views)?;

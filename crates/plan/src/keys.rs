@@ -7,64 +7,64 @@ use crate::types::{KeyExpr, LiteralKind};
 use crate::views;
 use wire::type_oid;
 
-/// The constant an expression is, if it is a literal or a parameter, perhaps under a cast that keeps its value.
+/// The constant an expression is, if it is a literal or a parameter, perhaps under casts that can be told by one type.
 pub fn constant(node: &Node) -> Option<KeyExpr> {
     match node.node.as_ref()? {
         NodeEnum::AConst(c) => literal(c),
         NodeEnum::ParamRef(p) if p.number > 0 => Some(KeyExpr::Param(p.number as usize)),
         NodeEnum::TypeCast(t) => {
             let inner = constant(t.arg.as_deref()?)?;
-            let name = names::plain_type(t.type_name.as_ref()?)?;
-            if let KeyExpr::Param(n) | KeyExpr::CastParam(n, type_oid::TEXT | type_oid::VARCHAR) = inner {
-                let plain = t.type_name.as_ref()?.typmods.is_empty();
-                return cast_type(name).filter(|_| plain).map(|oid| KeyExpr::CastParam(n, oid));
-            }
-            let keeps = keeps_value(name, &inner, !t.type_name.as_ref()?.typmods.is_empty());
-            keeps.then(|| if is_integer(name) { as_number(inner) } else { inner })
+            let ty = t.type_name.as_ref()?;
+            let oid = cast_type(names::plain_type(ty)?).filter(|_| ty.typmods.is_empty())?;
+            under_cast(inner, oid)
         }
         _ => None,
     }
 }
 
-/// `'5'::int` is a number: one that is out of the key's range equals none of its values, while a string is read as the key's type.
-fn as_number(literal: KeyExpr) -> KeyExpr {
-    match literal {
-        KeyExpr::Literal { location, text, .. } => KeyExpr::Literal { location, text, kind: LiteralKind::Number },
-        other => other,
+/// A constant under one more cast: its text read as the type that is kept must be the value of the whole chain, or an error of
+/// PostgreSQL's on every node.
+fn under_cast(inner: KeyExpr, oid: u32) -> Option<KeyExpr> {
+    match inner {
+        KeyExpr::Null => Some(KeyExpr::Null),
+        // A text is read as what it is cast to.
+        KeyExpr::Param(n) | KeyExpr::CastParam(n, type_oid::TEXT | type_oid::VARCHAR) => {
+            is_of_parameter(oid).then_some(KeyExpr::CastParam(n, oid))
+        }
+        KeyExpr::ParamArray(n) => is_of_parameter(oid).then_some(KeyExpr::CastParamArray(n, oid)),
+        KeyExpr::CastParamArray(_, cast) => is_kept(cast, oid).then_some(inner),
+        // A number that is no integer is rounded: who evaluates it reads integers alone.
+        KeyExpr::Literal { location, text, kind, cast: 0 } => {
+            let reads = kind == LiteralKind::String || type_oid::is_integer(oid);
+            reads.then_some(KeyExpr::Literal { location, text, kind, cast: oid })
+        }
+        KeyExpr::Literal { cast, .. } => is_kept(cast, oid).then_some(inner),
+        KeyExpr::CastParam(..) | KeyExpr::Evaluated(_) => None,
     }
 }
 
-fn is_integer(type_name: &str) -> bool {
-    matches!(type_name, "int2" | "int4" | "int8" | "smallint" | "int" | "integer" | "bigint")
+/// A value of one type is the same value of the other, or an error.
+pub fn is_kept(from: u32, to: u32) -> bool {
+    let string = |oid| matches!(oid, type_oid::TEXT | type_oid::VARCHAR);
+    from == to || (type_oid::is_integer(from) && type_oid::is_integer(to)) || (string(from) && string(to))
 }
 
-/// Types whose values the router can make of a parameter.
+/// Types of casts that are known for literals.
 fn cast_type(name: &str) -> Option<u32> {
     match name {
         "smallint" => Some(type_oid::INT2),
         "int" | "integer" => Some(type_oid::INT4),
         "bigint" => Some(type_oid::INT8),
-        "int2" | "int4" | "int8" | "text" | "varchar" | "uuid" => type_oid::named(name),
+        "int2" | "int4" | "int8" | "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea" => {
+            type_oid::named(name)
+        }
         _ => None,
     }
 }
 
-/// Casts under which the text of a literal still means the same key value, whatever the key's type.
-fn keeps_value(type_name: &str, inner: &KeyExpr, has_typmod: bool) -> bool {
-    let integer = is_integer(type_name);
-    match inner {
-        KeyExpr::Literal { kind: LiteralKind::Number, .. } => integer,
-        KeyExpr::Literal { kind: LiteralKind::String, text, .. } => {
-            (integer && text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-'))
-                || (!has_typmod
-                    && matches!(
-                        type_name,
-                        "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea"
-                    ))
-        }
-        KeyExpr::Null => true,
-        _ => false,
-    }
+/// Types whose values the router can make of a parameter.
+fn is_of_parameter(oid: u32) -> bool {
+    type_oid::is_integer(oid) || matches!(oid, type_oid::TEXT | type_oid::VARCHAR | type_oid::UUID)
 }
 
 fn literal(c: &ast::AConst) -> Option<KeyExpr> {
@@ -81,7 +81,7 @@ fn literal(c: &ast::AConst) -> Option<KeyExpr> {
         _ if views::is_of_view(c) => None,
         offset => Some(usize::try_from(offset).ok()?),
     };
-    Some(KeyExpr::Literal { location, text, kind })
+    Some(KeyExpr::Literal { location, text, kind, cast: 0 })
 }
 
 /// The values of an `IN (…)` list or an array constant; `None` if one of them is not a constant.
@@ -91,11 +91,14 @@ pub fn list(node: &Node) -> Option<Vec<KeyExpr>> {
         NodeEnum::AArrayExpr(a) => a.elements.iter().map(constant).collect(),
         NodeEnum::ParamRef(p) if p.number > 0 => Some(vec![KeyExpr::ParamArray(p.number as usize)]),
         NodeEnum::TypeCast(t) => {
-            let t_name = t.type_name.as_ref()?;
-            let element = names::last(&t_name.names);
-            let same =
-                matches!(element, "int2" | "int4" | "int8" | "text" | "varchar" | "uuid") && t_name.typmods.is_empty();
-            if t_name.array_bounds.is_empty() || !same { None } else { list(t.arg.as_deref()?) }
+            let ty = t.type_name.as_ref()?;
+            let plain = !ty.array_bounds.is_empty() && ty.typmods.is_empty() && !ty.setof && !ty.pct_type;
+            let name = match names::strings(&ty.names)[..] {
+                ["pg_catalog", name] | [name] if plain => name,
+                _ => return None,
+            };
+            let oid = cast_type(name)?;
+            list(t.arg.as_deref()?)?.into_iter().map(|element| under_cast(element, oid)).collect()
         }
         _ => None,
     }

@@ -175,7 +175,9 @@ fn is_joined(list: &[&Node], element: &str) -> bool {
         },
         _ => false,
     };
-    list.len() > JOINED_MIN && list.iter().all(plain)
+    // An array of NULLs alone is one of texts.
+    let null = |n: &&Node| matches!(&n.node, Some(NodeEnum::AConst(c)) if c.isnull);
+    list.len() > JOINED_MIN && list.iter().all(plain) && (!integers || !list.iter().all(null))
 }
 
 /// The longest list below a condition.

@@ -116,7 +116,7 @@ fn cell(value: &Node, relation: &Relation, column: usize) -> Option<Cell> {
         NodeEnum::AConst(c) => match (&c.val, keys::constant(value)) {
             (Some(Val::Boolval(b)), _) if ty == type_oid::BOOL => Some(Cell::Fixed(if b.boolval { "t" } else { "f" })),
             (_, Some(KeyExpr::Null)) => Some(Cell::Null),
-            (_, Some(KeyExpr::Literal { location: Some(location), text, kind })) => {
+            (_, Some(KeyExpr::Literal { location: Some(location), text, kind, .. })) => {
                 share::reads(ty, kind).then_some(Cell::Literal { location, text, kind })
             }
             _ => None,

@@ -17,6 +17,8 @@ pub enum KeyExpr {
         location: Option<usize>,
         text: String,
         kind: LiteralKind,
+        /// The type a cast gives it, by its object id, or 0: the text is a value of that type, whatever the key's.
+        cast: u32,
     },
     /// `$n`, from 1.
     Param(usize),
@@ -24,6 +26,8 @@ pub enum KeyExpr {
     CastParam(usize, u32),
     /// `= ANY($n)`: every element of an array parameter.
     ParamArray(usize),
+    /// `= ANY($n::type[])`, by the element's object id.
+    CastParamArray(usize, u32),
     Null,
     /// The n-th value evaluated beforehand (see [`Evaluation`]).
     Evaluated(usize),

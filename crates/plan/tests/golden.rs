@@ -123,7 +123,7 @@ fn show_key(key: &KeyExpr) -> String {
         KeyExpr::Literal { text, kind: plan::LiteralKind::Number, .. } => text.clone(),
         KeyExpr::Literal { text, .. } => format!("'{text}'"),
         KeyExpr::Param(n) | KeyExpr::CastParam(n, _) => format!("${n}"),
-        KeyExpr::ParamArray(n) => format!("any element of ${n}"),
+        KeyExpr::ParamArray(n) | KeyExpr::CastParamArray(n, _) => format!("any element of ${n}"),
         KeyExpr::Null => "NULL".into(),
         KeyExpr::Evaluated(n) => format!("value {n}"),
     }

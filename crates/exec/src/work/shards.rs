@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
         let value = match e {
             KeyExpr::Param(n) => param(request, *n, *ty),
             KeyExpr::CastParam(n, cast) => cast_param(request, *n, *cast, *ty),
-            KeyExpr::Literal { location, text, kind } => literal_value(compiled, request, *location, text, *kind, *ty),
+            KeyExpr::Literal { .. } => literal_value(compiled, request, e, *ty),
             _ => return Ok(None),
         };
         let Value::Known(value) = value else { return Ok(None) };
@@ -303,32 +303,25 @@ pub fn key_error(e: KeyError) -> ExecError {
 fn evaluate(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Vec<Value> {
     match e {
         KeyExpr::Null => vec![Value::Known(None)],
-        KeyExpr::Literal { location, text, kind } => {
-            vec![literal_value(compiled, request, *location, text, *kind, ty)]
-        }
+        KeyExpr::Literal { .. } => vec![literal_value(compiled, request, e, ty)],
         KeyExpr::Param(n) => vec![param(request, *n, ty)],
         KeyExpr::CastParam(n, cast) => vec![cast_param(request, *n, *cast, ty)],
-        KeyExpr::ParamArray(n) => array(request, *n, ty),
+        KeyExpr::ParamArray(n) => array(request, *n, None, ty),
+        KeyExpr::CastParamArray(n, cast) => array(request, *n, Some(*cast), ty),
         KeyExpr::Evaluated(_) => vec![Value::Unknown],
     }
 }
 
 /// The value a literal of the plan has in this request.
-fn literal_value(
-    compiled: &Compiled,
-    request: &Request,
-    location: Option<usize>,
-    text: &str,
-    kind: LiteralKind,
-    ty: u32,
-) -> Value {
+fn literal_value(compiled: &Compiled, request: &Request, e: &KeyExpr, ty: u32) -> Value {
+    let KeyExpr::Literal { location, text, kind, cast } = e else { return Value::Unknown };
     match request.literals {
-        Literals::Own => literal(ty, text, kind),
-        Literals::Template(_) if location.is_none() => literal(ty, text, kind),
+        Literals::Own => literal(ty, text, *kind, *cast),
+        Literals::Template(_) if location.is_none() => literal(ty, text, *kind, *cast),
         Literals::Template(t) => match location.and_then(|l| compiled.literal(l)) {
             Some((index, negative)) => match t.literal_value(request.sql, index) {
-                Ok(value) if negative => literal(ty, &format!("-{value}"), kind),
-                Ok(value) => literal(ty, &value, kind),
+                Ok(value) if negative => literal(ty, &format!("-{value}"), *kind, *cast),
+                Ok(value) => literal(ty, &value, *kind, *cast),
                 Err(_) => Value::Unknown,
             },
             None => Value::Unknown,
@@ -367,8 +360,13 @@ fn literal_text(compiled: &Compiled, request: &Request, e: &KeyExpr) -> Option<S
     }
 }
 
-fn literal(ty: u32, text: &str, kind: LiteralKind) -> Value {
+fn literal(ty: u32, text: &str, kind: LiteralKind, cast: u32) -> Value {
     match kind {
+        // Read as the cast's type by PostgreSQL; of a number (`5.5::int`) only integers are read here.
+        _ if cast != 0 && (cast != ty || type_oid::is_integer(cast)) => match key::parse_text(cast, text) {
+            Ok(v) => converted(cast, ty, &v),
+            Err(_) => Value::Unknown,
+        },
         LiteralKind::String => from_text(ty, text),
         LiteralKind::Number => {
             let number = ty == type_oid::OID || type_oid::is_number(ty);
@@ -419,11 +417,14 @@ fn parameter(e: &KeyExpr) -> Option<(usize, Option<&'static str>)> {
 /// `$n::cast`, where that is certain: the value itself, a string read as the cast's type, an integer as another.
 fn cast_param(request: &Request, n: usize, cast: u32, ty: u32) -> Value {
     let declared = request.bound.and_then(|b| b.types.get(n - 1)).copied().unwrap_or(0);
-    if matches!(declared, 0 | type_oid::UNKNOWN) || declared == cast {
+    if declared == cast {
         return param(request, n, ty);
     }
     let Some(Some(value)) = request.bound.and_then(|b| b.values.get(n - 1)) else { return param(request, n, ty) };
     match declared {
+        // PostgreSQL takes the parameter to be of the cast's type.
+        0 | type_oid::UNKNOWN if request.bound.is_some_and(|b| b.format(n - 1) == 0) => typed(0, cast, value, ty),
+        0 | type_oid::UNKNOWN => Value::Unknown,
         // text, varchar: the same bytes in both formats
         type_oid::TEXT | type_oid::VARCHAR => {
             match std::str::from_utf8(value).ok().and_then(|text| key::parse_text(cast, text).ok()) {
@@ -464,12 +465,15 @@ fn converted(from: u32, to: u32, value: &[u8]) -> Value {
     }
 }
 
-/// The elements of an array parameter, in binary or text form.
-fn array(request: &Request, n: usize, ty: u32) -> Vec<Value> {
+/// The elements of an array parameter, in binary or text form. `cast`: the elements' type by a cast, which must keep their values.
+fn array(request: &Request, n: usize, cast: Option<u32>, ty: u32) -> Vec<Value> {
     let unknown = || vec![Value::Unknown];
     let Some(bound) = request.bound else { return unknown() };
     let Some(Some(value)) = bound.values.get(n - 1) else { return unknown() };
     let Some(element) = bound.types.get(n - 1).and_then(|array| type_oid::element(*array)) else { return unknown() };
+    if cast.is_some_and(|cast| !plan::keys::is_kept(element, cast)) {
+        return unknown();
+    }
     if bound.format(n - 1) == 0 {
         let Ok(text) = std::str::from_utf8(value) else { return unknown() };
         let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) else { return unknown() };
