@@ -123,7 +123,12 @@ impl Roles for HomeRoles {
 async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     let registration = router.cancels.register(client.protocol);
     registration.handle.watch(client.stream.watched());
-    let shown = Activity::new(&client.user, client.role.as_ref().map(|r| r.word.oid), &client.database, client.stream.peer_addr().ok());
+    let shown = Activity::new(
+        &client.user,
+        client.role.as_ref().map(|r| r.word.oid),
+        &client.database,
+        client.stream.peer_addr().ok(),
+    );
     registration.handle.show(shown.clone());
     let mut startup = Settings::default();
     let ignored = ["client_encoding"];

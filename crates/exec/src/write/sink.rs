@@ -316,8 +316,7 @@ impl Sink {
                     catalog::quote_literal(&s.name),
                     s.batch
                 );
-                s.values =
-                    lane.rows(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+                s.values = lane.rows(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
                 s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
             }
             let value = s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?;
