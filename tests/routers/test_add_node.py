@@ -160,9 +160,9 @@ def test_a_node_prepared_by_an_older_version_gets_what_it_lacks():
     try:
         made = router.Router(router.conninfo(home), [router.conninfo(other)])
         made.stop()
-        other.server.run("drop function herd.cluster_partition(regclass, text)", "comment on schema herd is 'of another version'")
+        other.server.run("drop function herd.cluster_partition(regclass, regclass, text)", "comment on schema herd is 'of another version'")
         made = router.Router(router.conninfo(home), [router.conninfo(other)])
-        there = "select to_regprocedure('herd.cluster_partition(regclass,text)') is not null"
+        there = "select to_regprocedure('herd.cluster_partition(regclass,regclass,text)') is not null"
         with other.server.connect() as connection:
             for _ in range(50):
                 if connection.execute(there).fetchone() == (True,):

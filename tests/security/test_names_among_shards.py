@@ -39,6 +39,6 @@ def test_names_that_are_taken(place, squatter):
     for shard in oids:
         squatter[0].execute(f"create table herd_shards.herd_clustering_{shard} (x int)")
     with place.on_node(0) as home:
-        home.execute(f"select herd.cluster_partition('{part}', 'wanted_pkey')")
+        home.execute(f"select herd.cluster_partition('his.wanted', '{part}', 'wanted_pkey')")
     with place.as_role("victim") as victim:
         assert victim.execute("select count(*), sum(v) from his.wanted").fetchone() == (50, 1275)

@@ -103,7 +103,28 @@ pub struct DistributionPlan {
 /// Locks a table on home, and the catalog against other changes, until the end of the transaction.
 pub fn lock_statements(schema: &str, name: &str) -> Vec<String> {
     let table = qualified(schema, name);
-    vec![catalog_lock(), format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")]
+    vec![catalog_lock(), hold_schema(schema), format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")]
+}
+
+/// A locked table keeps its name, but not its schema, unless that is held as well: whatever took its name would be read and written
+/// in the name of whoever runs the plan.
+fn hold_schema(schema: &str) -> String {
+    format!("SELECT herd.hold_schema({})", quote_literal(schema))
+}
+
+/// Locks a table, and what its name means. `known`: on home, where it is the one that the definition was read from.
+fn hold(definition: &Definition, mode: &str, known: bool) -> Vec<String> {
+    let table = definition.qualified();
+    vec![
+        hold_schema(&definition.schema),
+        format!("LOCK TABLE {table} IN {mode} MODE"),
+        still(definition, &table, known),
+    ]
+}
+
+fn still(definition: &Definition, table: &str, known: bool) -> String {
+    let oid = if known { definition.oid.to_string() } else { "NULL".into() };
+    format!("SELECT herd.still_table({}::pg_catalog.regclass, {oid})", quote_literal(table))
 }
 
 fn catalog_lock() -> String {
@@ -219,6 +240,7 @@ fn unchanged_since(epoch: i64) -> String {
 fn sequences_elsewhere(definition: &Definition, kind: crate::definition::TableKind<'_>) -> Vec<String> {
     let (schema, owner) = (quote_ident(&definition.schema), quote_ident(&definition.schema_owner));
     let mut statements = vec![format!("CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {owner}")];
+    statements.push(hold_schema(&definition.schema));
     for crate::definition::Privilege { grantee, privilege, grantable } in &definition.schema_privileges {
         let option = if *grantable { " WITH GRANT OPTION" } else { "" };
         statements.push(format!("GRANT {privilege} ON SCHEMA {schema} TO {grantee}{option}"));
@@ -260,6 +282,7 @@ fn put_aside(definition: &Definition) -> Vec<String> {
     statements.extend(statistics.map(|s| format!("DROP STATISTICS {}", qualified(&s.schema, &s.name))));
     statements.push(format!("CREATE SCHEMA {ASIDE}"));
     statements.push(format!("ALTER TABLE {table} SET SCHEMA {ASIDE}"));
+    statements.push(still(definition, &qualified(ASIDE, &definition.name), true));
     statements
 }
 

@@ -43,7 +43,15 @@ impl Definition {
             });
             comment(statements, "INDEX", &index_name(&index.name), &index.comment);
         }
-        statements.extend(foreign.iter().map(add));
+        // Checking the rows runs casts of the owner's, who may have made the types.
+        statements.extend(foreign.iter().map(|c| match c.not_valid {
+            true => add(c),
+            false => format!(
+                "SELECT herd.run_as_owner({}::pg_catalog.regclass, {})",
+                quote_literal(&table),
+                quote_literal(&add(c))
+            ),
+        }));
         for constraint in &self.constraints {
             let on = format!("{} ON {table}", quote_ident(&constraint.name));
             comment(statements, "CONSTRAINT", &on, &constraint.comment);

@@ -42,7 +42,7 @@ pub fn plan_add_node(
         match &relation.placement {
             Placement::Local => {}
             Placement::Reference => {
-                builder.before(home, [format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", definition.qualified())]);
+                builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
                 builder.before(id, create_elsewhere(definition));
                 builder.plan.copies.extend(copy_from_home(definition, home, vec![id]));
                 builder.fill_as_owner(definition, id);

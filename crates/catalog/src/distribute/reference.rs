@@ -26,7 +26,7 @@ pub fn plan_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Di
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;
     // Reads may go on.
-    builder.before(home, [format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", definition.qualified())]);
+    builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
     for node in builder.others() {
         builder.before(node, create_elsewhere(definition));
         builder.fill_as_owner(definition, node);

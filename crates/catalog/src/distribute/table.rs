@@ -50,7 +50,7 @@ fn build(
     let strategy = chosen.group.strategy;
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;
-    builder.before(home, [format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", definition.qualified())]);
+    builder.before(home, super::hold(definition, "ACCESS EXCLUSIVE", true));
     builder.before(home, super::put_aside(definition));
     for node in builder.nodes() {
         let shards = chosen.shards_on(node);

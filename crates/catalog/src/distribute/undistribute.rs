@@ -33,7 +33,7 @@ fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Distri
     }
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;
-    builder.before(home, [format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", definition.qualified())]);
+    builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
     builder.after(home, forget(snapshot, &definition.schema, &definition.name));
     for node in builder.others() {
         builder.after(node, [format!("DROP TABLE {}", definition.qualified())]);
@@ -47,7 +47,7 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
     let home = snapshot.home;
     let table = definition.qualified();
     for node in builder.nodes() {
-        builder.before(node, [format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")]);
+        builder.before(node, super::hold(definition, "ACCESS EXCLUSIVE", node == home));
     }
     builder.before(home, super::put_aside(definition));
     builder.before(home, definition.create_table(TableKind::Local));

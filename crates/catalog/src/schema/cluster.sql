@@ -2,27 +2,57 @@
 -- place. Readers go on until the moment of the exchange. Writers of the partition, and those that go through the parent, wait: had
 -- they only the parent's lock when the exchange needs it, each would wait for the other. The exchange takes its lock in
 -- short tries, so that nobody queues behind it for long.
-CREATE OR REPLACE FUNCTION herd.cluster_partition(part regclass, index_name text) RETURNS void
+--
+-- Only the shard that the caller means is touched: a partition of that parent, looked at under locks. What could run code of the owner's
+-- (a foreign key's casts, the rows that ATTACH looks at) runs as the owner: names may come to mean another table at any moment.
+DROP FUNCTION IF EXISTS herd.cluster_partition(regclass, text);
+CREATE OR REPLACE FUNCTION herd.cluster_partition(parent regclass, part regclass, index_name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $body$
 DECLARE
-    parent regclass := (SELECT inhparent FROM pg_inherits WHERE inhrelid = part);
-    old pg_class := (SELECT c FROM pg_class c WHERE c.oid = part);
-    parent_index oid := (SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-                          WHERE i.indrelid = parent AND c.relname = index_name);
-    index_of_part oid := (SELECT h.inhrelid FROM pg_inherits h JOIN pg_index i ON i.indexrelid = h.inhrelid
-                           WHERE h.inhparent = parent_index AND i.indrelid = part);
-    bound text := (SELECT pg_get_expr(c.relpartbound, c.oid) FROM pg_class c WHERE c.oid = part);
-    bound_check text := pg_get_partition_constraintdef(part);
+    old pg_class;
+    index_of_part oid;
+    bound text;
+    bound_check text;
     fresh text := format('herd_shards.%I', 'herd_clustering_' || gen_random_uuid());
-    columns text := (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-                      WHERE attrelid = part AND attnum > 0 AND NOT attisdropped AND attgenerated = '');
+    columns text;
     sort text;
     options text;
-    about text := obj_description(part, 'pg_class');
+    about text;
     names jsonb;
     item record;
 BEGIN
+    -- With an older snapshot than the lock, rows could be passed over that were committed in between.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'herd.cluster() needs isolation level read committed'
+            USING ERRCODE = 'invalid_transaction_state', HINT = 'SET default_transaction_isolation = ''read committed''.';
+    END IF;
+
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', parent);
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', part);
+    IF (SELECT count(DISTINCT relation) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ShareLock' AND granted
+           AND locktype = 'relation' AND relation IN (parent, part)) <> 2
+       OR NOT EXISTS (SELECT FROM pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid JOIN pg_class p ON p.oid = h.inhparent
+                       WHERE h.inhrelid = part AND h.inhparent = parent AND c.relispartition AND c.relkind = 'r' AND c.relowner = p.relowner
+                         AND c.relnamespace = 'herd_shards'::regnamespace) THEN
+        RAISE EXCEPTION '"%" is not a shard of table "%"', part, parent
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'herd.verify shows what was changed past the routers.';
+    END IF;
+    IF EXISTS (SELECT FROM pg_partitioned_table t
+                WHERE t.partrelid = parent AND (t.partexprs IS NOT NULL OR EXISTS (SELECT FROM unnest(t.partclass::oid[]) o WHERE o >= 16384)
+                   OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = parent AND a.attnum = ANY (t.partattrs::int2[]) AND a.atttypid >= 16384))) THEN
+        RAISE EXCEPTION 'clustering table "%", whose partition key is an expression or of a type of users'' own, is not supported', parent
+            USING ERRCODE = 'feature_not_supported', HINT = 'herd.verify shows what was changed past the routers.';
+    END IF;
+    old := (SELECT c FROM pg_class c WHERE c.oid = part);
+    index_of_part := (SELECT h.inhrelid FROM pg_inherits h JOIN pg_index i ON i.indexrelid = h.inhrelid
+                        JOIN pg_index pi ON pi.indexrelid = h.inhparent JOIN pg_class c ON c.oid = pi.indexrelid
+                       WHERE pi.indrelid = parent AND c.relname = index_name AND i.indrelid = part);
+    bound := pg_get_expr(old.relpartbound, part);
+    bound_check := pg_get_partition_constraintdef(part);
+    about := obj_description(part, 'pg_class');
+    columns := (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+                 WHERE attrelid = part AND attnum > 0 AND NOT attisdropped AND attgenerated = '');
     IF index_of_part IS NULL THEN
         RAISE EXCEPTION 'index "%" for table "%" does not exist', index_name, parent USING ERRCODE = 'undefined_object';
     END IF;
@@ -41,14 +71,6 @@ BEGIN
             USING ERRCODE = 'feature_not_supported', HINT = 'Publish the table, not its partitions.';
     END IF;
 
-    -- With an older snapshot than the lock, rows could be passed over that were committed in between.
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'herd.cluster() needs isolation level read committed'
-            USING ERRCODE = 'invalid_transaction_state', HINT = 'SET default_transaction_isolation = ''read committed''.';
-    END IF;
-
-    EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', parent);
-    EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', part);
     -- What LIKE does not take along: storage parameters, the access method, the tablespace, the comment.
     options := (SELECT string_agg(o, ', ') FROM (SELECT unnest(old.reloptions) UNION ALL
                   SELECT 'toast.' || unnest(t.reloptions) FROM pg_class t WHERE t.oid = old.reltoastrelid) AS all_options (o));
@@ -68,13 +90,13 @@ BEGIN
     PERFORM herd.run_as_owner(fresh, format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s ORDER BY %s',
                                             fresh, columns, columns, part, sort));
     -- What ATTACH finds there it need not look for in every row.
-    EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound_check);
+    PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound_check));
     FOR item IN
         SELECT c.conname, pg_get_constraintdef(c.oid) AS definition FROM pg_constraint c
          WHERE c.conrelid = part AND c.contype = 'f'
            AND (c.conparentid = 0 OR (SELECT p.conrelid FROM pg_constraint p WHERE p.oid = c.conparentid) = parent)
     LOOP
-        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition);
+        PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition));
     END LOOP;
     EXECUTE format('ANALYZE %s', fresh);
     names := (SELECT jsonb_object_agg(h.inhparent::text, c.relname) FROM pg_index i
@@ -91,10 +113,8 @@ BEGIN
                           AND backend_xmin IS NOT NULL AND state LIKE 'idle in transaction%') THEN
                 RAISE EXCEPTION USING ERRCODE = 'lock_not_available';
             END IF;
-            EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', parent, part);
-            EXECUTE format('DROP TABLE %s', part);
-            EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s %s', parent, fresh, bound);
-            EXECUTE format('ALTER TABLE %s DROP CONSTRAINT herd_bound', fresh);
+            PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %1$s DETACH PARTITION %2$s; DROP TABLE %2$s; '
+                'ALTER TABLE %1$s ATTACH PARTITION %3$s %4$s; ALTER TABLE %3$s DROP CONSTRAINT herd_bound', parent, part, fresh, bound));
             FOR item IN
                 SELECT i.indexrelid::regclass AS name, names ->> h.inhparent::text AS wanted FROM pg_index i
                   JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = fresh::regclass
@@ -113,4 +133,4 @@ BEGIN
         USING ERRCODE = 'lock_not_available', HINT = 'Transactions that stay open on the table must end first.';
 END
 $body$;
-COMMENT ON FUNCTION herd.cluster_partition(regclass, text) IS 'rewrites a shard in the order of an index; herd.cluster() calls it for each';
+COMMENT ON FUNCTION herd.cluster_partition(regclass, regclass, text) IS 'rewrites a shard in the order of an index; herd.cluster() calls it for each';

@@ -35,3 +35,21 @@ END
 $$;
 COMMENT ON FUNCTION herd.run_as_owner(regclass, text) IS 'runs a command as the owner of a table, in a security-restricted operation';
 
+-- What keeps a name meaning the same table until the end of the transaction, for plans, which go by names. ALTER SCHEMA RENAME
+-- needs no lock on the schema's tables, but waits for its row (which nobody but a superuser may lock).
+CREATE OR REPLACE FUNCTION herd.hold_schema(schema text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    IF has_table_privilege('pg_namespace', 'UPDATE') THEN
+        PERFORM FROM pg_namespace n WHERE n.nspname = schema FOR KEY SHARE;
+    END IF;
+END $$;
+
+-- `known`: NULL where it is not known which table it should be. A view would run code for whoever reads it.
+CREATE OR REPLACE FUNCTION herd.still_table(target regclass, known oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = target AND c.oid = coalesce(known, c.oid) AND c.relkind IN ('r', 'p')) THEN
+        RAISE EXCEPTION '"%" is not the table it was a moment ago', target USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
+    END IF;
+END $$;

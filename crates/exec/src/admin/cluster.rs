@@ -1,7 +1,7 @@
 //! `herd.cluster(table, index)`: the shards of a table are rewritten in the order of an index, one after another on each
 //! node, all nodes at once. Each shard is a transaction of its own on its node.
 //!
-//! How one shard is rewritten is `herd.cluster_partition` in the catalog's `schema/node.sql`.
+//! How one shard is rewritten is `herd.cluster_partition` in the catalog's `schema/cluster.sql`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,6 +41,7 @@ impl<C: Client> Work<'_, C> {
         for shard in &d.group.shards {
             shards.entry(shard.node).or_default().push(d.partition(shard.number));
         }
+        let parent = catalog::quote_literal(&catalog::qualified(&relation.schema, &relation.name));
         let all: usize = shards.values().map(Vec::len).sum();
         let mut lanes = Vec::new();
         let mut failure = None;
@@ -69,7 +70,7 @@ impl<C: Client> Work<'_, C> {
                 for (p, part) in lanes.iter_mut().zip(&parts) {
                     let Some(part) = part else { continue };
                     p.lane.put_query(&format!(
-                        "SELECT herd.cluster_partition({}::pg_catalog.regclass, {})",
+                        "SELECT herd.cluster_partition({parent}::pg_catalog.regclass, {}::pg_catalog.regclass, {})",
                         catalog::quote_literal(part),
                         catalog::quote_literal(&index)
                     ));

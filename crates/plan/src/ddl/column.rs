@@ -114,6 +114,11 @@ fn differs_later(cx: &Cx, expression: &Node) -> bool {
     differs(cx, &tree).is_some()
 }
 
+/// As a literal: no name in the body ends it.
+pub fn do_block(body: &str) -> String {
+    format!("DO {}", quote_literal(body))
+}
+
 /// Exhausts the sequence behind a column, on nodes that are not home: values come from home alone.
 pub fn exhaust_column(table: &Relation, column: &str) -> String {
     let sequence =
@@ -123,26 +128,28 @@ pub fn exhaust_column(table: &Relation, column: &str) -> String {
 
 /// `sequence`: an expression of its name.
 pub fn exhaust(sequence: &str) -> String {
-    format!(
-        "DO $herd$ DECLARE s record; BEGIN FOR s IN SELECT seqrelid::pg_catalog.regclass AS name, \
+    let body = format!(
+        "DECLARE s record; BEGIN FOR s IN SELECT seqrelid::pg_catalog.regclass AS name, \
          CASE WHEN seqincrement OPERATOR(pg_catalog.<) 0 THEN seqmin ELSE seqmax END AS last FROM pg_catalog.pg_sequence \
          WHERE seqrelid OPERATOR(pg_catalog.=) {sequence}::pg_catalog.regclass LOOP \
          EXECUTE pg_catalog.format('ALTER SEQUENCE %s NO CYCLE', s.name); \
-         PERFORM pg_catalog.setval(s.name, s.last, true); END LOOP; END $herd$"
-    )
+         PERFORM pg_catalog.setval(s.name, s.last, true); END LOOP; END"
+    );
+    do_block(&body)
 }
 
 /// Who may insert may take the values of identity columns: the router calls nextval() in the client's name.
 pub fn grant_identities(table: &Relation) -> String {
-    format!(
-        "DO $herd$ DECLARE g record; BEGIN FOR g IN SELECT DISTINCT s.oid::pg_catalog.regclass AS sequence, \
+    let body = format!(
+        "DECLARE g record; BEGIN FOR g IN SELECT DISTINCT s.oid::pg_catalog.regclass AS sequence, \
          CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END AS role \
          FROM pg_catalog.pg_class t JOIN pg_catalog.pg_depend d ON d.refobjid OPERATOR(pg_catalog.=) t.oid AND d.deptype OPERATOR(pg_catalog.=) 'i' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass \
          JOIN pg_catalog.pg_class s ON s.oid OPERATOR(pg_catalog.=) d.objid AND s.relkind OPERATOR(pg_catalog.=) 'S', \
          LATERAL (SELECT grantee, privilege_type FROM pg_catalog.aclexplode(t.relacl) UNION SELECT x.grantee, x.privilege_type \
          FROM pg_catalog.pg_attribute c, pg_catalog.aclexplode(c.attacl) x WHERE c.attrelid OPERATOR(pg_catalog.=) t.oid) a \
          WHERE t.oid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND a.privilege_type OPERATOR(pg_catalog.=) 'INSERT' AND a.grantee OPERATOR(pg_catalog.<>) t.relowner LOOP \
-         EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s', g.sequence, g.role); END LOOP; END $herd$",
+         EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s', g.sequence, g.role); END LOOP; END",
         quote_literal(&of_relation(table))
-    )
+    );
+    do_block(&body)
 }

@@ -65,13 +65,13 @@ pub fn alter(cx: &Cx, a: &ast::AlterTableStmt, table: &Relation) -> Decided {
     let Some(rv) = &a.relation else { return Ok(Ddl::Home) };
     let placeholder = ast::RangeVar { schemaname: String::new(), relname: "%part%".into(), ..rv.clone() };
     let sql = deparse(NodeEnum::AlterTableStmt(ast::AlterTableStmt { relation: Some(placeholder), ..a.clone() }))?;
-    let each = format!(
-        "DO $herd$ DECLARE part pg_catalog.regclass; BEGIN FOR part IN SELECT inhrelid FROM pg_catalog.pg_inherits \
+    let each = super::column::do_block(&format!(
+        "DECLARE part pg_catalog.regclass; BEGIN FOR part IN SELECT inhrelid FROM pg_catalog.pg_inherits \
          WHERE inhparent OPERATOR(pg_catalog.=) {}::pg_catalog.regclass ORDER BY inhrelid LOOP \
-         EXECUTE pg_catalog.replace({}, '\"%part%\"', part::pg_catalog.text); END LOOP; END $herd$",
+         EXECUTE pg_catalog.replace({}, '\"%part%\"', part::pg_catalog.text); END LOOP; END",
         quote_literal(&text(names::table(rv))),
         quote_literal(&sql)
-    );
+    ));
     let mut spread = cx.everywhere(&each);
     spread.tag = Some("ALTER INDEX");
     Ok(Ddl::Nodes(Box::new(spread)))

@@ -1,0 +1,140 @@
+"""What a superuser runs for the herd meets an owner's traps: casts of his under foreign keys, tables of his under others' names."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(240)]
+
+# Raises its owner if whoever runs it can.
+_RISE = """
+create function hers.rise() returns int language plpgsql volatile as $$ begin
+  if (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then
+    update pg_catalog.pg_authid set rolsuper = true where rolname = 'mallory';
+  end if;
+  return 1; end $$
+"""
+
+
+@pytest.fixture
+def armed(place):
+    place.server.run("drop schema if exists hers cascade", "create schema hers authorization mallory")
+    with place.as_role("mallory") as mallory:
+        mallory.execute(_RISE)
+    yield place
+    place.server.run("drop schema if exists hers cascade", "create schema hers authorization mallory")
+    for node in range(3):
+        with place.on_node(node) as root:
+            root.execute("alter role mallory nosuperuser")
+
+
+def _judge(place):
+    for node in range(3):
+        with place.on_node(node) as root:
+            assert root.execute("select rolsuper from pg_roles where rolname = 'mallory'").fetchone() == (False,), f"node {node}: has risen"
+
+
+def test_casts_under_foreign_keys(armed):
+    with armed.as_role("mallory") as mallory:
+        for sql in (
+            "create table hers.ref3 (id int primary key)",
+            "insert into hers.ref3 values (1)",
+            "create type hers.mood as enum ('a', 'b')",
+            "create function hers.ev(hers.mood) returns int language plpgsql immutable as $$ begin return hers.rise(); end $$",
+            "create cast (hers.mood as int) with function hers.ev(hers.mood) as implicit",
+            "create table hers.d3 (k int primary key, x hers.mood references hers.ref3 (id))",
+            "insert into hers.d3 values (1, 'a'), (2, 'b'), (3, 'a')",
+            "create table hers.r3 (k int primary key, x hers.mood references hers.ref3 (id))",
+            "insert into hers.r3 values (1, 'a')",
+        ):
+            mallory.execute(sql)
+    for sql in (
+        "select create_reference_table('hers.ref3')",
+        "select create_reference_table('hers.r3')",
+        "select create_distributed_table('hers.d3', 'k')",
+        "select herd.cluster('hers.d3', 'd3_pkey')",
+        "select undistribute_table('hers.d3')",
+    ):
+        armed.server.run(sql)
+        _judge(armed)
+    with armed.server.connect() as root:
+        assert root.execute("select count(*) from hers.d3").fetchone() == (3,)
+        assert root.execute("select convalidated from pg_constraint where conname = 'd3_x_fkey'").fetchone() == (True,)
+
+
+def test_a_shard_of_another_tables(armed):
+    armed.server.run("create table hers.c (k int, v text)", "alter table hers.c owner to mallory", "select create_distributed_table('hers.c', 'k')")
+    with armed.as_role("mallory") as mallory:
+        mallory.execute("create index ix on hers.c (k)")
+    for node in range(3):
+        with armed.on_node(node) as root:
+            shards = [row[0] for row in root.execute("select shard::text from herd.shard_tables where parent = 'hers.c'::regclass")]
+        with armed.on_node(node, "mallory") as mallory:
+            if mallory.execute("select to_regproc('hers.rise') is null").fetchone()[0]:
+                mallory.execute(_RISE)
+            mallory.execute("create function hers.pf(int) returns int language plpgsql immutable as $$ begin return hers.rise(); end $$")
+            mallory.execute("create table hers.pt (k int, v text) partition by list (hers.pf(k))")
+            mallory.execute(f"alter table {shards[0]} rename to was_a_shard")
+            mallory.execute(f"create table {shards[0]} partition of hers.pt for values in (1)")
+            mallory.execute("create index ix_of_pt on hers.pt (k)")
+            mallory.execute("insert into hers.pt values (1, 'x')")
+            # The name that is asked for is the index's.
+            mallory.execute("alter index hers.ix rename to ix_old")
+            mallory.execute("alter index hers.ix_of_pt rename to ix")
+    with pytest.raises(psycopg.Error):
+        armed.server.run("select herd.cluster('hers.c', 'ix')")
+    _judge(armed)
+
+
+def test_a_schema_that_takes_the_name(armed):
+    """Between a plan's lock and its last statement a name means the same table."""
+    armed.server.run(
+        "drop schema if exists fx cascade", "drop schema if exists fl cascade", "drop schema if exists fz cascade",
+        "create schema fl authorization mallory", "create schema fx authorization mallory", "create schema fs authorization mallory",
+        "do $$ begin execute format('grant create on database %I to mallory', current_database()); end $$",
+    )  # fmt: skip
+    try:
+        with armed.on_node(0, "mallory") as mallory:
+            mallory.execute("create table fl.d (k int, v text, a int, b int)")
+            mallory.execute("insert into fl.d select i, 'r', i, i from generate_series(1, 20) i")
+            for i in range(300):
+                mallory.execute(f"create statistics fs.st{i} on a, b from fl.d")
+            mallory.execute("create view fx.d as select hers.rise() as k, 'x'::text as v, 1 as a, 2 as b")
+        with armed.on_node(0) as root:
+            oid = root.execute("select oid from pg_statistic_ext where stxname = 'st5'").fetchone()[0]
+        seen = []
+
+        def flip():
+            with armed.on_node(0, "mallory") as mallory:
+                mallory.execute("set lock_timeout = '20s'")
+                until = time.monotonic() + 30
+                held = f"select exists (select from pg_locks where classid = 'pg_statistic_ext'::regclass and objid = {oid} and mode = 'AccessExclusiveLock' and granted)"
+                while time.monotonic() < until and not mallory.execute(held).fetchone()[0]:
+                    time.sleep(0.001)
+                seen.append(time.monotonic() < until)
+                mallory.execute("do $$ begin alter schema fl rename to fz; alter schema fx rename to fl; end $$")
+
+        flipper = threading.Thread(target=flip)
+        flipper.start()
+        try:
+            armed.server.run("select create_distributed_table('fl.d', 'k')")
+        finally:
+            flipper.join()
+        assert seen == [True]
+        _judge(armed)
+    finally:
+        armed.server.run(*(f"drop schema if exists {schema} cascade" for schema in ("fx", "fl", "fz", "fs")))
+
+
+def test_names_with_the_quotes_of_do_blocks(armed):
+    with armed.server.connect(autocommit=True) as root:
+        root.execute('create table hers."a$herd$b" (k int primary key, v int)')
+        root.execute("""select create_distributed_table('hers."a$herd$b"', 'k')""")
+        root.execute('create index "i$herd$x" on hers."a$herd$b" (v)')
+        root.execute('alter index hers."i$herd$x" set (fillfactor = 70)')
+    for node in range(3):
+        with armed.on_node(node) as root:
+            sql = "select count(*) from pg_class c join pg_inherits h on h.inhrelid = c.oid where h.inhparent = 'hers.\"i$herd$x\"'::regclass and c.reloptions = '{fillfactor=70}'"
+            assert root.execute(sql).fetchone()[0] > 0
