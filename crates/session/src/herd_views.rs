@@ -27,10 +27,12 @@ const VIEWS: [(&str, &str); 5] = [
     (
         "verify",
         "SELECT r.node, r.object, r.problem, r.rights FROM rows r WHERE r.problem OPERATOR(pg_catalog.<>) '' \
-         UNION ALL SELECT r.node, r.object, 'owner, privileges or row-level security are not those on home', r.rights \
+         UNION ALL SELECT r.node, r.object, CASE WHEN pg_catalog.jsonb_typeof(r.rights) OPERATOR(pg_catalog.=) 'array' THEN 'they are not those on home' \
+         ELSE 'owner, privileges or row-level security are not those on home' END, r.rights \
          FROM rows r JOIN herd.node n ON n.is_home \
          LEFT JOIN rows h ON h.node OPERATOR(pg_catalog.=) n.id AND h.object OPERATOR(pg_catalog.=) r.object AND h.problem OPERATOR(pg_catalog.=) '' \
-         WHERE r.problem OPERATOR(pg_catalog.=) '' AND (h.rights OPERATOR(pg_catalog.=) r.rights) IS NOT TRUE",
+         WHERE r.problem OPERATOR(pg_catalog.=) '' AND (h.rights OPERATOR(pg_catalog.=) r.rights) IS NOT TRUE \
+         AND NOT (h.rights IS NULL AND r.rights OPERATOR(pg_catalog.=) '[]'::pg_catalog.jsonb)",
     ),
     (
         "transactions",

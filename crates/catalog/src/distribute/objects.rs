@@ -20,8 +20,18 @@ WITH own AS (
             'PASSWORD ' || quote_literal(rolpassword), 'VALID UNTIL ' || quote_literal(rolvaliduntil::text))))
       FROM pg_authid r WHERE r.rolname !~ '^pg_' AND r.oid >= 16384
     UNION ALL
-    SELECT 2, m.member::bigint, format('GRANT %I TO %I%s', g.rolname, r.rolname, CASE WHEN m.admin_option THEN ' WITH ADMIN OPTION' ELSE '' END)
-      FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member WHERE m.member >= 16384
+    SELECT 2, r.oid::bigint, format('DO %L', format('BEGIN IF current_setting(''server_version_num'')::int >= 160000 THEN EXECUTE %L; '
+            'ELSIF %L THEN EXECUTE %L; ELSE RAISE feature_not_supported USING MESSAGE = %L, HINT = %L; END IF; END',
+            format('GRANT %I TO %I', g.rolname, r.rolname) || format(CASE WHEN m.options THEN ' WITH ADMIN %s, INHERIT %s, SET %s'
+                WHEN m.admin THEN ' WITH ADMIN OPTION' ELSE '' END, m.admin::text, m.inherit::text, m.set::text),
+            NOT m.options OR (m.set AND m.inherit = r.rolinherit),
+            format('GRANT %I TO %I%s', g.rolname, r.rolname, CASE WHEN m.admin THEN ' WITH ADMIN OPTION' ELSE '' END),
+            format('the new node''s PostgreSQL has no INHERIT and SET options of memberships, and "%s" is a member of "%s" with such', r.rolname, g.rolname),
+            'Use PostgreSQL 16 or later on the new node.'))
+      FROM (SELECT a.roleid, a.member, bool_or(a.admin_option) AS admin, bool_or(o.j ? 'inherit_option') AS options,
+                   bool_or((o.j ->> 'inherit_option')::boolean) AS inherit, bool_or((o.j ->> 'set_option')::boolean) AS set
+              FROM pg_auth_members a, LATERAL (SELECT to_jsonb(a) AS j) o WHERE a.member >= 16384 GROUP BY 1, 2) m
+      JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member
     UNION ALL
     SELECT 3, n.oid::bigint, format('CREATE SCHEMA IF NOT EXISTS %I AUTHORIZATION %I', n.nspname, r.rolname)
       FROM pg_namespace n JOIN own USING (oid) JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname <> 'public'

@@ -306,6 +306,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $body$
 SELECT DISTINCT s.parent::text, '', herd.rights(s.parent) FROM herd.shard_tables s
 UNION ALL
+-- Before PostgreSQL 16 a member may SET ROLE, and inherits if his role does.
+SELECT 'memberships of role ' || r.rolname, '', (
+    SELECT coalesce(jsonb_agg(o ORDER BY o), '[]') FROM (
+        SELECT jsonb_build_object('role', g.rolname, 'admin', bool_or(m.admin_option),
+                   'inherit', bool_or(coalesce((to_jsonb(m) ->> 'inherit_option')::boolean, r.rolinherit)),
+                   'set', bool_or(coalesce((to_jsonb(m) ->> 'set_option')::boolean, true))) AS o
+          FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid GROUP BY g.rolname) q)
+  FROM pg_roles r WHERE r.oid >= 16384
+UNION ALL
 SELECT s.shard::text, difference.problem, NULL
   FROM herd.shard_tables s, herd.rights(s.shard) has, herd.rights_of_shards(s.parent) wants,
        herd.settings(s.shard, s.parent) is_set, herd.settings(s.parent, s.parent) as_set, LATERAL (VALUES
@@ -328,8 +337,8 @@ SELECT c.oid::regclass::text, 'is among the shards and belongs to no distributed
    AND NOT EXISTS (SELECT FROM herd.shard_tables s WHERE s.shard = c.oid)
    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i'))
 $body$;
-COMMENT ON FUNCTION herd.verify() IS 'what is wrong with owners, privileges and row-level security of shards on this node; herd.verify looks at all nodes';
+COMMENT ON FUNCTION herd.verify() IS 'what is wrong with owners, privileges and row-level security of shards on this node, and memberships of roles; herd.verify looks at all nodes';
 
 CREATE OR REPLACE VIEW herd.verify AS
     SELECT NULL::integer AS node, v.object, v.problem, v.rights FROM herd.verify() v;
-COMMENT ON VIEW herd.verify IS 'what is wrong with owners, privileges and row-level security of distributed tables; nothing should be';
+COMMENT ON VIEW herd.verify IS 'what is wrong with owners, privileges and row-level security of distributed tables, and with memberships of roles; nothing should be';
