@@ -7,6 +7,8 @@ pytestmark = pytest.mark.real_herd
 
 _MAKE = (
     "drop table if exists copied, copied_from, copied_floats",
+    "create or replace function first_step(int, int) returns int immutable language sql as 'select coalesce($1, $2)'",
+    "create or replace aggregate first_of_all(int) (sfunc = first_step, stype = int)",
     "create table copied (k int primary key, v int, n numeric)",
     "create table copied_from (id int primary key, a int not null unique, k int, v int)",
     "create table copied_floats (k int primary key, f float8, g float8)",
@@ -41,6 +43,19 @@ REFUSED = [
     "delete from copied where k in (select k from (select k, row_number() over () n from copied) q where n < 4)",
     "update copied_floats set g = (select sum(f) from copied_floats)",
     "update copied_floats set g = (select avg(x) from (select f * 2 as x from copied_floats) q)",
+    "delete from copied where k in (select k from copied_from for update skip locked)",
+    "update copied set v = (array(select id from copied_from))[1]",
+    "update copied set v = (array(select id from copied_from order by v % 2))[1]",
+    "update copied set v = (select first_of_all(id) from copied_from)",
+    "update copied c set v = q.n from (select k, generate_series(1, 2) n from copied_from where id > 20) q where q.k = c.k",
+    "update copied c set v = q.n from (select k, generate_series(1, k) n from copied_from group by k) q where q.k = c.k",
+    "update copied c set v = q.n from (select max(k) k, generate_series(1, 2) n from copied_from) q",
+    "update copied c set v = q.v from (with copied_from as (select 11 id, g v from generate_series(1, 2) g) select id, v from copied_from) q where q.id = c.k",
+    "update copied c set v = q.w from (select distinct on (id) v % 2 as id, id w from copied_from) q where q.id = c.k % 2",
+    "update copied set v = q.w from (select distinct on (k) k, x w from copied_from as s(x, y, k)) q where q.k = copied.k",
+    "update copied_floats set g = (select sum(round(k)) from copied_floats)",
+    "update copied_floats set g = (select sum(x) from (select v x from copied union all select f from copied_floats) q)",
+    "update copied_floats set g = (select sum(f) from json_to_recordset('[]') as t(f float8))",
     "merge into copied c using (select distinct on (k) k, id from copied_from) q on q.k = c.k when matched then update set v = q.id",
 ]
 # What can't; each is PostgreSQL's answer on all copies.
@@ -62,6 +77,11 @@ ALLOWED = [
     "delete from copied c using copied_from q where q.k = c.k % 10 and q.v > 25",
     "update copied set n = (select sum(v) + avg(n) from copied)",
     "update copied set n = (select sum(x) from (select v * 2 as x from copied) q)",
+    "delete from copied where k in (select k from copied_from where id > 44 for update)",
+    "update copied set v = (array(select id from copied_from order by id desc))[1]",
+    "update copied set v = (array(select generate_series(1, 3)))[2]",
+    "update copied c set v = q.v from (select distinct on (s.id) s.id, v from copied_from s) q where q.id = c.k",
+    "update copied set n = (select sum(round(k::numeric)) from copied)",
     "insert into copied select k + 100, row_number() over () from copied",
     "insert into copied select distinct on (k) k + 100, id from copied_from where id > 20 order by k, id desc",
     "insert into copied select g, g from generate_series(11, 60) g on conflict do nothing",
@@ -85,7 +105,7 @@ def made(herd, herd_many, oracle):
     assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
     yield herd_many.node_servers
     for server in (herd, oracle):
-        server.run("drop table copied, copied_from, copied_floats")
+        server.run("drop table copied, copied_from, copied_floats", "drop aggregate first_of_all(int)", "drop function first_step(int, int)")
 
 
 def _rows(server, table, order="order by 1"):

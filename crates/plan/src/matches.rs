@@ -133,10 +133,7 @@ impl<'u> Items<'u> {
             Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::AndExpr as i32 => {
                 b.args.iter().for_each(|c| self.equal(c, at, equal));
             }
-            Some(NodeEnum::AExpr(e))
-                if e.kind == ast::AExprKind::AexprOp as i32
-                    && matches!(names::strings(&e.name)[..], ["="] | ["pg_catalog", "="]) =>
-            {
+            Some(NodeEnum::AExpr(e)) if e.kind == ast::AExprKind::AexprOp as i32 && self.is_equality(&e.name) => {
                 let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
                 for (column, value) in [(l, r), (r, l)] {
                     if let Some(NodeEnum::ColumnRef(c)) = &column.node
@@ -148,6 +145,15 @@ impl<'u> Items<'u> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// PostgreSQL's own `=`.
+    fn is_equality(&self, name: &[Node]) -> bool {
+        match names::strings(name)[..] {
+            ["pg_catalog", "="] => true,
+            ["="] => !self.cx.snapshot.own_equality.iter().any(|s| self.cx.search_path.contains(s)),
+            _ => false,
         }
     }
 
@@ -175,11 +181,19 @@ impl<'u> Items<'u> {
         }
     }
 
-    /// A table of the catalog, not a WITH query.
-    fn table(&self, rv: &ast::RangeVar) -> Option<&'u catalog::Relation> {
+    /// A table of the catalog by its own columns' names, not a WITH query of `s` or around it.
+    fn table(&self, rv: &ast::RangeVar, s: &SelectStmt) -> Option<&'u catalog::Relation> {
         let (schema, name) = names::table(rv);
         let with = |c: &Node| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == name);
-        let named = schema.is_none() && self.update.with_clause.iter().flat_map(|w| &w.ctes).any(with);
+        let all = self.update.with_clause.iter().chain(&s.with_clause).flat_map(|w| &w.ctes);
+        let inner = self
+            .update
+            .with_clause
+            .iter()
+            .flat_map(|w| &w.ctes)
+            .any(|c| search::any(c, |n| matches!(n, NodeEnum::CommonTableExpr(c) if c.ctename == name)));
+        let renamed = rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
+        let named = renamed || schema.is_none() && (inner || all.into_iter().any(with));
         self.cx.snapshot.resolve(schema, name, self.cx.search_path).map(|r| &**r).filter(|_| !named)
     }
 
@@ -202,6 +216,17 @@ impl<'u> Items<'u> {
         if s.distinct_clause.first().is_some_and(|n| n.node.is_none()) {
             item.unique.push(columns.iter().map(|(n, _)| n.clone()).collect());
         }
+        // What gives several rows for one tells none of them apart.
+        let gives_set = |n: &NodeEnum| match n {
+            NodeEnum::FuncCall(f) => {
+                let mut all = self.cx.functions(&f.funcname).peekable();
+                all.peek().is_none() || all.any(|f| f.returns_set)
+            }
+            _ => false,
+        };
+        if s.target_list.iter().any(|t| search::any(t, gives_set)) {
+            return;
+        }
         let shown = |g: &Node| {
             let g = crate::rewrite::output_item(g, s, true).unwrap_or(g);
             columns.iter().find(|(_, value)| is_same(value, g)).map(|(n, _)| n.clone())
@@ -209,7 +234,7 @@ impl<'u> Items<'u> {
         let by = |all: &[Node]| all.iter().map(shown).collect::<Option<Vec<_>>>();
         // Each row is one of a table's.
         if let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &s.from_clause[..]
-            && let Some(relation) = self.table(rv).filter(|_| s.group_clause.is_empty())
+            && let Some(relation) = self.table(rv, s).filter(|_| s.group_clause.is_empty())
         {
             let shown = |c: &usize| {
                 let is =

@@ -19,6 +19,8 @@ const PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 const SETS: [&str; 8] = ["count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every"];
 /// parsenodes.h: the frame counts rows.
 const FRAMEOPTION_ROWS: i32 = 0x4;
+/// pg_type.dat
+const MONEY: u32 = 790;
 /// Names that stand for names that stand for names.
 const NAMES_MAX: usize = 8;
 
@@ -51,6 +53,13 @@ impl<'a> Visit<'a> for Find<'_> {
         {
             self.found.get_or_insert_with(|| format!("{}() of what may be floats", names::last(&call.funcname)));
         }
+        if let NodeEnum::SubLink(link) = n
+            && link.sub_link_type == ast::SubLinkType::ArraySublink as i32
+            && let Some(NodeEnum::SelectStmt(s)) = link.subselect.as_deref().and_then(|s| s.node.as_ref())
+            && !self.is_ordered(s)
+        {
+            self.found.get_or_insert_with(|| "ARRAY(SELECT …) without a unique order".into());
+        }
         self.found.is_none()
     }
 
@@ -62,9 +71,14 @@ impl<'a> Visit<'a> for Find<'_> {
 
 impl Find<'_> {
     fn of_select(&self, s: &SelectStmt) -> Option<String> {
+        // Which rows are locked is another thing on each node, and at each moment.
+        let skips = |n: &Node| matches!(&n.node, Some(NodeEnum::LockingClause(l)) if l.wait_policy == ast::LockWaitPolicy::LockWaitSkip as i32);
+        if s.locking_clause.iter().any(skips) {
+            return Some("SKIP LOCKED".into());
+        }
         let table = self.only_table(s);
         let on = !s.distinct_clause.is_empty() && s.distinct_clause[0].node.is_some();
-        if on && !is_unique(table, s.distinct_clause.iter().chain(&s.sort_clause)) {
+        if on && !is_unique(table, s, s.distinct_clause.iter().chain(&s.sort_clause)) {
             return Some("DISTINCT ON without a unique order".into());
         }
         let mut unsure = None;
@@ -111,13 +125,25 @@ impl Find<'_> {
         if !own && (PEERS.contains(&name) || (SETS.contains(&name) && !rows)) {
             return true;
         }
-        is_unique(table, windows.iter().flat_map(|w| w.partition_clause.iter().chain(&w.order_clause)))
+        is_unique(table, s, windows.iter().flat_map(|w| w.partition_clause.iter().chain(&w.order_clause)))
     }
 
-    /// The table that is all of FROM.
+    /// Its rows come in one order: that of a unique key, or of what is made without tables.
+    fn is_ordered(&self, s: &SelectStmt) -> bool {
+        let made = match &s.from_clause[..] {
+            [] => true,
+            [one] => matches!(one.node, Some(NodeEnum::RangeFunction(_))),
+            _ => false,
+        };
+        let plain = s.larg.is_none() && s.distinct_clause.is_empty() && s.group_clause.is_empty();
+        (made && plain) || is_unique(self.only_table(s), s, s.sort_clause.iter())
+    }
+
+    /// The table that is all of FROM, by its own columns' names.
     fn only_table(&self, s: &SelectStmt) -> Option<&Relation> {
         let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &s.from_clause[..] else { return None };
-        let plain = s.group_clause.is_empty() && s.larg.is_none();
+        let renamed = rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
+        let plain = s.group_clause.is_empty() && s.larg.is_none() && !renamed;
         let (schema, name) = names::table(rv);
         let found = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
         found.map(|r| &**r).filter(|_| plain && !named_by_with(self.statement, name))
@@ -145,7 +171,6 @@ impl Find<'_> {
                         | "numeric"
                         | "decimal"
                         | "interval"
-                        | "money"
                 )
             }),
             Some(NodeEnum::AExpr(e)) if e.kind == ast::AExprKind::AexprOp as i32 => {
@@ -161,10 +186,13 @@ impl Find<'_> {
                 results.chain(c.defresult.as_deref()).any(|n| self.may_be_float(n, depth))
             }
             Some(NodeEnum::FuncCall(f)) => {
-                let of_arguments = matches!(
-                    names::last(&f.funcname),
-                    "abs" | "round" | "ceil" | "ceiling" | "floor" | "mod" | "sum" | "avg" | "min" | "max" | "trunc"
-                );
+                let of_arguments = match names::last(&f.funcname) {
+                    "abs" | "mod" | "sum" | "avg" | "min" | "max" => true,
+                    // Of an integer they are floats; with a number of digits, numeric.
+                    "round" | "trunc" => f.args.len() == 2 || f.args.iter().all(Self::is_numeric),
+                    "ceil" | "ceiling" | "floor" => f.args.iter().all(Self::is_numeric),
+                    _ => false,
+                };
                 let mut returned = self.cx.functions(&f.funcname).map(|f| f.returns).peekable();
                 let known = returned.peek().is_some() && returned.all(|oid| !may_be_float(oid));
                 !known && (!of_arguments || any(&f.args))
@@ -173,20 +201,38 @@ impl Find<'_> {
         }
     }
 
+    /// It is said to be.
+    fn is_numeric(n: &Node) -> bool {
+        let Some(NodeEnum::TypeCast(t)) = &n.node else { return false };
+        let name = t.type_name.as_ref().and_then(names::plain_type);
+        name.is_some_and(|name| matches!(name, "numeric" | "decimal"))
+    }
+
+    /// A function of users' own stands in FROM: its columns have names that are not known here.
+    fn has_columns_of_code(&self) -> bool {
+        let own = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(c) if self.cx.functions(&c.funcname).any(|f| f.user_defined && f.returns_set));
+        search::any(self.statement, own)
+    }
+
     /// Whatever has that name in the statement.
     fn column_may_be_float(&self, name: &str, depth: usize) -> bool {
+        // Columns of UNION take their names from one arm, and their values from all.
+        let mut outputs = Outputs::default();
+        walk::below(self.statement, &mut outputs);
+        if outputs.united {
+            return true;
+        }
         let (mut known, mut float) = (false, false);
         for rv in sql::relations::of(self.statement) {
             let (schema, table) = names::table(rv);
             let relation = self.cx.snapshot.resolve(schema, table, self.cx.search_path);
+            float |= rv.alias.as_ref().is_some_and(|a| names::strings(&a.colnames).contains(&name));
             for column in relation.into_iter().flat_map(|r| &r.columns).filter(|c| c.name == name) {
                 known = true;
                 float |= may_be_float(column.type_oid);
             }
         }
-        let mut outputs = Outputs(vec![]);
-        walk::below(self.statement, &mut outputs);
-        for (t, value) in outputs.0.into_iter().filter_map(|t| Some((t, t.val.as_deref()?))) {
+        for (t, value) in outputs.targets.into_iter().filter_map(|t| Some((t, t.val.as_deref()?))) {
             let given = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
             let itself = matches!(&value.node, Some(NodeEnum::ColumnRef(c)) if names::last(&c.fields) == name);
             if given == name && !itself {
@@ -195,16 +241,22 @@ impl Find<'_> {
             }
         }
         // Names given to columns of something else may be this one.
-        float || !known || given_names(self.statement, name)
+        float || !known || given_names(self.statement, name) || self.has_columns_of_code()
     }
 }
 
 /// What queries inside of the statement give.
-struct Outputs<'a>(Vec<&'a ast::ResTarget>);
+#[derive(Default)]
+struct Outputs<'a> {
+    targets: Vec<&'a ast::ResTarget>,
+    /// There is a UNION, INTERSECT or EXCEPT.
+    united: bool,
+}
 
 impl<'a> Visit<'a> for Outputs<'a> {
     fn select(&mut self, s: &'a SelectStmt) -> bool {
-        self.0.extend(s.target_list.iter().filter_map(|t| match &t.node {
+        self.united |= s.larg.is_some();
+        self.targets.extend(s.target_list.iter().filter_map(|t| match &t.node {
             Some(NodeEnum::ResTarget(t)) => Some(t.as_ref()),
             _ => None,
         }));
@@ -212,9 +264,9 @@ impl<'a> Visit<'a> for Outputs<'a> {
     }
 }
 
-/// Floats, and types of users' own, that may be made of them.
+/// Floats, money, of which quotients are floats, and types of users' own, that may be made of them.
 fn may_be_float(oid: u32) -> bool {
-    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8) || oid >= type_oid::FIRST_USER_OID
+    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | MONEY) || oid >= type_oid::FIRST_USER_OID
 }
 
 /// A list of column names behind an alias, or of a WITH query, has it.
@@ -222,7 +274,13 @@ fn given_names(statement: &NodeEnum, name: &str) -> bool {
     let has = |names: &[Node]| names::strings(names).contains(&name);
     search::any(statement, |n| match n {
         NodeEnum::RangeSubselect(s) => s.alias.as_ref().is_some_and(|a| has(&a.colnames)),
-        NodeEnum::RangeFunction(f) => f.alias.as_ref().is_some_and(|a| a.aliasname == name || has(&a.colnames)),
+        NodeEnum::RangeFunction(f) => {
+            let defined = |c: &Node| matches!(&c.node, Some(NodeEnum::ColumnDef(c)) if c.colname == name);
+            f.functions.iter().any(|n| search::any(n, |n| matches!(n, NodeEnum::ColumnDef(c) if c.colname == name)))
+                || f.coldeflist.iter().any(defined)
+                || f.alias.as_ref().is_some_and(|a| a.aliasname == name || has(&a.colnames))
+        }
+        NodeEnum::RangeTableFunc(_) | NodeEnum::JsonTable(_) => true,
         NodeEnum::CommonTableExpr(c) => has(&c.aliascolnames),
         NodeEnum::JoinExpr(j) => j.alias.as_ref().is_some_and(|a| has(&a.colnames)),
         _ => false,
@@ -234,18 +292,37 @@ fn named_by_with(statement: &NodeEnum, name: &str) -> bool {
     search::any(statement, |n| matches!(n, NodeEnum::CommonTableExpr(c) if c.ctename == name))
 }
 
-/// No two rows of the table are equal in all of these columns.
-fn is_unique<'n>(table: Option<&Relation>, by: impl Iterator<Item = &'n Node>) -> bool {
-    let Some(table) = table else { return false };
+/// No two rows of the table, which is all that `s` reads, are equal in all of these columns.
+fn is_unique<'n>(table: Option<&Relation>, s: &SelectStmt, by: impl Iterator<Item = &'n Node>) -> bool {
+    let (Some(table), [Node { node: Some(NodeEnum::RangeVar(rv)) }]) = (table, &s.from_clause[..]) else {
+        return false;
+    };
+    let shown = rv.alias.as_ref().map_or(rv.relname.as_str(), |a| a.aliasname.as_str());
     let columns: Vec<&str> = by
         .filter_map(|n| match n.node.as_ref()? {
-            NodeEnum::SortBy(s) => names::column(s.node.as_deref()?),
+            NodeEnum::SortBy(s) if s.use_op.is_empty() => names::column(s.node.as_deref()?),
+            NodeEnum::SortBy(_) => None,
             _ => names::column(n),
         })
-        .filter_map(|c| c.last().copied())
+        .filter_map(|c| match c[..] {
+            [column] if !is_output(s, column) => Some(column),
+            [.., table, column] if table == shown => Some(column),
+            _ => None,
+        })
         .collect();
     let has = |u: &UniqueIndex| {
         u.columns.iter().all(|c| table.columns[*c].not_null && columns.contains(&table.columns[*c].name.as_str()))
     };
     table.unique.iter().any(has)
+}
+
+/// Something else than the column of that name is put out by it: ORDER BY and DISTINCT ON mean that.
+fn is_output(s: &SelectStmt, name: &str) -> bool {
+    s.target_list.iter().any(|t| {
+        let Some(NodeEnum::ResTarget(t)) = &t.node else { return true };
+        let Some(value) = t.val.as_deref() else { return true };
+        let itself = names::column(value).is_some_and(|c| c.last() == Some(&name));
+        let given = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
+        given == name && !itself
+    })
 }

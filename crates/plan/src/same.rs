@@ -108,7 +108,11 @@ pub fn differs(snapshot: &Snapshot, path: &[String], body: &Body) -> Option<Stri
         let own = snapshot.functions.get(name).into_iter().flatten();
         let mut own = own.filter(|f| can_mean(schema.as_deref(), path, &f.schema)).peekable();
         let same = match own.peek() {
-            Some(_) => own.all(|f| f.volatility == Volatility::Immutable && !f.needs_home && !f.dynamic),
+            // Aggregates and windows are immutable in pg_proc whatever they make of the order of rows.
+            Some(_) => own.all(|f| {
+                let of_rows = matches!(f.kind, FunctionKind::Aggregate | FunctionKind::Window);
+                f.volatility == Volatility::Immutable && !f.needs_home && !f.dynamic && !of_rows
+            }),
             None => is_same_everywhere(snapshot, name),
         };
         (!same).then(|| format!("{name}()"))
