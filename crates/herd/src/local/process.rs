@@ -73,6 +73,18 @@ pub fn port_is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
+/// The same, waiting a little for who is about to let go of it.
+pub fn port_becomes_free(port: u16) -> bool {
+    let end = Instant::now() + Duration::from_secs(1);
+    while !port_is_free(port) {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
 /// Who listens on a port, for a message: `process 4711 (python3)`.
 pub fn port_owner(port: u16) -> String {
     let owner = listening_inodes(port).and_then(|inodes| {

@@ -80,7 +80,9 @@ fn check_ports(files: &Files, state: &State, nodes: &[Node], router_runs: bool) 
     let router = (!router_runs).then(|| ("the router".to_owned(), state.port));
     let stopped = nodes.iter().filter(|node| node.pid().is_none()).map(|node| (node.name.clone(), node.port));
     for (user, port) in router.into_iter().chain(stopped) {
-        if !process::port_is_free(port) {
+        // A server of its own that was killed a moment ago may not be gone yet.
+        let free = if state.made { process::port_becomes_free(port) } else { process::port_is_free(port) };
+        if !free {
             let remedy = match state.made {
                 true => "stop that process; a herd keeps its ports".to_owned(),
                 false => {
