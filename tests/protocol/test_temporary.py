@@ -104,3 +104,73 @@ def test_what_hides_lasting_tables(oracle, herd):
     different = [(a, b) for a, b in zip(*answers) if a != b and b[1] != "0A000"]
     assert different == []
     assert [b for b in answers[1] if b[1] == "0A000" and "th_other" not in b[0]] == []
+
+
+# The session's transactions, statement by statement, while tg_spread (100 rows) is distributed and tg_late is looked up.
+_MAKES = "execute 'create temp table ' || chr(116) || 'g_spread (k int)'"
+_GOES = {
+    "rolled back": ["begin", "create temp table tg_spread (k int)", "LOOK", "rollback"],
+    "rolled back to a savepoint": ["begin", "savepoint s", "create temp table tg_spread (k int)", "LOOK", "rollback to s", "LOOK", "commit"],
+    "a savepoint is released": [
+        "begin", "savepoint a", "create temp table tg_spread (k int)", "release a", "savepoint b", "rollback to b", "LOOK", "rollback",
+    ],
+    "on commit drop": ["begin", "create temp table tg_spread (k int) on commit drop", "LOOK", "commit"],
+    "on commit drop, by itself": ["create temp table tg_spread (k int) on commit drop"],
+    "a drop rolled back": ["create temp table tg_spread (k int)", "begin", "drop table tg_spread", "LOOK", "rollback"],
+    "a drop rolled back to a savepoint": [
+        "create temp table tg_spread (k int)", "begin", "savepoint s", "drop table tg_spread", "LOOK", "rollback to s", "LOOK", "commit",
+    ],
+    "renamed away": ["create temp table tg_spread (k int)", "alter table tg_spread rename to tg_other", "LOOK", "alter table tg_other rename to tg_spread"],
+    "renamed to": ["create temp table tg_other (k int)", "begin", "alter table tg_other rename to tg_spread", "LOOK", "rollback"],
+    "dropped with what it is made of": [
+        "create temp table tg_other (k int)", "create temp view tg_view as select k from tg_other",
+        "alter view tg_view rename to tg_spread", "LOOK", "drop table tg_other cascade",
+    ],
+    "made by code": [f"do $$ begin {_MAKES}; end $$", "LOOK", "do $$ begin drop table tg_spread; end $$"],
+    "made by code, rolled back": ["begin", f"do $$ begin {_MAKES}; end $$", "LOOK", "rollback"],
+    "dropped by code in a block": ["create temp table tg_spread (k int)", "begin", "do $$ begin drop table tg_spread; end $$", "LOOK", "rollback"],
+    "dropped by code, on commit drop": ["begin", f"do $$ begin {_MAKES.replace('int)', 'int) on commit drop')}; end $$", "LOOK", "commit"],
+    "made by a query": [
+        "select 1 as k into temp tg_other", "alter table tg_other rename to tg_spread", "LOOK", "begin", "drop table tg_spread",
+        "create temp table tg_other as select 1 as k union all select 2", "alter table tg_other rename to tg_spread", "LOOK", "rollback",
+    ],
+    "a sequence": ["create temp sequence tg_spread", "LOOK", "drop sequence tg_spread"],
+    "discarded": ["create temp table tg_spread (k int)", "discard temp", "LOOK", "create temp table tg_spread (k int)", "discard all"],
+    "behind public in the path": [
+        "create temp table tg_spread (k int)", "set search_path = public, pg_temp", "LOOK", "set search_path = pg_temp, public", "LOOK", "reset search_path",
+    ],
+    "an error": ["begin", "create temp table tg_spread (k int)", "select 1 / 0", "rollback"],
+    "an error behind a savepoint": ["begin", "savepoint s", "create temp table tg_spread (k int)", "select 1 / 0", "rollback to s", "LOOK", "commit"],
+    "several at once": ["create temp table tg_spread (k int); drop table tg_spread; create temp table tg_spread (k int)"],
+    "several at once, that fail": ["create temp table tg_spread (k int); select 1 / 0"],
+    "a setting behind a released savepoint": [
+        "begin", "savepoint a", "set local work_mem = '5MB'", "set extra_float_digits = 2", "release a", "savepoint b", "rollback to b",
+        "select current_setting('work_mem'), current_setting('extra_float_digits')", "commit", "show extra_float_digits",
+    ],
+}
+_LOOK = ["select count(*), sum(k) from tg_spread", "update tg_spread set k = k where k < 50", "select k from tg_spread where k = 7"]
+
+
+@pytest.fixture
+def going(oracle, herd):
+    for server in (oracle, herd):
+        server.run("drop table if exists tg_spread", "create table tg_spread (k int)", "insert into tg_spread select generate_series(1, 100)")
+    herd.run("select create_distributed_table('tg_spread', 'k')")
+
+
+@pytest.mark.parametrize("name", _GOES)
+def test_what_comes_and_goes(going, oracle, herd, name):
+    """What a name means goes with the temporary table, however that goes."""
+
+    def said(server):
+        lines = []
+        with server.connect(autocommit=True) as connection:
+            for sql in [s for line in [*_GOES[name], "LOOK"] for s in (_LOOK if line == "LOOK" else [line])]:
+                try:
+                    cursor = connection.execute(sql)
+                    lines.append((sql, cursor.fetchall() if cursor.description else cursor.statusmessage))
+                except psycopg.Error as e:
+                    lines.append((sql, e.sqlstate, e.diag.message_primary))
+        return lines
+
+    assert said(herd) == said(oracle)

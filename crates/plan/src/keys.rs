@@ -45,8 +45,8 @@ fn under_cast(inner: KeyExpr, oid: u32) -> Option<KeyExpr> {
 
 /// A value of one type is the same value of the other, or an error.
 pub fn is_kept(from: u32, to: u32) -> bool {
-    let string = |oid| matches!(oid, type_oid::TEXT | type_oid::VARCHAR);
-    from == to || (type_oid::is_integer(from) && type_oid::is_integer(to)) || (string(from) && string(to))
+    let both = |is: fn(u32) -> bool| is(from) && is(to);
+    from == to || both(type_oid::is_integer) || both(type_oid::is_text)
 }
 
 /// Types of casts that are known for literals.
@@ -64,7 +64,7 @@ fn cast_type(name: &str) -> Option<u32> {
 
 /// Types whose values the router can make of a parameter.
 fn is_of_parameter(oid: u32) -> bool {
-    type_oid::is_integer(oid) || matches!(oid, type_oid::TEXT | type_oid::VARCHAR | type_oid::UUID)
+    type_oid::is_integer(oid) || type_oid::is_text(oid) || oid == type_oid::UUID
 }
 
 fn literal(c: &ast::AConst) -> Option<KeyExpr> {

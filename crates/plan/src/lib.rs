@@ -69,7 +69,12 @@ pub struct Context<'a> {
     pub lists: lists::Lists,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Before planning: no views, no lists.
+    pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [String]) -> Self {
+        Self { snapshot, search_path, temporary, views: Default::default(), lists: Default::default() }
+    }
+
     /// What a function's name can mean here.
     pub fn functions<'c>(&'c self, name: &'c [sql::ast::Node]) -> impl Iterator<Item = &'c catalog::Function> {
         self.snapshot.functions_meant(names::qualified(name), self.search_path)
@@ -82,12 +87,12 @@ impl Context<'_> {
     }
 
     /// Where a table's rows are; `None`: nothing the catalog has, as a temporary table or one of PostgreSQL's own.
-    pub fn placement(&self, rv: &RangeVar) -> Option<&Placement> {
+    pub fn placement(&self, rv: &RangeVar) -> Option<&'a Placement> {
         self.relation(rv).map(|r| &r.placement)
     }
 
     /// What the catalog has by this name, unless a temporary table hides it.
-    pub fn relation(&self, rv: &RangeVar) -> Option<&Arc<Relation>> {
+    pub fn relation(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
         let (schema, name) = names::table(rv);
         self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))
     }

@@ -54,6 +54,10 @@ impl Lists {
 
     fn form(&self, condition: &Node, column: Option<u32>) -> Option<(i32, Form)> {
         let element = column.and_then(element_type);
+        let rows_of = |condition| {
+            let list = elements(condition)?;
+            element.filter(|t| is_joined(&list, t)).map(|t| Form::Rows(Some(t)))
+        };
         let (location, rows) = match condition.node.as_ref()? {
             NodeEnum::AExpr(e) if e.kind == ast::AExprKind::AexprOpAny as i32 => {
                 let array = e.rexpr.as_deref()?;
@@ -62,14 +66,8 @@ impl Lists {
                 }
                 (e.location, element.and_then(|t| array_form(array, t)))
             }
-            NodeEnum::AExpr(e) => {
-                let rows = element.filter(|t| elements(condition).is_some_and(|list| is_joined(&list, t)));
-                (e.location, rows.map(|t| Form::Rows(Some(t))))
-            }
-            NodeEnum::BoolExpr(b) => {
-                let rows = element.filter(|t| elements(condition).is_some_and(|list| is_joined(&list, t)));
-                (b.location, rows.map(|t| Form::Rows(Some(t))))
-            }
+            NodeEnum::AExpr(e) => (e.location, rows_of(condition)),
+            NodeEnum::BoolExpr(b) => (b.location, rows_of(condition)),
             _ => return None,
         };
         if location < 0 || !self.long.get() {

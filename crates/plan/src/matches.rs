@@ -23,9 +23,8 @@ struct Item<'u> {
 /// The item of which several rows could match a row, and say what it becomes.
 pub fn several(update: &ast::UpdateStmt, cx: &Context) -> Option<String> {
     let rv = update.relation.as_ref()?;
-    let (schema, name) = names::table(rv);
-    let target = cx.snapshot.resolve(schema, name, cx.search_path)?;
-    let alias = rv.alias.as_ref().map_or(name, |a| a.aliasname.as_str());
+    let target = cx.relation(rv)?;
+    let alias = shown(rv);
     let own: Vec<String> = target.columns.iter().map(|c| c.name.clone()).collect();
     // What is set may be the same whichever row matches.
     let of_target = |c: &ast::ColumnRef| match names::strings(&c.fields)[..] {
@@ -59,7 +58,7 @@ impl<'u> Items<'u> {
         match n.node.as_ref() {
             Some(NodeEnum::RangeVar(rv)) => {
                 let (schema, name) = names::table(rv);
-                item.alias = rv.alias.as_ref().map_or(name, |a| a.aliasname.as_str());
+                item.alias = shown(rv);
                 let renamed = rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
                 let with = self.update.with_clause.iter().flat_map(|w| &w.ctes).find_map(|c| match &c.node {
                     Some(NodeEnum::CommonTableExpr(c)) if schema.is_none() && c.ctename == name => Some(c.as_ref()),
@@ -72,8 +71,7 @@ impl<'u> Items<'u> {
                     }
                     (Some(_), _) => {}
                     (None, _) => {
-                        let relation = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
-                        if let Some(r) = relation.filter(|_| !renamed) {
+                        if let Some(r) = self.cx.relation(rv).filter(|_| !renamed) {
                             let name = |c: &usize| r.columns[*c].name.clone();
                             item.columns = Some(r.columns.iter().map(|c| c.name.clone()).collect());
                             item.unique = r.unique.iter().map(|u| u.columns.iter().map(name).collect()).collect();
@@ -194,7 +192,7 @@ impl<'u> Items<'u> {
             .any(|c| search::any(c, |n| matches!(n, NodeEnum::CommonTableExpr(c) if c.ctename == name)));
         let renamed = rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
         let named = renamed || schema.is_none() && (inner || all.into_iter().any(with));
-        self.cx.snapshot.resolve(schema, name, self.cx.search_path).map(|r| &**r).filter(|_| !named)
+        self.cx.relation(rv).map(|r| &**r).filter(|_| !named)
     }
 
     /// The columns of a query, and which of them tell its rows apart.
@@ -294,6 +292,11 @@ fn describe_values(item: &mut Item, s: &SelectStmt, renamed: &[&str]) {
             item.unique.push(vec![name(i)]);
         }
     }
+}
+
+/// The name by which its columns are said to be of it.
+fn shown(rv: &ast::RangeVar) -> &str {
+    rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname)
 }
 
 fn is_same(a: &Node, b: &Node) -> bool {

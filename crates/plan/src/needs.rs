@@ -135,13 +135,8 @@ fn refuse_whole_schemas(statement: &NodeEnum, cx: &Context) -> Result<()> {
 }
 
 fn of_relation(rv: &ast::RangeVar, cx: &Context) -> Option<Need> {
-    let (schema, name) = names::table(rv);
-    if schema.is_none() && cx.temporary.iter().any(|t| t == name) {
-        return None;
-    }
-    let found = cx.snapshot.resolve(schema, name, cx.search_path)?;
-    let needs = cx.snapshot.relation_code.get(&found.oid)?.read;
-    Some(Need { what: format!("\"{name}\""), herd: needs.herd, home: needs.home | needs.dynamic })
+    let needs = cx.snapshot.relation_code.get(&cx.relation(rv)?.oid)?.read;
+    Some(Need { what: format!("\"{}\"", rv.relname), herd: needs.herd, home: needs.home | needs.dynamic })
 }
 
 /// Whether this very node may run text that somebody puts together, whatever the search path.

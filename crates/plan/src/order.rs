@@ -19,8 +19,6 @@ const PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 const SETS: [&str; 8] = ["count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every"];
 /// parsenodes.h: the frame counts rows.
 const FRAMEOPTION_ROWS: i32 = 0x4;
-/// pg_type.dat
-const MONEY: u32 = 790;
 /// Names that stand for names that stand for names.
 const NAMES_MAX: usize = 8;
 
@@ -144,9 +142,8 @@ impl Find<'_> {
         let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &s.from_clause[..] else { return None };
         let renamed = rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
         let plain = s.group_clause.is_empty() && s.larg.is_none() && !renamed;
-        let (schema, name) = names::table(rv);
-        let found = self.cx.snapshot.resolve(schema, name, self.cx.search_path);
-        found.map(|r| &**r).filter(|_| plain && !named_by_with(self.statement, name))
+        let found = self.cx.relation(rv).filter(|_| plain && !named_by_with(self.statement, &rv.relname));
+        found.map(|r| &**r)
     }
 
     /// The type is not known to be another one.
@@ -224,10 +221,8 @@ impl Find<'_> {
         }
         let (mut known, mut float) = (false, false);
         for rv in sql::relations::of(self.statement) {
-            let (schema, table) = names::table(rv);
-            let relation = self.cx.snapshot.resolve(schema, table, self.cx.search_path);
             float |= rv.alias.as_ref().is_some_and(|a| names::strings(&a.colnames).contains(&name));
-            for column in relation.into_iter().flat_map(|r| &r.columns).filter(|c| c.name == name) {
+            for column in self.cx.relation(rv).into_iter().flat_map(|r| &r.columns).filter(|c| c.name == name) {
                 known = true;
                 float |= may_be_float(column.type_oid);
             }
@@ -266,7 +261,7 @@ impl<'a> Visit<'a> for Outputs<'a> {
 
 /// Floats, money, of which quotients are floats, and types of users' own, that may be made of them.
 fn may_be_float(oid: u32) -> bool {
-    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | MONEY) || oid >= type_oid::FIRST_USER_OID
+    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | type_oid::MONEY) || oid >= type_oid::FIRST_USER_OID
 }
 
 /// A list of column names behind an alias, or of a WITH query, has it.

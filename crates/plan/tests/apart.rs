@@ -10,13 +10,7 @@ use sql::NodeEnum;
 fn apart(sql: &str) -> Apart {
     let snapshot = golden_herd::snapshot();
     let search_path = ["public".to_owned()];
-    let context = Context {
-        snapshot: &snapshot,
-        search_path: &search_path,
-        temporary: &[],
-        views: Default::default(),
-        lists: Default::default(),
-    };
+    let context = Context::new(&snapshot, &search_path, &[]);
     let tree = sql::parse(sql, true).unwrap().remove(0);
     let NodeEnum::SelectStmt(select) = &tree else { panic!("not a query") };
     let mut analysis = Analysis::new(&context);

@@ -19,13 +19,7 @@ fn plans_are_what_the_golden_files_say() {
     let snapshot = snapshot();
     let search_path = ["pg_catalog".to_owned(), "public".to_owned()];
     let temporary = ["scratch".to_owned()];
-    let context = Context {
-        snapshot: &snapshot,
-        search_path: &search_path,
-        temporary: &temporary,
-        views: Default::default(),
-        lists: Default::default(),
-    };
+    let context = Context::new(&snapshot, &search_path, &temporary);
     golden_support::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), |sql| show(sql, &context));
 }
 

@@ -307,20 +307,15 @@ impl Session {
 
     /// This router's sessions as rows of `pg_stat_activity`: what the client may not see is NULL, as there.
     async fn activity_rows(&mut self, sql: &str) -> Result<Node> {
-        let rights = "SELECT r.oid, pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE'), \
-                      (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
-                      FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
-        let rights = self.work().ask_home(rights).await?;
-        let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
-        let (own_role, all, database) = (cell(0).parse::<u32>().ok(), cell(1) == "t", cell(2));
+        let viewer = self.viewer().await?;
         let mut found = Vec::new();
         for (pid, shown) in self.router.cancels.shown() {
             let now = shown.now();
             let mut row = json!({
-                "datid": database, "datname": shown.database, "pid": pid, "usesysid": shown.role,
+                "datid": viewer.database, "datname": shown.database, "pid": pid, "usesysid": shown.role,
                 "application_name": now.application_name, "query": "<insufficient privilege>",
             });
-            if all || own_role.is_some() && shown.role == own_role {
+            if viewer.may_see(&shown) {
                 let own = pid == self.id as i32;
                 row["client_addr"] = json!(shown.client.map(|a| a.ip().to_string()));
                 row["client_port"] = json!(shown.client.map(|a| a.port()));

@@ -471,14 +471,7 @@ mod tests {
         let looked = |n: u32| (0..n).filter(|_| handle.session.state.lock().left_looks.is_due()).count();
         handle.begin();
         assert_eq!(looked(1000), 8);
-        let target = Arc::new(pool::NodeTarget {
-            host: "127.0.0.1".into(),
-            port: 1,
-            database: String::new(),
-            tls: pool::TlsMode::Prefer,
-            liveness: Default::default(),
-            require_auth: Default::default(),
-        });
+        let target = Arc::new(pool::NodeTarget::new("127.0.0.1", 1, ""));
         let key = CancelKey { address: target.clone(), target, pid: 1, secret: vec![1] };
         handle.add_running(key.clone());
         assert_eq!(looked(1000), 8);

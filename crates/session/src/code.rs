@@ -10,6 +10,7 @@ use txn::Lane;
 use wire::sqlstate;
 
 use crate::activity::Pins;
+use crate::pg_temp;
 use crate::session::{Result, Session};
 use crate::set::Pending;
 
@@ -106,9 +107,8 @@ impl Session {
                     changed.push((name, value, node));
                 }
             }
-            if node == home && found.temporary != self.temporary && !found.temporary.is_empty() {
-                self.temporary = found.temporary;
-                self.pin_home(Pins::TEMPORARY);
+            if node == home {
+                self.pg_temp_told(found.temporary);
             }
         }
         for (name, value, node) in changed {
@@ -151,11 +151,10 @@ impl Session {
             found.custom.iter().for_each(|(n, v)| has.set(n, v));
             lane.conn.settings = has;
             let opaque = if code.opaque { Pins::SETTING } else { 0 } | if code.sequences { Pins::SEQUENCE } else { 0 };
-            let temporary = if found.temporary.is_empty() { 0 } else { Pins::TEMPORARY };
-            if found.pins | opaque | temporary != 0 {
+            if found.pins | opaque != 0 {
                 self.pin_home(found.pins | opaque);
             }
-            self.temporary = found.temporary;
+            self.pg_temp_told(found.temporary);
             self.pin.put_back(lane);
         }
         self.refresh_context();
@@ -197,13 +196,13 @@ impl Session {
             "SELECT 's', pg_catalog.lower(name), pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
                WHERE source OPERATOR(pg_catalog.=) 'session' AND name OPERATOR(pg_catalog.!~) '^transaction_' \
              UNION ALL SELECT 'c', n, pg_catalog.current_setting(n, true) FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) n \
-             UNION ALL SELECT 't', relname, NULL FROM pg_catalog.pg_class \
-               WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() AND relkind OPERATOR(pg_catalog.<>) 'i' \
+             UNION ALL SELECT 't', relname, NULL FROM ({}) AS t \
              UNION ALL SELECT 'p', '{}', NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_locks \
                WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted) \
              UNION ALL SELECT 'p', '{}', NULL FROM pg_catalog.pg_listening_channels() \
              UNION ALL SELECT 'p', '{}', NULL FROM pg_catalog.pg_cursors WHERE is_holdable",
             names.join(", "),
+            pg_temp::NAMES,
             Pins::LOCK,
             Pins::LISTEN,
             Pins::CURSOR,

@@ -136,11 +136,7 @@ impl Session {
     /// This router's sessions, each as a JSON object, with what the client may see of it. Left out here and not by the
     /// statement: its text can be seen by others.
     async fn sessions(&mut self) -> Result<Vec<String>> {
-        let rights = "SELECT r.oid, pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE') \
-                      FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
-        let rights = self.work().ask_home(rights).await?;
-        let cell = |n: usize| rights.first().and_then(|r| r.get(n)?.clone()).unwrap_or_default();
-        let (own, all) = (cell(0).parse::<u32>().ok(), cell(1) == "t");
+        let viewer = self.viewer().await?;
         let mut found = Vec::new();
         for (pid, shown) in self.router.cancels.shown() {
             let now = shown.now();
@@ -148,7 +144,7 @@ impl Session {
                 "pid": pid, "router": self.router.address, "user": shown.user, "database": shown.database,
                 "application_name": now.application_name,
             });
-            if all || own.is_some() && shown.role == own {
+            if viewer.may_see(&shown) {
                 row["client_address"] = json!(shown.client.map(|a| a.to_string()));
                 row["state"] = json!(now.state.name());
                 row["since"] = json!(timestamp(now.since));

@@ -25,6 +25,7 @@ mod locked;
 pub mod login;
 pub mod metrics;
 mod path;
+mod pg_temp;
 mod planning;
 mod prepared;
 mod quiet;
@@ -40,6 +41,7 @@ mod sql_prepare;
 mod statement;
 mod transaction;
 mod values;
+mod viewer;
 
 pub use apart::Apart;
 pub use budget::Budget;

@@ -105,6 +105,7 @@ impl Session {
     }
 
     fn hash_context(&mut self) {
+        self.temporary = self.pg_temp.hiding(&self.epoch.snapshot, &self.search_path);
         let mut h = DefaultHasher::new();
         let unasked = self.path_word == PathWord::Unasked;
         (&self.search_path, unasked, &self.temporary, self.standard_conforming_strings(), self.bulk.upsert)

@@ -25,13 +25,7 @@ struct Planning<'p> {
 
 impl Planning<'_> {
     fn plan(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
-        let cx = plan::Context {
-            snapshot: &self.epoch.snapshot,
-            search_path: self.search_path,
-            temporary: self.temporary,
-            views: Default::default(),
-            lists: Default::default(),
-        };
+        let cx = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;
             if let NodeEnum::InsertStmt(insert) = statement

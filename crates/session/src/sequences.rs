@@ -97,13 +97,7 @@ impl Session {
     }
 
     fn names(&self) -> plan::Context<'_> {
-        plan::Context {
-            snapshot: &self.epoch.snapshot,
-            search_path: &self.search_path,
-            temporary: &self.temporary,
-            views: Default::default(),
-            lists: Default::default(),
-        }
+        plan::Context::new(&self.epoch.snapshot, &self.search_path, &self.temporary)
     }
 
     /// PostgreSQL knows no value here. The session may have taken one where nothing remembers it.

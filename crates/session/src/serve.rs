@@ -161,6 +161,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         pin: Default::default(),
         pins: 0,
         shown,
+        pg_temp: Default::default(),
         temporary: vec![],
         statements: Default::default(),
         allowance: Allowance::of(&router.budget),

@@ -17,6 +17,7 @@ use crate::client_io::ClientIo;
 use crate::code::Code;
 use crate::cursor::Cursor;
 use crate::path::PathWord;
+use crate::pg_temp::PgTemp;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
 use crate::router::Router;
 use crate::set::{Pending, RouterSettings};
@@ -59,6 +60,8 @@ pub struct Session {
     pub pins: u8,
     /// What others see of it.
     pub shown: Shown,
+    pub pg_temp: PgTemp,
+    /// The names of its temporary relations that hide others, see [`PgTemp::hiding`].
     pub temporary: Vec<String>,
     pub statements: FastMap<String, Arc<Prepared>>,
     /// What its prepared statements may take.
@@ -175,10 +178,10 @@ impl Session {
             wire::backend::IN_TRANSACTION => State::InTransaction,
             _ => State::Idle,
         };
-        let temporary = if self.temporary.is_empty() { 0 } else { Pins::TEMPORARY };
+        let temporary = if self.pg_temp.names.is_empty() { 0 } else { Pins::TEMPORARY };
         let catalog = if self.own_schema { Pins::CATALOG } else { 0 };
         let nodes = self.transaction.participants.iter().map(|p| p.lane.node);
-        self.shown.rest(state, Pins(self.pins | temporary | catalog), nodes);
+        self.shown.rest(state, Pins(self.pins & !Pins::TEMPORARY | temporary | catalog), nodes);
         if self.shown.settings() != self.settings.fingerprint() {
             self.shown.rename(self.settings.get("application_name").unwrap_or(""), self.settings.fingerprint());
         }

@@ -323,15 +323,14 @@ impl Session {
                 self.statements.clear();
                 self.portals.clear();
                 self.cursors.clear();
-                self.temporary.clear();
+                self.pg_temp.names.clear();
                 self.forget_sequences();
                 self.unpin();
                 self.refresh_context();
                 Ok(Forwarded { tag: "DISCARD ALL".into(), ..Default::default() })
             }
             ast::DiscardMode::DiscardTemp => {
-                self.temporary.clear();
-                self.refresh_context();
+                self.pg_temp_changed(false).await?;
                 Ok(Forwarded { tag: "DISCARD TEMP".into(), ..Default::default() })
             }
             ast::DiscardMode::DiscardPlans => Ok(Forwarded { tag: "DISCARD PLANS".into(), ..Default::default() }),

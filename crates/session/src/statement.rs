@@ -11,7 +11,6 @@ use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Made, Request, RowWay};
 use sql::NodeEnum;
-use sql::ast;
 use sql::template::Template;
 
 use crate::activity::Pins;
@@ -406,16 +405,17 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let started = Instant::now();
-        let temporary = temporary_table(statement);
+        let relation = makes_temporary_relation(statement);
+        let makes = relation || plan::ddl::makes_temporary_type(statement);
         exec::code::refuse_temporary_code(statement)?;
-        if temporary.is_some() || plan::ddl::makes_temporary_type(statement) {
+        if makes {
             exec::code::judge_temporary(statement, &self.epoch, &self.search_path)?;
-            self.pin_home(Pins::TEMPORARY);
+            self.use_pg_temp();
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
         let mut retry = self.retry();
         let done = loop {
-            if temporary.is_some() {
+            if relation {
                 break None;
             }
             let mut work = self.work();
@@ -429,16 +429,7 @@ impl Session {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
         };
-        if let Some(name) = temporary {
-            self.temporary.push(name);
-            self.refresh_context();
-        } else if let NodeEnum::DropStmt(d) = statement.as_ref() {
-            let dropped = dropped_names(d);
-            if self.temporary.iter().any(|t| dropped.contains(t)) {
-                self.temporary.retain(|t| !dropped.contains(t));
-                self.refresh_context();
-            }
-        }
+        self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {
             self.schema_changed().await?;
         }
@@ -467,10 +458,10 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the connection to home from now on; `why` is one of [`Pins`].
+    /// Keeps the connection to home from now on; `why` is one of [`Pins`]. Temporary is what has ever had a pg_temp.
     pub fn pin_home(&mut self, why: u8) {
         self.pin.want();
-        self.pins |= why & !Pins::TEMPORARY;
+        self.pins |= why;
         self.transaction.keep = Some(self.epoch.snapshot.home);
     }
 
@@ -526,26 +517,15 @@ fn runs_query(sql: &str) -> bool {
     matches!(&*sql::split::first_keyword(sql).to_ascii_uppercase(), "FETCH" | "MOVE" | "DECLARE" | "EXPLAIN")
 }
 
-/// The table a statement creates for this session alone.
-fn temporary_table(statement: &NodeEnum) -> Option<String> {
-    let temporary =
-        |rv: &ast::RangeVar| (rv.relpersistence == "t" || rv.schemaname == "pg_temp").then(|| rv.relname.clone());
-    match statement {
-        NodeEnum::CreateStmt(c) => temporary(c.relation.as_ref()?),
-        NodeEnum::CreateTableAsStmt(c) => temporary(c.into.as_deref()?.rel.as_ref()?),
-        NodeEnum::ViewStmt(v) => temporary(v.view.as_ref()?),
-        NodeEnum::CreateSeqStmt(s) => temporary(s.sequence.as_ref()?),
-        NodeEnum::SelectStmt(s) => temporary(s.into_clause.as_deref()?.rel.as_ref()?),
+/// It makes a relation for this session alone.
+fn makes_temporary_relation(statement: &NodeEnum) -> bool {
+    let made = match statement {
+        NodeEnum::CreateStmt(c) => c.relation.as_ref(),
+        NodeEnum::CreateTableAsStmt(c) => c.into.as_deref().and_then(|i| i.rel.as_ref()),
+        NodeEnum::ViewStmt(v) => v.view.as_ref(),
+        NodeEnum::CreateSeqStmt(s) => s.sequence.as_ref(),
+        NodeEnum::SelectStmt(s) => s.into_clause.as_deref().and_then(|i| i.rel.as_ref()),
         _ => None,
-    }
-}
-
-fn dropped_names(d: &ast::DropStmt) -> Vec<String> {
-    d.objects
-        .iter()
-        .filter_map(|o| match &o.node {
-            Some(NodeEnum::List(l)) => Some(sql::names::last(&l.items).to_string()),
-            _ => None,
-        })
-        .collect()
+    };
+    made.is_some_and(|rv| rv.relpersistence == "t" || rv.schemaname == "pg_temp")
 }

@@ -67,6 +67,10 @@ impl Session {
                 self.need_block("RELEASE SAVEPOINT")?;
                 self.need_savepoint(&t.savepoint_name)?;
                 self.transaction.release(&t.savepoint_name).await?;
+                // What was done behind it belongs to the savepoint around it.
+                let depth = self.transaction.depth();
+                self.pending.iter_mut().for_each(|p| p.depth = p.depth.min(depth));
+                self.pg_temp.is_released(depth);
                 tag("RELEASE")
             }
             Kind::TransStmtRollbackTo => {
@@ -76,6 +80,7 @@ impl Session {
                 let depth = self.transaction.depth();
                 self.pending.retain(|p| p.depth < depth);
                 self.refresh_context();
+                self.pg_temp_undone().await?;
                 if self.own_schema {
                     self.load_own_schema().await?;
                 }
@@ -183,6 +188,7 @@ impl Session {
             Some(code) => Box::pin(self.code_is_over(code, kept)).await,
             None => kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane))),
         }
+        self.pg_temp_settled(committed).await;
         let after = std::mem::take(&mut self.after_commit);
         if self.own_schema {
             self.own_schema = false;

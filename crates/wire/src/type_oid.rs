@@ -23,6 +23,7 @@ pub const FLOAT8: Oid = 701;
 /// A literal, or a parameter nobody has said a type of.
 pub const UNKNOWN: Oid = 705;
 pub const MACADDR8: Oid = 774;
+pub const MONEY: Oid = 790;
 pub const MACADDR: Oid = 829;
 pub const INET: Oid = 869;
 pub const BPCHAR: Oid = 1042;

@@ -177,7 +177,7 @@ fn runs_text(user: &str) -> String {
          UNION ALL SELECT 'runs text', p.oid, 'f', NULL, NULL, NULL, NULL FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang \
          WHERE p.oid >= {user} AND l.lanname = 'c' AND p.proretset AND p.provolatile <> 'i' \
            AND p.proargtypes::oid[] && ARRAY['text', 'regclass', 'name', 'varchar', 'cstring']::regtype[]::oid[]",
-        names(&WHOLE_SCHEMAS),
+        names(WHOLE_SCHEMAS),
         names(&RUN_TEXT),
         [
             of('d', "pg_attrdef", "oid", "adbin"),

@@ -33,6 +33,9 @@ const WORDS: &[&str] = &[
     "temp",
     "temporary",
     "pg_temp",
+    // Of a temporary table, which hid another.
+    "drop",
+    "alter",
     "hold",
     "execute",
     "pg_advisory_lock",

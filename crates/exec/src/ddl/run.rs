@@ -351,13 +351,7 @@ impl<C: Client> Work<'_, C> {
         let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
         let mut work = self.with_epoch(&epoch, true);
         let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-        let cx = plan::Context {
-            snapshot: &epoch.snapshot,
-            search_path: &search_path,
-            temporary: &[],
-            views: Default::default(),
-            lists: Default::default(),
-        };
+        let cx = plan::Context::new(&epoch.snapshot, &search_path, &[]);
         let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
         work.raises_epoch();

@@ -167,14 +167,7 @@ impl<C: Client> Work<'_, C> {
         let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
-        let (search_path, temporary) = (&i.search_path, &i.temporary);
-        let cx = plan::Context {
-            snapshot: &self.epoch.snapshot,
-            search_path,
-            temporary,
-            views: Default::default(),
-            lists: Default::default(),
-        };
+        let cx = plan::Context::new(&self.epoch.snapshot, &i.search_path, &i.temporary);
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
     }
 

@@ -8,13 +8,7 @@ use crate::{Context, Result, needs};
 
 pub fn refuse(cx: &Cx) -> Result<()> {
     use NodeEnum::*;
-    let context = Context {
-        snapshot: cx.snapshot,
-        search_path: &cx.facts.search_path,
-        temporary: &cx.facts.temporary,
-        views: Default::default(),
-        lists: Default::default(),
-    };
+    let context = Context::new(cx.snapshot, &cx.facts.search_path, &cx.facts.temporary);
     match cx.statement {
         ViewStmt(_) | RuleStmt(_) | CreateDomainStmt(_) | CreateTrigStmt(_) | CreateFunctionStmt(_) => Ok(()),
         CreateTableAsStmt(s) => match s.query.as_deref().and_then(|q| q.node.as_ref()) {

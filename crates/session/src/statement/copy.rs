@@ -9,6 +9,7 @@ use sql::NodeEnum;
 use sql::ast;
 
 use crate::metrics::Strategy;
+use crate::pg_temp::Made;
 use crate::session::{Result, Session};
 
 impl Session {
@@ -36,6 +37,9 @@ impl Session {
 
     /// Planned and run once.
     async fn copy_once(&mut self, c: &ast::CopyStmt, sql: &str, bulk: exec::BulkCopy) -> Result<Forwarded> {
+        if let Some(rv) = c.relation.as_ref().filter(|rv| rv.schemaname == "pg_temp") {
+            self.need_in_pg_temp(&rv.relname)?;
+        }
         let herd_reads = bulk.is_any() || (self.bulk.upsert && c.is_from);
         let relation = c.relation.as_ref().and_then(|rv| {
             let (schema, name) = sql::names::table(rv);
@@ -64,5 +68,17 @@ impl Session {
             None => None,
         };
         self.work().copy(c, sql, relation, query, bulk).await
+    }
+
+    /// The connection it would go to may have had a pg_temp for somebody else.
+    fn need_in_pg_temp(&self, table: &str) -> Result<()> {
+        if self.pg_temp.made == Made::No {
+            return Err(ExecError::sql(sqlstate::INVALID_SCHEMA_NAME, "schema \"pg_temp\" does not exist"));
+        }
+        if !self.pg_temp.names.iter().any(|name| name == table) {
+            let message = format!("relation \"pg_temp.{table}\" does not exist");
+            return Err(ExecError::sql(sqlstate::UNDEFINED_TABLE, message));
+        }
+        Ok(())
     }
 }
