@@ -16,6 +16,7 @@ use wire::{Frame, frontend};
 use crate::apart::LARGE;
 use crate::locked::is_locked;
 use crate::prepared::{Parsed, Portal, PortalState, Prepared};
+use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session};
 use crate::simple::in_failed_transaction;
 
@@ -295,7 +296,7 @@ impl Session {
             return Ok((declared.to_vec(), Some(call.columns())));
         }
         let described = match tree.as_ref() {
-            N::VariableShowStmt(s) if crate::set::RouterSettings::canonical(&s.name.to_ascii_lowercase()).is_some() => {
+            N::VariableShowStmt(s) if RouterSettings::canonical(&s.name.to_ascii_lowercase()).is_some() => {
                 return Ok((vec![], Some(vec![Field::text(&s.name)])));
             }
             N::ExplainStmt(_) | N::VariableShowStmt(_) => self.work().describe_text(sql, declared).await?,

@@ -30,6 +30,7 @@ mod planning;
 mod prepared;
 mod quiet;
 mod router;
+mod router_settings;
 mod sequences;
 mod serve;
 mod session;

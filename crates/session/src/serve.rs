@@ -17,8 +17,8 @@ use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
 use crate::login::{self, LoggedIn, Opening, Roles};
 use crate::router::Router;
+use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session, Turn};
-use crate::set::RouterSettings;
 
 /// What the texts of values mean, which go from node to node, with PostgreSQL's defaults. Like the search path, by which
 /// names are planned, every connection of the session has what home has for it at login: whatever the nodes'
@@ -238,6 +238,11 @@ impl Session {
             }
             _ => self.parameters(role.is_some_and(|role| role.has_settings)).await,
         };
+        let result = result.and_then(|parameters| {
+            self.own = RouterSettings::of(&self.startup)?;
+            self.refresh_sharing();
+            Ok(parameters)
+        });
         match result {
             Ok(parameters) => {
                 self.io.told(&parameters);
@@ -265,9 +270,15 @@ impl Session {
                 p.lane.conn.flush().await?;
                 p.lane.settle_before().await?;
                 let names = VALUES.map(|(name, _)| name).join(",");
-                let of_role = if has_settings { format!(" UNION ALL {ROLE_SETTINGS}") } else { String::new() };
-                let asked = "SELECT n, pg_catalog.current_setting(n) FROM pg_catalog.unnest";
-                p.lane.rows(&format!("{asked}('{{search_path,{names}}}'::pg_catalog.text[]) n{of_role}")).await
+                let asked = |names: &str| {
+                    format!("SELECT n, pg_catalog.current_setting(n, true) FROM pg_catalog.unnest('{{{names}}}'::pg_catalog.text[]) n")
+                };
+                let mut question = asked(&format!("search_path,{names}"));
+                if has_settings {
+                    let own = RouterSettings::names().collect::<Vec<_>>().join(",");
+                    question += &format!(" UNION ALL {} UNION ALL {ROLE_SETTINGS}", asked(&own));
+                }
+                p.lane.rows(&question).await
             }
             .await;
             let parameters = p.lane.conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect::<Vec<_>>();

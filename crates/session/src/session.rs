@@ -20,7 +20,8 @@ use crate::path::PathWord;
 use crate::pg_temp::PgTemp;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
 use crate::router::Router;
-use crate::set::{Pending, RouterSettings};
+use crate::router_settings::RouterSettings;
+use crate::set::Pending;
 
 /// Looked into for every statement.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;

@@ -1,7 +1,6 @@
 //! SET, SHOW, RESET, DISCARD. PostgreSQL validates and spells values; the session remembers them, and every connection
 //! that serves it gets them before its statements.
 
-use std::collections::BTreeMap;
 use wire::sqlstate;
 
 use exec::{ExecError, Forwarded, Pin};
@@ -9,6 +8,7 @@ use sql::NodeEnum;
 use sql::ast::{self, Node};
 use wire::backend::{self, Field};
 
+use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session};
 
 /// A setting made inside a transaction: it lasts if the transaction commits and it is not LOCAL.
@@ -19,75 +19,6 @@ pub struct Pending {
     pub local: bool,
     /// Savepoints open when it was made.
     pub depth: usize,
-}
-
-/// Settings of the router itself, which no node knows.
-#[derive(Clone, Debug, Default)]
-pub struct RouterSettings {
-    values: BTreeMap<String, String>,
-}
-
-/// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 10] = [
-    ("herd.two_phase", &[], "on"),
-    ("herd.snapshot", &[], "off"),
-    ("herd.coalesce", &[], "on"),
-    ("herd.multiplex", &[], "on"),
-    ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
-    ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
-    ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
-    ("herd.in_flight_rows", &["ysql_max_in_flight_ops"], "0"),
-    ("citus.shard_count", &["herd.shard_count"], ""),
-    ("citus.shard_replication_factor", &[], "1"),
-];
-
-impl RouterSettings {
-    pub fn canonical(name: &str) -> Option<&'static str> {
-        ROUTER_SETTINGS.iter().find(|(n, aliases, _)| *n == name || aliases.contains(&name)).map(|(n, _, _)| *n)
-    }
-
-    pub fn get(&self, name: &str) -> &str {
-        match self.values.get(name) {
-            Some(v) => v,
-            None => ROUTER_SETTINGS.iter().find(|(n, _, _)| *n == name).map_or("", |(_, _, d)| d),
-        }
-    }
-
-    pub fn is_on(&self, name: &str) -> bool {
-        matches!(self.get(name), "on" | "true" | "1" | "yes")
-    }
-
-    fn set(&mut self, name: &'static str, value: &str) -> Result<()> {
-        let invalid = || {
-            ExecError::sql(
-                sqlstate::INVALID_PARAMETER_VALUE,
-                format!("invalid value for parameter \"{name}\": \"{value}\""),
-            )
-        };
-        let value = match name {
-            "citus.shard_count" | "citus.shard_replication_factor" | "herd.batch_rows" | "herd.in_flight_rows" => {
-                let n: i64 = value.parse().map_err(|_| invalid())?;
-                if n < 0 || (name == "citus.shard_count" && !(1..=4096).contains(&n)) {
-                    return Err(invalid().hint("citus.shard_count goes from 1 to 4096."));
-                }
-                if name == "citus.shard_replication_factor" && n != 1 {
-                    return Err(ExecError::sql(
-                        sqlstate::FEATURE_NOT_SUPPORTED,
-                        "more than one copy of a shard is not supported",
-                    )
-                    .hint("Replicate each node with PostgreSQL's own streaming replication."));
-                }
-                n.to_string()
-            }
-            _ => match value.to_ascii_lowercase().as_str() {
-                "on" | "true" | "yes" | "1" => "on".to_string(),
-                "off" | "false" | "no" | "0" => "off".to_string(),
-                _ => return Err(invalid()),
-            },
-        };
-        self.values.insert(name.to_string(), value);
-        Ok(())
-    }
 }
 
 impl Session {
@@ -113,14 +44,11 @@ impl Session {
         let name = s.name.to_ascii_lowercase();
         let tag = |t: &str| Forwarded { tag: t.to_string(), ..Default::default() };
         if let Some(own) = RouterSettings::canonical(&name) {
-            match kind {
-                VarSetValue => self.own.set(own, &value_text(&s.args))?,
-                _ => {
-                    self.own.values.remove(own);
-                }
-            }
-            self.refresh_sharing();
-            self.refresh_context();
+            let value = match kind {
+                VarSetValue => Some(RouterSettings::spelled(own, &value_text(&s.args))?),
+                _ => RouterSettings::of(&self.startup)?.set_to(own),
+            };
+            self.set_own(own, value, s.is_local);
             return Ok(tag(if matches!(kind, VarReset) { "RESET" } else { "SET" }));
         }
         if matches!(name.as_str(), "client_encoding") {
@@ -155,7 +83,7 @@ impl Session {
                     }
                 }
                 self.settings = settings;
-                self.own = RouterSettings::default();
+                self.own = RouterSettings::of(&self.startup)?;
                 self.refresh_sharing();
                 self.refresh_context();
                 Ok(forwarded)
@@ -164,6 +92,28 @@ impl Session {
             VarSetMulti => self.set_multi(&name, sql, s.is_local).await,
             _ => self.set_one(&name, s, sql).await,
         }
+    }
+
+    fn set_own(&mut self, name: &'static str, value: Option<String>, local: bool) {
+        match self.transaction.is_active() {
+            true => {
+                let depth = self.transaction.depth();
+                self.pending.push(Pending { name: name.to_string(), value, local, depth });
+            }
+            false if local => {
+                let message = "SET LOCAL can only be used in transaction blocks";
+                self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, message);
+            }
+            false => self.own.keep(name, value),
+        }
+        self.refresh_own();
+    }
+
+    /// The router's own settings follow those of the transaction.
+    pub fn refresh_own(&mut self) {
+        self.own.follow(&self.pending);
+        self.refresh_sharing();
+        self.refresh_context();
     }
 
     async fn set_multi(&mut self, name: &str, sql: &str, _local: bool) -> Result<Forwarded> {
@@ -276,11 +226,13 @@ impl Session {
             return;
         }
         for p in std::mem::take(&mut self.pending) {
-            if committed && !p.local {
-                self.keep(&p.name, p.value);
+            match RouterSettings::canonical(&p.name) {
+                _ if !committed || p.local => {}
+                Some(own) => self.own.keep(own, p.value),
+                None => self.keep(&p.name, p.value),
             }
         }
-        self.refresh_context();
+        self.refresh_own();
     }
 
     pub async fn show(&mut self, s: &ast::VariableShowStmt, sql: &str, described: bool) -> Result<Forwarded> {
@@ -317,7 +269,7 @@ impl Session {
         match mode {
             ast::DiscardMode::DiscardAll => {
                 self.settings = self.startup.clone();
-                self.own = RouterSettings::default();
+                self.own = RouterSettings::of(&self.startup)?;
                 self.refresh_sharing();
                 self.prepared.clear();
                 self.statements.clear();

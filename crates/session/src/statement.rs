@@ -19,6 +19,7 @@ use crate::code::Code;
 use crate::herd_views;
 use crate::metrics::Strategy;
 use crate::prepared::Parsed;
+use crate::router_settings::RouterSettings;
 use crate::sequences;
 use crate::session::{Result, Session};
 use crate::special;
@@ -369,6 +370,10 @@ impl Session {
         let known = &self.epoch.snapshot.session_code;
         let mut settings = leaves.settings;
         settings.extend(crate::code::named_in(bound, &leaves.named_by)?);
+        if let Some(own) = settings.iter().find_map(|name| RouterSettings::canonical(name)) {
+            let message = format!("set_config() of {own}, a setting of the router, is not supported");
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&format!("Use SET {own}.")));
+        }
         if leaves.code {
             settings.extend(known.settings.iter().cloned());
         }

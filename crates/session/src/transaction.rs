@@ -79,7 +79,7 @@ impl Session {
                 self.transaction.rollback_to(&t.savepoint_name).await?;
                 let depth = self.transaction.depth();
                 self.pending.retain(|p| p.depth < depth);
-                self.refresh_context();
+                self.refresh_own();
                 self.pg_temp_undone().await?;
                 if self.own_schema {
                     self.load_own_schema().await?;

@@ -1,0 +1,123 @@
+//! The settings that routers have of their own, and no node knows: their names, values and defaults. They are part of the
+//! transaction as PostgreSQL's are. It does not know what they do.
+
+use std::collections::BTreeMap;
+
+use exec::ExecError;
+use pool::Settings;
+use wire::sqlstate;
+
+use crate::session::Result;
+use crate::set::Pending;
+
+/// Settings of the router itself, which no node knows.
+#[derive(Clone, Debug, Default)]
+pub struct RouterSettings {
+    /// As they were when the transaction began.
+    lasting: BTreeMap<&'static str, String>,
+    /// As they are.
+    values: BTreeMap<&'static str, String>,
+}
+
+/// Name as SHOW tells it, the same under other products' names, and the default.
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 10] = [
+    ("herd.two_phase", &[], "on"),
+    ("herd.snapshot", &[], "off"),
+    ("herd.coalesce", &[], "on"),
+    ("herd.multiplex", &[], "on"),
+    ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
+    ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
+    ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
+    ("herd.in_flight_rows", &["ysql_max_in_flight_ops"], "0"),
+    ("citus.shard_count", &["herd.shard_count"], ""),
+    ("citus.shard_replication_factor", &[], "1"),
+];
+
+impl RouterSettings {
+    pub fn canonical(name: &str) -> Option<&'static str> {
+        ROUTER_SETTINGS.iter().find(|(n, aliases, _)| *n == name || aliases.contains(&name)).map(|(n, _, _)| *n)
+    }
+
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ROUTER_SETTINGS.iter().map(|(name, ..)| *name)
+    }
+
+    pub fn get(&self, name: &str) -> &str {
+        match self.values.get(name) {
+            Some(v) => v,
+            None => ROUTER_SETTINGS.iter().find(|(n, _, _)| *n == name).map_or("", |(_, _, d)| d),
+        }
+    }
+
+    /// What it was set to, if it was.
+    pub fn set_to(&self, name: &str) -> Option<String> {
+        self.values.get(name).cloned()
+    }
+
+    pub fn is_on(&self, name: &str) -> bool {
+        matches!(self.get(name), "on" | "true" | "1" | "yes")
+    }
+
+    /// What a client asked for when it connected, and what its role has.
+    pub fn of(startup: &Settings) -> Result<Self> {
+        let mut own = Self::default();
+        for (name, value) in startup.iter() {
+            if let Some(name) = Self::canonical(name) {
+                own.keep(name, Some(Self::spelled(name, value)?));
+            }
+        }
+        own.follow(&[]);
+        Ok(own)
+    }
+
+    /// For the rest of the session; `None`: the default.
+    pub fn keep(&mut self, name: &'static str, value: Option<String>) {
+        match value {
+            Some(value) => drop(self.lasting.insert(name, value)),
+            None => drop(self.lasting.remove(name)),
+        }
+    }
+
+    /// What holds with what the transaction has set so far.
+    pub fn follow(&mut self, pending: &[Pending]) {
+        self.values = self.lasting.clone();
+        for p in pending {
+            match (Self::canonical(&p.name), &p.value) {
+                (Some(name), Some(value)) => drop(self.values.insert(name, value.clone())),
+                (Some(name), None) => drop(self.values.remove(name)),
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// A value as SHOW tells it, if it is one.
+    pub fn spelled(name: &str, value: &str) -> Result<String> {
+        let invalid = || {
+            ExecError::sql(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"{name}\": \"{value}\""),
+            )
+        };
+        Ok(match name {
+            "citus.shard_count" | "citus.shard_replication_factor" | "herd.batch_rows" | "herd.in_flight_rows" => {
+                let n: i64 = value.parse().map_err(|_| invalid())?;
+                if n < 0 || (name == "citus.shard_count" && !(1..=4096).contains(&n)) {
+                    return Err(invalid().hint("citus.shard_count goes from 1 to 4096."));
+                }
+                if name == "citus.shard_replication_factor" && n != 1 {
+                    return Err(ExecError::sql(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "more than one copy of a shard is not supported",
+                    )
+                    .hint("Replicate each node with PostgreSQL's own streaming replication."));
+                }
+                n.to_string()
+            }
+            _ => match value.to_ascii_lowercase().as_str() {
+                "on" | "true" | "yes" | "1" => "on".to_string(),
+                "off" | "false" | "no" | "0" => "off".to_string(),
+                _ => return Err(invalid()),
+            },
+        })
+    }
+}
