@@ -248,6 +248,36 @@ def test_attribute_notation_that_is_right(db):
     assert db.one("SELECT sum(l.twice + (l).v) FROM l") == 210 * 3
 
 
+def test_a_function_of_a_row_that_reads_a_local_table(db):
+    """Written as a column it is what it is in parentheses: the row comes to home."""
+    db.run("CREATE FUNCTION over_l(d) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) + $1.v FROM code.l'")
+    assert db.rows("SELECT d.over_l FROM d ORDER BY 1") == [(20 + i,) for i in range(1, 41)]
+    assert db.rows("SELECT x.over_l, x.v FROM d x WHERE x.id > 38 ORDER BY x.over_l DESC") == [(60, 40), (59, 39)]
+    assert db.one("SELECT max(x.over_l) FROM d x") == 60
+    assert db.rows("SELECT x.over_l AS o, count(*) FROM d x JOIN r USING (id) GROUP BY x.over_l ORDER BY 1 LIMIT 1") == [(21, 1)]
+    for sql in (
+        "SELECT code.d.over_l FROM code.d",
+        "SELECT v.over_l FROM d v",
+        "SELECT 1 FROM d x WHERE x.over_l > 3",
+        "UPDATE d SET v = 1 RETURNING d.over_l",
+    ):
+        db.refused(sql, "over_l")
+
+
+def test_the_name_of_a_temporary_table_is_nothing_that_is_read(db):
+    db.run("CREATE TEMP TABLE d AS SELECT 5 AS five")
+    assert db.rows("SELECT * FROM d") == [(5,)]
+    db.run("DROP TABLE d", "SELECT 6 AS six INTO TEMP d")
+    assert db.rows("SELECT * FROM d") == [(6,)]
+    db.run("DROP TABLE d", "CREATE TEMP VIEW d AS SELECT 7 AS seven")
+    assert db.rows("SELECT * FROM d") == [(7,)]
+    db.run("DROP VIEW pg_temp.d")
+    db.refused("CREATE TEMP TABLE e AS WITH c AS (SELECT 1) SELECT * FROM c, code.d")
+    db.run("CREATE FUNCTION keeps() RETURNS int LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE d ON COMMIT DROP AS SELECT 8; RETURN 8; END $$")
+    assert db.one("SELECT keeps()") == 8
+    assert db.one("SELECT count(*) FROM d") == 40
+
+
 CHANGES = [
     "ALTER TABLE l ALTER v TYPE bigint USING wipes(v)",
     "ALTER TABLE l ALTER v TYPE bigint USING counts(v)",

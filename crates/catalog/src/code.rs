@@ -111,6 +111,10 @@ pub struct RelationCode {
     pub read: Needs,
     /// Who writes to it may run text that somebody puts together.
     pub written_dynamic: bool,
+    /// Of a reference table: code that runs row by row sees the rows that the statement has written so far.
+    pub by_rows: bool,
+    /// The same of rows of other tables, to which its foreign keys' actions come.
+    pub by_tied_rows: bool,
 }
 
 /// A function or procedure outside of pg_catalog.
@@ -137,6 +141,8 @@ pub struct Attached {
     pub name: String,
     /// Of a rule.
     pub definition: Option<String>,
+    /// Of a trigger: it is called for each row, before that is written (pg_trigger.h, TRIGGER_TYPE_ROW and _BEFORE).
+    pub before_rows: bool,
     /// `trigger`, `default`, `constraint`, `policy`, `rule`, `index`, `statistics`; `view` is the query of one.
     pub what: String,
 }

@@ -138,6 +138,9 @@ pub struct UniqueIndex {
     pub name: String,
     pub columns: Vec<usize>,
     pub primary: bool,
+    /// No two rows are equal at any moment by PostgreSQL's own `=` of the columns' types: it is checked at once, and by their
+    /// default operator classes. Its collations may be others than the columns'.
+    pub plain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@
 
 mod dynamic;
 mod reach;
+mod row_by_row;
 mod scope;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -76,6 +77,8 @@ pub struct Graph<'s> {
     routines: HashMap<&'s str, Vec<(&'s str, Oid)>>,
     domains: HashMap<&'s str, Vec<(&'s str, Oid)>>,
     operators: HashMap<&'s str, Vec<&'s Operator>>,
+    /// Routines that see what the statement which calls them has done so far.
+    volatile: HashSet<Oid>,
     /// Where names in a routine's body are looked up.
     scopes: HashMap<Oid, Scope<'s>>,
     schemas: HashMap<&'s str, &'s Schema>,
@@ -96,6 +99,7 @@ impl<'s> Graph<'s> {
             domains: HashMap::new(),
             operators: HashMap::new(),
             scopes: code.routines.iter().map(|r| (r.oid, Scope::of(r))).collect(),
+            volatile: code.routines.iter().filter(|r| r.volatility == Volatility::Volatile).map(|r| r.oid).collect(),
             schemas: code.schemas.iter().map(|s| (s.name.as_str(), s)).collect(),
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
             changed: None,
@@ -320,6 +324,10 @@ impl<'s> Graph<'s> {
             }
         }
         all.relations = self.relation_code(dynamic);
+        for (table, (own, tied)) in self.row_by_row() {
+            let code = all.relations.entry(table).or_default();
+            (code.by_rows, code.by_tied_rows) = (own, tied);
+        }
         all
     }
 }

@@ -326,7 +326,9 @@ impl<'a> Analysis<'a> {
         }
         self.needs_home.get_or_insert_with(|| need.what.clone());
         let l = &mut self.levels[level];
-        let on_home = if upper { &mut l.home_above } else { &mut l.home_below };
+        // Of `t.f` only a column would come to home (see `fields.rs`).
+        let comes = upper && !matches!(node, NodeEnum::ColumnRef(_));
+        let on_home = if comes { &mut l.home_above } else { &mut l.home_below };
         on_home.get_or_insert(need.what);
         Ok(())
     }

@@ -13,6 +13,7 @@ pub mod compose;
 pub mod ddl;
 pub mod explain;
 pub mod expression;
+pub mod fields;
 pub mod insert;
 pub mod keys;
 pub mod levels;
@@ -115,6 +116,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         let mut changed = statement.clone();
         if rewrite::drop_only(&mut changed, cx)
             || tableoid::replace(&mut changed, cx)?
+            || fields::replace(&mut changed, cx)
             || (has_with(text) && unread::drop_unread(&mut changed, cx))
         {
             let text = sql::deparse(&changed)?;
@@ -165,7 +167,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
 
 /// What has to be changed in a statement's tree. Most need nothing, and large ones are not copied for it.
 struct Needs {
-    /// There may be ONLY, tableoid or WITH in it.
+    /// There may be ONLY, tableoid, WITH or a row's function in it.
     rewriting: bool,
     /// It names views.
     views: bool,
@@ -173,7 +175,8 @@ struct Needs {
 
 impl Needs {
     fn of(statement: &NodeEnum, text: &str, cx: &Context) -> Self {
-        let mut rewriting = has_with(text) || search::any(statement, tableoid::is_tableoid);
+        let mut rewriting =
+            has_with(text) || search::any(statement, tableoid::is_tableoid) || fields::has_call(statement, cx);
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
         let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }

@@ -2,12 +2,17 @@
 //! it meets first.
 //!
 //! An item of FROM is *settled* if all columns of a unique index of it, or of what its rows are grouped by, are equal to
-//! what is settled already: the target's row, constants, other items. It does not know what is done with the answer.
+//! what is settled already: the target's row, constants, other items. Equal means what the index means by it: the columns' own
+//! type on both sides (a float equals several integers). It does not know what is done with the answer.
 
 use sql::ast::{self, Node, SelectStmt};
 use sql::{NodeEnum, names, search};
 
+use wire::type_oid;
+
 use crate::Context;
+use crate::order::is_identical;
+use crate::order::possible::{Kind, Possible};
 
 struct Item<'u> {
     alias: &'u str,
@@ -21,7 +26,7 @@ struct Item<'u> {
 }
 
 /// The item of which several rows could match a row, and say what it becomes.
-pub fn several(update: &ast::UpdateStmt, cx: &Context) -> Option<String> {
+pub fn several(update: &ast::UpdateStmt, cx: &Context, possible: &Possible) -> Option<String> {
     let rv = update.relation.as_ref()?;
     let target = cx.relation(rv)?;
     let alias = shown(rv);
@@ -37,11 +42,34 @@ pub fn several(update: &ast::UpdateStmt, cx: &Context) -> Option<String> {
         return None;
     }
     let target = Item { alias, columns: Some(own.clone()), unique: vec![], on: None, settled: true };
-    let mut items = Items { all: vec![target], conditions: vec![], update, cx };
+    let mut items = Items { all: vec![target], conditions: vec![], update, cx, possible };
     update.from_clause.iter().for_each(|n| items.add(n, None));
     items.conditions.extend(update.where_clause.as_deref());
     items.settle();
     items.all.iter().find(|i| !i.settled).map(|i| i.alias.to_string())
+}
+
+/// A change of the one row that has these values in a unique index.
+pub fn is_of_one_row(statement: &NodeEnum, cx: &Context) -> bool {
+    let update = match statement {
+        NodeEnum::UpdateStmt(u) => u.as_ref().clone(),
+        NodeEnum::DeleteStmt(d) => ast::UpdateStmt {
+            relation: d.relation.clone(),
+            where_clause: d.where_clause.clone(),
+            from_clause: d.using_clause.clone(),
+            with_clause: d.with_clause.clone(),
+            ..Default::default()
+        },
+        _ => return false,
+    };
+    let Some(rv) = update.relation.as_ref().filter(|_| update.from_clause.is_empty()) else { return false };
+    let target = Node { node: Some(NodeEnum::RangeVar(rv.clone())) };
+    let possible = Possible::new(cx, statement);
+    let mut items = Items { all: vec![], conditions: vec![], update: &update, cx, possible: &possible };
+    items.add(&target, None);
+    items.conditions.extend(update.where_clause.as_deref());
+    items.settle();
+    items.all.iter().all(|i| i.settled)
 }
 
 struct Items<'u> {
@@ -50,6 +78,7 @@ struct Items<'u> {
     conditions: Vec<&'u Node>,
     update: &'u ast::UpdateStmt,
     cx: &'u Context<'u>,
+    possible: &'u Possible<'u>,
 }
 
 impl<'u> Items<'u> {
@@ -74,7 +103,8 @@ impl<'u> Items<'u> {
                         if let Some(r) = self.cx.relation(rv).filter(|_| !renamed) {
                             let name = |c: &usize| r.columns[*c].name.clone();
                             item.columns = Some(r.columns.iter().map(|c| c.name.clone()).collect());
-                            item.unique = r.unique.iter().map(|u| u.columns.iter().map(name).collect()).collect();
+                            let unique = r.unique.iter().filter(|u| u.plain);
+                            item.unique = unique.map(|u| u.columns.iter().map(name).collect()).collect();
                         }
                     }
                 }
@@ -137,6 +167,7 @@ impl<'u> Items<'u> {
                     if let Some(NodeEnum::ColumnRef(c)) = &column.node
                         && self.owner(c) == Some(at)
                         && self.is_known(value)
+                        && self.is_of_its_type(column, value)
                     {
                         equal.push(names::last(&c.fields).to_string());
                     }
@@ -153,6 +184,31 @@ impl<'u> Items<'u> {
             ["="] => !self.cx.snapshot.own_equality.iter().any(|s| self.cx.search_path.contains(s)),
             _ => false,
         }
+    }
+
+    /// What `=` compares is the column as it is, by what its index goes by.
+    fn is_of_its_type(&self, column: &Node, value: &Node) -> bool {
+        let Some(kinds) = self.possible.of(column).filter(|kinds| !kinds.is_empty()) else { return false };
+        let all = |kinds: &[Kind], test: &dyn Fn(u32) -> bool| kinds.iter().all(|(oid, _)| test(*oid));
+        let own = |oid: u32| {
+            is_identical(oid, self.possible.collates)
+                || type_oid::is_number(oid)
+                || matches!(oid, type_oid::INTERVAL | type_oid::BPCHAR)
+        };
+        if !all(&kinds, &own) {
+            return false;
+        }
+        if let Some(NodeEnum::ParamRef(_)) = &value.node {
+            // Whatever type it turns out to have, what is compared is exact.
+            use type_oid::{BOOL, BYTEA, INT2, INT4, TEXT, UUID};
+            return all(&kinds, &|oid| matches!(oid, BOOL | BYTEA | INT2 | INT4 | TEXT | UUID));
+        }
+        let Some(values) = self.possible.of(value) else { return false };
+        let exact = |oid: u32| type_oid::is_integer(oid) || oid == type_oid::NUMERIC;
+        let first = kinds[0].0;
+        let families: [&dyn Fn(u32) -> bool; 3] = [&exact, &type_oid::is_text, &|oid| oid == first];
+        let literal = |oid: u32| oid == type_oid::UNKNOWN;
+        families.iter().any(|family| all(&kinds, family) && all(&values, &|oid| literal(oid) || family(oid)))
     }
 
     /// It is made of constants and of settled items' columns.
@@ -239,8 +295,8 @@ impl<'u> Items<'u> {
                     |v: &&Node| names::column(v).and_then(|v| v.last().copied()) == Some(&relation.columns[*c].name);
                 columns.iter().find(|(_, value)| is(value)).map(|(n, _)| n.clone())
             };
-            item.unique
-                .extend(relation.unique.iter().filter_map(|u| u.columns.iter().map(shown).collect::<Option<Vec<_>>>()));
+            let unique = relation.unique.iter().filter(|u| u.plain);
+            item.unique.extend(unique.filter_map(|u| u.columns.iter().map(shown).collect::<Option<Vec<_>>>()));
         }
         let sets = s.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_))));
         if !s.group_clause.is_empty() && !sets {

@@ -12,6 +12,7 @@ use sql::{NodeEnum, search};
 use crate::apart::Apart;
 use crate::classes::Classes;
 use crate::levels::{Analysis, From};
+use crate::matches;
 use crate::move_rows;
 use crate::order;
 use crate::reads;
@@ -271,6 +272,14 @@ fn reference(
             format!("{what} in a change of a reference table is not supported: each node has an order of its own"),
             "Order by a unique key, join with one (or with a query that groups by what it is joined by), or select the values first.",
         ))
+    } else if is_row_by_row(&statement, relation, a.cx) {
+        Err(Refusal::new(
+            format!(
+                "a change of several rows of reference table \"{}\", whose triggers or policies read what is changed, is not supported: each node has an order of its own",
+                relation.name
+            ),
+            "Change row by row, each by all columns of a unique key; or mark the trigger's function STABLE: it sees the table as it was before.",
+        ))
     } else if a.levels.iter().any(|l| l.limit) {
         Err(Refusal::new(
             "LIMIT in a change of a reference table is not supported",
@@ -280,6 +289,23 @@ fn reference(
         a.cx.text(statement)
     };
     Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returned: None })
+}
+
+/// Code on the table, or on one that its foreign keys' actions come to, sees the rows that the statement has written so far.
+fn is_row_by_row(statement: &NodeEnum, relation: &Relation, cx: &Context) -> bool {
+    let Some(code) = cx.snapshot.relation_code.get(&relation.oid) else { return false };
+    let is_key = |n: &Node| match &n.node {
+        Some(NodeEnum::ResTarget(t)) => {
+            relation.unique.iter().flat_map(|u| &u.columns).any(|c| relation.columns[*c].name == t.name)
+        }
+        _ => false,
+    };
+    // A row that keeps its keys, which nobody else changes, takes nothing with it.
+    let acts = match statement {
+        NodeEnum::UpdateStmt(u) => relation.triggers || u.target_list.iter().any(is_key),
+        _ => true,
+    };
+    code.by_tied_rows && acts || code.by_rows && !matches::is_of_one_row(statement, cx)
 }
 
 /// What a statement returns is not written: home's word of it is the client's.

@@ -2,16 +2,22 @@
 //! could come out differently on each.
 //!
 //! What is not shown to be the same counts as different: windows without a unique order, DISTINCT ON without one, sums of
-//! floats, and a row that several rows of FROM could change. It does not know which tables have copies.
+//! floats, one of several values that are equal and look different (`looks.rs`), and a row that several rows of FROM could change
+//! (`matches.rs`). It does not know which tables have copies.
+
+mod looks;
+pub(crate) mod possible;
 
 use catalog::{Relation, UniqueIndex};
 use sql::ast::{self, Node, SelectStmt};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names, search};
-use wire::type_oid;
 
 use crate::Context;
 use crate::matches;
+use looks::Looks;
+pub(crate) use looks::is_identical;
+use possible::Possible;
 
 /// Window functions that give rows of equal order the same.
 const PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
@@ -19,14 +25,14 @@ const PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 const SETS: [&str; 8] = ["count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every"];
 /// parsenodes.h: the frame counts rows.
 const FRAMEOPTION_ROWS: i32 = 0x4;
-/// Names that stand for names that stand for names.
-const NAMES_MAX: usize = 8;
 
 /// The first of it in a statement, in the user's words.
 pub fn depends(statement: &NodeEnum, cx: &Context) -> Option<String> {
-    let mut find = Find { cx, statement, found: None };
+    let possible = Possible::new(cx, statement);
+    let looks = Looks::new(cx, statement, &possible);
+    let mut find = Find { cx, statement, possible: &possible, looks, found: None };
     if let NodeEnum::UpdateStmt(update) = statement
-        && let Some(item) = matches::several(update, cx)
+        && let Some(item) = matches::several(update, cx, &possible)
     {
         return Some(format!("UPDATE … FROM {item}, of which several rows could match one,"));
     }
@@ -40,16 +46,19 @@ pub fn depends(statement: &NodeEnum, cx: &Context) -> Option<String> {
 struct Find<'f> {
     cx: &'f Context<'f>,
     statement: &'f NodeEnum,
+    possible: &'f Possible<'f>,
+    looks: Looks<'f>,
     found: Option<String>,
 }
 
 impl<'a> Visit<'a> for Find<'_> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
-        if let NodeEnum::FuncCall(call) = n
-            && matches!(names::last(&call.funcname), "sum" | "avg")
-            && call.args.iter().any(|arg| self.may_be_float(arg, 0))
-        {
-            self.found.get_or_insert_with(|| format!("{}() of what may be floats", names::last(&call.funcname)));
+        if let NodeEnum::FuncCall(call) = n {
+            let name = names::last(&call.funcname);
+            if matches!(name, "sum" | "avg") && call.args.iter().any(|arg| self.may_be_float(arg)) {
+                self.found.get_or_insert_with(|| format!("{name}() of what may be floats"));
+            }
+            self.found = self.found.take().or_else(|| self.looks.of_call(call));
         }
         if let NodeEnum::SubLink(link) = n
             && link.sub_link_type == ast::SubLinkType::ArraySublink as i32
@@ -62,7 +71,7 @@ impl<'a> Visit<'a> for Find<'_> {
     }
 
     fn select(&mut self, s: &'a SelectStmt) -> bool {
-        self.found = self.found.take().or_else(|| self.of_select(s));
+        self.found = self.found.take().or_else(|| self.of_select(s)).or_else(|| self.looks.of_select(s));
         self.found.is_none()
     }
 }
@@ -147,139 +156,9 @@ impl Find<'_> {
     }
 
     /// The type is not known to be another one.
-    fn may_be_float(&self, n: &Node, depth: usize) -> bool {
-        let any = |nodes: &[Node]| nodes.iter().any(|n| self.may_be_float(n, depth));
-        let of = |n: &Option<Box<Node>>| n.as_deref().is_some_and(|n| self.may_be_float(n, depth));
-        match n.node.as_ref() {
-            Some(NodeEnum::AConst(_)) => false,
-            Some(NodeEnum::ColumnRef(c)) => {
-                depth > NAMES_MAX || self.column_may_be_float(names::last(&c.fields), depth)
-            }
-            Some(NodeEnum::TypeCast(t)) => !t.type_name.as_ref().and_then(names::plain_type).is_some_and(|name| {
-                matches!(
-                    name,
-                    "int2"
-                        | "int4"
-                        | "int8"
-                        | "smallint"
-                        | "int"
-                        | "integer"
-                        | "bigint"
-                        | "numeric"
-                        | "decimal"
-                        | "interval"
-                )
-            }),
-            Some(NodeEnum::AExpr(e)) if e.kind == ast::AExprKind::AexprOp as i32 => {
-                !matches!(names::last(&e.name), "+" | "-" | "*" | "/" | "%") || of(&e.lexpr) || of(&e.rexpr)
-            }
-            Some(NodeEnum::CoalesceExpr(c)) => any(&c.args),
-            Some(NodeEnum::MinMaxExpr(m)) => any(&m.args),
-            Some(NodeEnum::CaseExpr(c)) => {
-                let results = c.args.iter().filter_map(|when| match &when.node {
-                    Some(NodeEnum::CaseWhen(when)) => when.result.as_deref(),
-                    _ => None,
-                });
-                results.chain(c.defresult.as_deref()).any(|n| self.may_be_float(n, depth))
-            }
-            Some(NodeEnum::FuncCall(f)) => {
-                let of_arguments = match names::last(&f.funcname) {
-                    "abs" | "mod" | "sum" | "avg" | "min" | "max" => true,
-                    // Of an integer they are floats; with a number of digits, numeric.
-                    "round" | "trunc" => f.args.len() == 2 || f.args.iter().all(Self::is_numeric),
-                    "ceil" | "ceiling" | "floor" => f.args.iter().all(Self::is_numeric),
-                    _ => false,
-                };
-                let mut returned = self.cx.functions(&f.funcname).map(|f| f.returns).peekable();
-                let known = returned.peek().is_some() && returned.all(|oid| !may_be_float(oid));
-                !known && (!of_arguments || any(&f.args))
-            }
-            _ => true,
-        }
+    fn may_be_float(&self, n: &Node) -> bool {
+        self.possible.of(n).is_none_or(|kinds| kinds.iter().any(|(oid, _)| possible::may_be_float(*oid)))
     }
-
-    /// It is said to be.
-    fn is_numeric(n: &Node) -> bool {
-        let Some(NodeEnum::TypeCast(t)) = &n.node else { return false };
-        let name = t.type_name.as_ref().and_then(names::plain_type);
-        name.is_some_and(|name| matches!(name, "numeric" | "decimal"))
-    }
-
-    /// A function of users' own stands in FROM: its columns have names that are not known here.
-    fn has_columns_of_code(&self) -> bool {
-        let own = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(c) if self.cx.functions(&c.funcname).any(|f| f.user_defined && f.returns_set));
-        search::any(self.statement, own)
-    }
-
-    /// Whatever has that name in the statement.
-    fn column_may_be_float(&self, name: &str, depth: usize) -> bool {
-        // Columns of UNION take their names from one arm, and their values from all.
-        let mut outputs = Outputs::default();
-        walk::below(self.statement, &mut outputs);
-        if outputs.united {
-            return true;
-        }
-        let (mut known, mut float) = (false, false);
-        for rv in sql::relations::of(self.statement) {
-            float |= rv.alias.as_ref().is_some_and(|a| names::strings(&a.colnames).contains(&name));
-            for column in self.cx.relation(rv).into_iter().flat_map(|r| &r.columns).filter(|c| c.name == name) {
-                known = true;
-                float |= may_be_float(column.type_oid);
-            }
-        }
-        for (t, value) in outputs.targets.into_iter().filter_map(|t| Some((t, t.val.as_deref()?))) {
-            let given = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
-            let itself = matches!(&value.node, Some(NodeEnum::ColumnRef(c)) if names::last(&c.fields) == name);
-            if given == name && !itself {
-                known = true;
-                float |= self.may_be_float(value, depth + 1);
-            }
-        }
-        // Names given to columns of something else may be this one.
-        float || !known || given_names(self.statement, name) || self.has_columns_of_code()
-    }
-}
-
-/// What queries inside of the statement give.
-#[derive(Default)]
-struct Outputs<'a> {
-    targets: Vec<&'a ast::ResTarget>,
-    /// There is a UNION, INTERSECT or EXCEPT.
-    united: bool,
-}
-
-impl<'a> Visit<'a> for Outputs<'a> {
-    fn select(&mut self, s: &'a SelectStmt) -> bool {
-        self.united |= s.larg.is_some();
-        self.targets.extend(s.target_list.iter().filter_map(|t| match &t.node {
-            Some(NodeEnum::ResTarget(t)) => Some(t.as_ref()),
-            _ => None,
-        }));
-        true
-    }
-}
-
-/// Floats, money, of which quotients are floats, and types of users' own, that may be made of them.
-fn may_be_float(oid: u32) -> bool {
-    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | type_oid::MONEY) || oid >= type_oid::FIRST_USER_OID
-}
-
-/// A list of column names behind an alias, or of a WITH query, has it.
-fn given_names(statement: &NodeEnum, name: &str) -> bool {
-    let has = |names: &[Node]| names::strings(names).contains(&name);
-    search::any(statement, |n| match n {
-        NodeEnum::RangeSubselect(s) => s.alias.as_ref().is_some_and(|a| has(&a.colnames)),
-        NodeEnum::RangeFunction(f) => {
-            let defined = |c: &Node| matches!(&c.node, Some(NodeEnum::ColumnDef(c)) if c.colname == name);
-            f.functions.iter().any(|n| search::any(n, |n| matches!(n, NodeEnum::ColumnDef(c) if c.colname == name)))
-                || f.coldeflist.iter().any(defined)
-                || f.alias.as_ref().is_some_and(|a| a.aliasname == name || has(&a.colnames))
-        }
-        NodeEnum::RangeTableFunc(_) | NodeEnum::JsonTable(_) => true,
-        NodeEnum::CommonTableExpr(c) => has(&c.aliascolnames),
-        NodeEnum::JoinExpr(j) => j.alias.as_ref().is_some_and(|a| has(&a.colnames)),
-        _ => false,
-    })
 }
 
 /// A WITH query has that name somewhere.
@@ -308,7 +187,7 @@ fn is_unique<'n>(table: Option<&Relation>, s: &SelectStmt, by: impl Iterator<Ite
     let has = |u: &UniqueIndex| {
         u.columns.iter().all(|c| table.columns[*c].not_null && columns.contains(&table.columns[*c].name.as_str()))
     };
-    table.unique.iter().any(has)
+    table.unique.iter().filter(|u| u.plain).any(has)
 }
 
 /// Something else than the column of that name is put out by it: ORDER BY and DISTINCT ON mean that.

@@ -73,6 +73,11 @@ const UNORDERED: [&str; 15] = [
     "sum",
 ];
 
+/// An aggregate of that name, where it is PostgreSQL's, gives one value for a group.
+pub fn is_unordered_aggregate(name: &str) -> bool {
+    UNORDERED.contains(&name)
+}
+
 /// A built-in function of this name gives the same on each node.
 pub fn is_same_everywhere(snapshot: &Snapshot, name: &str) -> bool {
     SAME.contains(&name)

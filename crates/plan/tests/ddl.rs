@@ -44,36 +44,41 @@ fn snapshot() -> Snapshot {
         nodes: vec![node(1, "home", "app"), node(2, "n2", "app"), node(3, "n3", "app3")],
         ..Snapshot::default()
     };
-    let mut add =
-        |schema: &str, name: &str, kind, placement, columns: &[&str], primary: &[usize], view: Option<&str>| {
-            let unique = if primary.is_empty() {
-                vec![]
-            } else {
-                vec![UniqueIndex { name: format!("{name}_pkey"), columns: primary.to_vec(), primary: true }]
-            };
-            let relation = Relation {
-                oid: 0,
-                schema: schema.into(),
-                name: name.into(),
-                kind,
-                placement,
-                unique,
-                columns: columns.iter().map(|c| column(c)).collect(),
-                view: view.map(|query| catalog::View {
-                    query: query.into(),
-                    materialized: false,
-                    security_barrier: false,
-                    security_invoker: false,
-                    column_grants: false,
-                }),
-                row_security: false,
-                schema_is_open: true,
-                statement_triggers: false,
-                refers_to_itself: false,
-                triggers: false,
-            };
-            s.relations.insert((schema.into(), name.into()), Arc::new(relation));
+    let mut add = |schema: &str,
+                   name: &str,
+                   kind,
+                   placement,
+                   columns: &[&str],
+                   primary: &[usize],
+                   view: Option<&str>| {
+        let unique = if primary.is_empty() {
+            vec![]
+        } else {
+            vec![UniqueIndex { name: format!("{name}_pkey"), columns: primary.to_vec(), primary: true, plain: true }]
         };
+        let relation = Relation {
+            oid: 0,
+            schema: schema.into(),
+            name: name.into(),
+            kind,
+            placement,
+            unique,
+            columns: columns.iter().map(|c| column(c)).collect(),
+            view: view.map(|query| catalog::View {
+                query: query.into(),
+                materialized: false,
+                security_barrier: false,
+                security_invoker: false,
+                column_grants: false,
+            }),
+            row_security: false,
+            schema_is_open: true,
+            statement_triggers: false,
+            refers_to_itself: false,
+            triggers: false,
+        };
+        s.relations.insert((schema.into(), name.into()), Arc::new(relation));
+    };
     use RelationKind::{Sequence, Table, View};
     add("public", "orders", Table, distributed(&first, "orders"), &["id", "customer", "note", "created"], &[0], None);
     add("public", "items", Table, distributed(&first, "items"), &["order_id", "no", "what", "!ident"], &[0, 1], None);

@@ -165,7 +165,7 @@ impl Body {
     }
 
     fn visit<'a>(&mut self, walk: impl FnOnce(&mut Look<'_, 'a>)) {
-        let mut look = Look { body: self, ctes: BTreeSet::new(), tables: vec![] };
+        let mut look = Look { body: self, ctes: BTreeSet::new(), tables: vec![], made: vec![] };
         walk(&mut look);
         let Look { ctes, tables, .. } = look;
         for (rv, written) in tables {
@@ -201,6 +201,8 @@ struct Look<'b, 'a> {
     ctes: BTreeSet<&'a str>,
     /// With whether it is written.
     tables: Vec<(&'a ast::RangeVar, bool)>,
+    /// Names that tables and views are to have: nothing is read there, whatever else has them.
+    made: Vec<*const ast::RangeVar>,
 }
 
 /// Columns every table has, which tell where a row is.
@@ -213,6 +215,8 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
             CommonTableExpr(c) => {
                 self.ctes.insert(&c.ctename);
             }
+            CreateTableAsStmt(s) => self.made(s.into.as_deref()),
+            ViewStmt(s) => self.made.extend(s.view.as_ref().map(std::ptr::from_ref)),
             InsertStmt(s) => self.written(&s.relation),
             UpdateStmt(s) => self.written(&s.relation),
             DeleteStmt(s) => self.written(&s.relation),
@@ -267,14 +271,25 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
         true
     }
 
+    fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
+        self.made(s.into_clause.as_deref());
+        true
+    }
+
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
-        self.tables.push((rv, false));
+        if !self.made.contains(&std::ptr::from_ref(rv)) {
+            self.tables.push((rv, false));
+        }
     }
 }
 
 impl<'a> Look<'_, 'a> {
     fn written(&mut self, rv: &'a Option<ast::RangeVar>) {
         self.tables.extend(rv.iter().map(|rv| (rv, true)));
+    }
+
+    fn made(&mut self, into: Option<&ast::IntoClause>) {
+        self.made.extend(into.and_then(|i| i.rel.as_ref()).map(std::ptr::from_ref));
     }
 
     fn called(&mut self, f: &ast::FuncCall) {

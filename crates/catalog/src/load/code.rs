@@ -58,6 +58,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 table: row.number()?,
                 name: row.text(),
                 definition: definitions.of_rule(oid).or(row.opt()),
+                before_rows: row.opt().is_some_and(|t| t == "true"),
                 what,
             }),
         }
@@ -124,7 +125,7 @@ fn question() -> String {
          FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= {user} AND r.rulename = '_RETURN' \
          UNION ALL SELECT 'rule', r.oid, r.ev_class::text, r.rulename::text, herd.code_in(r.ev_action::text), NULL, NULL \
          FROM pg_rewrite r WHERE r.oid >= {user} AND r.rulename <> '_RETURN' \
-         UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, NULL, NULL \
+         UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, (t.tgtype & 3 = 3)::text, NULL \
          FROM pg_trigger t WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' \
          UNION ALL SELECT 'default', d.oid, d.adrelid::text, a.attname::text, NULL, NULL, NULL \
          FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.oid >= {user} \

@@ -224,7 +224,8 @@ async fn load_unique_indexes<Q: Query>(
     drafts: &mut HashMap<Oid, Draft>,
 ) -> Result<(), CatalogError<Q::Error>> {
     let sql = format!(
-        "SELECT i.indrelid, x.relname, i.indnkeyatts, i.indkey, i.indisprimary \
+        "SELECT i.indrelid, x.relname, i.indnkeyatts, i.indkey, i.indisprimary, \
+                i.indimmediate AND NOT i.indclass::oid[] && ARRAY(SELECT oid FROM pg_opclass WHERE NOT opcdefault OR oid >= 16384) \
          FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = x.relnamespace \
          WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND {NOT_SYSTEM} \
          ORDER BY i.indrelid, i.indisprimary DESC, x.relname"
@@ -238,7 +239,7 @@ async fn load_unique_indexes<Q: Query>(
         let attnums: Vec<i32> = row.numbers()?;
         let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
         let Some(columns) = attnums.iter().take(key_columns).map(position).collect() else { continue };
-        draft.relation.unique.push(UniqueIndex { name, columns, primary: row.boolean() });
+        draft.relation.unique.push(UniqueIndex { name, columns, primary: row.boolean(), plain: row.boolean() });
     }
     Ok(())
 }

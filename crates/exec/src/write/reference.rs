@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use catalog::{NodeId, Relation};
 use plan::{ReferenceWrite, Text};
-use wire::backend;
+use wire::{backend, sqlstate};
 
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::query::finish::parameters;
 use crate::query::gather::Arrays;
 use crate::render::{self, Child, Fill, NodeStatement, Source};
@@ -79,38 +79,20 @@ impl<C: Client> Work<'_, C> {
         let home = BTreeSet::from([self.home()]);
         let insert = Fill::new(bound, &self.now).statement([by_rows]);
         let mut lanes = self.ask_part(&home, &insert, &[], Keep::No).await?;
-        let mut arrays = Arrays::new(w.relation.columns.len());
-        let mut failure = None;
-        for p in &mut lanes {
-            p.wrote = true;
-            match self.read_answer(p, false).await {
-                Ok(answer) => {
-                    for row in &answer.rows {
-                        arrays.push(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?)?;
-                    }
-                }
-                Err(e) => failure = Some(e),
-            }
-        }
+        lanes.iter_mut().for_each(|p| p.wrote = true);
+        let written = self.read_written(&mut lanes, &w.relation).await;
         self.abandon(lanes).await;
-        if let Some(e) = failure {
-            return Err(e);
-        }
-        let count = arrays.rows;
-        let values = arrays.finish();
+        let (count, values) = written?.pop().unwrap_or_default();
         if !others.is_empty() {
             let copy = copies(&w.relation, &values);
             let texts: Vec<_> = others.iter().map(|n| (*n, copy.clone())).collect();
             let mut lanes = self.write(&texts, &Request::simple(&copy.sql)).await?;
-            let mut failure = None;
-            for p in &mut lanes {
-                if let Err(e) = read_copy(p).await {
-                    failure.get_or_insert(e);
-                }
-            }
+            let written = self.read_written(&mut lanes, &w.relation).await;
+            lanes.iter_mut().for_each(|p| p.lane.said.clear());
             self.abandon(lanes).await;
-            if let Some(e) = failure {
-                return Err(e);
+            // Triggers have changed finished rows once more.
+            if written?.iter().any(|(_, copy)| w.relation.triggers && *copy != values) {
+                return Err(changed_again(&w.relation));
             }
         }
         if let Some(returned) = &w.returned {
@@ -126,6 +108,41 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(count)
     }
+
+    /// How many rows each lane has written, and their columns where it was asked for them.
+    async fn read_written(
+        &mut self,
+        lanes: &mut [Participant],
+        relation: &Relation,
+    ) -> Result<Vec<(u64, Vec<Option<Bytes>>)>> {
+        let (mut written, mut failure) = (vec![], None);
+        for p in lanes {
+            match self.read_answer(p, false).await {
+                Ok(answer) => {
+                    let mut arrays = Arrays::new(relation.columns.len());
+                    for row in &answer.rows {
+                        arrays.push(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?)?;
+                    }
+                    written.push((arrays.rows, arrays.finish()));
+                }
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        failure.map_or(Ok(written), Err)
+    }
+}
+
+fn changed_again(relation: &Relation) -> ExecError {
+    ExecError::sql(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!(
+            "this INSERT into reference table \"{}\" computes values on one node, and a trigger of the table changes the finished rows once more on the others",
+            relation.name
+        ),
+    )
+    .hint("Select the values first and pass them; or have the trigger leave alone what it has set before.")
 }
 
 /// Another copy's answer. What it says besides, home has said.
@@ -135,16 +152,20 @@ async fn read_copy(p: &mut Participant) -> Result<()> {
     read
 }
 
-/// The finished rows into another copy; what is generated each copy generates.
+/// The finished rows into another copy; what is generated each copy generates. Where triggers may change them, they are returned.
 fn copies(relation: &Relation, values: &[Option<Bytes>]) -> NodeStatement {
     let stored = relation.columns.iter().zip(values).filter(|(c, _)| !c.generated);
     let names: Vec<String> = stored.clone().map(|(c, _)| catalog::quote_ident(&c.name)).collect();
     let types: Vec<String> = stored.clone().map(|(c, _)| c.type_name.clone()).collect();
     let table = catalog::qualified(&relation.schema, &relation.name);
-    let sql = format!(
+    let mut sql = format!(
         "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT {}",
         names.join(", "),
         render::unnest(1, &types)
     );
+    if relation.triggers {
+        let all: Vec<String> = relation.columns.iter().map(|c| catalog::quote_ident(&c.name)).collect();
+        sql += &format!(" RETURNING {}", all.join(", "));
+    }
     NodeStatement::over_arrays(sql, stored.map(|(_, v)| v.clone()).collect())
 }

@@ -66,7 +66,7 @@ impl Graph<'_> {
         let plain = |view: &&Oid| self.relations.get(*view).is_some_and(|r| r.kind == RelationKind::View);
         for view in self.views.keys().filter(plain) {
             let mut code =
-                RelationCode { read: self.needs_of(self.reach_of_view(*view), &dynamic), written_dynamic: false };
+                RelationCode { read: self.needs_of(self.reach_of_view(*view), &dynamic), ..RelationCode::default() };
             let below = self.reach_of_relation(*view).reads;
             code.read.dynamic |= below.iter().any(|oid| dynamic.read.contains(oid));
             code.written_dynamic = below.iter().any(|oid| dynamic.written.contains(oid));

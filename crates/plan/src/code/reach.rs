@@ -24,6 +24,8 @@ pub struct Reach {
     pub varies: Option<String>,
     /// Names the row type of a local table, which only home has.
     pub row_types: bool,
+    /// Some of it sees what the statement that runs it has done so far (VOLATILE).
+    pub volatile: bool,
 }
 
 impl Reach {
@@ -39,6 +41,7 @@ impl Reach {
         self.dynamic |= other.dynamic;
         self.varies = self.varies.take().or(other.varies);
         self.row_types |= other.row_types;
+        self.volatile |= other.volatile;
     }
 }
 
@@ -144,6 +147,7 @@ impl Walk<'_, '_> {
         match object.class {
             b'r' => self.relation(object.oid),
             b'f' => {
+                self.reach.volatile |= self.graph.volatile.contains(&object.oid);
                 if let Some(body) = self.graph.bodies.get(&object.oid) {
                     let body = body.clone();
                     self.body(&body, self.graph.scopes.get(&object.oid).unwrap_or(&Scope::Anywhere));

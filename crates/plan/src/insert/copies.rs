@@ -50,7 +50,19 @@ pub(super) fn reference(
     let ordered = first
         || a.levels.iter().any(|l| l.limit)
         || order::depends(&modify::without_returning(&statement), cx).is_some();
-    let everywhere = if computed || volatile || marks_default || ordered || differs.is_some() {
+    // Rows that are written out come in one order.
+    let one_order = values || source.is_none_or(|s| s.from_clause.is_empty() && s.larg.is_none());
+    let code = cx.snapshot.relation_code.get(&relation.oid).copied().unwrap_or_default();
+    let row_by_row = code.by_rows && !one_order || code.by_tied_rows && insert.on_conflict_clause.is_some();
+    let everywhere = if row_by_row {
+        Err(Refusal::new(
+            format!(
+                "INSERT … SELECT into reference table \"{}\", whose triggers or policies read what is inserted, is not supported: each node has an order of its own",
+                relation.name
+            ),
+            "Write the rows out in VALUES; or mark the trigger's function STABLE: it sees the table as it was before.",
+        ))
+    } else if computed || volatile || marks_default || ordered || differs.is_some() {
         Err(Refusal::new(
             "this INSERT into a reference table computes values that could differ from node to node",
             "Give the values, or leave out ON CONFLICT.",
@@ -59,6 +71,7 @@ pub(super) fn reference(
         cx.text(statement.clone())
     };
     let by_rows = match (&everywhere, &insert.on_conflict_clause) {
+        (Err(_), _) if row_by_row => None,
         (Err(_), None) => Some(returning_all(statement, relation, cx)?),
         // What is returned is what was added.
         (Err(_), Some(_)) if nothing => Some(returning_all(statement, relation, cx)?),

@@ -137,7 +137,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         placement,
         columns: columns.iter().map(|(name, ty)| column(name, *ty)).collect(),
         view: None,
-        unique: vec![UniqueIndex { name: format!("{name}_pkey"), columns: key, primary: true }],
+        unique: vec![UniqueIndex { name: format!("{name}_pkey"), columns: key, primary: true, plain: true }],
         row_security: false,
         schema_is_open: true,
         statement_triggers: false,
