@@ -93,6 +93,8 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("intervalstyle", "postgres"),
     ("extra_float_digits", "1"),
     ("quote_all_identifiers", "off"),
+    // What is asked here has backslashes in its texts.
+    ("standard_conforming_strings", "on"),
 ];
 
 /// Applies [`SETTINGS`] to the current transaction.

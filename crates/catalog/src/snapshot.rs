@@ -78,6 +78,10 @@ pub struct Snapshot {
     pub session_code: SessionCode,
     /// User types (domains, enums, composites) by oid on home.
     pub types: HashMap<Oid, UserType>,
+    /// It would say the same whoever had loaded it, and once the transaction is committed in which it was: there are no
+    /// temporary objects of that session's, whose names are printed in another way, and no deferred triggers of users' own,
+    /// which run when it commits and may change anything.
+    pub anyones: bool,
     /// What home was asked for it, for the next load.
     pub asked: Arc<[String]>,
 }

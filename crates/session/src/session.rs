@@ -55,6 +55,8 @@ pub struct Session {
     pub epoch: Arc<Epoch>,
     /// The transaction has changed the schema: `epoch` is its own.
     pub own_schema: bool,
+    /// How much had run in the transaction when that was loaded ([`Transaction::uses`]).
+    pub loaded_at: u64,
     pub after_commit: Vec<String>,
     pub pin: Pin,
     /// Why it is pinned, see [`Pins`].

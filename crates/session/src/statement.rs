@@ -458,7 +458,7 @@ impl Session {
                 None => Ok(()),
             };
         }
-        exec::catalog_changed(&self.router.herd, vec![], false).await;
+        exec::catalog_changed(&self.router.herd, vec![], false, None).await;
         self.take_epoch();
         Ok(())
     }

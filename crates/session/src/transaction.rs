@@ -193,7 +193,9 @@ impl Session {
         if self.own_schema {
             self.own_schema = false;
             if committed {
-                catalog_changed(&self.router.herd, after, self.transaction.raised).await;
+                let last = after.is_empty() && self.loaded_at == self.transaction.uses;
+                let own = self.transaction.raised_to.filter(|_| last).map(|raised| (self.epoch.clone(), raised));
+                catalog_changed(&self.router.herd, after, self.transaction.raised, own).await;
             }
             self.take_epoch();
         }
@@ -212,6 +214,7 @@ impl Session {
         self.own_schema = true;
         let mut work = self.work();
         self.epoch = load_own(&mut work).await?;
+        self.loaded_at = self.transaction.uses;
         self.refresh_context();
         Ok(())
     }

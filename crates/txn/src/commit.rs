@@ -16,7 +16,7 @@ use crate::failpoint;
 use crate::gid::{Gid, Identity};
 use crate::lane::Lane;
 use crate::seal::Seal;
-use crate::transaction::Transaction;
+use crate::transaction::{Raised, Transaction};
 
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -115,13 +115,15 @@ impl Transaction {
         finish_all(&mut others).await?;
         let lane = &mut home.lane;
         lane.put_query(&format!("SET CONSTRAINTS ALL IMMEDIATE; {QUIET}"));
-        put_raise(lane, "", seal);
+        put_raise(lane, None, seal);
         lane.conn.flush().await?;
         let checked = lane.finish().await;
         let raised = if lane.conn.outstanding() == 0 { Ok(None) } else { lane.value().await };
-        let epoch = checked.and(raised)?.unwrap_or_default();
+        let raised = checked.and(raised)?.unwrap_or_default();
+        let (epoch, kinds) = raised.split_once(' ').unwrap_or_default();
+        self.raised_to = epoch.parse().ok().zip(kinds.parse().ok()).map(|(epoch, kinds)| Raised { epoch, kinds });
         for lane in &mut others {
-            put_raise(lane, &epoch, seal);
+            put_raise(lane, Some(epoch), seal);
             lane.conn.flush().await?;
         }
         finish_all(&mut others).await
@@ -281,13 +283,20 @@ const FLUSHED: &str = "CASE WHEN pg_catalog.current_setting('synchronous_commit'
 /// nor as part of a plan that is printed. They are tokens.
 const QUIET: &str = "SET LOCAL log_parameter_max_length_on_error = 0; SET LOCAL debug_print_plan = off";
 
-/// Raises the epoch by one, or to what home has raised it to.
-fn put_raise(lane: &mut Lane, target: &str, seal: &Seal) {
+/// Raises the epoch by one on home, which tells it, and `kinds`: the transaction's own deferred triggers have raised those
+/// before. Elsewhere to what home has raised it to.
+fn put_raise(lane: &mut Lane, target: Option<&str>, seal: &Seal) {
     let token = token(seal, "epoch", lane);
-    lane.put_statement(
-        "SELECT herd.raise_epoch(CASE WHEN $1::pg_catalog.text OPERATOR(pg_catalog.<>) '' THEN $1::pg_catalog.text::pg_catalog.int8 END, $2::pg_catalog.bytea)",
-        &[target, &token],
-    );
+    match target {
+        None => lane.put_statement(
+            "SELECT pg_catalog.concat(herd.raise_epoch(NULL, $1::pg_catalog.bytea), ' ', (SELECT e.kinds FROM herd.epoch e))",
+            &[&token],
+        ),
+        Some(epoch) => lane.put_statement(
+            "SELECT herd.raise_epoch($1::pg_catalog.text::pg_catalog.int8, $2::pg_catalog.bytea)",
+            &[epoch, &token],
+        ),
+    }
 }
 
 /// What is asked for, under the herd's seal, as a bytea. Of no use but on this very connection.

@@ -17,4 +17,4 @@ pub use gid::{Gid, Identity};
 pub use lane::Lane;
 pub use manner::{Manner, SHOWN};
 pub use seal::Seal;
-pub use transaction::{Participant, Transaction};
+pub use transaction::{Participant, Raised, Transaction};

@@ -58,6 +58,10 @@ pub struct Transaction {
     pub raises_epoch: Option<NodeId>,
     /// The last transaction has raised it, if it was committed.
     pub raised: bool,
+    /// What it has raised it to.
+    pub raised_to: Option<Raised>,
+    /// Grows with all that runs on its nodes: who compares it finds out whether anything has since.
+    pub uses: u64,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
     pub schema_mark: u64,
     /// Counts statements of clients, over all transactions.
@@ -67,6 +71,13 @@ pub struct Transaction {
     pub asks_who_wrote: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
+}
+
+/// What `herd.epoch` on home holds since the transaction's last statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised {
+    pub epoch: i64,
+    pub kinds: i64,
 }
 
 /// Where a transaction stands (TBLOCK_… in PostgreSQL's xact.c).
@@ -122,6 +133,7 @@ impl Transaction {
         self.begin = sql.to_string();
         self.history.clear();
         self.state = if block { State::Block } else { State::Implicit };
+        self.raised_to = None;
         self.cut.clear();
     }
 
@@ -143,6 +155,7 @@ impl Transaction {
         for sql in self.opening() {
             lane.put_before(&sql);
         }
+        self.uses += 1;
         let (since, used) = (self.statement, self.statement);
         self.participants.push(Participant { since, used, ..Participant::new(lane) });
         let last = self.participants.len() - 1;
@@ -153,6 +166,7 @@ impl Transaction {
     pub fn take(&mut self, at: usize) -> Participant {
         let mut p = self.participants.swap_remove(at);
         p.used = self.statement;
+        self.uses += 1;
         p
     }
 
@@ -211,14 +225,21 @@ impl Transaction {
 
     /// Runs SQL on every participant; all are waited for, the first error is returned.
     pub async fn everywhere(&mut self, sql: &str) -> Result<(), PoolError> {
+        self.everywhere_but(None, sql).await
+    }
+
+    /// As [`everywhere`](Self::everywhere), without one of the nodes.
+    pub async fn everywhere_but(&mut self, without: Option<NodeId>, sql: &str) -> Result<(), PoolError> {
+        self.uses += 1;
         let mut first = None;
-        for p in &mut self.participants {
+        let told = |p: &&mut Participant| Some(p.lane.node) != without;
+        for p in self.participants.iter_mut().filter(told) {
             p.lane.put_query(sql);
             if let Err(e) = p.lane.conn.flush().await {
                 first.get_or_insert(e);
             }
         }
-        for p in &mut self.participants {
+        for p in self.participants.iter_mut().filter(told) {
             if p.lane.conn.is_broken() {
                 continue;
             }

@@ -8,12 +8,11 @@ pub(super) const NOT_SYSTEM: &str =
     "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'herd', 'herd_shards')";
 
 pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q::Error>> {
-    // The herd's tables may be missing, so they are not read in the same query.
+    // The herd's tables may be missing, so they are not read in the same query. Of what others change meanwhile, nothing is read
+    // before the epoch.
     let sql = "SELECT current_setting('server_version_num'), \
                datlocprovider = 'b' OR datlocprovider = 'c' AND datcollate IN ('C', 'POSIX'), \
-               to_regclass('herd.relation') IS NOT NULL, \
-               ARRAY(SELECT DISTINCT n.nspname::text FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace \
-                     WHERE oprname = '=' AND n.nspname <> 'pg_catalog' AND oprleft < 16384 AND oprright < 16384) \
+               to_regclass('herd.relation') IS NOT NULL \
                FROM pg_database WHERE datname = current_database()";
     let Some(mut row) = cells(q, sql).await?.next() else {
         return Err(CatalogError::Corrupt("pg_database does not list the current database".into()));
@@ -23,14 +22,20 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     if !row.boolean() {
         return Err(CatalogError::NotHome);
     }
-    snapshot.own_equality = row.texts();
-
-    let Some(mut row) = cells(q, "SELECT h.id, e.epoch, e.kinds FROM herd.herd h, herd.epoch e").await?.next() else {
+    let sql = "SELECT h.id, e.epoch, e.kinds, \
+               ARRAY(SELECT DISTINCT n.nspname::text FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace \
+                     WHERE oprname = '=' AND n.nspname <> 'pg_catalog' AND oprleft < 16384 AND oprright < 16384), \
+               pg_my_temp_schema() = 0 AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgdeferrable AND NOT tgisinternal \
+                   AND tgrelid NOT IN ('herd.relation'::regclass, 'herd.node'::regclass)) \
+               FROM herd.herd h, herd.epoch e";
+    let Some(mut row) = cells(q, sql).await?.next() else {
         return Err(CatalogError::Corrupt("herd.herd or herd.epoch has no row".into()));
     };
     snapshot.herd_id = row.text();
     snapshot.epoch = row.number()?;
     snapshot.kinds = row.number()?;
+    snapshot.own_equality = row.texts();
+    snapshot.anyones = row.boolean();
 
     for row in rows(q, "SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id").await? {
         let mut row = crate::cells::Cells::of(row);

@@ -14,6 +14,7 @@ use pool::StatementKey;
 use share::{Many, SharedStatement};
 use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
+use txn::Raised;
 
 use crate::request::{Keep, Request};
 use crate::router::described::{Described, PartColumns};
@@ -58,12 +59,23 @@ impl Epoch {
     pub fn new(mut snapshot: Snapshot, plan_bytes: usize) -> Self {
         let bodies = crate::router::bodies::bodies(&snapshot);
         plan::code::settle(&mut snapshot, &bodies);
+        Self::of(snapshot, bodies, plan_bytes)
+    }
+
+    fn of(snapshot: Snapshot, bodies: plan::code::Bodies, plan_bytes: usize) -> Self {
         let bounds =
             snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();
         let (templates, texts) =
             (Mutex::new(PlanCache::new(plan_bytes / 2)), Mutex::new(PlanCache::new(plan_bytes / 2)));
         let usage = Usage::of(&snapshot);
         Epoch { snapshot: Arc::new(snapshot), bodies, bounds, usage, templates, texts }
+    }
+
+    /// What a transaction has loaded for itself, as everybody's once it is committed.
+    pub fn committed(own: &Epoch, raised: Raised, plan_bytes: usize) -> Self {
+        let mut snapshot = Snapshot::clone(&own.snapshot);
+        (snapshot.epoch, snapshot.kinds) = (raised.epoch, raised.kinds);
+        Self::of(snapshot, own.bodies.clone(), plan_bytes)
     }
 
     /// Bytes that kept plans take.

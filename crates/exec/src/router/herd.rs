@@ -9,7 +9,7 @@ use catalog::{NodeId, Snapshot};
 use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, TlsMode};
 use share::SharedLanes;
 use tokio::sync::Mutex;
-use txn::{Identity, Seal};
+use txn::{Identity, Raised, Seal};
 
 use crate::error::{ExecError, Result};
 use crate::router::barrier;
@@ -148,6 +148,34 @@ impl Herd {
         Ok(())
     }
 
+    /// Takes what a transaction has loaded for itself after its last change, and then committed, for everybody's catalog, if that
+    /// is what a load would give now. It is, where the transaction has raised the epoch from the one it loaded:
+    ///
+    /// - Whoever changes the catalog raises the epoch as the last thing before his commit, and holds its row's lock until then. A load
+    ///   reads the epoch before all else that others change. So a change that was committed before that has been seen by all its
+    ///   questions, whichever snapshot each had; one that was committed later, up to our own raising, has raised the epoch in between,
+    ///   and ours went by more than one; and from our raising to our commit nobody could commit any.
+    /// - What the transaction itself has changed is in it: nothing ran on its nodes after the load (`Transaction::uses`) but deferred
+    ///   triggers, of which only the herd's own may be there ([`Snapshot::anyones`]); they change `kinds`, which raising has told.
+    /// - It says the same whoever asks: the settings that texts are printed by are given (`catalog::load::SETTINGS`), all that is read
+    ///   is readable by everybody and filtered for nobody, and temporary objects of the session's, which would be printed without
+    ///   their schema, are not there (`anyones` again).
+    ///
+    /// What was behind others' locks is unknown in it as it would be in a load, and is looked at again as ever.
+    async fn adopt(&self, own: &Epoch, raised: Raised) -> Result<()> {
+        if !own.snapshot.anyones || own.snapshot.epoch + 1 != raised.epoch {
+            return Ok(());
+        }
+        let _desk = self.refreshing.lock().await;
+        if self.epoch.load().snapshot.epoch >= raised.epoch {
+            return Ok(());
+        }
+        // As in a refresh.
+        self.pools.follow_names().await?;
+        self.epoch.store(Arc::new(Epoch::committed(own, raised, self.config.plan_bytes)));
+        Ok(())
+    }
+
     /// Somebody waits for what was locked when the catalog was loaded that he has seen: it is loaded anew when any of it is free.
     pub async fn look_again(&self, seen: &Arc<Epoch>) -> Result<()> {
         let _turn = self.looking.lock().await;
@@ -184,8 +212,14 @@ pub fn refused(refusal: &catalog::Refusal) -> ExecError {
 
 /// A committed change of the catalog: word to the other routers, our own snapshot, and then a wait until they have
 /// theirs, so that whoever hears of the change can use it through any router. If it has `raised` the epoch, a snapshot of
-/// that epoch has it, whoever loaded it.
-pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>, raised: bool) {
+/// that epoch has it, whoever loaded it. `own`: what the transaction saw at its end, and what it has raised the epoch to.
+pub async fn catalog_changed(herd: &Herd, after_commit: Vec<String>, raised: bool, own: Option<(Arc<Epoch>, Raised)>) {
+    // Before anybody hears of the change, this router among them: it would be loaded then.
+    if let Some((own, raised)) = own
+        && let Err(e) = herd.adopt(&own, raised).await
+    {
+        tracing::debug!(error = %e, "what a transaction has loaded could not be taken over");
+    }
     let told = barrier::tell(herd, after_commit).await;
     let at_least = told.as_ref().ok().filter(|_| raised).map(|told| told.epoch);
     if let Err(e) = herd.refresh(at_least).await {
