@@ -14,6 +14,7 @@ mod cancel_forward;
 mod client_io;
 pub mod client_stream;
 mod code;
+mod constraints;
 mod cursor;
 mod doors;
 mod explain;

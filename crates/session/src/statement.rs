@@ -205,6 +205,7 @@ impl Session {
             NodeEnum::VariableSetStmt(s) => self.set(s, sql).await,
             NodeEnum::VariableShowStmt(s) => self.show(s, sql, described).await,
             NodeEnum::DiscardStmt(d) => self.discard(d, sql).await,
+            NodeEnum::ConstraintsSetStmt(s) => self.set_constraints(s, sql, bound).await,
             NodeEnum::PrepareStmt(p) => self.sql_prepare(p).await,
             NodeEnum::ExecuteStmt(e) => self.sql_execute(e, bound).await,
             NodeEnum::DeallocateStmt(d) => self.sql_deallocate(d),
@@ -496,7 +497,7 @@ impl Session {
         result
     }
 
-    async fn on_home_bound(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+    pub(crate) async fn on_home_bound(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         match bound {
             Some(b) if !b.values.is_empty() || b.result_formats.iter().any(|f| *f != 0) => {
                 let compiled = Arc::new(Compiled::new(plan::Plan::home(true), sql, self.context, None));
