@@ -147,3 +147,40 @@ def test_names_that_change_kinds(pair, clean):
             a.execute("alter table own_c rename to own_a")
             assert other.execute("select count(*) from own_a").fetchone() == (3 * n + 3,)
         assert other.execute("select count(*) from own_b").fetchone() == (6,)
+
+
+def test_what_is_not_judged_is_there_for_the_next_statement(pair, clean):
+    """In one string, in one pipeline, and behind a failed statement of the same."""
+    with pair.a.connect() as a, pair.b.connect() as b:
+        a.execute("create table own_a (k int primary key)")
+        a.execute("select create_distributed_table('own_a', 'k')")
+        a.execute("alter table own_a add column v int default 3; insert into own_a values (1), (2), (3), (4); "
+                  "create table own_b (k int); insert into own_b values (7)")
+        for session in (a, b):
+            assert session.execute("select sum(v) from own_a").fetchone() == (12,)
+            assert session.execute("select k from own_b").fetchone() == (7,)
+        with a.pipeline():
+            a.execute("alter table own_a add column w int")
+            changed = a.execute("update own_a set w = k")
+            seen = a.execute("select sum(w) from own_a")
+        assert (changed.rowcount, seen.fetchone()) == (4, (10,))
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            a.execute("alter table own_a add column x int; select y from own_a")
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            a.execute("select x from own_a")
+        a.execute("alter table own_a add column x int default 1")
+        assert b.execute("select sum(x) from own_a").fetchone() == (4,)
+
+
+def test_a_name_that_code_has_is_judged(pair, clean):
+    with pair.a.connect() as a:
+        a.execute("create table own_a (k int primary key)")
+        a.execute("select create_distributed_table('own_a', 'k')")
+        a.execute("create function own_reads() returns bigint language plpgsql as 'begin return (select count(*) from own_seen); end'")
+        try:
+            a.execute("alter table own_a add column v bigint default own_reads()")
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                a.execute("create table own_seen (k int)")
+            a.execute("create table own_b (k int)")
+        finally:
+            a.execute("drop function own_reads() cascade")

@@ -5,6 +5,7 @@ pub mod barrier;
 pub mod bodies;
 pub mod compiled;
 pub mod described;
+mod desk;
 pub mod gates;
 pub mod herd;
 pub mod lease;

@@ -18,6 +18,7 @@ mod drop;
 pub mod facts;
 mod grant;
 mod index;
+mod inert;
 mod list;
 mod mode;
 mod object;
@@ -29,6 +30,7 @@ mod steps;
 
 pub use alter::subtype;
 pub use facts::Facts;
+pub use inert::inert;
 pub use mode::{Mode, changes_catalog, in_pg_temp, is_temporary, makes_temporary_type};
 pub use role::with_verifier;
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};

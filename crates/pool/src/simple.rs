@@ -7,6 +7,7 @@ use wire::{ErrorFields, WireError, backend, put};
 use crate::conn::{Conn, NOBODY, Progress};
 use crate::error::PoolError;
 use crate::settings::{Settings, roles_now};
+use crate::statements::StatementKey;
 
 impl Conn {
     /// Runs `sql` and returns the rows of its last result. An error is returned after ReadyForQuery, so the
@@ -55,6 +56,58 @@ impl Conn {
             }
         }
         answers
+    }
+
+    /// As [`simple_all`](Self::simple_all), for questions that come again and again: their plans are kept on the node. For connections on which
+    /// nobody else's code runs, and which nobody resets.
+    pub async fn kept_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
+        let mut answers = Vec::with_capacity(sqls.len());
+        let sent = async {
+            sqls.iter().try_for_each(|sql| self.may_send(sql))?;
+            for sql in sqls {
+                match is_question(sql) {
+                    true => self.put_kept(sql),
+                    false => put::query(self.out(), sql),
+                }
+                self.sent_sync();
+            }
+            while self.flush_or_fill().await? == Progress::Filled {}
+            Ok(())
+        };
+        if let Err(e) = sent.await {
+            answers.push(Err(e));
+            return answers;
+        }
+        for sql in sqls {
+            let answer = self.simple_answer().await;
+            if answer.is_err() && is_question(sql) {
+                self.statements.remove(&StatementKey::of(sql, &[]));
+            }
+            answers.push(answer);
+            if self.is_broken() {
+                break;
+            }
+        }
+        answers
+    }
+
+    fn put_kept(&mut self, sql: &str) {
+        let key = StatementKey::of(sql, &[]);
+        let name = match self.statements.get(&key) {
+            Some(name) => name,
+            None => {
+                let (name, evicted) = self.statements.insert(key);
+                if let Some(evicted) = evicted {
+                    put::close(self.out(), b'S', &evicted);
+                }
+                put::parse(self.out(), &name, sql, &[]);
+                name
+            }
+        };
+        let out = self.out();
+        put::bind(out, "", &name, &[], std::iter::empty(), &[]);
+        put::execute(out, "", 0);
+        put::sync(out);
     }
 
     fn may_send(&self, sql: &str) -> Result<(), PoolError> {
@@ -129,6 +182,11 @@ impl Conn {
         self.sequences = NOBODY;
         Ok(())
     }
+}
+
+/// What a plan can be kept of; the rest is said as it is.
+fn is_question(sql: &str) -> bool {
+    sql.starts_with("SELECT") || sql.starts_with("WITH")
 }
 
 impl Query for Conn {

@@ -157,6 +157,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         transaction: Default::default(),
         epoch,
         own_schema: false,
+        own_due: false,
         loaded_at: 0,
         after_commit: vec![],
         pin: Default::default(),

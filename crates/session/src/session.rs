@@ -55,6 +55,8 @@ pub struct Session {
     pub epoch: Arc<Epoch>,
     /// The transaction has changed the schema: `epoch` is its own.
     pub own_schema: bool,
+    /// It is not: it has yet to be loaded.
+    pub own_due: bool,
     /// How much had run in the transaction when that was loaded ([`Transaction::uses`]).
     pub loaded_at: u64,
     pub after_commit: Vec<String>,
@@ -132,6 +134,9 @@ impl Session {
             herd.lease.check(&herd).await?;
         }
         self.take_epoch();
+        if self.own_due && !self.transaction.has_failed() {
+            self.load_own_schema().await?;
+        }
         // If home can't be asked, whoever looks names up fails.
         let _ = self.settle_path().await;
         Ok(())

@@ -437,10 +437,26 @@ impl Session {
         };
         self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {
-            self.schema_changed().await?;
+            match self.transaction.is_active()
+                && !self.transaction.is_block()
+                && self.is_inert(statement, &path, &names)
+            {
+                true => self.own_schema_is_due(),
+                false => self.schema_changed().await?,
+            }
         }
         self.router.metrics.statement(Strategy::Ddl, started.elapsed());
         Ok(forwarded)
+    }
+
+    /// Nothing need be judged of it: it was classified by this catalog, or by one before in which no less was code.
+    fn is_inert(&self, statement: &NodeEnum, path: &[String], temporary: &[String]) -> bool {
+        let facts = plan::ddl::Facts {
+            search_path: path.to_vec(),
+            temporary: temporary.to_vec(),
+            ..plan::ddl::Facts::default()
+        };
+        plan::ddl::inert(statement, &self.router.herd.epoch.load().snapshot, &facts)
     }
 
     /// After DDL: the transaction's own view of the catalog, by which the code in it is judged; or at once everybody's.

@@ -192,8 +192,9 @@ impl Session {
         let after = std::mem::take(&mut self.after_commit);
         if self.own_schema {
             self.own_schema = false;
+            let due = std::mem::take(&mut self.own_due);
             if committed {
-                let last = after.is_empty() && self.loaded_at == self.transaction.uses;
+                let last = after.is_empty() && !due && self.loaded_at == self.transaction.uses;
                 let own = self.transaction.raised_to.filter(|_| last).map(|raised| (self.epoch.clone(), raised));
                 catalog_changed(&self.router.herd, after, self.transaction.raised, own).await;
             }
@@ -209,9 +210,16 @@ impl Session {
         }
     }
 
+    /// The transaction has changed the schema in a way that nobody judges: it loads its own catalog if another statement
+    /// comes; most often its end does.
+    pub fn own_schema_is_due(&mut self) {
+        (self.own_schema, self.own_due) = (true, true);
+    }
+
     /// The transaction has changed the schema: it sees its own catalog from now on.
     pub async fn load_own_schema(&mut self) -> Result<()> {
         self.own_schema = true;
+        self.own_due = false;
         let mut work = self.work();
         self.epoch = load_own(&mut work).await?;
         self.loaded_at = self.transaction.uses;

@@ -14,6 +14,7 @@ use txn::{Identity, Raised, Seal};
 use crate::error::{ExecError, Result};
 use crate::router::barrier;
 use crate::router::compiled::Epoch;
+use crate::router::desk::Desk;
 use crate::router::gates::Gates;
 use crate::router::lease::Lease;
 use crate::router::pause::Pauses;
@@ -56,7 +57,7 @@ pub struct Herd {
     pub pauses: Pauses,
     transactions: AtomicU64,
     /// One at a time; the connection by which the catalog was loaded last.
-    refreshing: Mutex<Option<Conn>>,
+    refreshing: Mutex<Option<Desk>>,
     /// Those who wait for a lock take turns to look.
     looking: Mutex<()>,
 }
@@ -141,7 +142,7 @@ impl Herd {
             return Ok(());
         }
         // A connection that has stood for long may be dead while home is well.
-        let mut conn = self.own.connect(&self.config.home).await?;
+        let mut conn = Desk(self.own.connect(&self.config.home).await?);
         let snapshot = load(&mut conn, Some(&current)).await?;
         *desk = Some(conn);
         self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
