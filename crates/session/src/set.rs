@@ -43,6 +43,12 @@ impl Session {
         let kind = ast::VariableSetKind::try_from(s.kind).unwrap_or(Undefined);
         let name = s.name.to_ascii_lowercase();
         let tag = |t: &str| Forwarded { tag: t.to_string(), ..Default::default() };
+        if s.is_local && !self.transaction.is_active() {
+            let message = "SET LOCAL can only be used in transaction blocks";
+            self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, message);
+            // It holds to the statement's end, or to Sync.
+            self.transaction.begin("BEGIN", false);
+        }
         if let Some(own) = RouterSettings::canonical(&name) {
             let value = match kind {
                 VarSetValue => Some(RouterSettings::spelled(own, &value_text(&s.args))?),
@@ -100,10 +106,6 @@ impl Session {
                 let depth = self.transaction.depth();
                 self.pending.push(Pending { name: name.to_string(), value, local, depth });
             }
-            false if local => {
-                let message = "SET LOCAL can only be used in transaction blocks";
-                self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, message);
-            }
             false => self.own.keep(name, value),
         }
         self.refresh_own();
@@ -152,9 +154,6 @@ impl Session {
                 sqlstate::UNDEFINED_OBJECT,
                 format!("unrecognized configuration parameter \"{name}\""),
             ));
-        }
-        if s.is_local && !self.transaction.is_block() {
-            return self.on_home(sql).await;
         }
         // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
         let names = if name == "session_authorization" { &[name, "role"][..] } else { &[name] };

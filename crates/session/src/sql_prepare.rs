@@ -2,11 +2,12 @@
 
 use exec::{ExecError, Forwarded};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, search};
+use sql::{NodeEnum, build, names, search};
 use wire::sqlstate;
 
 use crate::prepared::{Parsed, SqlPrepared};
 use crate::session::{Result, Session};
+use crate::special;
 
 impl Session {
     pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt) -> Result<Forwarded> {
@@ -57,25 +58,46 @@ impl Session {
         let inferred: Vec<wire::backend::Field> =
             described.params.iter().map(|t| wire::backend::Field::new("", *t, -1)).collect();
         let inferred = self.work().type_names(&inferred).await?;
-        let values = e
-            .params
-            .iter()
-            .enumerate()
-            .map(|(i, v)| {
-                let ty = declared.get(i).or_else(|| inferred.get(i)).cloned().unwrap_or_else(|| "text".into());
-                let text = format!("SELECT CAST({} AS {ty})", sql::deparse_expr(v)?);
-                let Some(NodeEnum::SelectStmt(s)) = sql::parse(&text, true)?.pop() else {
-                    return Err(ExecError::internal("unreadable argument"));
-                };
-                s.target_list
-                    .first()
-                    .and_then(plan::rewrite::target_value)
-                    .cloned()
-                    .ok_or_else(|| ExecError::internal("unreadable argument"))
-            })
-            .collect::<Result<Vec<Node>>>()?;
-        put_values(&mut tree, &values);
+        let of_type = |i: usize| declared.get(i).or_else(|| inferred.get(i)).map_or("text", String::as_str);
+        let types: Vec<&str> = (0..e.params.len()).map(of_type).collect();
+        let mut values = Vec::with_capacity(types.len());
+        for (value, ty) in e.params.iter().zip(&types) {
+            values.push(format!("CAST({} AS {ty})", sql::deparse_expr(value)?));
+        }
+        self.evaluate(&e.params, &types, &mut values).await?;
+        put_values(&mut tree, &values)?;
         Ok(sql::deparse(&tree)?)
+    }
+
+    /// Arguments that are not plain constants become such: they have one value each, wherever their parameters stand.
+    async fn evaluate(&mut self, arguments: &[Node], types: &[&str], values: &mut [String]) -> Result<()> {
+        let open: Vec<usize> = (0..arguments.len()).filter(|i| !is_constant(&arguments[*i])).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        self.work().travel_whole(open.iter().map(|i| types[*i]))?;
+        let asked: Vec<String> = open.iter().map(|i| format!("({})::pg_catalog.text", values[*i])).collect();
+        let text = format!("SELECT {}", asked.join(", "));
+        let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no arguments"))?;
+        let special = special::special(&tree, &self.epoch.snapshot);
+        if special.pins || special.watched || special.leaves.anything(true) {
+            let message =
+                "EXECUTE with arguments that may leave something in the session, or use any table, is not supported";
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+                .hint("SELECT the values first, and give them as constants."));
+        }
+        let seen = self.with_values_seen(&tree)?;
+        let (tree, text) = seen.as_ref().map_or((&tree, &*text), |(tree, text)| (&**tree, &**text));
+        let compiled = self.compile(tree, text, None).await?;
+        let mut work = self.work();
+        work.uses = compiled.plan.whole().sequences.clone();
+        let row =
+            work.ask_home(text).await.map_err(|e| if special.reads_sequences { Session::no_value(e) } else { e })?;
+        for (i, value) in open.into_iter().zip(row.into_iter().flatten()) {
+            let value = value.map_or("NULL".into(), |v| catalog::quote_literal(&v));
+            values[i] = format!("CAST({value} AS {})", types[i]);
+        }
+        Ok(())
     }
 
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
@@ -112,25 +134,61 @@ impl Session {
     }
 }
 
-/// Values in place of parameters.
-fn put_values(tree: &mut NodeEnum, values: &[Node]) {
+/// Values, as expressions' texts, in place of parameters.
+fn put_values(tree: &mut NodeEnum, values: &[String]) -> Result<()> {
+    let values = values.iter().map(|v| expression(v)).collect::<Result<Vec<_>>>()?;
     search::each_mut(tree, |n| {
+        // A column that a parameter alone makes has no name.
+        if let NodeEnum::ResTarget(target) = n
+            && target.name.is_empty()
+            && matches!(target.val.as_deref(), Some(Node { node: Some(NodeEnum::ParamRef(_)) }))
+        {
+            target.name = "?column?".into();
+        }
         if let NodeEnum::ParamRef(p) = n
-            && let Some(Some(value)) = usize::try_from(p.number - 1).ok().and_then(|i| values.get(i)).map(|v| &v.node)
+            && let Some(value) = usize::try_from(p.number - 1).ok().and_then(|i| values.get(i))
         {
             *n = value.clone();
             return false;
         }
         true
     });
+    Ok(())
 }
 
-/// The text of a type name.
+fn expression(text: &str) -> Result<NodeEnum> {
+    match sql::parse(&format!("SELECT {text}"), true)?.pop() {
+        Some(NodeEnum::SelectStmt(s)) => {
+            s.target_list.first().and_then(plan::rewrite::target_value).and_then(|value| value.node.clone())
+        }
+        _ => None,
+    }
+    .ok_or_else(|| ExecError::internal("unreadable argument"))
+}
+
+/// It has the same value wherever, and how often, it is read. Of strings the words that moments may be told by have not.
+fn is_constant(n: &Node) -> bool {
+    use ast::a_const::Val;
+    let clock = |s: &str| ["now", "today", "tomorrow", "yesterday"].iter().any(|w| s.to_ascii_lowercase().contains(w));
+    match n.node.as_ref() {
+        Some(NodeEnum::AConst(c)) => !matches!(&c.val, Some(Val::Sval(s)) if clock(&s.sval)),
+        Some(NodeEnum::TypeCast(t)) => t.arg.as_deref().is_some_and(is_constant),
+        _ => false,
+    }
+}
+
+/// The text of a type name. Modifiers PostgreSQL passes over: values of parameters are not cut or rounded by them.
 fn type_text(node: &Node) -> Result<String> {
     let Some(NodeEnum::TypeName(t)) = &node.node else { return Err(ExecError::internal("unreadable type")) };
+    let mut t = t.clone();
+    t.typmods.clear();
+    if let ["pg_catalog", "bpchar"] = names::strings(&t.names)[..] {
+        // Printed as character, which is character(1).
+        return Ok(format!("pg_catalog.bpchar{}", "[]".repeat(t.array_bounds.len())));
+    }
     let cast = NodeEnum::TypeCast(Box::new(ast::TypeCast {
         arg: Some(Box::new(build::integer(0))),
-        type_name: Some(t.clone()),
+        type_name: Some(t),
         location: -1,
     }));
     let text = sql::deparse_expr(&build::node(cast))?;
@@ -143,21 +201,7 @@ fn typed(text: &str, declared: &[String]) -> Result<String> {
         return Ok(text.to_string());
     }
     let mut tree = sql::parse(text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-    let values = declared
-        .iter()
-        .enumerate()
-        .map(|(i, t)| {
-            let Some(NodeEnum::SelectStmt(s)) = sql::parse(&format!("SELECT CAST(${} AS {t})", i + 1), true)?.pop()
-            else {
-                return Err(ExecError::internal("unreadable type"));
-            };
-            s.target_list
-                .first()
-                .and_then(plan::rewrite::target_value)
-                .cloned()
-                .ok_or_else(|| ExecError::internal("unreadable type"))
-        })
-        .collect::<Result<Vec<Node>>>()?;
-    put_values(&mut tree, &values);
+    let values: Vec<String> = declared.iter().enumerate().map(|(i, t)| format!("CAST(${} AS {t})", i + 1)).collect();
+    put_values(&mut tree, &values)?;
     Ok(sql::deparse(&tree)?)
 }
