@@ -1,5 +1,7 @@
 """Owners of distributed tables may make something in herd_shards (indexes need it): no name there is one that others need."""
 
+import time
+
 import pytest
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
@@ -42,3 +44,51 @@ def test_names_that_are_taken(place, squatter):
         home.execute(f"select herd.cluster_partition('his.wanted', '{part}', 'wanted_pkey')")
     with place.as_role("victim") as victim:
         assert victim.execute("select count(*), sum(v) from his.wanted").fetchone() == (50, 1275)
+
+
+def _distributed(place) -> None:
+    place.server.run("select create_distributed_table('his.wanted', 'id')")
+    with place.as_role("victim") as victim:
+        assert victim.execute("select count(*), sum(v) from his.wanted").fetchone() == (50, 1275)
+        victim.execute("update his.wanted set v = v + 1 where id = 7")
+        assert victim.execute("select v from his.wanted where id = 7").fetchone() == (8,)
+
+
+@pytest.mark.parametrize("node", (1, 2))
+def test_names_that_are_taken_elsewhere(place, squatter, node):
+    for shard in range(8):
+        squatter[node].execute(f"create table herd_shards.wanted_{shard} (x int)")
+    _distributed(place)
+    # Renaming gives the shards names that nobody can have guessed.
+    place.server.run("alter table his.wanted rename to wanted_2")
+    with place.on_node(0) as home:
+        (prefix,) = home.execute("select prefix from herd.relation where name = 'wanted_2'").fetchone()
+    assert len(prefix.removeprefix("wanted_2_")) >= 12, prefix
+    place.server.run("alter table his.wanted_2 rename to wanted")
+
+
+@pytest.mark.parametrize("node", (0, 1))
+def test_names_that_are_about_to_be_taken(place, squatter, node):
+    """A transaction that stays open holds up nobody else's."""
+    squatter[node].execute("begin")
+    for shard in range(8):
+        squatter[node].execute(f"create table herd_shards.wanted_{shard} (x int)")
+    try:
+        began = time.monotonic()
+        _distributed(place)
+        assert time.monotonic() - began < 15
+    finally:
+        squatter[node].execute("rollback")
+
+
+def test_in_a_block_the_transaction_goes_on(place, squatter):
+    for shard in range(8):
+        squatter[1].execute(f"create table herd_shards.wanted_{shard} (x int)")
+    with place.server.connect() as boss:
+        boss.execute("begin")
+        boss.execute("insert into his.wanted values (51, 51)")
+        boss.execute("select create_distributed_table('his.wanted', 'id')")
+        assert boss.execute("select count(*) from his.wanted").fetchone() == (51,)
+        assert boss.execute("show lock_timeout").fetchone() == ("0",)
+        boss.execute("commit")
+        assert boss.execute("select count(*) from his.wanted").fetchone() == (51,)

@@ -128,7 +128,7 @@ const LENGTH_MAX: usize = 52;
 /// Asks home for a prefix that no table has ever had, for partitions of a table of this name. `plain`: the name itself
 /// is good, if it is still to be had.
 pub fn new_prefix_sql(name: &str, plain: bool) -> String {
-    const NUMBER_MAX: usize = 12;
+    const NUMBER_MAX: usize = 22;
     let plain = if plain { quote_literal(truncate(name, LENGTH_MAX)) } else { "NULL".into() };
     format!("SELECT herd.new_prefix({plain}, {})", quote_literal(truncate(name, LENGTH_MAX - NUMBER_MAX)))
 }

@@ -75,7 +75,8 @@ $body$ BEGIN
             RETURN plain;
         END IF;
     END IF;
-    RETURN numbered || '_' || nextval('herd.prefix_number') || 'x';
+    -- Nobody else can know it before it is there, on any node: the last ten digits are chance.
+    RETURN format('%s_%s%sx', numbered, nextval('herd.prefix_number'), lpad((('x' || left(gen_random_uuid()::text, 8))::bit(32)::bigint)::text, 10, '0'));
 END $body$;
 COMMENT ON FUNCTION herd.new_prefix(text, text) IS 'what the partitions of a table are named after: never the same twice';
 

@@ -29,6 +29,14 @@ use crate::work::copy_lane::copy_line;
 const CATALOG_TRY: Duration = Duration::from_millis(300);
 /// Rows fetched at a time from the table that is moved.
 const CHUNK_ROWS: usize = 20_000;
+/// Fewer of them where they are long: so many bytes at a time, more or less.
+const CHUNK_BYTES: usize = 4 << 20;
+const FIRST_CHUNK_ROWS: usize = 100;
+/// How long making shards may wait for another's transaction, which can hold nothing but a name.
+const NAMES_TRY: Duration = Duration::from_millis(500);
+const NAMES: &str = "herd_names";
+/// How long a plan about everybody's tables waits for one of their owners while others' changes wait for it.
+const OWNERS_TRY: Duration = Duration::from_millis(1000);
 
 impl<C: Client> Work<'_, C> {
     /// Runs an admin call. In a transaction of its own it is tried again when the catalog has moved on.
@@ -55,9 +63,10 @@ impl<C: Client> Work<'_, C> {
         }
         self.need_transaction();
         let snapshot = self.current_snapshot().await?;
+        let mut begun = None;
         let (plan, value) = match call.function {
             AdminFunction::AddNode => {
-                let (plan, id) = self.plan_node(&call, &snapshot).await?;
+                let (plan, id) = self.plan_node(&call, &snapshot).await.map_err(locked_by_owner)?;
                 (plan, Some(id))
             }
             AdminFunction::RemoveNode => {
@@ -75,14 +84,24 @@ impl<C: Client> Work<'_, C> {
             }
             _ => {
                 refuse_kind(&call, &snapshot, search_path)?;
-                (self.plan_table(&call, &snapshot, search_path, shards).await?, None)
+                let mut plan = self.plan_table(&call, &snapshot, search_path, shards, true).await?;
+                if call.function == AdminFunction::CreateDistributedTable {
+                    begun = self.begin_if_names_are_free(&plan).await?;
+                    if begun.is_none() {
+                        plan = self.plan_table(&call, &snapshot, search_path, shards, false).await?;
+                    }
+                }
+                (plan, None)
             }
         };
         let joining = value.filter(|_| call.function == AdminFunction::AddNode);
         if let Some(node) = joining {
             self.copy_objects(node, objects::BEFORE_TABLES).await?;
         }
-        self.run_plan(&snapshot, &plan).await?;
+        if joining.is_some() {
+            begun = Some(self.begin_plan(&plan, Some(OWNERS_TRY)).await.map_err(locked_by_owner)?);
+        }
+        self.run_plan(&plan, begun).await?;
         if let Some(node) = joining {
             self.copy_objects(node, objects::AFTER_TABLES).await?;
         }
@@ -173,6 +192,7 @@ impl<C: Client> Work<'_, C> {
         snapshot: &Snapshot,
         search_path: &[String],
         shards: i32,
+        plain_names: bool,
     ) -> Result<DistributionPlan> {
         let (schema, name) = split_name(&call.table()?)?;
         let found = snapshot.resolve(schema.as_deref(), &name, search_path);
@@ -217,7 +237,7 @@ impl<C: Client> Work<'_, C> {
                             *other = catalog::qualified(&r.schema, &r.name);
                         }
                     }
-                    let rows = p.lane.rows(&catalog::new_prefix_sql(&name, true)).await?;
+                    let rows = p.lane.rows(&catalog::new_prefix_sql(&name, plain_names)).await?;
                     request.prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
                     catalog::plan_distribution(snapshot, &definition, &request, shards).map_err(|r| refused(&r))
                 }
@@ -244,6 +264,7 @@ impl<C: Client> Work<'_, C> {
         let version = conn.simple("SELECT pg_catalog.current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         let home = self.home();
+        let timeout = self.set_on(home, "lock_timeout", &OWNERS_TRY.as_millis().to_string()).await?;
         let mut p = self.lane(home).await?;
         let read = async {
             let mut definitions: Vec<Definition> = Vec::new();
@@ -255,9 +276,12 @@ impl<C: Client> Work<'_, C> {
         }
         .await;
         self.put_back(p).await;
+        let definitions = read?;
+        self.set_on(home, "lock_timeout", &timeout).await?;
         let name = format!("node{}", snapshot.nodes.iter().map(|n| n.id).max().unwrap_or(0) + 1);
         let address = catalog::schema::NodeAddress { name, host, port, database };
-        let (node, plan) = catalog::plan_add_node(snapshot, &read?, &address, version).map_err(|r| refused(&r))?;
+        let (node, plan) =
+            catalog::plan_add_node(snapshot, &definitions, &address, version).map_err(|r| refused(&r))?;
         conn.simple(&catalog::bootstrap_node_sql(&snapshot.herd_id)).await?;
         conn.with_parameters(catalog::SEAL_NODE, &[&self.herd.config.seal.hex()]).await?;
         // The node takes part in this very transaction.
@@ -287,35 +311,72 @@ impl<C: Client> Work<'_, C> {
         // Bodies may name what is made later.
         let checks = "SET LOCAL check_function_bodies = off".to_string();
         let statements = [vec![checks], statements].concat();
-        self.run_statements(&[NodeSql { node, statements }]).await
+        let path = self.set_on(node, "search_path", "pg_catalog, pg_temp").await?;
+        self.run_statements(&[NodeSql { node, statements }]).await?;
+        self.set_on(node, "search_path", &path).await?;
+        Ok(())
     }
 
-    /// Runs a plan under a search path that no object of a user's is on: its texts have PostgreSQL's own operators unqualified.
-    async fn run_plan(&mut self, snapshot: &Snapshot, plan: &DistributionPlan) -> Result<()> {
+    /// Begins a plan that makes shards. Owners of tables may make something among the shards, and so take a name, or be about to
+    /// on any node. `None`, and nothing is done: one is taken; other names are to be had, which nobody can guess.
+    async fn begin_if_names_are_free(&mut self, plan: &DistributionPlan) -> Result<Option<Begun>> {
+        self.transaction.savepoint(NAMES).await?;
+        let begun = match self.begin_plan(plan, Some(NAMES_TRY)).await {
+            Ok(begun) => Some(begun),
+            Err(e) if is_taken(&e) => {
+                self.transaction.rollback_to(NAMES).await?;
+                None
+            }
+            Err(e) => return Err(e),
+        };
+        self.transaction.release(NAMES).await?;
+        Ok(begun)
+    }
+
+    /// What comes before rows are copied, under a search path that no object of a user's is on: plans have PostgreSQL's own
+    /// operators unqualified.
+    async fn begin_plan(&mut self, plan: &DistributionPlan, lock_timeout: Option<Duration>) -> Result<Begun> {
         let parts = plan.before.iter().chain(&plan.after).map(|part| part.node);
         let sources = plan.copies.iter().flat_map(|copy| copy.sources.iter().map(|(node, _)| *node));
         let nodes: BTreeSet<NodeId> = parts.chain(sources).collect();
         let mut before = Vec::new();
+        let mut timeouts = Vec::new();
         for node in nodes {
-            before.push((node, self.search_path_on(node, "pg_catalog, pg_temp").await?));
+            before.push((node, self.set_on(node, "search_path", "pg_catalog, pg_temp").await?));
+            if let Some(timeout) = lock_timeout {
+                let timeout = timeout.as_millis().to_string();
+                timeouts.push((node, self.set_on(node, "lock_timeout", &timeout).await?));
+            }
         }
         self.run_statements(&plan.before).await?;
+        for (node, timeout) in timeouts {
+            self.set_on(node, "lock_timeout", &timeout).await?;
+        }
+        Ok(Begun { paths: before })
+    }
+
+    /// Runs a plan, or what is left of one that has begun.
+    async fn run_plan(&mut self, plan: &DistributionPlan, begun: Option<Begun>) -> Result<()> {
+        let begun = match begun {
+            Some(begun) => begun,
+            None => self.begin_plan(plan, None).await?,
+        };
         for copy in &plan.copies {
-            self.copy_rows(snapshot, copy).await?;
+            self.copy_rows(copy).await?;
         }
         self.run_statements(&plan.after).await?;
-        for (node, path) in before {
-            self.search_path_on(node, &path).await?;
+        for (node, path) in begun.paths {
+            self.set_on(node, "search_path", &path).await?;
         }
         Ok(())
     }
 
-    /// Sets the search path of a node's transaction, and returns what it was.
-    async fn search_path_on(&mut self, node: NodeId, path: &str) -> Result<String> {
+    /// Sets something for a node's transaction, and returns what it was.
+    async fn set_on(&mut self, node: NodeId, name: &str, value: &str) -> Result<String> {
         let mut p = self.lane(node).await?;
         let sql = format!(
-            "SELECT pg_catalog.current_setting('search_path'), pg_catalog.set_config('search_path', {}, true)",
-            catalog::quote_literal(path)
+            "SELECT pg_catalog.current_setting('{name}'), pg_catalog.set_config('{name}', {}, true)",
+            catalog::quote_literal(value)
         );
         let rows = p.lane.rows(&sql).await;
         self.put_back(p).await;
@@ -340,8 +401,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Moves rows: a cursor on the source, chunk by chunk, each chunk split by key and copied into its nodes.
-    async fn copy_rows(&mut self, snapshot: &Snapshot, copy: &CopyRows) -> Result<()> {
-        let _ = snapshot;
+    async fn copy_rows(&mut self, copy: &CopyRows) -> Result<()> {
         for (source, statement) in &copy.sources {
             let select = select_of(statement, copy)?;
             let mut p = self.lane(*source).await?;
@@ -349,16 +409,18 @@ impl<C: Client> Work<'_, C> {
             let opened = open_copy(&mut p, &select).await;
             self.put_back(p).await;
             opened?;
+            let mut count = FIRST_CHUNK_ROWS;
             loop {
                 let mut p = self.lane(*source).await?;
-                let rows = p.lane.rows(&format!("FETCH FORWARD {CHUNK_ROWS} FROM herd_copy")).await;
+                let rows = p.lane.rows(&format!("FETCH FORWARD {count} FROM herd_copy")).await;
                 self.put_back(p).await;
                 let rows = rows?;
-                let last = rows.len() < CHUNK_ROWS;
                 self.copy_chunk(copy, &rows).await?;
-                if last {
+                if rows.len() < count {
                     break;
                 }
+                let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
+                count = (count * CHUNK_BYTES / (bytes + 1)).clamp(1, CHUNK_ROWS.min(20 * count));
             }
             let mut p = self.lane(*source).await?;
             let closed = p.lane.run("CLOSE herd_copy").await;
@@ -440,6 +502,32 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
+/// A plan that has begun: the search path of each node's transaction before it.
+struct Begun {
+    paths: Vec<(NodeId, String)>,
+}
+
+/// Nobody's lock of his own tables holds up the others: the whole change is undone, and begins again.
+fn locked_by_owner(e: ExecError) -> ExecError {
+    if e.code() != sqlstate::LOCK_NOT_AVAILABLE {
+        return e;
+    }
+    let fields = e.to_fields();
+    ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, format!("a table's owner holds a lock: {}", fields.message()))
+        .hint("Try again when his transaction has ended; herd.locks shows it.")
+}
+
+/// Another's object has a name that the plan wants, or his transaction is about to.
+fn is_taken(e: &ExecError) -> bool {
+    const TAKEN: [&str; 4] = [
+        sqlstate::DUPLICATE_TABLE,
+        sqlstate::DUPLICATE_OBJECT,
+        sqlstate::UNIQUE_VIOLATION,
+        sqlstate::LOCK_NOT_AVAILABLE,
+    ];
+    TAKEN.contains(&e.code().as_str())
+}
+
 /// Code that works with the table as it is must be right with it as it will be.
 fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, search_path: &[String]) -> Result<()> {
     let kind = match call.function {
@@ -461,13 +549,16 @@ fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, search_path: &[String]) ->
 async fn open_copy(p: &mut Participant, select: &str) -> Result<()> {
     let only = |kinds: &str| {
         format!(
-            "SELECT pg_catalog.set_config(s.name, '{kinds}', true) FROM pg_catalog.pg_settings s \
-             WHERE s.name OPERATOR(pg_catalog.=) 'restrict_nonsystem_relation_kind'"
+            "SELECT s.setting, pg_catalog.set_config(s.name, {}, true) FROM pg_catalog.pg_settings s \
+             WHERE s.name OPERATOR(pg_catalog.=) 'restrict_nonsystem_relation_kind'",
+            catalog::quote_literal(kinds)
         )
     };
-    p.lane.rows(&only("view, foreign-table")).await?;
+    let before = p.lane.rows(&only("view, foreign-table")).await?;
     p.lane.run(&format!("DECLARE herd_copy NO SCROLL CURSOR FOR {select}")).await?;
-    p.lane.rows(&only("")).await?;
+    if let Some(before) = before.into_iter().next().and_then(|row| row.into_iter().next()?) {
+        p.lane.rows(&only(&before)).await?;
+    }
     Ok(())
 }
 
