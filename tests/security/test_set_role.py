@@ -93,3 +93,34 @@ def test_a_name_that_another_has_now_shows_and_ends_nothing(place):
         finally:
             pat.close()
             place.server.run("drop role pat", "drop role pat_of_old")
+
+
+def test_a_role_that_is_set_is_who_it_was(place):
+    """Renamed, and its name given to another: the session goes on as it, on all nodes."""
+    place.server.run(
+        "create role rita", "create role rob", "create table hers.roled (k int primary key)", "insert into hers.roled select generate_series(1, 20)",
+        "select create_distributed_table('hers.roled', 'k')", "grant usage on schema hers to rita, rob", "grant select on hers.roled to rita",
+    )  # fmt: skip
+    try:
+        with place.server.connect() as boss, place.server.connect() as other:
+            boss.execute("set role rita")
+            other.execute("begin; set role rita; commit")
+            for each in (boss, other):
+                assert each.execute("select count(*) from hers.roled").fetchone() == (20,)
+            place.server.run("alter role rita rename to rita_of_old", "alter role rob rename to rita")
+            for each in (boss, other):
+                assert each.execute("select current_user::text").fetchone() == ("rita_of_old",)
+                assert each.execute("select count(*) from hers.roled").fetchone() == (20,)
+                assert each.execute("select k from hers.roled where k = 7").fetchone() == (7,)
+            with place.server.connect() as third:
+                third.execute("set role rita")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    third.execute("select count(*) from hers.roled")
+            place.server.run("revoke all on hers.roled from rita_of_old", "revoke all on schema hers from rita_of_old", "drop role rita_of_old", "alter role rita rename to rita_of_old", "grant select on hers.roled to rita_of_old")
+            for each in (boss, other):
+                with pytest.raises(psycopg.Error):
+                    each.execute("select count(*) from hers.roled")
+                each.execute("reset role")
+                assert each.execute("select current_user::text, count(*) from hers.roled group by 1").fetchone() == ("postgres", 20)
+    finally:
+        place.server.run("drop table hers.roled", "revoke all on schema hers from rita_of_old", "drop role rita_of_old")

@@ -74,6 +74,11 @@ impl Splitter {
         self.preamble.as_deref()
     }
 
+    /// Bytes kept of a record that is not complete.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Records handed out so far.
     pub fn records(&self) -> u64 {
         self.records

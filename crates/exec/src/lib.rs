@@ -6,11 +6,13 @@
 mod admin;
 mod arrays;
 mod binary_text;
+mod budget;
 mod bulk_settings;
 mod client;
 mod copy;
 mod ddl;
 mod error;
+mod kept_rows;
 mod now;
 mod query;
 mod render;
@@ -23,10 +25,12 @@ mod work;
 mod write;
 
 pub use admin::{AdminCall, AdminDone, recognise};
+pub use budget::{Allowance, Budget, Purpose, Taken};
 pub use bulk_settings::Bulk;
 pub use client::{Answer, Client, CopyInput, tell_parameter};
 pub use ddl::Limits;
 pub use error::ExecError;
+pub use kept_rows::{KeptRows, for_rows};
 pub use now::{Now, timestamp, timestamp_at};
 pub use request::{Bound, Literals, Request, bind_tail};
 pub use route::{Forwarded, Ids, forward};

@@ -27,6 +27,7 @@ use catalog::NodeId;
 use pool::{ClientLogin, Settings};
 use txn::{Lane, Participant, Transaction};
 
+use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client, tell_parameter};
 use crate::error::{ExecError, Result};
@@ -62,6 +63,8 @@ pub struct Work<'w, C: Client> {
     /// `now()` of the statement or its transaction.
     pub now: Now,
     pub bulk: Bulk,
+    /// What rows that wait here may take.
+    pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
     pub looks: Looks,
 }

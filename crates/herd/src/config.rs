@@ -177,6 +177,11 @@ pub struct Limits {
     pub prepared_bytes_per_session: u64,
     /// The same of all sessions.
     pub prepared_bytes: u64,
+    /// Bytes that rows which wait in the router take for one session: what PostgreSQL is to finish and cannot be put into
+    /// a table, rows of cursors and of RETURNING.
+    pub row_bytes_per_session: u64,
+    /// The same of all sessions.
+    pub row_bytes: u64,
     /// Bytes that kept plans take.
     pub plan_bytes: u64,
     /// How soon a client whose machine is gone is noticed.
@@ -193,6 +198,8 @@ impl Default for Limits {
             message_bytes_max: 1 << 30,
             prepared_bytes_per_session: 256 << 20,
             prepared_bytes: 1 << 30,
+            row_bytes_per_session: 256 << 20,
+            row_bytes: 1 << 30,
             plan_bytes: 128 << 20,
             tcp: Tcp::default(),
         }
@@ -275,6 +282,8 @@ impl Config {
         }
         at_least_one("limits.prepared_bytes_per_session", self.limits.prepared_bytes_per_session)?;
         at_least_one("limits.prepared_bytes", self.limits.prepared_bytes)?;
+        at_least_one("limits.row_bytes_per_session", self.limits.row_bytes_per_session)?;
+        at_least_one("limits.row_bytes", self.limits.row_bytes)?;
         at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;
         if !(1..=SHARDS_MAX).contains(&self.shards) {
             return Err(("shards", format!("must be from 1 to {SHARDS_MAX}, and is {}", self.shards)));

@@ -84,8 +84,14 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     pools.spawn_reaper(own.clone());
     pools.spawn_role_follower();
     let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
-    let herd_config =
-        HerdConfig { home, default_shards: config.shards as i32, plan_bytes: config.limits.plan_bytes as usize, seal };
+    let herd_config = HerdConfig {
+        home,
+        default_shards: config.shards as i32,
+        plan_bytes: config.limits.plan_bytes as usize,
+        row_bytes_per_session: config.limits.row_bytes_per_session as usize,
+        row_bytes: config.limits.row_bytes as usize,
+        seal,
+    };
     let herd = Arc::new(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()));
     let (renewed, of) = (herd.clone(), key.clone());
     tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
@@ -104,7 +110,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
             config.limits.logins as usize,
             config.limits.connections_per_user as usize,
         )),
-        budget: Arc::new(session::Budget::new(
+        budget: Arc::new(session::budget::for_statements(
             config.limits.prepared_bytes_per_session as usize,
             config.limits.prepared_bytes as usize,
         )),

@@ -37,6 +37,6 @@ pub use pooled::PooledConn;
 pub use pools::{PoolConfig, Pools};
 pub use require_auth::RequireAuth;
 pub use role::{ClientLogin, Judge, RoleWord};
-pub use settings::Settings;
+pub use settings::{Settings, roles_now};
 pub use statements::{StatementCache, StatementKey, StatementName};
 pub use target::{Login, NodeTarget, Secret, TlsMode};

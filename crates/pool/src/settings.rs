@@ -24,7 +24,8 @@ pub(crate) fn roles_may_be_others() {
     ROLES.fetch_add(1, Ordering::Relaxed);
 }
 
-pub(crate) fn roles_now() -> u64 {
+/// Differs when it may be so.
+pub fn roles_now() -> u64 {
     ROLES.load(Ordering::Relaxed)
 }
 

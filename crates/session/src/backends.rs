@@ -223,10 +223,10 @@ impl Session {
         texts.result_formats = vec![];
         texts.tail = exec::bind_tail(&texts);
         let request = Request { sql: &text, bound: Some(&texts), literals: Literals::Own };
-        let mut held = Held::default();
+        let mut held = Held::new(&self.memory);
         self.hold(&compiled, &request, &mut held).await?;
         let mut pids = vec![vec![]; calls.len()];
-        for row in &held.rows {
+        for row in held.rows.iter() {
             let values = wire::backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
             let given = values.get(values.len() - calls.len()..).unwrap_or_default();
             for (list, value) in pids.iter_mut().zip(given) {

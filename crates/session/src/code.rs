@@ -121,7 +121,7 @@ impl Session {
                 p.lane.run(&sql).await?;
             }
             self.transaction.note_setting(&sql);
-            self.pending.push(Pending { name, value, local: true, depth });
+            self.pending.push(Pending { name, value, local: true, role: None, depth });
         }
         self.refresh_context();
         Ok(())
@@ -143,6 +143,7 @@ impl Session {
             let news = self.news(&found, &|_, n| before.get(n).map(str::to_string));
             for (name, value) in news {
                 self.keep(&name, value);
+                self.named_roles.note(&name, None);
             }
             if lane.node != home {
                 continue;

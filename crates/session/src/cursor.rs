@@ -124,7 +124,7 @@ impl Session {
         request: &Request<'_>,
     ) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
-        let mut held = Held::default();
+        let mut held = Held::new(&self.memory);
         let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
         let described = self.work().described(compiled, &types).await?;
         let fields = described.fields.clone().unwrap_or_default();
@@ -240,7 +240,7 @@ impl Session {
             }
             PortalState::Held { rows, .. } if f.ismove && f.direction == ast::FetchDirection::FetchForward as i32 => {
                 let moved = usize::try_from(f.how_many).unwrap_or(0).min(rows.len());
-                rows.drain(..moved);
+                (0..moved).for_each(|_| drop(rows.pop()));
                 Ok(Some(Forwarded { tag: format!("MOVE {moved}"), ..Default::default() }))
             }
             _ => Err(ExecError::sql(

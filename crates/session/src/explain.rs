@@ -104,7 +104,7 @@ impl Session {
                     self.explain_node(&mut lines, &without_analyze(e), node, &statement).await?;
                 }
                 if analyze {
-                    let mut held = Held::default();
+                    let mut held = Held::new(&self.memory);
                     let began = !self.transaction.is_active();
                     let done = self.hold(compiled, &request, &mut held).await?;
                     if began {

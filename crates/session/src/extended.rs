@@ -88,7 +88,7 @@ impl Session {
 
     /// Plans and describes a statement.
     pub async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
-        let taken = self.allowance.take(sql.len())?;
+        let taken = crate::budget::take(&self.allowance, sql.len())?;
         self.large_statements |= sql.len() >= LARGE;
         let begun = Instant::now();
         let parsed = loop {

@@ -1,26 +1,24 @@
 //! Rows of a statement held by the router, bounded: for row limits and cursors over several nodes.
 
-use std::collections::VecDeque;
-use wire::sqlstate;
-
-use bytes::{Bytes, BytesMut};
-use exec::{Answer, Client, Compiled, CopyInput, ExecError, Forwarded, Request, Work};
+use bytes::BytesMut;
+use exec::{Allowance, Answer, Client, Compiled, CopyInput, ExecError, Forwarded, KeptRows, Request, Work};
 use wire::frame;
 
 use crate::cancel::CancelHandle;
 use crate::session::{Result, Session};
 
-/// Bytes of rows one statement may have the router hold.
-const HELD_BYTES_MAX: usize = 256 << 20;
-
 /// A client that keeps DataRow messages as they are.
-#[derive(Default)]
 pub struct Held {
     out: BytesMut,
-    pub rows: VecDeque<Bytes>,
-    bytes: usize,
+    pub rows: KeptRows,
     /// By which the session's client cancels.
     handle: Option<CancelHandle>,
+}
+
+impl Held {
+    pub fn new(memory: &Allowance) -> Self {
+        Held { out: BytesMut::new(), rows: KeptRows::new(memory), handle: None }
+    }
 }
 
 impl Client for Held {
@@ -35,16 +33,8 @@ impl Client for Held {
     async fn flush(&mut self) -> Result<()> {
         while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
             if f.tag() == b'D' {
-                self.bytes += f.raw.len();
-                self.rows.push_back(f.raw);
+                self.rows.push(f.raw)?;
             }
-        }
-        if self.bytes > HELD_BYTES_MAX {
-            return Err(ExecError::sql(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                "the result is too large for a cursor or row limit over several nodes",
-            )
-            .hint("Fetch it without a row limit, or narrow the query."));
         }
         Ok(())
     }
@@ -91,6 +81,7 @@ impl Session {
             patience: 0,
             now,
             bulk: self.bulk,
+            memory: &self.memory,
             looks: Default::default(),
         };
         let done = work.run(compiled, request).await;

@@ -4,7 +4,8 @@
 //!
 //! It does not know what names mean.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use exec::usage;
@@ -105,11 +106,16 @@ impl Session {
     }
 
     fn hash_context(&mut self) {
+        // The same for all sessions; nobody outside can find two paths that look alike.
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         self.temporary = self.pg_temp.hiding(&self.epoch.snapshot, &self.search_path);
-        let mut h = DefaultHasher::new();
         let unasked = self.path_word == PathWord::Unasked;
-        (&self.search_path, unasked, &self.temporary, self.standard_conforming_strings(), self.bulk.upsert)
-            .hash(&mut h);
-        self.context = h.finish();
+        self.context = KEY.hash_one((
+            &self.search_path,
+            unasked,
+            &self.temporary,
+            self.standard_conforming_strings(),
+            self.bulk.upsert,
+        ));
     }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use exec::{Bound, Compiled};
 use sql::NodeEnum;
 use wire::backend::Field;
 
-use crate::budget::Taken;
+use exec::Taken;
 
 /// What a text turned out to be.
 #[derive(Clone)]
@@ -52,7 +51,7 @@ pub enum PortalState {
     },
     /// Rows the router holds, as whole DataRow messages, oldest first, and the final tag.
     Held {
-        rows: std::collections::VecDeque<Bytes>,
+        rows: exec::KeptRows,
         tag: String,
     },
     Done {

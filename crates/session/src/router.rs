@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use exec::Herd;
+use exec::{Budget, Herd};
 
 use crate::apart::Apart;
-use crate::budget::Budget;
 use crate::cancel::CancelRegistry;
 use crate::doors::Doors;
 use crate::login::LoginConfig;

@@ -11,7 +11,6 @@ use wire::{ErrorFields, Frame};
 
 use crate::activity::Activity;
 use crate::apart;
-use crate::budget::Allowance;
 use crate::cancel_forward;
 use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
@@ -152,6 +151,7 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         database: client.database,
         settings: startup.clone(),
         startup,
+        named_roles: Default::default(),
         pending: vec![],
         own: RouterSettings::default(),
         transaction: Default::default(),
@@ -166,7 +166,8 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
         pg_temp: Default::default(),
         temporary: vec![],
         statements: Default::default(),
-        allowance: Allowance::of(&router.budget),
+        allowance: exec::Allowance::of(&router.budget),
+        memory: router.herd.memory.another(),
         large_statements: false,
         portals: Default::default(),
         prepared: Default::default(),

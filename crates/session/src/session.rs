@@ -5,17 +5,17 @@ use std::sync::Arc;
 use wire::sqlstate;
 
 use bytes::BytesMut;
-use exec::{Bulk, Epoch, ExecError, Now, Pin, Sharing, Work};
+use exec::{Allowance, Bulk, Epoch, ExecError, Now, Pin, Sharing, Work};
 use pool::{ClientLogin, Settings};
 use sql::template::Template;
 use txn::Transaction;
 use wire::ErrorFields;
 
 use crate::activity::{Pins, Shown, State};
-use crate::budget::Allowance;
 use crate::client_io::ClientIo;
 use crate::code::Code;
 use crate::cursor::Cursor;
+use crate::named_roles::NamedRoles;
 use crate::path::PathWord;
 use crate::pg_temp::PgTemp;
 use crate::prepared::{Portal, Prepared, SqlPrepared};
@@ -48,6 +48,7 @@ pub struct Session {
     /// What the client asked for when it connected: where RESET leads back to.
     pub startup: Settings,
     pub settings: Settings,
+    pub named_roles: NamedRoles,
     /// Settings made in the current transaction.
     pub pending: Vec<Pending>,
     pub own: RouterSettings,
@@ -71,6 +72,8 @@ pub struct Session {
     pub statements: FastMap<String, Arc<Prepared>>,
     /// What its prepared statements may take.
     pub allowance: Allowance,
+    /// What rows that the router holds for it may take.
+    pub memory: Allowance,
     /// It has prepared a large one, or one that took long to plan.
     pub large_statements: bool,
     pub portals: FastMap<String, Portal>,
@@ -119,6 +122,7 @@ impl Session {
             patience,
             now,
             bulk: self.bulk,
+            memory: &self.memory,
             looks: Default::default(),
         }
     }
@@ -133,6 +137,7 @@ impl Session {
             let herd = self.router.herd.clone();
             herd.lease.check(&herd).await?;
         }
+        self.follow_named_roles().await?;
         self.take_epoch();
         if self.own_due && !self.transaction.has_failed() {
             self.load_own_schema().await?;

@@ -8,6 +8,7 @@ use sql::NodeEnum;
 use sql::ast::{self, Node};
 use wire::backend::{self, Field};
 
+use crate::named_roles;
 use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session};
 
@@ -17,6 +18,8 @@ pub struct Pending {
     /// `None`: RESET.
     pub value: Option<String>,
     pub local: bool,
+    /// Whom it names, if it names a role.
+    pub role: Option<u32>,
     /// Savepoints open when it was made.
     pub depth: usize,
 }
@@ -104,7 +107,7 @@ impl Session {
         match self.transaction.is_active() {
             true => {
                 let depth = self.transaction.depth();
-                self.pending.push(Pending { name: name.to_string(), value, local, depth });
+                self.pending.push(Pending { name: name.to_string(), value, local, role: None, depth });
             }
             false => self.own.keep(name, value),
         }
@@ -157,7 +160,18 @@ impl Session {
         }
         // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
         let names = if name == "session_authorization" { &[name, "role"][..] } else { &[name] };
-        self.set_and_read(sql, names, s.is_local).await
+        let named = names.iter().any(|n| named_roles::question(n).is_some());
+        if !named || self.transaction.is_active() {
+            return self.set_and_read(sql, names, s.is_local).await;
+        }
+        // Who is somebody that was dropped may become another: it is asked of who logged in whether he may.
+        let before = self.settings.clone();
+        names.iter().for_each(|n| self.settings.remove(n));
+        let done = self.set_and_read(sql, names, s.is_local).await;
+        if done.is_err() {
+            self.settings = before;
+        }
+        done
     }
 
     /// Runs SQL that sets something on home, and on all who take part in the transaction, and remembers what it set.
@@ -175,6 +189,8 @@ impl Session {
                 .iter()
                 .map(|n| format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(n)))
                 .collect();
+            let who = names.iter().filter_map(|n| named_roles::question(n));
+            let list: Vec<String> = list.into_iter().chain(who).collect();
             let row = p.lane.rows(&format!("SELECT {}", list.join(", "))).await?.into_iter().next().unwrap_or_default();
             Ok::<_, ExecError>((forwarded, row))
         }
@@ -201,10 +217,15 @@ impl Session {
             self.transaction.note_setting(sql);
         }
         let depth = self.transaction.depth();
+        let mut roles = row[names.len().min(row.len())..].to_vec().into_iter().flatten();
         for (name, value) in names.iter().zip(row) {
+            let role = named_roles::question(name).and_then(|_| roles.next()?.parse().ok());
             match active {
-                true => self.pending.push(Pending { name: name.to_string(), value, local, depth }),
-                false => self.keep(name, value),
+                true => self.pending.push(Pending { name: name.to_string(), value, local, role, depth }),
+                false => {
+                    self.keep(name, value);
+                    self.named_roles.note(name, role);
+                }
             }
         }
         self.refresh_context();
@@ -228,7 +249,10 @@ impl Session {
             match RouterSettings::canonical(&p.name) {
                 _ if !committed || p.local => {}
                 Some(own) => self.own.keep(own, p.value),
-                None => self.keep(&p.name, p.value),
+                None => {
+                    self.keep(&p.name, p.value);
+                    self.named_roles.note(&p.name, p.role);
+                }
             }
         }
         self.refresh_own();

@@ -196,6 +196,17 @@ impl Transaction {
         self.history.push(Event::Setting(sql.to_string()));
     }
 
+    /// What was set in it, oldest first, for a connection beside it: not how the transaction itself runs.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        let own = |sql: &str| {
+            !sql.trim_start().get(.."SET TRANSACTION".len()).is_some_and(|s| s.eq_ignore_ascii_case("SET TRANSACTION"))
+        };
+        self.history.iter().filter_map(move |event| match event {
+            Event::Setting(sql) if own(sql) => Some(sql.as_str()),
+            _ => None,
+        })
+    }
+
     /// Something was set inside this transaction, perhaps this setting.
     pub fn sets(&self, name: &str) -> bool {
         let names = |sql: &String| sql.to_ascii_lowercase().contains(name);

@@ -126,6 +126,7 @@ impl<C: Client> Work<'_, C> {
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
         let wanted: Vec<usize> = sink.key_positions().iter().copied().filter(|k| *k < width).collect();
         let mut splitter = Splitter::new(options, wanted, &names);
+        let mut memory = self.memory.nothing();
         let mut preamble_sent = false;
         loop {
             // While the client is slow, what it has sent goes on, and what the nodes say is heard.
@@ -149,7 +150,7 @@ impl<C: Client> Work<'_, C> {
                     let pushed = splitter.push(&data, &mut |r, k| records.add(r, k));
                     // Rows before a bad one go on: one of them may be worse.
                     let sent = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await;
-                    if let Err(e) = sent.and(pushed) {
+                    if let Err(e) = sent.and(pushed).and(memory.grow_to(splitter.pending_bytes())) {
                         return Err(match sink.node_error().await {
                             Some(from_node) => from_node,
                             None => e,

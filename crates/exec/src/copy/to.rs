@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use catalog::Relation;
 use copy::{BinaryJoin, CopyOptions, Format, Joined, RowEncoder};
 use sql::NodeEnum;
@@ -14,6 +14,7 @@ use wire::{backend, sqlstate};
 use crate::client::{Answer, Client};
 use crate::copy::format_error;
 use crate::error::{ExecError, Result};
+use crate::kept_rows::KeptRows;
 use crate::request::Request;
 use crate::route::Forwarded;
 use crate::router::compiled::Compiled;
@@ -169,17 +170,18 @@ impl<C: Client> Work<'_, C> {
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
                 let followed = self.follow("COPY TO", "PIPE", None, false);
                 let running = followed.running.clone();
-                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: Vec::new(), held: 0, count: 0, running };
+                let rows = KeptRows::new(self.memory);
+                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: rows, count: 0, running };
                 rows.encoder.header(&mut rows.out);
-                rows.cut();
+                rows.cut()?;
                 // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
                 match reads {
                     true => self.read_into(&query, &request, &mut rows).await?,
                     false => self.write_into(&query, &request, &mut rows).await?,
                 }
-                rows.cut();
-                for data in std::mem::take(&mut rows.ready) {
-                    self.client.tell(Answer::CopyData(&data));
+                rows.cut()?;
+                for data in rows.ready.iter() {
+                    self.client.tell(Answer::CopyData(data));
                     self.client.relieve().await?;
                 }
                 self.client.tell(Answer::CopyDone);
@@ -193,17 +195,16 @@ impl<C: Client> Work<'_, C> {
 struct Encoder {
     encoder: RowEncoder,
     out: BytesMut,
-    ready: Vec<Bytes>,
-    held: usize,
+    ready: KeptRows,
     count: u64,
     running: Arc<Running>,
 }
 
 impl Encoder {
-    fn cut(&mut self) {
-        if !self.out.is_empty() {
-            self.held += self.out.len();
-            self.ready.push(self.out.split().freeze());
+    fn cut(&mut self) -> Result<()> {
+        match self.out.is_empty() {
+            true => Ok(()),
+            false => self.ready.push(self.out.split().freeze()),
         }
     }
 }
@@ -214,15 +215,7 @@ impl Consumer for Encoder {
         self.count += 1;
         progress::add(&self.running.rows, 1);
         progress::add(&self.running.bytes, self.out.len() as u64);
-        self.cut();
-        if self.held > crate::query::spill::HELD_ANYWAY_MAX {
-            return Err(ExecError::sql(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                "the result of this COPY is too large to be sorted or aggregated in one place",
-            )
-            .hint("Copy the table itself, or narrow the query."));
-        }
-        Ok(())
+        self.cut()
     }
 }
 

@@ -54,6 +54,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<()> {
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let mut splitter = Splitter::new(options, (0..columns.len()).collect(), &names).whole();
+        let mut memory = self.memory.nothing();
         let mut values = Values { data: vec![], lengths: vec![], width: columns.len() };
         loop {
             match self.client.copy_input().await? {
@@ -63,7 +64,7 @@ impl<C: Client> Work<'_, C> {
                     let pushed = splitter.push(&data, &mut |_, row| values.add(row));
                     // Rows before a bad one are sent: they may be in batches that commit.
                     let sent = values.send(sink).await;
-                    pushed.and(sent)?;
+                    pushed.and(sent).and(memory.grow_to(splitter.pending_bytes()))?;
                 }
                 CopyInput::Done => break,
                 CopyInput::Fail(reason) => return Err(ExecError::copy_failed(&reason)),

@@ -113,6 +113,7 @@ impl<C: Client> Work<'_, C> {
             patience: 0,
             now: self.now.clone(),
             bulk: Default::default(),
+            memory: self.memory,
             looks: Default::default(),
         }
     }

@@ -71,7 +71,7 @@ impl<C: Client> Work<'_, C> {
         let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
         let children = parts.into_iter().zip(columns.iter()).enumerate().map(|(n, (rows, c))| {
             let source = match rows {
-                PartRows::Held(mut arrays) => Source::Arrays(arrays.finish()),
+                PartRows::Held(arrays) => Source::Arrays(arrays.finish()),
                 PartRows::Stored => Source::Table(spill::table(n)),
             };
             Child { source, types: c.types.clone() }

@@ -57,14 +57,8 @@ impl Arrays {
         self.columns.iter().map(BytesMut::len).sum()
     }
 
-    pub fn clear(&mut self) {
-        for c in &mut self.columns {
-            c.truncate(HEADER_LEN);
-        }
-        self.rows = 0;
-    }
-
-    pub fn finish(&mut self) -> Vec<Option<Bytes>> {
+    /// The values to send; nothing is left.
+    pub fn finish(mut self) -> Vec<Option<Bytes>> {
         let is_empty = self.rows == 0;
         let header = [i32::from(!is_empty), 1, type_oid::TEXT as i32, self.rows as i32, 1];
         self.columns
@@ -73,7 +67,8 @@ impl Arrays {
                 for (at, number) in c.chunks_exact_mut(4).zip(header) {
                     at.copy_from_slice(&number.to_be_bytes());
                 }
-                Some(Bytes::copy_from_slice(if is_empty { &c[..EMPTY_HEADER_LEN] } else { c }))
+                let len = if is_empty { EMPTY_HEADER_LEN } else { c.len() };
+                Some(c.split_to(len).freeze())
             })
             .collect()
     }
@@ -211,6 +206,7 @@ impl<C: Client> Work<'_, C> {
                 spill.store(n, types, &mut held).await?;
                 return Ok(PartRows::Stored);
             }
+            spill.keep(&held);
             Ok(PartRows::Held(held))
         }
         .await;

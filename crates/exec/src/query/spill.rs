@@ -2,23 +2,28 @@
 //! finish runs there.
 //!
 //! The connection is outside the transaction, so that nothing of the client's has to wait or to be prepared with
-//! temporary tables; it knows the session's settings, but not what the transaction alone has made or set.
+//! temporary tables; it knows the session's settings and the transaction's, but not what the transaction alone has made.
 
-use catalog::NodeId;
-use txn::Lane;
-use wire::sqlstate;
-
+use crate::budget::Taken;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::query::gather::Arrays;
 use crate::render::{self, NodeStatement};
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
+use std::time::Duration;
 
-/// Bytes of a part that are held before they are put into a table, and again and again from then on.
+use catalog::NodeId;
+use txn::Lane;
+
+/// Bytes of all parts that are held before the next rows are put into a table, and again and again from then on.
 const HELD_MAX: usize = 8 << 20;
-/// The most that is held where there can be no table.
-pub const HELD_ANYWAY_MAX: usize = 256 << 20;
+/// Rows that go into a table at a time, even where others have taken the memory there is.
+const STORED_MIN: usize = 64 << 10;
+/// Who holds connections and waits for one more could be waiting for others who do the same.
+const CONNECTION_WAIT: Duration = Duration::from_secs(1);
+/// What is held is in memory twice: buffers have room to grow, and are copied into a message.
+const TIMES: usize = 2;
 
 /// Where parts that are too large are kept; made with the first of them.
 pub struct Spill {
@@ -26,16 +31,22 @@ pub struct Spill {
     tables: usize,
     pub lane: Option<Lane>,
     home: NodeId,
+    /// Of parts that are read and held to the end.
+    held: usize,
+    memory: Taken,
 }
 
 impl Spill {
     /// `reads_home`: the finish needs what only the transaction's own connection sees.
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
-        let allowed = !reads_home && !work.own_schema && work.transaction.settings_mark() == 0;
-        Spill { allowed, tables: 0, lane: None, home: work.home() }
+        let allowed = !reads_home && !work.own_schema && work.transaction.schema_mark == 0;
+        Spill { allowed, tables: 0, lane: None, home: work.home(), held: 0, memory: work.memory.nothing() }
     }
 
     /// Looks after what is held of part `n`: beyond the limit it goes into the part's table. True: it has gone there.
+    ///
+    /// # Errors
+    /// 53200 if there is neither memory nor a table for it.
     pub async fn watch<C: Client>(
         &mut self,
         work: &mut Work<'_, C>,
@@ -44,21 +55,24 @@ impl Spill {
         held: &mut Arrays,
         stored: bool,
     ) -> Result<bool> {
-        if held.bytes() <= HELD_MAX {
+        let place = self.memory.grow_to(TIMES * (self.held + held.bytes()));
+        let enough = match stored {
+            true => held.bytes() > HELD_MAX || (place.is_err() && held.bytes() > STORED_MIN),
+            false => self.held + held.bytes() > HELD_MAX || place.is_err(),
+        };
+        if !enough {
             return Ok(stored);
         }
         if stored || self.create(work, n, types).await? {
             self.store(n, types, held).await?;
             return Ok(true);
         }
-        if held.bytes() > HELD_ANYWAY_MAX {
-            return Err(ExecError::sql(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                "the partial results of this statement are too large to be finished in one place",
-            )
-            .hint("Run it outside a transaction that has changed settings or the schema, and see that the pool has a free connection."));
-        }
-        Ok(false)
+        place.map(|()| false)
+    }
+
+    /// A part that has been read, and is held.
+    pub fn keep(&mut self, held: &Arrays) {
+        self.held += held.bytes();
     }
 
     async fn create<C: Client>(&mut self, work: &mut Work<'_, C>, n: usize, types: &[String]) -> Result<bool> {
@@ -67,12 +81,20 @@ impl Spill {
         }
         if self.lane.is_none() {
             let target = work.herd.target(&work.epoch.snapshot, self.home)?;
-            // Waiting for one while connections are held could be waiting for oneself.
-            let Some(conn) = work.herd.pools.try_get(&target, work.login) else { return Ok(false) };
+            let got = tokio::time::timeout(CONNECTION_WAIT, work.herd.pools.get(&target, work.login)).await;
+            let Ok(Ok(conn)) = got else {
+                self.allowed = false;
+                return Ok(false);
+            };
             let mut lane = Lane::new(self.home, conn);
             lane.want(work.settings);
             work.client.started(lane.conn.cancel_key());
             lane.put_before("BEGIN READ WRITE");
+            for sql in work.transaction.settings() {
+                // What it sets for the session there is not the session's.
+                lane.conn.tainted = true;
+                lane.put_before(sql);
+            }
             self.lane = Some(lane);
         }
         let Some(lane) = &mut self.lane else { return Ok(false) };
@@ -80,9 +102,11 @@ impl Spill {
         let made =
             lane.run(&format!("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", table(n), columns.join(", "))).await;
         if self.tables == 0 && matches!(&made, Err(pool::PoolError::Server(e)) if !e.is_fatal()) {
-            // No right to make one, or a type no table can have: then it is held.
+            // No right to make one, a type no table can have, or a setting that can't be made here: then it is held.
             self.allowed = false;
-            lane.run("ROLLBACK").await?;
+            if !lane.conn.is_broken() {
+                lane.run("ROLLBACK").await?;
+            }
             self.lane = None;
             return Ok(false);
         }
@@ -94,7 +118,7 @@ impl Spill {
     /// Puts what is held into the table of part `n`.
     pub async fn store(&mut self, n: usize, types: &[String], held: &mut Arrays) -> Result<()> {
         let lane = self.lane.as_mut().ok_or_else(|| ExecError::internal("rows without a table"))?;
-        let mut full = std::mem::replace(held, Arrays::new(types.len()));
+        let full = std::mem::replace(held, Arrays::new(types.len()));
         if full.rows == 0 {
             return Ok(());
         }

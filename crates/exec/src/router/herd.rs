@@ -11,7 +11,9 @@ use share::SharedLanes;
 use tokio::sync::Mutex;
 use txn::{Identity, Raised, Seal};
 
+use crate::budget::Allowance;
 use crate::error::{ExecError, Result};
+use crate::kept_rows::for_rows;
 use crate::router::barrier;
 use crate::router::compiled::Epoch;
 use crate::router::desk::Desk;
@@ -34,6 +36,9 @@ pub struct HerdConfig {
     pub seal: Seal,
     /// Bytes that kept plans take at most.
     pub plan_bytes: usize,
+    /// The same of rows that wait in the router, of a session and of all.
+    pub row_bytes_per_session: usize,
+    pub row_bytes: usize,
 }
 
 pub struct Herd {
@@ -55,6 +60,8 @@ pub struct Herd {
     pub progress: Progress,
     /// Tables that statements do not begin with for a moment.
     pub pauses: Pauses,
+    /// For rows that wait; this part of it is what no session does.
+    pub memory: Allowance,
     transactions: AtomicU64,
     /// One at a time; the connection by which the catalog was loaded last.
     refreshing: Mutex<Option<Desk>>,
@@ -72,6 +79,7 @@ impl Herd {
         router: u64,
     ) -> Self {
         let pauses = Pauses::new(router, config.seal.clone());
+        let memory = Allowance::of(&Arc::new(for_rows(config.row_bytes_per_session, config.row_bytes)));
         Herd {
             rows: RowLanes::default(),
             shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
@@ -85,6 +93,7 @@ impl Herd {
             gates: Gates::default(),
             progress: Progress::default(),
             pauses,
+            memory,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(None),
             looking: Mutex::new(()),

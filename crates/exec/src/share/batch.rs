@@ -202,6 +202,7 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
         patience: 0,
         now: Now::default(),
         bulk: Bulk::default(),
+        memory: &lane.herd.memory,
         looks: Default::default(),
     };
     let table = catalog::qualified(&lane.relation.schema, &lane.relation.name);

@@ -59,6 +59,7 @@ impl<C: Client> Work<'_, C> {
             patience: 0,
             now: self.now.clone(),
             bulk: Bulk::default(),
+            memory: self.memory,
             looks: Default::default(),
         };
         let read = tokio::select! {

@@ -79,14 +79,14 @@ impl<C: Client> Work<'_, C> {
         let whole = answers.iter().zip(nodes.values()).all(|(a, rows)| a.rows.len() == rows.len());
         if whole {
             let mut ordered: Vec<_> =
-                nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip(&a.rows)).collect();
+                nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip(a.rows.iter())).collect();
             ordered.sort_by_key(|(row, _)| **row);
             for (_, row) in ordered {
                 self.client.tell(Answer::Sent(row));
                 self.client.relieve().await?;
             }
         } else {
-            for row in answers.iter().flat_map(|a| &a.rows) {
+            for row in answers.iter().flat_map(|a| a.rows.iter()) {
                 self.client.tell(Answer::Sent(row));
                 self.client.relieve().await?;
             }
@@ -112,10 +112,10 @@ impl<C: Client> Work<'_, C> {
                 break;
             }
             let answers = self.apart(&texts, request, &mut tally).await?;
-            returned.extend(answers.into_iter().flat_map(|a| a.rows));
+            returned.extend(answers);
         }
         self.describe_to_client(request, described);
-        for row in &returned {
+        for row in returned.iter().flat_map(|a| a.rows.iter()) {
             self.client.tell(Answer::Sent(row));
             self.client.relieve().await?;
         }
@@ -139,7 +139,7 @@ impl<C: Client> Work<'_, C> {
             for p in &mut lanes {
                 match self.read_answer(p, false).await {
                     Ok(answer) => {
-                        for row in &answer.rows {
+                        for row in answer.rows.iter() {
                             let row = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
                             let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
                             values.extend(row.into_iter().map(|v| v.map(text)));

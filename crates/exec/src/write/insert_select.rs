@@ -40,6 +40,7 @@ macro_rules! caught {
             patience: 0,
             now: $work.now.clone(),
             bulk: Bulk::default(),
+            memory: $work.memory,
             looks: Default::default(),
         }
     };
@@ -137,8 +138,8 @@ impl<C: Client> Work<'_, C> {
         let (count, returned) = sink.finish(self).await?;
         if i.returning {
             self.describe_to_client(request, &described);
-            for row in returned {
-                self.client.tell(Answer::Sent(&row));
+            for row in returned.iter() {
+                self.client.tell(Answer::Sent(row));
                 self.client.relieve().await?;
             }
         }

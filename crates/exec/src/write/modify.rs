@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use catalog::NodeId;
 use txn::Participant;
 use wire::backend;
 
 use crate::client::{Answer, Client};
 use crate::error::Result;
+use crate::kept_rows::KeptRows;
 use crate::render::NodeStatement;
 use crate::request::{Keep, Request};
 use crate::work::Work;
@@ -17,7 +17,7 @@ use crate::write::bulk::Tally;
 
 /// One node's answer to a write.
 pub struct Returned {
-    pub rows: Vec<Bytes>,
+    pub rows: KeptRows,
     pub tag: String,
 }
 
@@ -55,7 +55,7 @@ impl<C: Client> Work<'_, C> {
         let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
         let mut tally = Tally::default();
         let answers = self.apart(&texts, request, &mut tally).await?;
-        for row in answers.iter().flat_map(|a| &a.rows) {
+        for row in answers.iter().flat_map(|a| a.rows.iter()) {
             self.client.tell(Answer::Sent(row));
             self.client.relieve().await?;
         }
@@ -128,14 +128,14 @@ impl<C: Client> Work<'_, C> {
 
     /// Reads one node's answer. `forward`: its rows go to the client at once, otherwise they are kept.
     pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Returned> {
-        let mut answer = Returned { rows: vec![], tag: String::new() };
+        let mut answer = Returned { rows: KeptRows::new(self.memory), tag: String::new() };
         loop {
             match self.next_reply(&mut p.lane).await? {
                 Reply::Row(frame) if forward => {
                     self.client.tell(Answer::Sent(&frame.raw));
                     self.client.relieve().await?;
                 }
-                Reply::Row(frame) => answer.rows.push(frame.raw),
+                Reply::Row(frame) => answer.rows.push(frame.raw)?,
                 Reply::Complete(tag) => answer.tag = tag,
                 Reply::Done => return Ok(answer),
                 Reply::Described(_) | Reply::Notice => {}

@@ -17,9 +17,6 @@ use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::write::sink::{Sink, SinkKind};
 
-/// Bytes of rows on the move that the router holds, at most.
-const HELD_BYTES_MAX: usize = 256 << 20;
-
 impl<C: Client> Work<'_, C> {
     pub async fn move_rows(
         &mut self,
@@ -39,25 +36,14 @@ impl<C: Client> Work<'_, C> {
         let delete = Fill::new(&bound, &self.now).statement([&m.delete.text]);
         let texts: Vec<_> = nodes.iter().map(|n| (*n, delete.clone())).collect();
         let mut lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
-        let mut rows = Vec::new();
-        let mut bytes = 0;
+        let mut answers = Vec::with_capacity(lanes.len());
         let mut failure = None;
         for p in &mut lanes {
             match self.read_answer(p, false).await {
-                Ok(answer) => {
-                    bytes += answer.rows.iter().map(|r| r.len()).sum::<usize>();
-                    rows.extend(answer.rows);
-                }
+                Ok(answer) => answers.push(answer),
                 Err(e) => {
                     failure.get_or_insert(e);
                 }
-            }
-            if bytes > HELD_BYTES_MAX {
-                let e = ExecError::sql(
-                    sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                    "too many rows change their distribution key at once",
-                );
-                failure.get_or_insert(e.hint("Update them in several statements."));
             }
         }
         self.abandon(lanes).await;
@@ -68,7 +54,7 @@ impl<C: Client> Work<'_, C> {
         let kind = SinkKind::insert(&m.insert, returning, &bound, &self.now);
         let mut sink =
             Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats(), None).await?;
-        for row in &rows {
+        for row in answers.iter().flat_map(|a| a.rows.iter()) {
             let sent = match backend::parse_data_row(&row[wire::frame::HEADER_LEN..]) {
                 Ok(values) => sink.row(&values).await,
                 Err(e) => Err(e.into()),
@@ -80,8 +66,8 @@ impl<C: Client> Work<'_, C> {
         let (count, returned) = sink.finish(self).await?;
         if returning {
             self.describe_to_client(request, &described);
-            for row in returned {
-                self.client.tell(Answer::Sent(&row));
+            for row in returned.iter() {
+                self.client.tell(Answer::Sent(row));
                 self.client.relieve().await?;
             }
         }

@@ -120,7 +120,7 @@ impl<C: Client> Work<'_, C> {
             match self.read_answer(p, false).await {
                 Ok(answer) => {
                     let mut arrays = Arrays::new(relation.columns.len());
-                    for row in &answer.rows {
+                    for row in answer.rows.iter() {
                         arrays.push(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?)?;
                     }
                     written.push((arrays.rows, arrays.finish()));

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::sqlstate;
 
-use bytes::Bytes;
 use catalog::{NodeId, Placement, Relation};
 use key::{Bound, Located};
 use plan::{InsertRows, Text};
@@ -19,6 +18,7 @@ use wire::{backend, put};
 use crate::bulk_settings::Batching;
 use crate::client::{Client, PENDING_MAX};
 use crate::error::{ExecError, Result};
+use crate::kept_rows::KeptRows;
 use crate::now::Now;
 use crate::query::gather::Arrays;
 use crate::render::{self, BatchStatement, Fill};
@@ -86,7 +86,7 @@ pub struct Sink {
     batches: Vec<Arrays>,
     kind: SinkKind,
     result_formats: Vec<i16>,
-    returned: Vec<Bytes>,
+    returned: KeptRows,
     /// Rows counted by nodes so far (INSERT).
     count: u64,
     /// A node was sent an INSERT.
@@ -184,7 +184,7 @@ impl Sink {
             batches: vec![],
             kind,
             result_formats: result_formats.to_vec(),
-            returned: vec![],
+            returned: KeptRows::new(work.memory),
             count: 0,
             inserted: false,
             home,
@@ -289,7 +289,8 @@ impl Sink {
             false => None,
         };
         let (sql, width) = (HeldSql { copy, insert, looks: self.looks.clone() }, self.columns.len());
-        let held = Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats);
+        let held =
+            Held::new(&batching, sql, width, self.lanes.len(), only, &self.result_formats, self.returned.another());
         self.bulk = Batches::Held(held.at_home(self.home));
     }
 
@@ -485,8 +486,8 @@ impl Sink {
         let types: Vec<String> =
             self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
         let returning = insert.returning;
-        let statement = self.batch_statement(render::unnest(1, &types)).with(self.batches[i].finish());
-        self.batches[i] = Arrays::new(self.columns.len());
+        let batch = std::mem::replace(&mut self.batches[i], Arrays::new(self.columns.len()));
+        let statement = self.batch_statement(render::unnest(1, &types)).with(batch.finish());
         self.inserted = true;
         let p = &mut self.lanes[i];
         let foreign = p.lane.node != self.home;
@@ -494,11 +495,12 @@ impl Sink {
         rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
         p.lane.conn.flush().await?;
         let counts = self.relation.distribution().is_some() || p.lane.node == self.home;
+        let mut kept = Ok(());
         loop {
             match rows::next(&mut p.lane).await? {
-                Reply::Row(frame) if returning && counts => self.returned.push(frame.raw),
+                Reply::Row(frame) if returning && counts && kept.is_ok() => kept = self.returned.push(frame.raw),
                 Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
-                Reply::Done => return Ok(()),
+                Reply::Done => return kept,
                 _ => {}
             }
         }

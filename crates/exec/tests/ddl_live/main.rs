@@ -46,7 +46,15 @@ impl Session {
         let admin = Login::new("postgres", Secret::None);
         let key = catalog::schema::read_key(&mut server.connect("n1").await).await.unwrap();
         let seal = txn::Seal::from_hex(&key.seal).unwrap();
-        let config = HerdConfig { home: server.target("n1"), default_shards: 4, plan_bytes: 1 << 20, seal };
+        let (plan_bytes, row_bytes_per_session, row_bytes) = (1 << 20, 1 << 20, 1 << 20);
+        let config = HerdConfig {
+            home: server.target("n1"),
+            default_shards: 4,
+            plan_bytes,
+            row_bytes_per_session,
+            row_bytes,
+            seal,
+        };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let own = OwnConns::new(&PoolConfig::default(), admin);
         let roles = Arc::new(Roles::new(own.clone(), config.home.clone(), false));
@@ -81,6 +89,7 @@ impl Session {
             patience: 0,
             now: Default::default(),
             bulk: Default::default(),
+            memory: &self.herd.memory,
             looks: Default::default(),
         };
         let statement = sql::parse(sql, true).unwrap().remove(0);

@@ -61,6 +61,7 @@ fn page(router: &Router) -> String {
     for (name, help, bytes) in [
         ("herd_plan_bytes", "What kept plans take, in bytes.", router.herd.epoch.load().plan_bytes()),
         ("herd_prepared_bytes", "What clients' prepared statements take, in bytes.", router.budget.used()),
+        ("herd_row_bytes", "What rows that wait in the router take, in bytes.", router.herd.memory.budget().used()),
     ] {
         out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {bytes}\n"));
     }

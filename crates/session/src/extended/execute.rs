@@ -1,10 +1,8 @@
 //! Execute: the first rows of a portal, and more of them. How a statement was parsed and bound is not known here.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use exec::{Client, ExecError, Forwarded};
+use exec::{Client, ExecError, Forwarded, KeptRows};
 use wire::backend::{self};
 use wire::sqlstate;
 
@@ -122,7 +120,7 @@ impl Session {
             }
             return Ok(done);
         }
-        let mut held = Held::default();
+        let mut held = Held::new(&self.memory);
         let done = self.hold(compiled, &request, &mut held).await?;
         self.hand_out(portal, held.rows, done.tag, rows_max).await
     }
@@ -130,13 +128,13 @@ impl Session {
     async fn hand_out(
         &mut self,
         portal: &mut Portal,
-        mut rows: VecDeque<Bytes>,
+        mut rows: KeptRows,
         tag: String,
         rows_max: i32,
     ) -> Result<Forwarded> {
         let mut sent = 0u64;
         while rows_max == 0 || sent < rows_max as u64 {
-            let Some(row) = rows.pop_front() else { break };
+            let Some(row) = rows.pop() else { break };
             self.out().extend_from_slice(&row);
             self.io.relieve().await?;
             sent += 1;

@@ -5,7 +5,6 @@
 //! what the next batches start with, for a while. One batch is on its way to each node while the next one fills, never
 //! two: an older row must not come after a newer one with its key.
 
-use bytes::Bytes;
 use catalog::NodeId;
 use txn::Participant;
 use wire::sqlstate;
@@ -15,6 +14,7 @@ use super::rows::Rows;
 use super::{Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::bulk_settings::Batching;
 use crate::error::{ExecError, Result};
+use crate::kept_rows::KeptRows;
 use crate::render::BatchStatement;
 use crate::router::looks::Looks;
 use crate::work::copy_lane::copy_line;
@@ -43,7 +43,7 @@ pub struct Held {
     width: usize,
     lanes: Vec<Lane>,
     result_formats: Vec<i16>,
-    returned: Vec<Bytes>,
+    returned: KeptRows,
     tally: Tally,
     unflushed: Vec<Unflushed>,
     taken: u64,
@@ -76,6 +76,7 @@ impl Held {
         nodes: usize,
         only: Option<usize>,
         formats: &[i16],
+        returned: KeptRows,
     ) -> Held {
         let lane =
             || Lane { filling: Rows::new(width), first: 1, sent: None, sent_first: 1, wait: 0, wait_next: WAIT_FIRST };
@@ -86,7 +87,7 @@ impl Held {
             width,
             lanes: (0..nodes).map(|_| lane()).collect(),
             result_formats: formats.to_vec(),
-            returned: vec![],
+            returned,
             tally: Tally::default(),
             unflushed: vec![Unflushed::default(); nodes],
             taken: 0,
@@ -104,8 +105,9 @@ impl Held {
         if self.commits { self.tally } else { Tally::default() }
     }
 
-    pub fn returned(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.returned)
+    pub fn returned(&mut self) -> KeptRows {
+        let none = self.returned.another();
+        std::mem::replace(&mut self.returned, none)
     }
 
     pub async fn add(
@@ -237,10 +239,12 @@ impl Held {
         let first = self.lanes[at].sent_first;
         let mut count = 0;
         let mut error: Option<ErrorFields> = None;
+        let mut kept = Ok(());
         loop {
             let frame = p.lane.next().await?;
             match frame.tag() {
-                b'D' if counts => self.returned.push(frame.raw),
+                // To the end, whatever there is place for: the batch is written.
+                b'D' if counts && kept.is_ok() => kept = self.returned.push(frame.raw),
                 b'C' => {
                     let tag = backend::parse_command_complete(frame.body())?;
                     if tag.starts_with("COPY") || tag.starts_with("INSERT") {
@@ -267,6 +271,7 @@ impl Held {
                 if self.commits {
                     self.unflushed[at].add(count, first);
                 }
+                kept?;
                 Ok(())
             }
         })

@@ -1,12 +1,12 @@
 //! How rows on their way into a table come to their end: all of them are counted, or given up. It does not know where
 //! they came from.
 
-use bytes::Bytes;
 use wire::put;
 
 use super::{Batches, Sink, SinkKind};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::kept_rows::KeptRows;
 use crate::work::Work;
 use crate::work::copy_lane::{end_copy, push};
 use crate::write::bulk::Tally;
@@ -17,7 +17,7 @@ const GIVEN_UP: &str = "the statement was given up";
 
 impl Sink {
     /// Ends the stream; the rows counted and those of RETURNING. The lanes go back to the transaction.
-    pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Vec<Bytes>)> {
+    pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, KeptRows)> {
         let ended = self.end().await;
         self.tell_sequences(work);
         self.hush();
@@ -29,7 +29,7 @@ impl Sink {
             work.put_back(p).await;
         }
         ended.map_err(|e| self.tally().tell(e, self.numbered))?;
-        Ok((self.count, std::mem::take(&mut self.returned)))
+        Ok((self.count, self.returned))
     }
 
     /// Of a reference table's copies home's alone says what there is to say.

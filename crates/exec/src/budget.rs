@@ -1,0 +1,181 @@
+//! What may be taken of the router's memory, for a session and for all. It does not know what the memory is for: who
+//! takes some says how many bytes, and what was taken is given back when dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wire::{ErrorFields, sqlstate};
+
+use crate::error::{ExecError, Result};
+
+/// What grows takes so much more at a time: all sessions count in one place.
+const STEP: usize = 16 << 10;
+
+/// What a budget is for, in the words of errors.
+#[derive(Clone, Copy, Debug)]
+pub struct Purpose {
+    pub name: &'static str,
+    /// What else than raising the limit can be done.
+    pub advice: &'static str,
+    /// Of `[limits]` in herd.toml, for all; that for a session has `_per_session` behind it.
+    pub limit: &'static str,
+}
+
+/// Of a router.
+pub struct Budget {
+    purpose: Purpose,
+    session_max: usize,
+    all_max: usize,
+    all: AtomicUsize,
+}
+
+/// A session's part of it.
+pub struct Allowance {
+    budget: Arc<Budget>,
+    used: Arc<AtomicUsize>,
+}
+
+/// So much is in use; given back when dropped.
+pub struct Taken {
+    budget: Arc<Budget>,
+    used: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub fn new(purpose: Purpose, session_max: usize, all_max: usize) -> Self {
+        Budget { purpose, session_max, all_max, all: AtomicUsize::new(0) }
+    }
+
+    /// Bytes taken by all sessions.
+    pub fn used(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    pub fn session_max(&self) -> usize {
+        self.session_max
+    }
+
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+}
+
+impl Allowance {
+    pub fn of(budget: &Arc<Budget>) -> Self {
+        Allowance { budget: budget.clone(), used: Arc::default() }
+    }
+
+    /// Of another session.
+    pub fn another(&self) -> Self {
+        Allowance::of(&self.budget)
+    }
+
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Nothing yet.
+    pub fn nothing(&self) -> Taken {
+        Taken { budget: self.budget.clone(), used: self.used.clone(), bytes: 0 }
+    }
+
+    /// # Errors
+    /// 53200 if this session's, or everybody's, is used up.
+    pub fn take(&self, bytes: usize) -> Result<Taken> {
+        let mut taken = self.nothing();
+        taken.add(bytes)?;
+        Ok(taken)
+    }
+}
+
+impl Taken {
+    /// Nothing yet, of the same session's.
+    pub fn another(&self) -> Self {
+        Taken { budget: self.budget.clone(), used: self.used.clone(), bytes: 0 }
+    }
+
+    /// So much is needed by now, or somewhat more: never less than before.
+    ///
+    /// # Errors
+    /// As [`Allowance::take`]; what was taken before stays taken.
+    pub fn grow_to(&mut self, bytes: usize) -> Result<()> {
+        match bytes.checked_sub(self.bytes) {
+            None | Some(0) => Ok(()),
+            Some(more) => self.add(more.next_multiple_of(STEP)),
+        }
+    }
+
+    fn add(&mut self, more: usize) -> Result<()> {
+        let all = self.budget.all.fetch_add(more, Ordering::Relaxed) + more;
+        let own = self.used.fetch_add(more, Ordering::Relaxed) + more;
+        let Budget { purpose, session_max, all_max, .. } = *self.budget;
+        let refusal = if own > session_max {
+            refused(purpose, own, session_max, "_per_session")
+        } else if all > all_max {
+            refused(purpose, all, all_max, "")
+        } else {
+            self.bytes += more;
+            return Ok(());
+        };
+        self.budget.all.fetch_sub(more, Ordering::Relaxed);
+        self.used.fetch_sub(more, Ordering::Relaxed);
+        Err(refusal)
+    }
+}
+
+fn refused(purpose: Purpose, bytes: usize, max: usize, of: &str) -> ExecError {
+    let Purpose { name, advice, limit } = purpose;
+    let fields = ErrorFields::error(sqlstate::OUT_OF_MEMORY, format!("out of memory for {name}"))
+        .detail(format!("{bytes} bytes would be in use, {max} are the limit."))
+        .hint(format!("{advice}, or raise limits.{limit}{of} in herd.toml."));
+    ExecError::Sql(Box::new(fields))
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.budget.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEST: Purpose = Purpose { name: "tests", advice: "Test less", limit: "test_bytes" };
+
+    fn code<T>(taken: Result<T>) -> Option<String> {
+        taken.err().map(|e| e.code().to_string())
+    }
+
+    #[test]
+    fn all_is_given_back_and_nobody_takes_anothers() {
+        let budget = Arc::new(Budget::new(TEST, 100_000, 150_000));
+        let (one, two) = (Allowance::of(&budget), Allowance::of(&budget));
+        let first = one.take(80_000).unwrap();
+        assert_eq!(code(one.take(40_000)).as_deref(), Some("53200"));
+        let second = two.take(40_000).unwrap();
+        assert_eq!(code(two.take(40_000)).as_deref(), Some("53200"), "all together");
+        drop(first);
+        assert!(two.take(40_000).is_ok());
+        drop(second);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_grows_is_counted_and_keeps_what_it_has() {
+        let budget = Arc::new(Budget::new(TEST, 10 * STEP, 100 * STEP));
+        let mut held = Allowance::of(&budget).nothing();
+        for bytes in 1..=10 * STEP {
+            held.grow_to(bytes).unwrap();
+            assert!((bytes..bytes + STEP).contains(&budget.used()));
+        }
+        assert_eq!(code(held.grow_to(10 * STEP + 1)).as_deref(), Some("53200"));
+        assert_eq!(budget.used(), 10 * STEP);
+        held.grow_to(5).unwrap();
+        assert_eq!(budget.used(), 10 * STEP);
+        drop(held);
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,140 @@
+"""What rows take that wait in a router is limited, for one session and for all: no client takes the memory of others."""
+
+import threading
+import time
+import urllib.request
+
+import psycopg
+import pytest
+
+from harness import ports, router
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("row-memory"), pytest.mark.timeout(240)]
+
+_SESSION, _ALL = 24 << 20, 40 << 20
+
+
+@pytest.fixture(scope="module")
+def made():
+    nodes = [router.node(f"rows{n}") for n in (1, 2)]
+    metrics = ports.free_row(1)
+    more = f'metrics = "127.0.0.1:{metrics}"\n[limits]\nrow_bytes_per_session = {_SESSION}\nrow_bytes = {_ALL}\n'
+    home, other = map(router.conninfo, nodes)
+    one = router.Router(home, [other], more=more)
+    one.metrics = metrics
+    try:
+        with one.server.connect() as boss:
+            boss.execute("create role plain login")
+            boss.execute("grant create on schema public to plain")
+            boss.execute("create table wide (id int primary key, v text)")
+            boss.execute("select create_distributed_table('wide', 'id')")
+            boss.execute("grant all on wide to plain")
+            boss.execute("create table single (id int, v text)")
+            boss.execute("grant all on single to plain")
+        yield one
+    finally:
+        for each in (one, *nodes):
+            each.stop()
+
+
+def _fill(made, rows: int) -> None:
+    with made.server.connect() as boss:
+        boss.execute("truncate wide")
+        boss.execute("insert into wide select g, repeat('x', 1000) || g from generate_series(1, %d) g" % rows)
+
+
+def _taken(made) -> int:
+    page = urllib.request.urlopen(f"http://127.0.0.1:{made.metrics}/metrics", timeout=5).read().decode()
+    return next(int(line.split()[1]) for line in page.splitlines() if line.startswith("herd_row_bytes "))
+
+
+def _given_back(made) -> None:
+    deadline = time.monotonic() + 10
+    while _taken(made) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _taken(made) == 0
+
+
+def _resident(made) -> int:
+    with open(f"/proc/{made.process.pid}/statm") as pages:
+        return int(pages.read().split()[1]) * 4096
+
+
+def _refused(connection, statement) -> None:
+    with pytest.raises(psycopg.errors.OutOfMemory) as refused:
+        statement(connection)
+    assert "limits.row_bytes" in refused.value.diag.message_hint
+
+
+_LARGE = "select md5(string_agg(v, ',' order by v)), count(*) from wide"
+
+
+def test_what_can_be_put_into_a_table_is(made):
+    """More than a session may take is finished all the same, after plain SETs inside the transaction, too."""
+    _fill(made, 60_000)
+    with made.server.connect(user="plain") as one:
+        plain = one.execute(_LARGE).fetchone()
+        one.execute("begin")
+        one.execute("set local work_mem = '5MB'")
+        one.execute("set local search_path = public, pg_temp")
+        one.execute("set enable_sort = off")
+        assert one.execute(_LARGE).fetchone() == plain
+        one.execute("rollback")
+        # What was set there is nobody else's.
+        assert one.execute("show enable_sort").fetchone() == ("on",)
+    with made.server.connect(user="plain") as other:
+        for _ in range(5):
+            assert other.execute("select count(*), min(current_setting('work_mem')) from wide").fetchone()[1] == "4MB"
+    _given_back(made)
+
+
+def test_what_cannot_is_limited(made):
+    _fill(made, 60_000)
+    before = _resident(made)
+    with made.server.connect(user="plain") as one:
+        one.execute("begin")
+        # A connection beside the transaction would not know its table.
+        one.execute("create table mine (id int)")
+        _refused(one, lambda c: c.execute(_LARGE))
+        one.execute("rollback")
+        _refused(one, lambda c: c.execute("update wide set id = id + 100000 returning v"))
+        _refused(one, lambda c: c.execute("insert into wide select id + 100000, v from wide returning v"))
+        with pytest.raises(psycopg.errors.OutOfMemory), one.cursor().copy("copy (select v from wide order by v) to stdout") as copy:
+            for _ in copy:
+                pass
+        _refused(one, lambda c: c.execute("begin; declare c cursor for select v from wide order by v"))
+        one.execute("rollback")
+
+        def unfinished(connection):
+            with connection.cursor().copy("copy wide from stdin") as copy:
+                copy.write("1000000\t")
+                for _ in range(60):
+                    copy.write("y" * (1 << 20))
+                    time.sleep(0.001)
+
+        _refused(one, unfinished)
+        # It goes on, and so does everybody.
+        assert one.execute("select count(*) from wide").fetchone() == (60_000,)
+    _given_back(made)
+    assert _resident(made) - before < 250 << 20
+
+
+def test_many_sessions_share_what_there_is(made):
+    _fill(made, 11_000)
+    hold = "select count(*), (select pg_sleep(2)) is null from (select v from wide order by v offset 1) x"
+    with made.server.connect(user="plain") as one, made.server.connect(user="plain") as two:
+        for number, each in enumerate((one, two)):
+            each.execute("begin")
+            each.execute(f"create table own_{number} (id int)")
+        holding = threading.Thread(target=lambda: one.execute(hold))
+        holding.start()
+        deadline = time.monotonic() + 10
+        while _taken(made) < _ALL / 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(psycopg.errors.OutOfMemory) as refused:
+            two.execute(hold)
+        assert "raise limits.row_bytes in" in refused.value.diag.message_hint
+        holding.join()
+        two.execute("rollback")
+        one.execute("rollback")
+    _given_back(made)
