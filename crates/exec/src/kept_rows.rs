@@ -55,6 +55,10 @@ impl KeptRows {
         self.rows.iter()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub fn len(&self) -> usize {
         self.rows.len()
     }
