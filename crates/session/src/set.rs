@@ -217,9 +217,11 @@ impl Session {
             self.transaction.note_setting(sql);
         }
         let depth = self.transaction.depth();
-        let mut roles = row[names.len().min(row.len())..].to_vec().into_iter().flatten();
-        for (name, value) in names.iter().zip(row) {
-            let role = named_roles::question(name).and_then(|_| roles.next()?.parse().ok());
+        let mut row = row.into_iter();
+        let values: Vec<_> = row.by_ref().take(names.len()).collect();
+        let mut roles = row.flatten();
+        for (name, value) in names.iter().zip(values) {
+            let role = named_roles::question(name).and_then(|_| roles.next()?.parse::<u32>().ok());
             match active {
                 true => self.pending.push(Pending { name: name.to_string(), value, local, role, depth }),
                 false => {
