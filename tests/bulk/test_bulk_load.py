@@ -266,3 +266,16 @@ def test_ordinary_roles_may_load(bulk_herd, db):
     finally:
         db.execute("DROP TABLE t")
         db.execute("DROP ROLE loader")
+
+
+def test_what_nodes_say_of_batches_is_told(db):
+    db.execute("CREATE FUNCTION tells() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'row %', new.id; RETURN new; END $$")
+    db.execute("CREATE TRIGGER tells BEFORE INSERT ON t FOR EACH ROW WHEN (new.id % 100 = 0) EXECUTE FUNCTION tells()")
+    told = []
+    db.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    db.execute("SET herd.bulk_load = on")
+    db.execute("SET herd.batch_rows = 10")
+    assert copy_in(db, "COPY t FROM STDIN", [f"{i}\t{i}\tx\n" for i in range(1, 1001)]) == 1000
+    assert sorted(told) == sorted(f"row {i}" for i in range(100, 1001, 100))
+    db.execute("DROP TRIGGER tells ON t")
+    db.execute("DROP FUNCTION tells()")

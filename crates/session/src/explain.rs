@@ -9,7 +9,9 @@ use sql::{NodeEnum, build};
 use wire::backend::{self, Field};
 
 use crate::held::Held;
+use crate::sequences::asks_elsewhere;
 use crate::session::{Result, Session};
+use crate::special::special;
 
 impl Session {
     pub async fn explain(&mut self, e: &ast::ExplainStmt, sql: &str, described: bool) -> Result<Forwarded> {
@@ -29,7 +31,17 @@ impl Session {
         }
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let compiled = self.compile(&tree, &text, None).await?;
+        let mut compiled = self.compile(&tree, &text, None).await;
+        let mut text = text;
+        // What other nodes would be asked for is asked before, as when it runs.
+        if special(&tree, &self.epoch.snapshot).reads_sequences
+            && asks_elsewhere(&compiled)
+            && let Some((asked, asked_text)) = self.with_values_of_home(&tree).await?
+        {
+            compiled = self.compile(&asked, &asked_text, None).await;
+            text = asked_text;
+        }
+        let compiled = compiled?;
         let text = compiled.plan.whole().rewritten.clone().unwrap_or(text);
         if matches!(compiled.plan, plan::Plan::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
             let mut rewritten = e.clone();

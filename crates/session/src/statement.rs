@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::sqlstate;
 
-use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Made, Request, RowWay};
+use exec::code::Watch;
+use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 use sql::NodeEnum;
 use sql::template::Template;
 
@@ -287,23 +288,23 @@ impl Session {
     }
 
     /// Code is about to run on home that may use anything: in a transaction, so that it can be looked at, and undone.
-    pub(crate) async fn watch(&mut self) -> Result<Made> {
+    pub(crate) async fn watch(&mut self) -> Result<Watch> {
         let mut work = self.work();
         work.need_transaction();
-        match work.touched_on_home().await? {
+        match work.watch_home().await? {
             (Some(table), _) => Err(exec::code::touched_before(&table)),
-            (None, made) => Ok(made),
+            (None, watch) => Ok(watch),
         }
     }
 
     /// It has used nothing that others have a part of; what it has changed in the catalog is judged as DDL is.
-    pub(crate) async fn watched(&mut self, before: Made) -> Result<()> {
+    pub(crate) async fn watched(&mut self, before: Watch) -> Result<()> {
         let mut work = self.work();
-        let (touched, made) = work.touched_on_home().await?;
+        let (touched, made) = work.watched_home(&before).await?;
         if let Some(table) = touched {
             return Err(exec::code::touched(&table));
         }
-        if work.made_on_home(before, made).await? {
+        if work.made_on_home(before.made, made).await? {
             self.schema_changed().await?;
         }
         Ok(())

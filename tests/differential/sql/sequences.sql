@@ -52,6 +52,10 @@ select nextval('seq_own'::regclass) as n;
 -- rows vary
 select currval('seq_own');
 -- rows vary
+explain select * from seq_default where id = currval('seq_own');
+-- rows vary
+explain update seq_default set v = 'q' where id = currval('seq_own');
+-- rows vary
 select lastval();
 select setval('seq_own', 500);
 select setval('seq_own', 600, true) + 1;

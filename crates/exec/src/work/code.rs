@@ -75,6 +75,13 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]
     }
 }
 
+/// What was so before code ran that is watched.
+pub struct Watch {
+    pub made: Made,
+    /// `max_parallel_workers`
+    workers: String,
+}
+
 /// Locks a transaction keeps to its end: of shards, whatever it did there, and of reference tables that it wrote.
 const TOUCHED: &str = "SELECT c.relname FROM pg_catalog.pg_locks l \
     JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation \
@@ -105,10 +112,26 @@ impl<C: Client> Work<'_, C> {
         ))
     }
 
-    /// Before and after text that nobody knew runs on home: a table of the herd that this transaction has touched there,
-    /// and what it has made.
-    pub async fn touched_on_home(&mut self) -> Result<(Option<String>, Made)> {
-        let rows = self.ask_home(&format!("SELECT {}, ({TOUCHED})", made::question())).await?;
+    /// Before text that nobody knew runs on home: a table of the herd that this transaction has touched there, and what is so
+    /// before. Parallel workers, whose locks end with them, do not run it.
+    pub async fn watch_home(&mut self) -> Result<(Option<String>, Watch)> {
+        let ask = "pg_catalog.current_setting('max_parallel_workers'), pg_catalog.set_config('max_parallel_workers', '0', true)";
+        let rows = self.ask_home(&format!("SELECT {}, {ask}, ({TOUCHED})", made::question())).await?;
+        let mut row = rows.into_iter().next().unwrap_or_default();
+        let made = Made::of(&row);
+        let touched = row.pop().flatten();
+        row.pop();
+        Ok((touched, Watch { made, workers: row.pop().flatten().unwrap_or_default() }))
+    }
+
+    /// After it: a table that it has touched, and what it has made.
+    pub async fn watched_home(&mut self, before: &Watch) -> Result<(Option<String>, Made)> {
+        let workers = format!(
+            "CASE WHEN pg_catalog.current_setting('max_parallel_workers') OPERATOR(pg_catalog.=) '0' \
+             THEN pg_catalog.set_config('max_parallel_workers', {}, true) END",
+            catalog::quote_literal(&before.workers)
+        );
+        let rows = self.ask_home(&format!("SELECT {}, {workers}, ({TOUCHED})", made::question())).await?;
         let mut row = rows.into_iter().next().unwrap_or_default();
         Ok((row.pop().flatten(), Made::of(&row)))
     }

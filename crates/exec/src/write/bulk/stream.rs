@@ -38,6 +38,9 @@ pub struct Stream {
     failure: Option<ExecError>,
 }
 
+/// Notices of a node that are kept for the client, in bytes.
+const SAID_MAX: usize = 1 << 20;
+
 #[derive(Default)]
 struct Lane {
     open: Option<Batch>,
@@ -134,7 +137,7 @@ impl Stream {
         loop {
             let flow = p.lane.conn.flush_or_fill().await?;
             while let Some(frame) = p.lane.conn.buffered_frame()? {
-                self.hear(at, &frame)?;
+                self.hear(&mut p.lane.said, at, &frame)?;
             }
             if flow == Flow::Flushed {
                 return Ok(());
@@ -148,13 +151,13 @@ impl Stream {
         let before = self.lanes[at].sent.len();
         while self.lanes[at].sent.len() == before && before > 0 {
             let frame = p.lane.conn.frame().await?;
-            self.hear(at, &frame)?;
+            self.hear(&mut p.lane.said, at, &frame)?;
         }
         Ok(())
     }
 
     /// A message of a node: of the oldest batch it has not answered.
-    fn hear(&mut self, at: usize, frame: &Frame) -> Result<()> {
+    fn hear(&mut self, said: &mut BytesMut, at: usize, frame: &Frame) -> Result<()> {
         let lane = &mut self.lanes[at];
         match frame.tag() {
             b'C' => lane.count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
@@ -165,6 +168,8 @@ impl Stream {
                 }
                 lane.error.get_or_insert(fields);
             }
+            // A load may be long, and all of it is told at its end.
+            b'N' if said.len() < SAID_MAX => said.extend_from_slice(&frame.raw),
             b'Z' => {
                 let batch = match lane.sent.pop_front() {
                     Some(batch) => {
@@ -226,7 +231,7 @@ impl Stream {
         self.write(p, at).await?;
         while !self.lanes[at].sent.is_empty() || self.lanes[at].open.is_some() {
             let frame = p.lane.conn.frame().await?;
-            self.hear(at, &frame)?;
+            self.hear(&mut p.lane.said, at, &frame)?;
         }
         Ok(())
     }
