@@ -64,3 +64,27 @@ def test_a_refusal_names_nothing_of_others(place, table):
                 assert "secret" not in said and "reads" not in said, said
     finally:
         place.server.run("drop schema others cascade", "drop function if exists hers.hers_own")
+
+
+_ON_TABLES = {
+    "a trigger": "create trigger t3 before insert on hers.m for each row execute function hers.tf()",
+    "a default": "alter table hers.m alter column v set default 'x'",
+    "a policy": "create policy p3 on hers.m using (true)",
+    "a rule": "create rule r3 as on insert to hers.m do also nothing",
+}
+
+
+@pytest.mark.parametrize("what", _ON_TABLES)
+def test_code_changes_no_table_of_all_nodes_on_home_alone(place, table, what):
+    with place.as_role("mallory") as mallory:
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="of the herd, by a statement it put together"):
+            # Put together when it runs, so that nobody can read it before.
+            text = _ON_TABLES[what].replace("hers.m", "TTT").replace("'", "''")
+            name = "(select oid::regclass::text from pg_class where relname = chr(109) and relkind = 'p' and relnamespace = 'hers'::regnamespace)"
+            mallory.execute(f"do $d$ begin execute replace('{text}', 'TTT', {name}); end $d$")
+        # Its own tables are another matter, with keys to such tables, too.
+        mallory.execute("create table hers.seen (k int primary key)")
+        place.server.run("select create_reference_table('hers.seen')")
+        mallory.execute("do $d$ begin execute 'create table hers.lo2 (k int references hers.seen (k), v int default 3)'; end $d$")
+        mallory.execute("insert into hers.m values (1, 'a')")
+        mallory.execute("drop table hers.lo2, hers.seen")

@@ -128,6 +128,59 @@ def test_a_schema_that_takes_the_name(armed):
         armed.server.run(*(f"drop schema if exists {schema} cascade" for schema in ("fx", "fl", "fz", "fs")))
 
 
+@pytest.mark.parametrize("change", ("undistribute_table", "create_reference_table"))
+def test_a_schema_that_takes_the_name_in_other_changes(armed, change):
+    """The same for tables that come back, and for those that are read to be copied; on home and on another node."""
+    node = 1 if change == "undistribute_table" else 0
+    statements = [f"drop schema if exists {schema} cascade" for schema in ("fx", "fl", "fz")]
+    armed.server.run(
+        *statements, "create schema fl authorization mallory", "create schema fx authorization mallory",
+        "create table fl.d (k int primary key, v text)", "alter table fl.d owner to mallory",
+    )  # fmt: skip
+    try:
+        with armed.as_role("mallory") as mallory:
+            mallory.execute("insert into fl.d select i, repeat('r', 200) from generate_series(1, 20000) i")
+        if change == "undistribute_table":
+            armed.server.run("select create_distributed_table('fl.d', 'k')")
+        for number in range(3):
+            with armed.on_node(number) as root:
+                root.execute("do $$ begin execute format('grant create on database %I to mallory', current_database()); end $$")
+        with armed.on_node(node, "mallory") as mallory:
+            if mallory.execute("select to_regproc('hers.rise') is null").fetchone()[0]:
+                mallory.execute(_RISE)
+            mallory.execute("create view fx.d as select hers.rise() as k, 'x'::text as v")
+            oid = mallory.execute("select 'fl.d'::regclass::oid").fetchone()[0]
+        seen, done = [], threading.Event()
+
+        def flip():
+            with armed.on_node(node, "mallory") as mallory:
+                mallory.execute("set lock_timeout = '20s'")
+                held = f"select exists (select from pg_locks where relation = {oid} and mode in ('AccessExclusiveLock', 'ShareRowExclusiveLock') and granted)"
+                until = time.monotonic() + 30
+                while time.monotonic() < until and not mallory.execute(held).fetchone()[0]:
+                    time.sleep(0.001)
+                seen.append(time.monotonic() < until)
+                mallory.execute("do $$ begin alter schema fl rename to fz; alter schema fx rename to fl; end $$")
+                done.set()
+
+        flipper = threading.Thread(target=flip)
+        flipper.start()
+        try:
+            armed.server.run(f"select {change}('fl.d')")
+        except psycopg.Error as refused:
+            assert refused.sqlstate in ("40001", "55000", "42P01", "3F000"), refused
+        finally:
+            flipper.join()
+        assert seen == [True] and done.is_set()
+        _judge(armed)
+    finally:
+        for number in range(3):
+            with armed.on_node(number) as root:
+                for sql in statements:
+                    root.execute(sql)
+        armed.server.run("select herd.forget_dropped()", *statements)
+
+
 def test_names_with_the_quotes_of_do_blocks(armed):
     with armed.server.connect(autocommit=True) as root:
         root.execute('create table hers."a$herd$b" (k int primary key, v int)')

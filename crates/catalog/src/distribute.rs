@@ -30,6 +30,7 @@ pub use rename::{plan_drop, plan_rename, plan_rename_schema};
 pub use table::{new_prefix_sql, plan_distribution};
 pub use undistribute::plan_undistribute;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use key::Strategy;
@@ -263,11 +264,15 @@ fn exhaust_identities(definition: &Definition, kind: crate::definition::TableKin
 fn grant_identities(definition: &Definition) -> Vec<String> {
     let of_table = definition.privileges.iter().flatten();
     let all = of_table.chain(definition.columns.iter().flat_map(|c| &c.privileges));
-    let mut grantees: Vec<&str> = all.filter(|p| p.privilege == "INSERT").map(|p| p.grantee.as_str()).collect();
-    grantees.sort_unstable();
-    grantees.dedup();
+    let mut grantees: BTreeMap<&str, bool> = BTreeMap::new();
+    for p in all.filter(|p| p.privilege == "INSERT") {
+        *grantees.entry(&p.grantee).or_default() |= p.grantable;
+    }
     let sequences = definition.sequences.iter().filter(|s| s.identity);
-    let grant = |name: String, grantee: &&str| format!("GRANT USAGE ON SEQUENCE {name} TO {grantee}");
+    let option = |grantable: bool| if grantable { " WITH GRANT OPTION" } else { "" };
+    let grant = |name: String, (grantee, grantable): (&&str, &bool)| {
+        format!("GRANT USAGE ON SEQUENCE {name} TO {grantee}{}", option(*grantable))
+    };
     sequences.flat_map(|s| grantees.iter().map(move |g| grant(s.qualified(), g))).collect()
 }
 

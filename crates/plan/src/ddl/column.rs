@@ -141,15 +141,41 @@ pub fn exhaust(sequence: &str) -> String {
 /// Who may insert may take the values of identity columns: the router calls nextval() in the client's name.
 pub fn grant_identities(table: &Relation) -> String {
     let body = format!(
-        "DECLARE g record; BEGIN FOR g IN SELECT DISTINCT s.oid::pg_catalog.regclass AS sequence, \
-         CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END AS role \
+        "DECLARE g record; BEGIN FOR g IN SELECT s.oid::pg_catalog.regclass AS sequence, \
+         CASE WHEN a.grantable THEN ' WITH GRANT OPTION' ELSE '' END AS option, CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END AS role \
          FROM pg_catalog.pg_class t JOIN pg_catalog.pg_depend d ON d.refobjid OPERATOR(pg_catalog.=) t.oid AND d.deptype OPERATOR(pg_catalog.=) 'i' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass \
          JOIN pg_catalog.pg_class s ON s.oid OPERATOR(pg_catalog.=) d.objid AND s.relkind OPERATOR(pg_catalog.=) 'S', \
-         LATERAL (SELECT grantee, privilege_type FROM pg_catalog.aclexplode(t.relacl) UNION SELECT x.grantee, x.privilege_type \
-         FROM pg_catalog.pg_attribute c, pg_catalog.aclexplode(c.attacl) x WHERE c.attrelid OPERATOR(pg_catalog.=) t.oid) a \
-         WHERE t.oid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND a.privilege_type OPERATOR(pg_catalog.=) 'INSERT' AND a.grantee OPERATOR(pg_catalog.<>) t.relowner LOOP \
-         EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s', g.sequence, g.role); END LOOP; END",
+         LATERAL (SELECT h.grantee, pg_catalog.bool_or(h.is_grantable) AS grantable FROM ({INSERTERS}) h GROUP BY 1) a \
+         WHERE t.oid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND a.grantee OPERATOR(pg_catalog.<>) t.relowner \
+         AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(s.relacl) y WHERE y.privilege_type OPERATOR(pg_catalog.=) 'USAGE' \
+             AND y.grantee OPERATOR(pg_catalog.=) a.grantee AND (y.is_grantable OR NOT a.grantable)) LOOP \
+         EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s%s', g.sequence, g.role, g.option); END LOOP; END",
         quote_literal(&of_relation(table))
+    );
+    do_block(&body)
+}
+
+/// Who may insert into table `t`, or into columns of it.
+const INSERTERS: &str = "SELECT x.grantee, x.is_grantable FROM pg_catalog.aclexplode(t.relacl) x WHERE x.privilege_type OPERATOR(pg_catalog.=) 'INSERT' \
+     UNION ALL SELECT x.grantee, x.is_grantable FROM pg_catalog.pg_attribute c, pg_catalog.aclexplode(c.attacl) x \
+     WHERE c.attrelid OPERATOR(pg_catalog.=) t.oid AND x.privilege_type OPERATOR(pg_catalog.=) 'INSERT'";
+
+/// Takes them back from those of `roles` (object ids) who may insert no more, or may no longer let others do so.
+pub fn revoke_identities(table: &Relation, roles: &[String]) -> String {
+    let body = format!(
+        "DECLARE g record; BEGIN FOR g IN SELECT s.oid::pg_catalog.regclass AS sequence, \
+         CASE WHEN EXISTS (SELECT FROM ({INSERTERS}) h WHERE h.grantee OPERATOR(pg_catalog.=) u.grantee) THEN 'GRANT OPTION FOR ' ELSE '' END AS option, \
+         CASE WHEN u.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' ELSE u.grantee::pg_catalog.regrole::pg_catalog.text END AS role \
+         FROM pg_catalog.pg_class t JOIN pg_catalog.pg_depend d ON d.refobjid OPERATOR(pg_catalog.=) t.oid AND d.deptype OPERATOR(pg_catalog.=) 'i' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass \
+         JOIN pg_catalog.pg_class s ON s.oid OPERATOR(pg_catalog.=) d.objid AND s.relkind OPERATOR(pg_catalog.=) 'S', \
+         LATERAL (SELECT y.grantee, pg_catalog.bool_or(y.is_grantable) AS grantable FROM pg_catalog.aclexplode(s.relacl) y \
+             WHERE y.privilege_type OPERATOR(pg_catalog.=) 'USAGE' GROUP BY 1) u \
+         WHERE t.oid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND u.grantee OPERATOR(pg_catalog.<>) t.relowner \
+         AND u.grantee OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.oid[]) \
+         AND NOT EXISTS (SELECT FROM ({INSERTERS}) h WHERE h.grantee OPERATOR(pg_catalog.=) u.grantee AND (h.is_grantable OR NOT u.grantable)) LOOP \
+         EXECUTE pg_catalog.format('REVOKE %sUSAGE ON SEQUENCE %s FROM %s CASCADE', g.option, g.sequence, g.role); END LOOP; END",
+        quote_literal(&of_relation(table)),
+        roles.join(", ")
     );
     do_block(&body)
 }

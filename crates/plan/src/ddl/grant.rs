@@ -3,7 +3,7 @@
 use crate::Refusal;
 use catalog::{Relation, RelationKind};
 use sql::NodeEnum;
-use sql::ast::{GrantStmt, GrantTargetType, Node, ObjectType as O};
+use sql::ast::{GrantStmt, GrantTargetType, Node, ObjectType as O, RoleSpecType};
 
 use super::place::{Cx, deparse, is_herd, is_view, name_of, object_type, strings_of};
 use super::steps::{Spread, Step};
@@ -75,19 +75,41 @@ fn on_relations(cx: &Cx, s: &GrantStmt, objects: &[(Vec<&str>, &Node)]) -> Decid
         return Ok(Ddl::Home);
     }
     let mut spread = cx.home_and(vec![Step::new(cx.sql)], others);
-    follow(&mut spread, &known);
+    follow(&mut spread, s, &known);
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
-fn follow(spread: &mut Spread, tables: &[&Relation]) {
+fn follow(spread: &mut Spread, s: &GrantStmt, tables: &[&Relation]) {
     for r in tables {
         if r.distribution().is_some() {
             alter::mirror(spread, r);
         }
         if r.columns.iter().any(|c| c.identity != 0) {
-            spread.push_home(column::grant_identities(r));
+            spread.push_home(match s.is_grant {
+                true => column::grant_identities(r),
+                false => column::revoke_identities(r, &grantees(s)),
+            });
         }
     }
+}
+
+/// Object ids of those it names.
+fn grantees(s: &GrantStmt) -> Vec<String> {
+    let oid = |name: &str| format!("{name}::pg_catalog.regrole::pg_catalog.oid");
+    let own = |who: &str| oid(&format!("pg_catalog.quote_ident({who}::pg_catalog.text)"));
+    let roles = s.grantees.iter().filter_map(|node| match &node.node {
+        Some(NodeEnum::RoleSpec(role)) => Some(role),
+        _ => None,
+    });
+    let each = roles.map(|role| match RoleSpecType::try_from(role.roletype).unwrap_or(RoleSpecType::Undefined) {
+        RoleSpecType::RolespecPublic => "'0'".to_string(),
+        RoleSpecType::RolespecSessionUser => own("session_user"),
+        RoleSpecType::RolespecCurrentRole | RoleSpecType::RolespecCurrentUser => own("current_user"),
+        RoleSpecType::RolespecCstring | RoleSpecType::Undefined => {
+            oid(&catalog::quote_literal(&catalog::quote_ident(&role.rolename)))
+        }
+    });
+    each.collect()
 }
 
 fn all_in_schema(cx: &Cx, s: &GrantStmt, kind: O, objects: &[(Vec<&str>, &Node)]) -> Decided {
@@ -102,7 +124,7 @@ fn all_in_schema(cx: &Cx, s: &GrantStmt, kind: O, objects: &[(Vec<&str>, &Node)]
         let mut tables: Vec<&Relation> = cx.snapshot.relations.values().map(|r| r.as_ref()).collect();
         tables.retain(|r| is_herd(r) && objects.iter().any(|(parts, _)| parts.last() == Some(&r.schema.as_str())));
         tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-        follow(&mut spread, &tables);
+        follow(&mut spread, s, &tables);
     }
     Ok(Ddl::Nodes(Box::new(spread)))
 }
