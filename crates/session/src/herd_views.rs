@@ -164,11 +164,12 @@ impl Session {
     /// One column of a query from every node (`%node` is its number), as the client's own role. A node that can't be reached has no rows.
     async fn ask_every_node(&mut self, sql: &str) -> Result<Vec<String>> {
         let snapshot = self.epoch.snapshot.clone();
+        let set: Vec<String> = self.transaction.settings().map(str::to_string).collect();
         let mut found = Vec::new();
         for node in &snapshot.nodes {
             let asked = async {
                 let mut lane = self.work().outside(node.id).await?;
-                let rows = lane.rows(&sql.replace("%node", &node.id.to_string())).await;
+                let rows = lane.rows_with(&set, &sql.replace("%node", &node.id.to_string())).await;
                 if rows.is_err() && lane.conn.outstanding() > 0 {
                     lane.conn.mark_broken();
                 }

@@ -36,6 +36,21 @@ impl Lane {
         Ok(lane)
     }
 
+    /// Rows of SQL by itself, with what a transaction elsewhere has set.
+    pub async fn rows_with(&mut self, set: &[String], sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
+        if set.is_empty() {
+            return self.rows(sql).await;
+        }
+        self.conn.tainted = true;
+        self.put_before("BEGIN");
+        set.iter().for_each(|sql| self.put_before(sql));
+        let rows = self.rows(sql).await;
+        if !self.conn.is_broken() {
+            self.run("ROLLBACK").await?;
+        }
+        rows
+    }
+
     /// Puts SQL in front of what comes next. Its replies are not seen; its error, if any, comes from [`next`](Self::next).
     pub fn put_before(&mut self, sql: &str) {
         put::query(self.conn.out(), sql);

@@ -223,6 +223,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Option<Vec<u8>>> {
         let (Some((n, cast)), Some(bound)) = (parameter(e), request.bound) else { return Ok(None) };
         let c = &relation.columns[column];
+        self.travel_whole([c.type_name.as_str()])?;
         let cast = cast.map(|name| format!("::pg_catalog.{name}")).unwrap_or_default();
         let behind = format!("{cast})::{}", c.type_name);
         let expression = Text::all([Text::from("("), Text::from(Piece::Param(n)), Text::from(behind)]);

@@ -33,6 +33,9 @@ impl<C: Client> Work<'_, C> {
             false => self.described(compiled, &types).await?,
         };
         let bound = parameters(request, &described);
+        if !insert.evaluate.is_empty() {
+            self.travel_whole(insert.relation.columns.iter().map(|c| c.type_name.as_str()))?;
+        }
         let evaluated = self.evaluate(&insert.evaluate, &bound).await?;
         let d =
             insert.relation.distribution().cloned().ok_or_else(|| ExecError::internal("not a distributed table"))?;

@@ -1,17 +1,20 @@
 //! `INSERT … SELECT`: on the nodes where rows stay where they are, otherwise through the router.
 //!
 //! Through the router, the source's rows are caught instead of being sent to the client, and go on as COPY (or, with ON
-//! CONFLICT or RETURNING, as INSERTs of whole batches) to the nodes they belong to.
+//! CONFLICT or RETURNING, as INSERTs of whole batches) to the nodes they belong to: at once, if they can be read beside the
+//! transaction; otherwise when all of them have been read in it.
 
 use std::collections::BTreeSet;
-use wire::sqlstate;
 
+use bytes::BytesMut;
 use catalog::Relation;
 use plan::{InsertSelect, Part, Plan};
+use wire::{backend, frame, sqlstate};
 
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
+use crate::kept_rows::KeptRows;
 use crate::query::finish::parameters;
 use crate::render::Fill;
 use crate::request::{Literals, Request};
@@ -88,22 +91,8 @@ impl<C: Client> Work<'_, C> {
             false => triggers(&i.relation),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        if self.transaction.is_block() && self.transaction.participants.iter().any(|p| p.wrote) {
-            // The source is read outside the transaction's own connections, so it would miss what they did.
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "INSERT … SELECT between different shards is not supported in a transaction that has already written",
-            )
-            .hint("Run it first in the transaction, or by itself."));
-        }
-        if !self.transaction.cut.is_empty() {
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "with herd.snapshot, INSERT … SELECT between different shards is not supported in a REPEATABLE READ transaction",
-            )
-            .hint("Run it by itself: it reads a snapshot over all nodes then, too."));
-        }
-        if self.herd.pools.size() < 2 {
+        let beside = self.may_read_beside().await?;
+        if beside && self.herd.pools.size() < 2 {
             return Err(ExecError::sql(
                 sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
                 "INSERT … SELECT between different shards needs two connections to a node, to read and to write",
@@ -120,19 +109,27 @@ impl<C: Client> Work<'_, C> {
         if !commits {
             self.need_transaction();
         }
-        // What its source takes from sequences is taken elsewhere.
+        // The source's rows are text, whatever the client wants of RETURNING.
+        let mut text = bound.clone();
+        text.result_formats.clear();
+        text.tail = crate::request::bind_tail(&text);
+        let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
+        let kept = match beside {
+            true => None,
+            false => Some(self.keep_source(&source, &inner).await?),
+        };
+        // What its source takes from sequences has been taken, or is taken elsewhere.
         self.uses = i.target_uses.clone();
         let batching = self.bulk.batching(commits, i.upsert);
         let mut sink =
             Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
         let followed = self.follow("INSERT", "QUERY", Some(i.relation.clone()), false);
         sink.follow(&followed.running);
-        // The source's rows are text, whatever the client wants of RETURNING.
-        let mut text = bound.clone();
-        text.result_formats.clear();
-        text.tail = crate::request::bind_tail(&text);
-        let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
-        if let Err(e) = self.catch(&source, i.source_takes.as_deref(), &inner, &mut sink).await {
+        let fed = match kept {
+            Some(kept) => kept.feed(&mut sink).await,
+            None => self.catch(&source, i.source_takes.as_deref(), &inner, &mut sink).await,
+        };
+        if let Err(e) = fed {
             return Err(sink.abort(self, e).await);
         }
         let (count, returned) = sink.finish(self).await?;
@@ -170,6 +167,25 @@ impl<C: Client> Work<'_, C> {
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
         let cx = plan::Context::new(&self.epoch.snapshot, &i.search_path, &i.temporary);
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
+    }
+
+    /// Whether the source may be read on connections of its own, while the transaction's write: nothing has happened in the
+    /// transaction that the source would have to see or to wait for, and it reads no snapshot that is to last.
+    async fn may_read_beside(&mut self) -> Result<bool> {
+        let t = &self.transaction;
+        if !t.is_active() {
+            return Ok(true);
+        }
+        let fresh = t.participants.is_empty() && t.cut.is_empty() && t.settings_mark() == 0;
+        Ok(fresh && !(t.is_block() && self.manner().await?.repeatable))
+    }
+
+    /// The source's rows, read in the transaction itself before it writes: they wait in the router.
+    async fn keep_source(&mut self, source: &Compiled, request: &Request<'_>) -> Result<WaitingRows> {
+        self.uses = source.plan.whole().sequences.clone();
+        let mut waiting = WaitingRows(KeptRows::new(self.memory));
+        self.read_into(source, request, &mut waiting).await?;
+        Ok(waiting)
     }
 
     /// Runs a read in the transaction there is; its rows go to the consumer.
@@ -217,6 +233,27 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
+    }
+}
+
+/// Rows of a source, as DataRow messages.
+struct WaitingRows(KeptRows);
+
+impl Consumer for WaitingRows {
+    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        let mut row = BytesMut::new();
+        backend::data_row(&mut row, values.iter().copied());
+        self.0.push(row.freeze())
+    }
+}
+
+impl WaitingRows {
+    async fn feed(mut self, sink: &mut Sink) -> Result<()> {
+        sink.start().await?;
+        while let Some(row) = self.0.pop() {
+            sink.row(&backend::parse_data_row(&row[frame::HEADER_LEN..])?).await?;
+        }
+        Ok(())
     }
 }
 

@@ -43,11 +43,15 @@ struct Source {
     target: NodeTarget,
     login: ClientLogin,
     settings: Settings,
+    /// What the transaction has set.
+    set: Vec<String>,
 }
 
 impl Source {
-    async fn lane(&self) -> Result<Lane> {
-        Ok(Lane::lent(self.home, &self.pools, &self.target, &self.login, &self.settings).await?)
+    async fn rows(&self, sql: &str) -> Result<Vec<catalog::Row>> {
+        let mut lane = Lane::lent(self.home, &self.pools, &self.target, &self.login, &self.settings).await?;
+        lane.conn.sequences = pool::SOMEBODY;
+        Ok(lane.rows_with(&self.set, sql).await?)
     }
 }
 
@@ -171,6 +175,7 @@ impl Sink {
             target: work.herd.target(snapshot, home)?,
             login: work.login.clone(),
             settings: work.settings.clone(),
+            set: work.transaction.settings().map(str::to_string).collect(),
         };
         let mut sink = Sink {
             looks: Looks::of_tables(std::iter::once(&relation)),
@@ -310,14 +315,13 @@ impl Sink {
         let mut values = Vec::with_capacity(self.sequences.len());
         for s in &mut self.sequences {
             if s.values.is_empty() {
-                let mut lane = self.source.lane().await?;
-                lane.conn.sequences = pool::SOMEBODY;
                 let sql = format!(
                     "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})",
                     catalog::quote_literal(&s.name),
                     s.batch
                 );
-                s.values = lane.rows(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+                s.values =
+                    self.source.rows(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
                 s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
             }
             let value = s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?;
