@@ -1,5 +1,7 @@
 """Copies of a reference table stay the same though its triggers see the rows that the same statement has written so far."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
@@ -149,3 +151,18 @@ def test_a_trigger_that_changes_finished_rows_once_more(herd, computed):
     herd.run("insert into twice (id, v, w) values (91, 0.5, 3)")
     _same_copies(computed, ["twice"])
     assert _rows(herd, "twice")[-1] == (91, 0.5, 4, "row 91")
+
+
+def test_what_others_commit_meanwhile_is_read_once(herd, herd_many):
+    """One node has a commit already that another has not yet."""
+    herd.run("create table at_once (id int primary key, n bigint)", "select create_reference_table('at_once')")
+
+    def insert(client):
+        with herd.connect() as connection:
+            for i in range(40):
+                connection.execute(f"insert into at_once select {client * 1000 + i}, count(*) from at_once")
+
+    with ThreadPoolExecutor(6) as clients:
+        list(clients.map(insert, range(6)))
+    _same_copies(herd_many.node_servers, ["at_once"])
+    herd.run("drop table at_once")

@@ -14,6 +14,7 @@ use crate::query::gather::Arrays;
 use crate::render::{self, Child, Fill, NodeStatement, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
+use crate::work::rows::Reply;
 use crate::work::{Work, rows};
 use txn::Participant;
 
@@ -37,21 +38,24 @@ impl<C: Client> Work<'_, C> {
                 let texts: Vec<_> = std::iter::once(home).chain(others).map(|n| (n, statement.clone())).collect();
                 let mut lanes = self.write(&texts, request).await?;
                 self.describe_to_client(request, &described);
-                let mut count = 0;
-                let mut failure = None;
+                let (mut counts, mut failure) = (vec![], None);
                 for p in &mut lanes {
-                    let is_home = p.lane.node == home;
-                    let answer = match is_home {
-                        true => self.read_answer(p, true).await.map(|a| count = backend::rows_of_tag(&a.tag)),
+                    let count = match p.lane.node == home {
+                        true => self.read_answer(p, true).await.map(|a| backend::rows_of_tag(&a.tag)),
                         false => read_copy(p).await,
                     };
-                    if let Err(e) = answer {
-                        failure.get_or_insert(e);
+                    match count {
+                        Ok(count) => counts.push(count),
+                        Err(e) => {
+                            failure.get_or_insert(e);
+                        }
                     }
                 }
                 self.abandon(lanes).await;
+                let count = counts.first().copied().unwrap_or_default();
                 match failure {
                     Some(e) => Err(e),
+                    None if counts.iter().any(|c| *c != count) => Err(seen_apart(&w.relation)),
                     None => Ok(count),
                 }
             }
@@ -145,9 +149,29 @@ fn changed_again(relation: &Relation) -> ExecError {
     .hint("Select the values first and pass them; or have the trigger leave alone what it has set before.")
 }
 
-/// Another copy's answer. What it says besides, home has said.
-async fn read_copy(p: &mut Participant) -> Result<()> {
-    let read = rows::drain(&mut p.lane).await;
+/// What another transaction committed meanwhile, one node had already and another not yet.
+fn seen_apart(relation: &Relation) -> ExecError {
+    ExecError::sql(
+        sqlstate::T_R_SERIALIZATION_FAILURE,
+        format!(
+            "copies of reference table \"{}\" were being changed by another transaction at the same time",
+            relation.name
+        ),
+    )
+    .hint("Try the transaction again.")
+}
+
+/// Another copy's answer: how many rows it has changed. What it says besides, home has said.
+async fn read_copy(p: &mut Participant) -> Result<u64> {
+    let mut count = 0;
+    let read = loop {
+        match rows::next(&mut p.lane).await {
+            Ok(Reply::Complete(tag)) => count = backend::rows_of_tag(&tag),
+            Ok(Reply::Done) => break Ok(count),
+            Ok(_) => {}
+            Err(e) => break Err(e),
+        }
+    };
     p.lane.said.clear();
     read
 }

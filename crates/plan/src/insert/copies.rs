@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::Relation;
 use sql::ast;
 use sql::body::Body;
-use sql::{NodeEnum, build};
+use sql::{NodeEnum, build, relations};
 
 use super::{list_items, marks_default, through_router};
 use crate::levels::Analysis;
@@ -54,6 +54,9 @@ pub(super) fn reference(
     let one_order = values || source.is_none_or(|s| s.from_clause.is_empty() && s.larg.is_none());
     let code = cx.snapshot.relation_code.get(&relation.oid).copied().unwrap_or_default();
     let row_by_row = code.by_rows && !one_order || code.by_tied_rows && insert.on_conflict_clause.is_some();
+    // What others commit meanwhile one node has and another has not yet: what is read there is read once.
+    let reads = source.is_some_and(|s| !relations::of_select(s).is_empty()) || insert.with_clause.is_some();
+    let reads = reads && (nothing || insert.on_conflict_clause.is_none());
     let everywhere = if row_by_row {
         Err(Refusal::new(
             format!(
@@ -62,7 +65,7 @@ pub(super) fn reference(
             ),
             "Write the rows out in VALUES; or mark the trigger's function STABLE: it sees the table as it was before.",
         ))
-    } else if computed || volatile || marks_default || ordered || differs.is_some() {
+    } else if reads || computed || volatile || marks_default || ordered || differs.is_some() {
         Err(Refusal::new(
             "this INSERT into a reference table computes values that could differ from node to node",
             "Give the values, or leave out ON CONFLICT.",
