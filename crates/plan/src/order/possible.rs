@@ -75,6 +75,7 @@ impl<'f> Possible<'f> {
                 }
                 "||" => joined(&of(&e.lexpr)?, &of(&e.rexpr)?),
                 "=" | "<>" | "<" | "<=" | ">" | ">=" => self.test(names::last(&e.name)),
+                "->>" | "#>>" => self.test(names::last(&e.name)).and(plain(type_oid::TEXT)),
                 _ => None,
             },
             NodeEnum::BoolExpr(_) | NodeEnum::NullTest(_) | NodeEnum::BooleanTest(_) => plain(type_oid::BOOL),
@@ -105,7 +106,7 @@ impl<'f> Possible<'f> {
         together(nodes.iter().map(|n| self.deep(n, way)))
     }
 
-    /// A comparison, unless users made operators of that name.
+    /// What a comparison gives, unless users made operators of that name.
     fn test(&self, name: &str) -> Option<Vec<Kind>> {
         if self.cx.snapshot.code.operators.iter().any(|o| o.name == name) {
             return None;
