@@ -13,6 +13,9 @@ def squatter(place):
     with place.as_role("mallory") as mallory:
         mallory.execute("create table hers.squat (id int primary key, v int)")
     place.server.run("select create_distributed_table('hers.squat', 'id')", "create schema his authorization victim", "grant usage on schema his to public")
+    with place.on_node(0) as home:
+        # As if there had never been a table of that name: plain names are given once.
+        home.execute("delete from herd.prefix where prefix = 'wanted'")
     with place.as_role("mallory") as mallory:
         mallory.execute("create index on hers.squat (v)")
     with place.as_role("victim") as victim:
