@@ -2,7 +2,8 @@
 //!
 //! What each has to do is planned by the catalog crate; this file recognises the calls, and `admin/distribute.rs` runs the plans.
 
-pub mod cluster;
+pub mod chunks;
+mod cluster;
 pub mod distribute;
 pub mod export;
 
