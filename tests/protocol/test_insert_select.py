@@ -31,20 +31,35 @@ _RUNS = {
     "a savepoint": ["begin", "savepoint s", "insert into is_from values (403, 'r')", "insert into is_to select v, k from is_from where k > 400", "rollback to s", "insert into is_to select v, k from is_from where k > 19", "commit"],
     "an error in the source": ["begin", "delete from is_from where k = 1", "insert into is_to select v, 1 / (k - 7) from is_from", "rollback"],
     "an error in the target": ["begin", "delete from is_from where k = 1", "insert into is_to select null, k from is_from", "rollback"],
+    "a temporary table": ["create temp table is_local (k int, v text)", "insert into is_local values (9, 'temp')", "insert into is_to select v, k from is_local"],
+    "a temporary table, upsert": ["create temp table is_stage (k int, v text)", "insert into is_stage values (9, 'a'), (10, 'b')", "insert into is_unique select v, k from is_stage on conflict (v) do update set k = 0", "select v, k from is_unique order by v"],
+    "one that hides a distributed one": ["create temp table is_from (k int, v text)", "insert into is_from values (9, 'temp')", "insert into is_to select v, k from is_from"],
+    "a temporary view and sequence": ["create temp table is_stage (k int, v text)", "create temp view is_seen as select * from is_stage", "create temp sequence is_counts", "insert into is_stage values (9, 'temp')", "insert into is_to select v || nextval('is_counts'), k from is_seen"],
+    "two WITH": ["insert into is_local values (100, 'l')", "with z as (select * from is_local) insert into is_to with recursive is_local(k) as (select 1 union all select k + 1 from is_local where k < 3) select 'r' || k, k from is_local union all select 'z' || k, k from z"],
+    "two WITH of one name": ["with w as (select 1 as a) insert into is_to with w as (select k * 7 as a, v from is_from) select v, a from w order by a limit 3"],
+    "a recursive one outside": ["with recursive z as (select 1 as a) insert into is_to with is_from as (select k * 7 as k, v from is_from) select v, k from is_from"],
+    "chained": ["begin", "set transaction isolation level serializable", "select 1", "commit and chain", "select current_setting('transaction_isolation')", "commit"],
+    "chained read only": ["begin", "set transaction read only", "select count(*) from is_from", "rollback and chain", "insert into is_from values (1, 'x')", "rollback"],
+    "chained once more": ["begin isolation level repeatable read", "set transaction read only", "commit and chain", "commit and chain", "select current_setting('transaction_isolation'), current_setting('transaction_read_only')", "select count(*), count(distinct current_setting('transaction_read_only')) from is_from", "commit"],
     "no rows": ["begin", "delete from is_from", "insert into is_to select v, k from is_from", "commit"],
     "rounded floats": ["set extra_float_digits = 1", "insert into is_floats values (sqrt(2.0::float8), 1)", "select count(*) from is_floats where f = sqrt(2.0::float8)"],
 }
 _ENDS = ["select count(*), count(distinct v), sum(k), min(v), max(v) from is_to", "select count(*), sum(k) from is_from"]
 
 
-@pytest.fixture
-def made(oracle, herd):
+_DROPS = [
+    "drop schema if exists is_other cascade", "drop table if exists is_from, is_to, is_local, is_free, is_secrets, is_unique, is_floats",
+    "drop sequence if exists is_values", "drop role if exists is_nobody",
+]
+
+
+@pytest.fixture(scope="module")
+def tables(oracle, herd):
     for server in (oracle, herd):
         server.run(
-            "drop schema if exists is_other cascade", "drop table if exists is_from, is_to, is_local, is_free, is_secrets, is_unique, is_floats", "drop sequence if exists is_values",
-            "drop role if exists is_nobody", "create role is_nobody", "create sequence is_values", "create table is_from (k int, v text)",
+            *_DROPS, "create role is_nobody", "create sequence is_values", "create table is_from (k int, v text)",
             "create table is_to (v text not null, k int)", "create table is_local (k int, v text)", "create table is_free (v text, k int)", "create table is_unique (v text primary key, k int)",
-            "create table is_secrets (k int, v text, tenant text)", "create table is_floats (f float8, k int)", "insert into is_from select g, 'v' || g from generate_series(1, 20) g",
+            "create table is_secrets (k int, v text, tenant text)", "create table is_floats (f float8, k int)",
             "insert into is_secrets select g, 'of ' || t, t from generate_series(1, 10) g, unnest(array['a', 'b']) t", "alter table is_secrets enable row level security",
             "create policy p on is_secrets using (tenant = current_setting('my.tenant', true))", "grant select on is_secrets to is_nobody", "grant all on is_free to is_nobody",
             "create schema is_other", "create table is_other.is_from (k int, v text)", "insert into is_other.is_from values (1, 'other')",
@@ -53,7 +68,13 @@ def made(oracle, herd):
     herd.run(*(f"select create_distributed_table('{t}', 'v')" for t in ("is_to", "is_free", "is_unique")), "select create_distributed_table('is_floats', 'f')")
     yield
     for server in (oracle, herd):
-        server.run("drop schema is_other cascade", "drop table is_from, is_to, is_local, is_free, is_secrets, is_unique, is_floats", "drop sequence is_values", "drop role is_nobody")
+        server.run(*_DROPS)
+
+
+@pytest.fixture
+def made(tables, oracle, herd):
+    for server in (oracle, herd):
+        server.run("truncate is_from, is_to, is_local, is_free, is_unique, is_floats", "insert into is_from select g, 'v' || g from generate_series(1, 20) g")
 
 
 @pytest.mark.parametrize("name", _RUNS)
@@ -101,6 +122,63 @@ def test_rounded_floats_do_not_travel(made, herd):
         connection.execute("set extra_float_digits = -6")
         with pytest.raises(psycopg.errors.FeatureNotSupported):
             connection.execute("insert into is_floats values (sqrt(2.0::float8), 1), (sqrt(3.0::float8), 2)")
+
+
+def test_locks_of_the_source_last(made, herd):
+    with herd.connect() as connection, herd.connect(autocommit=True) as another:
+        connection.autocommit = False
+        connection.execute("insert into is_to select v, k from is_from where k = 7 for update")
+        another.execute("set lock_timeout = '300ms'")
+        for wait in (True, False):
+            if wait:
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    another.execute("update is_from set v = 'w' where k = 7")
+            else:
+                connection.rollback()
+                assert another.execute("update is_from set v = 'w' where k = 7").rowcount == 1
+
+
+@pytest.mark.parametrize("first", ["truncate is_serial restart identity", "alter sequence is_serial_n_seq restart with 500"])
+def test_values_of_a_restarted_sequence_are_not_waited_for(made, herd, first):
+    herd.run("drop table if exists is_serial", "create table is_serial (k int, n bigserial, v text)", "select create_distributed_table('is_serial', 'k')")
+    with herd.connect(autocommit=True) as connection:
+        connection.execute("set statement_timeout = '10s'")
+        with connection.transaction(force_rollback=True):
+            connection.execute(first)
+            with pytest.raises(psycopg.errors.FeatureNotSupported), connection.cursor().copy("copy is_serial (k, v) from stdin") as copy:
+                copy.write("1\ta\n2\tb\n")
+        with connection.cursor().copy("copy is_serial (k, v) from stdin") as copy:
+            copy.write("1\ta\n2\tb\n")
+    herd.run("drop table is_serial")
+
+
+@pytest.mark.parametrize("schema", ["pg_catalog", "herd", "herd_shards", "information_schema"])
+def test_no_table_goes_where_it_is_not_known(made, herd, schema):
+    with herd.connect(autocommit=True) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(f"alter table is_from set schema {schema}")
+
+
+@pytest.mark.parametrize("snapshot", ["on", "off"])
+def test_set_transaction_in_a_string(made, oracle, herd, snapshot):
+    def said(server, *before):
+        lines = []
+        with server.connect(autocommit=True) as connection:
+            for sql in before:
+                connection.execute(sql)
+            for sql in (
+                "set transaction read only; select count(*) from is_from; insert into is_from values (5001, 'x')",
+                "set transaction isolation level serializable; select count(distinct current_setting('transaction_isolation')), min(current_setting('transaction_isolation')) from is_from",
+            ):
+                try:
+                    cursor = connection.execute(sql)
+                    while cursor.nextset():
+                        pass
+                    lines.append(cursor.fetchall())
+                except psycopg.Error as e:
+                    lines.append(e.sqlstate)
+        return lines
+
+    assert said(herd, f"set herd.snapshot = {snapshot}") == said(oracle)
 
 
 def test_it_still_streams_by_itself(made, herd):

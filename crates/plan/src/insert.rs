@@ -9,7 +9,7 @@ use wire::sqlstate;
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, relations};
+use sql::{NodeEnum, build, relations, search};
 
 use crate::compose::names_query;
 use crate::keys;
@@ -491,16 +491,17 @@ pub(crate) fn through_router(
     cx: &Context,
 ) -> Result<Plan> {
     let mut source = source.clone();
-    if let Some(with) = &insert.with_clause {
-        let mut with = with.clone();
-        if let Some(own) = source.with_clause.take() {
-            with.recursive |= own.recursive;
-            with.ctes.extend(own.ctes);
+    let width = output_width(&source, cx);
+    if insert.with_clause.is_some() {
+        if source.with_clause.is_some() {
+            // Each has names of its own.
+            let inner = build::subselect(source, Some(build::alias("source")), false);
+            let all = build::target(build::star(), None);
+            source = ast::SelectStmt { target_list: vec![all], from_clause: vec![inner], ..build::select() };
         }
-        source.with_clause = Some(with);
+        source.with_clause = insert.with_clause.clone();
     }
     // Planned as a statement of its own, from its own words.
-    let width = output_width(&source, cx);
     let mut statement = NodeEnum::SelectStmt(Box::new(source));
     cx.views.fold(&mut statement);
     let source_sql = sql::deparse(&statement)?;
@@ -518,6 +519,7 @@ pub(crate) fn through_router(
     shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0))))));
     let mut statement = NodeEnum::InsertStmt(Box::new(shell));
     let (source_takes, target_uses) = (sequences::taken(&tree, cx), sequences::used(&statement, cx));
+    let source_locks = search::any(&tree, |n| matches!(n, NodeEnum::LockingClause(_)));
     rewrite::replace_now(&mut statement);
     let to = To::of(&relation.placement);
     let insert = InsertRows::of(&statement)?;
@@ -528,6 +530,7 @@ pub(crate) fn through_router(
         source: inner,
         source_sql,
         source_takes,
+        source_locks,
         target_uses,
         search_path,
         temporary,

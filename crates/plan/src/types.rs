@@ -259,6 +259,8 @@ pub struct InsertSelect {
     pub source_sql: String,
     /// Sequences the source may take values from (see [`crate::sequences::taken`]).
     pub source_takes: Option<Vec<String>>,
+    /// It locks rows, to the end of the transaction.
+    pub source_locks: bool,
     /// What the target may do with sequences, beside what its source does.
     pub target_uses: Sequences,
     /// What the source's names mean, for whoever plans it again with casts around it.

@@ -12,6 +12,7 @@ use wire::sqlstate;
 use exec::code::Watch;
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 use sql::NodeEnum;
+use sql::ast;
 use sql::template::Template;
 
 use crate::activity::Pins;
@@ -436,6 +437,7 @@ impl Session {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
         };
+        self.transaction.holds_sequences |= self.transaction.is_active() && holds_sequences(statement);
         self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {
             match self.transaction.is_active()
@@ -538,6 +540,23 @@ fn writes(sql: &str) -> bool {
 /// What a query inside may take from sequences is taken then.
 fn runs_query(sql: &str) -> bool {
     matches!(&*sql::split::first_keyword(sql).to_ascii_uppercase(), "FETCH" | "MOVE" | "DECLARE" | "EXPLAIN")
+}
+
+/// It locks sequences to the end of its transaction.
+fn holds_sequences(statement: &NodeEnum) -> bool {
+    use ast::AlterTableType as A;
+    let of_identity = |n: &ast::Node| match &n.node {
+        Some(NodeEnum::AlterTableCmd(c)) => [A::AtAddIdentity, A::AtSetIdentity, A::AtDropIdentity, A::AtChangeOwner]
+            .iter()
+            .any(|k| c.subtype == *k as i32),
+        _ => false,
+    };
+    match statement {
+        NodeEnum::TruncateStmt(t) => t.restart_seqs,
+        NodeEnum::AlterSeqStmt(_) => true,
+        NodeEnum::AlterTableStmt(a) => a.cmds.iter().any(of_identity),
+        _ => false,
+    }
 }
 
 /// It makes a relation for this session alone.

@@ -42,8 +42,9 @@ impl Session {
                         return tag("COMMIT");
                     }
                 }
+                let chained = self.chained(t);
                 let done = self.commit().await?;
-                self.chain(t);
+                self.chain(chained);
                 tag(&done)
             }
             Kind::TransStmtRollback => {
@@ -54,8 +55,9 @@ impl Session {
                         return tag("ROLLBACK");
                     }
                 }
+                let chained = self.chained(t);
                 self.rollback().await;
-                self.chain(t);
+                self.chain(chained);
                 tag("ROLLBACK")
             }
             Kind::TransStmtSavepoint => {
@@ -97,13 +99,17 @@ impl Session {
         }
     }
 
-    /// AND CHAIN: a new transaction of the same kind.
-    fn chain(&mut self, t: &ast::TransactionStmt) {
-        if t.chain {
-            let begin = self.transaction.last_begin().to_string();
-            self.transaction.begin(&begin, true);
-            self.now = Some(exec::timestamp());
-        }
+    /// AND CHAIN: how the next transaction is begun, as this one runs.
+    fn chained(&self, t: &ast::TransactionStmt) -> Option<Vec<String>> {
+        let said = self.transaction.manners().map(str::to_string);
+        t.chain.then(|| std::iter::once(self.transaction.last_begin().to_string()).chain(said).collect())
+    }
+
+    fn chain(&mut self, chained: Option<Vec<String>>) {
+        let Some([begin, manners @ ..]) = chained.as_deref() else { return };
+        self.transaction.begin(begin, true);
+        manners.iter().for_each(|sql| self.transaction.note_setting(sql));
+        self.now = Some(exec::timestamp());
     }
 
     /// AND CHAIN and savepoints want a block of the client's own: an implicit one (TBLOCK_IMPLICIT_INPROGRESS in

@@ -62,6 +62,8 @@ pub struct Transaction {
     pub raised_to: Option<Raised>,
     /// Grows with all that runs on its nodes: who compares it finds out whether anything has since.
     pub uses: u64,
+    /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
+    pub holds_sequences: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
     pub schema_mark: u64,
     /// Counts statements of clients, over all transactions.
@@ -134,7 +136,26 @@ impl Transaction {
         self.history.clear();
         self.state = if block { State::Block } else { State::Implicit };
         self.raised_to = None;
+        self.holds_sequences = false;
         self.cut.clear();
+    }
+
+    /// In another way, before any node has taken part; what was set already stays set.
+    pub fn begin_as(&mut self, sql: &str) {
+        debug_assert!(self.participants.is_empty());
+        self.begin = sql.to_string();
+    }
+
+    /// How it runs itself, as SET TRANSACTION has said in it.
+    pub fn manners(&self) -> impl Iterator<Item = &str> {
+        self.set().filter(|sql| is_manner(sql) && !sql.to_ascii_uppercase().contains("SNAPSHOT"))
+    }
+
+    fn set(&self) -> impl Iterator<Item = &str> {
+        self.history.iter().filter_map(|event| match event {
+            Event::Setting(sql) => Some(sql.as_str()),
+            Event::Savepoint(_) => None,
+        })
     }
 
     /// Whether a cut may yet be made: no node has taken part.
@@ -198,13 +219,7 @@ impl Transaction {
 
     /// What was set in it, oldest first, for a connection beside it: not how the transaction itself runs.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
-        let own = |sql: &str| {
-            !sql.trim_start().get(.."SET TRANSACTION".len()).is_some_and(|s| s.eq_ignore_ascii_case("SET TRANSACTION"))
-        };
-        self.history.iter().filter_map(move |event| match event {
-            Event::Setting(sql) if own(sql) => Some(sql.as_str()),
-            _ => None,
-        })
+        self.set().filter(|sql| !is_manner(sql))
     }
 
     /// Something was set inside this transaction, perhaps this setting.
@@ -370,4 +385,9 @@ impl Transaction {
         self.state = State::Idle;
         self.cut.clear();
     }
+}
+
+/// SET TRANSACTION, as opposed to a setting.
+fn is_manner(sql: &str) -> bool {
+    sql.trim_start().get(.."SET TRANSACTION".len()).is_some_and(|s| s.eq_ignore_ascii_case("SET TRANSACTION"))
 }

@@ -61,7 +61,7 @@ impl<C: Client> Work<'_, C> {
         if !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
-        if !t.is_block() {
+        if !t.is_active() {
             self.transaction.begin("BEGIN", false);
         }
         let manner = self.manner().await?;
@@ -69,7 +69,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(());
         }
         if !manner.repeatable {
-            self.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ", false);
+            self.transaction.begin_as("BEGIN ISOLATION LEVEL REPEATABLE READ");
         }
         self.make_cut(&manner).await
     }

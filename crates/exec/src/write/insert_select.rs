@@ -91,7 +91,7 @@ impl<C: Client> Work<'_, C> {
             false => triggers(&i.relation),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        let beside = self.may_read_beside().await?;
+        let beside = !i.source_locks && self.may_read_beside().await?;
         if beside && self.herd.pools.size() < 2 {
             return Err(ExecError::sql(
                 sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
@@ -173,6 +173,10 @@ impl<C: Client> Work<'_, C> {
     /// transaction that the source would have to see or to wait for, and it reads no snapshot that is to last.
     async fn may_read_beside(&mut self) -> Result<bool> {
         let t = &self.transaction;
+        // What the session has of its own, as temporary tables, is on its connection.
+        if !self.pin.is_free() {
+            return Ok(false);
+        }
         if !t.is_active() {
             return Ok(true);
         }

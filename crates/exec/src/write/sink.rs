@@ -145,6 +145,15 @@ impl Sink {
                 }
             }
         }
+        if !sequences.is_empty() && work.transaction.holds_sequences {
+            let message = format!(
+                "this transaction has made or changed sequences: values for {} can't be taken beside it before it commits",
+                catalog::qualified(&relation.schema, &relation.name)
+            );
+            return Err(
+                ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("COMMIT first, or give the values.")
+            );
+        }
         let snapshot = &work.epoch.snapshot;
         let (nodes, key, bounds): (Vec<NodeId>, _, _) = match &relation.placement {
             Placement::Local => (vec![snapshot.home], vec![], Arc::from([])),

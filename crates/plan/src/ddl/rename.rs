@@ -4,6 +4,9 @@ use catalog::{Relation, RelationKind, quote_ident, quote_literal};
 use sql::NodeEnum;
 use sql::ast::{self, AlterObjectSchemaStmt, ObjectType as O, RenameStmt};
 use sql::names;
+use wire::sqlstate;
+
+use crate::refuse::Refusal;
 
 use super::place::{Cx, deparse, is_herd, is_view, object_type, regclass_exists, text, whole};
 use super::steps::{Spread, Step};
@@ -80,7 +83,16 @@ pub fn set_schema(cx: &Cx, s: &AlterObjectSchemaStmt) -> Decided {
     };
     let name = names::table(rv);
     cx.not_ours(name)?;
+    cx.not_ours((Some(&s.newschema), name.1))?;
     match cx.find(name) {
+        Some(_) if s.newschema.starts_with("pg_") || s.newschema == "information_schema" => Err(Refusal {
+            sqlstate: sqlstate::INSUFFICIENT_PRIVILEGE,
+            message: format!(
+                "permission denied: the system catalog schema \"{}\" is not for users' tables",
+                s.newschema
+            ),
+            hint: None,
+        }),
         Some(r) if is_herd(r) => {
             let tree = NodeEnum::AlterObjectSchemaStmt(Box::new(AlterObjectSchemaStmt {
                 relation: Some(whole(rv)),
