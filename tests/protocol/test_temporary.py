@@ -134,6 +134,8 @@ _GOES = {
         "select 1 as k into temp tg_other", "alter table tg_other rename to tg_spread", "LOOK", "begin", "drop table tg_spread",
         "create temp table tg_other as select 1 as k union all select 2", "alter table tg_other rename to tg_spread", "LOOK", "rollback",
     ],
+    "a view": ["create temp view tg_spread as select 1 as k", "LOOK", "drop view tg_spread"],
+    "an index": ["create temp table tg_other (k int)", "create index tg_index on tg_other (k)", "drop index tg_index", "drop index tg_index"],
     "a sequence": ["create temp sequence tg_spread", "LOOK", "drop sequence tg_spread"],
     "discarded": ["create temp table tg_spread (k int)", "discard temp", "LOOK", "create temp table tg_spread (k int)", "discard all"],
     "behind public in the path": [
@@ -154,7 +156,7 @@ _LOOK = ["select count(*), sum(k) from tg_spread", "update tg_spread set k = k w
 @pytest.fixture
 def going(oracle, herd):
     for server in (oracle, herd):
-        server.run("drop table if exists tg_spread", "create table tg_spread (k int)", "insert into tg_spread select generate_series(1, 100)")
+        server.run("drop table if exists tg_spread", "create table tg_spread (k int)", "insert into tg_spread select generate_series(1, 100)", "create index tg_index on tg_spread (k)")
     herd.run("select create_distributed_table('tg_spread', 'k')")
 
 

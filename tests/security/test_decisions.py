@@ -215,3 +215,38 @@ def test_nobody_holds_up_ddl(place):
     finally:
         slow.join(20)
         place.server.run("drop schema slow cascade")
+
+
+def test_a_deferred_trigger_holds_up_no_reader(place):
+    """What a trigger does at the end of a transaction over several nodes is done before others wait for its decision."""
+    place.server.run(
+        "create schema slow authorization mallory", "create table slow.seen (k int)", "insert into slow.seen select generate_series(1, 30)",
+        "select create_distributed_table('slow.seen', 'k')", "create table slow.t (k int, x int)", "select create_distributed_table('slow.t', 'k')",
+        "create function slow.sleeps() returns trigger language plpgsql as $$ begin perform pg_sleep(6); return null; end $$",
+        "create constraint trigger sleeps after insert on slow.t deferrable initially deferred for each row when (new.x = 1) execute function slow.sleeps()",
+        "grant usage on schema slow to mallory", "grant all on slow.t, slow.seen to mallory",
+    )
+    with place.on_node(0, "mallory") as mallory:
+        at_home = {k for (k,) in mallory.execute("select k from slow.seen").fetchall()}
+    elsewhere = min(set(range(1, 31)) - at_home)
+
+    def commits_slowly():
+        with place.as_role("mallory") as mallory:
+            mallory.execute("begin")
+            mallory.execute(f"insert into slow.t select g, (g = {elsewhere})::int from generate_series(1, 40) g")
+            mallory.execute("commit")
+
+    slow = threading.Thread(target=commits_slowly)
+    slow.start()
+    try:
+        time.sleep(1.5)
+        with place.server.connect(autocommit=True) as reader:
+            reader.execute("set herd.snapshot = on")
+            for _ in range(3):
+                started = time.monotonic()
+                assert reader.execute("select count(*) from slow.seen").fetchone() == (30,)
+                assert slow.is_alive() and time.monotonic() - started < 1.5
+    finally:
+        slow.join(60)
+        assert place.server.connect(autocommit=True).execute("select count(*) from slow.t").fetchone() == (40,)
+        place.server.run("drop schema slow cascade")

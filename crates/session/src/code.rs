@@ -13,6 +13,7 @@ use crate::activity::Pins;
 use crate::pg_temp;
 use crate::session::{Result, Session};
 use crate::set::Pending;
+use crate::settings_room;
 
 /// What ran in the transaction, or in the statement.
 #[derive(Clone, Debug, Default)]
@@ -83,9 +84,9 @@ impl Session {
                         Pin::Here(lane) => vec![lane],
                         _ => vec![],
                     };
-                    self.code_is_over(code, lane).await;
+                    self.code_is_over(code, lane).await?;
                 } else if let Some(lane) = self.pin.take() {
-                    self.code_is_over(code, vec![lane]).await;
+                    self.code_is_over(code, vec![lane]).await?;
                 }
             }
         }
@@ -111,6 +112,9 @@ impl Session {
                 self.pg_temp_told(found.temporary);
             }
         }
+        self.room_for_settings(
+            2 * changed.iter().map(|(n, v, _)| n.len() + v.as_ref().map_or(0, String::len)).sum::<usize>(),
+        )?;
         for (name, value, node) in changed {
             let quoted = catalog::quote_literal(&name);
             let sql = match &value {
@@ -128,7 +132,10 @@ impl Session {
     }
 
     /// The transaction, or the statement by itself, is over: what is still there on its connections is the session's.
-    pub async fn code_is_over(&mut self, code: Code, lanes: Vec<Lane>) {
+    ///
+    /// # Errors
+    /// 53200 if that is more than a session may have: the connection has gone with it.
+    pub async fn code_is_over(&mut self, code: Code, lanes: Vec<Lane>) -> Result<()> {
         let question = self.question(&code);
         let home = self.epoch.snapshot.home;
         // Each connection had these when the code began.
@@ -141,6 +148,12 @@ impl Session {
             };
             let found = read(rows);
             let news = self.news(&found, &|_, n| before.get(n).map(str::to_string));
+            let size = |(n, v): &(String, Option<String>)| n.len() + v.as_ref().map_or(0, String::len);
+            if let Err(e) = self.room_for_settings(news.iter().map(size).sum()) {
+                lane.conn.mark_broken();
+                self.pin.put_back(lane);
+                return Err(e);
+            }
             for (name, value) in news {
                 self.keep(&name, value);
                 self.named_roles.note(&name, None);
@@ -159,6 +172,7 @@ impl Session {
             self.pin.put_back(lane);
         }
         self.refresh_context();
+        Ok(())
     }
 
     /// What differs from what the session knows.
@@ -194,9 +208,9 @@ impl Session {
         names.dedup();
         let names: Vec<String> = names.into_iter().map(catalog::quote_literal).collect();
         format!(
-            "SELECT 's', pg_catalog.lower(name), pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
+            "SELECT 's', pg_catalog.lower(name), pg_catalog.left(pg_catalog.current_setting(name), {most}) FROM pg_catalog.pg_settings \
                WHERE source OPERATOR(pg_catalog.=) 'session' AND name OPERATOR(pg_catalog.!~) '^transaction_' \
-             UNION ALL SELECT 'c', n, pg_catalog.current_setting(n, true) FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) n \
+             UNION ALL SELECT 'c', n, pg_catalog.left(pg_catalog.current_setting(n, true), {most}) FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) n \
              UNION ALL SELECT 't', relname, NULL FROM ({}) AS t \
              UNION ALL SELECT 'p', '{}', NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_locks \
                WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted) \
@@ -207,6 +221,7 @@ impl Session {
             Pins::LOCK,
             Pins::LISTEN,
             Pins::CURSOR,
+            most = settings_room::MAX + 1,
         )
     }
 }

@@ -37,6 +37,7 @@ mod sequences;
 mod serve;
 mod session;
 mod set;
+mod settings_room;
 pub mod shared_tcp;
 mod simple;
 mod special;

@@ -160,8 +160,9 @@ impl Session {
         }
         // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
         let names = if name == "session_authorization" { &[name, "role"][..] } else { &[name] };
-        let named = names.iter().any(|n| named_roles::question(n).is_some());
-        if !named || self.transaction.is_active() {
+        // Whoever was dropped has no name.
+        let gone = named_roles::SETTINGS.iter().any(|(n, _)| self.settings.get(n) == Some(""));
+        if !gone || self.transaction.is_active() || named_roles::question(name).is_none() {
             return self.set_and_read(sql, names, s.is_local).await;
         }
         // Who is somebody that was dropped may become another: it is asked of who logged in whether he may.
@@ -176,6 +177,7 @@ impl Session {
 
     /// Runs SQL that sets something on home, and on all who take part in the transaction, and remembers what it set.
     pub async fn set_and_read(&mut self, sql: &str, names: &[&str], local: bool) -> Result<Forwarded> {
+        self.room_for_settings(sql.len())?;
         let home = self.epoch.snapshot.home;
         let active = self.transaction.is_active();
         let described = false;

@@ -144,6 +144,7 @@ impl Session {
         let mut tag = String::new();
         let failed = self.transaction.has_failed();
         self.transaction.doubtful |= !self.io.settled().await;
+        self.transaction.defers = !self.epoch.snapshot.anyones;
         let done = self.transaction.commit(&identity, number, two_phase, &mut tag).await;
         let committed = done.is_ok() && !failed;
         self.ended(committed).await;
@@ -191,7 +192,8 @@ impl Session {
         self.settle_settings(committed);
         let kept = std::mem::take(&mut self.transaction.kept);
         match self.code.take() {
-            Some(code) => Box::pin(self.code_is_over(code, kept)).await,
+            // What is more than there is place for was refused when it was set.
+            Some(code) => drop(Box::pin(self.code_is_over(code, kept)).await),
             None => kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane))),
         }
         self.pg_temp_settled(committed).await;

@@ -164,6 +164,12 @@ impl Transaction {
         let decider = kept.or_else(|| self.participants.iter().position(|p| p.wrote)).unwrap_or(0);
         self.participants.swap(0, decider);
         failpoint::reached("two_phase.begin").await;
+        if self.defers
+            && let Err(e) = self.run_deferred().await
+        {
+            self.rollback().await;
+            return Err(CommitError::RolledBack(e));
+        }
         let gid = &self.announce(identity, number).await?;
         failpoint::reached("two_phase.announced").await;
         if let Err(e) = self.prepare(gid).await {
@@ -198,6 +204,22 @@ impl Transaction {
         self.end_prepared(gid, "COMMIT").await;
         failpoint::reached("two_phase.finished").await;
         Ok(())
+    }
+
+    /// What users' triggers do at the end of a transaction may take its time: while the gate is held, others would wait for it.
+    async fn run_deferred(&mut self) -> Result<(), PoolError> {
+        let mut others: Vec<_> = self.participants[1..].iter_mut().filter(|p| p.wrote).collect();
+        for p in &mut others {
+            p.lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
+            let _ = p.lane.conn.flush().await;
+        }
+        let mut failure = None;
+        for p in others {
+            if let Err(e) = p.lane.finish().await {
+                failure.get_or_insert(e);
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 
     /// The decider's transaction writes its decision, seen only if and when it commits, and enters the gate.

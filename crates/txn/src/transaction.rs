@@ -62,6 +62,8 @@ pub struct Transaction {
     pub raised_to: Option<Raised>,
     /// Grows with all that runs on its nodes: who compares it finds out whether anything has since.
     pub uses: u64,
+    /// Triggers of users' own may wait for the commit: they run before anything else waits for it.
+    pub defers: bool,
     /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
     pub holds_sequences: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
@@ -215,6 +217,11 @@ impl Transaction {
     /// A SET inside the transaction, for nodes that join later.
     pub fn note_setting(&mut self, sql: &str) {
         self.history.push(Event::Setting(sql.to_string()));
+    }
+
+    /// What its settings take to be remembered.
+    pub fn settings_bytes(&self) -> usize {
+        self.set().map(str::len).sum()
     }
 
     /// What was set in it, oldest first, for a connection beside it: not how the transaction itself runs.

@@ -133,7 +133,7 @@ pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
         NodeEnum::RenameStmt(s) => var(&s.relation),
         NodeEnum::TruncateStmt(s) => all(&s.relations),
         NodeEnum::LockStmt(s) => all(&s.relations),
-        NodeEnum::DropStmt(s) if s.remove_type == ast::ObjectType::ObjectTable as i32 => {
+        NodeEnum::DropStmt(s) if is_relation(s.remove_type) => {
             let named = |o: &ast::Node| match &super::place::strings_of(o)[..] {
                 [name] => temporary.iter().any(|t| t == name),
                 [schema, _] => *schema == "pg_temp",
@@ -143,4 +143,9 @@ pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_relation(kind: i32) -> bool {
+    use ast::ObjectType::{ObjectIndex, ObjectSequence, ObjectTable, ObjectView};
+    [ObjectTable, ObjectView, ObjectSequence, ObjectIndex].iter().any(|k| kind == *k as i32)
 }

@@ -1,0 +1,41 @@
+"""Settings take a router's memory: a session has a limit, and what is beyond it goes with its connection."""
+
+import psycopg
+import pytest
+
+_LARGE = 100_000_000
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_large_values(herd, block):
+    with herd.connect(autocommit=True) as connection:
+        if block:
+            connection.execute("begin")
+        with pytest.raises(psycopg.errors.OutOfMemory) as e:
+            connection.execute(f"select length(set_config('sr.large', repeat('x', {_LARGE}), false))").fetchall()
+        assert "limit" in e.value.diag.message_detail
+        connection.execute("rollback")
+        assert connection.execute("select coalesce(length(current_setting('sr.large', true)), 0)").fetchone() == (0,)
+        assert connection.execute("select count(*) from pg_class where false").fetchone() == (0,)
+
+
+def test_many_of_one_transaction(herd):
+    with herd.connect(autocommit=True) as connection:
+        connection.execute("begin")
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            for _ in range(10):
+                connection.execute("set local sr.kept = '" + "x" * 1_000_000 + "'")
+        connection.execute("rollback")
+        # Half of it is no harm.
+        for n in range(3):
+            connection.execute(f"set sr.kept = '{n}" + "x" * 1_000_000 + "'")
+        assert connection.execute("select length(current_setting('sr.kept'))").fetchone() == (1_000_001,)
+
+
+def test_large_ones_of_code(herd):
+    herd.run("create or replace function sr_sets() returns int language plpgsql as $$ begin perform set_config('sr.code', repeat('x', 50000000), false); return 1; end $$")
+    with herd.connect(autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute("select sr_sets()").fetchall()
+        assert connection.execute("select 1").fetchone() == (1,)
+    herd.run("drop function sr_sets()")
