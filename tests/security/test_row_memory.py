@@ -138,3 +138,21 @@ def test_many_sessions_share_what_there_is(made):
         two.execute("rollback")
         one.execute("rollback")
     _given_back(made)
+
+
+def test_portals_with_names_are_counted(herd):
+    """Their parameters stay until they are closed."""
+    from protocol.frames import bind, parse, query, sync
+    from protocol.raw import Raw
+
+    large = b"x" * 20_000_000
+    with Raw(herd) as raw:
+        raw.transcript(query("begin") + parse("select length($1::text)", name="s") + sync(), 2)
+        codes = []
+        for n in range(30):
+            raw.send(bind(large, statement="s", portal=f"p{n}") + sync())
+            codes += [dict((f[:1], f[1:]) for f in body.decode().split("\0") if f)["C"] for kind, body in raw.until_ready() if kind == "E"]
+            if codes:
+                break
+        assert codes == ["53200"] and n > 5
+        assert raw.transcript(query("rollback") + query("select 1"), 2)[-1] == "Z I"

@@ -222,7 +222,8 @@ impl Session {
         if !b.portal.is_empty() && self.portals.contains_key(b.portal) {
             return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }
-        self.portals.insert(b.portal.to_string(), Portal { prepared, bound, state: PortalState::New });
+        let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len())?) };
+        self.portals.insert(b.portal.to_string(), Portal { prepared, bound, state: PortalState::New, _taken });
         backend::bind_complete(self.out());
         Ok(())
     }

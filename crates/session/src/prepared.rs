@@ -40,6 +40,8 @@ pub struct Portal {
     pub prepared: Arc<Prepared>,
     pub bound: Bound,
     pub state: PortalState,
+    /// What the parameters of one with a name take of the memory for rows; there is one without a name at a time.
+    pub _taken: Option<exec::Taken>,
 }
 
 pub enum PortalState {
