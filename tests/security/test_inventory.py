@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
 DEFINERS = {"raise_epoch", "decide", "forget_dropped", "follow_rename", "follow_prefix", "met_since", "mirror_partitions"}
 # Run with their caller's rights, so they give nobody anything.
 INVOKERS = {
-    "rights", "rights_of_shards", "verify", "run", "run_as_owner", "hold_schema", "still_table", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
+    "rights", "rights_of_shards", "verify", "run", "run_as", "run_as_owner", "run_on", "create_as_owner", "name_of", "strip", "note_made", "made", "hold_schema", "still_table", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
     "refuse_admin_call", "cluster", "code_in", "names_rows", "behind_locks", "definitions", "settings", "replaced",
 }
 READABLE = {

@@ -191,3 +191,87 @@ def test_names_with_the_quotes_of_do_blocks(armed):
         with armed.on_node(node) as root:
             sql = "select count(*) from pg_class c join pg_inherits h on h.inhrelid = c.oid where h.inhparent = 'hers.\"i$herd$x\"'::regclass and c.reloptions = '{fillfactor=70}'"
             assert root.execute(sql).fetchone()[0] > 0
+
+
+def test_code_that_renames_schemas_inside_the_plan(armed):
+    """What a transaction has locked does not hold up the owner's code that runs in it."""
+    databases = "do $$ begin execute format('%s create on database %%I %s mallory', current_database()); end $$"
+    armed.server.run(
+        "create schema joint authorization mallory", "create schema his authorization mallory", "create table his.d (k int, v int)",
+        "insert into his.d values (7, 7)", databases % ("grant", "to"),
+    )  # fmt: skip
+    try:
+        for check, index in (("joint.chk(v)", "joint.f(k)"), ("v > 0", "joint.chk_of(v)")):
+            with armed.as_role("mallory") as mallory:
+                mallory.execute("create function joint.f(int) returns int language plpgsql immutable as $$ begin return hers.rise() + $1; end $$")
+                mallory.execute(
+                    """create function joint.chk(int) returns boolean language plpgsql volatile as $$ begin
+                    if (select count(*) from pg_class where relname = 'd' and relowner = 'mallory'::regrole) > 1 then
+                      execute 'alter schema joint rename to was_joint'; execute 'alter schema his rename to joint'; end if; return true; end $$"""
+                )
+                mallory.execute("create function joint.chk_of(int) returns int language plpgsql immutable as $$ begin perform joint.chk($1); return $1; end $$")
+                mallory.execute(f"create table joint.d (k int, v int check ({check}))")
+                mallory.execute("insert into joint.d values (1, 1), (2, 2)")
+                mallory.execute(f"create index dx on joint.d ({index})")
+                mallory.execute("grant all on joint.d to mallory")
+            with pytest.raises(psycopg.Error):
+                armed.server.run("select create_distributed_table('joint.d', 'k')")
+            _judge(armed)
+            with armed.on_node(0) as root:
+                assert root.execute("select relacl from pg_class where oid = 'his.d'::regclass").fetchone() == (None,)
+            armed.server.run("drop table joint.d", "drop function joint.f", "drop function joint.chk_of", "drop function joint.chk")
+    finally:
+        armed.server.run(*(f"drop schema if exists {schema} cascade" for schema in ("joint", "was_joint", "his")), databases % ("revoke", "from"))
+
+
+def test_an_index_that_is_another_when_its_lock_is_there(armed):
+    """herd.mirror_partitions is the herd owner's; what it says of an index it says as the table's."""
+    with armed.as_role("mallory") as mallory:
+        mallory.execute("create function hers.one() returns int language plpgsql immutable as $$ begin raise log 'one runs as %', current_user; return 1; end $$")
+        mallory.execute("create table hers.m (k int not null, v int)")
+    armed.server.run("select create_distributed_table('hers.m', 'k')")
+    with armed.as_role("mallory") as mallory:
+        mallory.execute("create unique index good on hers.m (k)")
+        mallory.execute("alter table hers.m replica identity using index good")
+    with armed.on_node(0, "mallory") as mallory, armed.on_node(0, "mallory") as caller:
+        shard = mallory.execute("select shard::text from herd.shard_tables where parent = 'hers.m'::regclass limit 1").fetchone()[0]
+        index = mallory.execute("select relname from pg_class c join pg_index i on i.indexrelid = c.oid where i.indrelid = %s::regclass", (shard,)).fetchone()[0]
+        mallory.execute(f"alter table {shard} replica identity default")
+        mallory.execute(f"create unique index evil_of_m on {shard} ((hers.one()), k)")
+        mallory.execute("begin")
+        mallory.execute(f"lock table {shard} in access exclusive mode")
+
+        def mirror():
+            caller.execute("select herd.mirror_partitions('hers.m')")
+
+        waits = threading.Thread(target=mirror)
+        waits.start()
+        time.sleep(1)
+        mallory.execute(f'alter index herd_shards."{index}" rename to was_good')
+        mallory.execute(f'alter index herd_shards.evil_of_m rename to "{index}"')
+        mallory.execute("commit")
+        waits.join()
+    assert "one runs as postgres" not in armed.nodes[0].log()
+
+
+def test_plain_ddl_on_shards(armed):
+    """A name that the search path finds among the shards is the router's own as a written one is."""
+    armed.server.run("create table hers.n (k int primary key, v int)", "alter table hers.n owner to mallory", "select create_distributed_table('hers.n', 'k')")
+    with armed.on_node(0) as root:
+        shard = root.execute("select relname from pg_class where oid = (select shard from herd.shard_tables where parent = 'hers.n'::regclass limit 1)").fetchone()[0]
+    with armed.as_role("mallory") as mallory:
+        for path in ("herd_shards, hers", "hers, herd_shards"):
+            mallory.execute(f"set search_path = {path}")
+            for sql in (
+                f'alter table "{shard}" replica identity full', f'create index on "{shard}" (v)', f'alter table "{shard}" rename to x',
+                f'drop table "{shard}"', f'alter index "{shard}_pkey" rename to x', f'grant select on "{shard}" to public',
+            ):  # fmt: skip
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="belongs to pgherd"):
+                    mallory.execute(sql)
+        # What is not found there is what it was.
+        mallory.execute("set search_path = hers, herd_shards")
+        for sql in ("create table own (k int)", "alter table own add v int", "create index on own (v)", "create temp table own2 (k int)", "drop table own2", "drop table own"):
+            mallory.execute(sql)
+        mallory.execute("alter table n add w int")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            mallory.execute("set search_path = herd_shards, hers; create table own (k int)")

@@ -54,6 +54,8 @@ pub struct Definition {
     pub access_method: Option<String>,
     pub tablespace: Option<String>,
     pub comment: Option<String>,
+    /// A name that nobody can guess, for a schema in which the table is kept while its successor is made.
+    pub aside: String,
     pub blockers: Blockers,
 }
 

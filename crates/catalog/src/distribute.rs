@@ -24,7 +24,7 @@ mod table;
 mod undistribute;
 
 pub use bounds::{ShardBound, read_bounds, shard_bound_sql};
-pub use node::{plan_add_node, plan_remove_node};
+pub use node::{ADMIN_FUNCTIONS, plan_add_node, plan_remove_node};
 pub use reference::plan_reference;
 pub use rename::{plan_drop, plan_rename, plan_rename_schema};
 pub use table::{new_prefix_sql, plan_distribution};
@@ -41,9 +41,6 @@ use crate::{Colocation, NodeId, Refusal, RefusalKind, Snapshot, qualified, quote
 
 /// Most shards a colocation group may have.
 pub const SHARDS_MAX: i32 = 4096;
-
-/// The schema a table is moved to while its successor takes its name; gone at the end of the transaction.
-const ASIDE: &str = "herd_moving";
 
 /// `create_distributed_table(…)`.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +71,7 @@ pub struct NodeSql {
 /// Rows on their way from an old table to a new one.
 #[derive(Clone, Debug)]
 pub struct CopyRows {
-    /// `COPY … TO STDOUT` for each node to read from.
+    /// `COPY … TO STDOUT` for each node to read from: of a query, or of a table itself (which is on none of the nodes they go to).
     pub sources: Vec<(NodeId, String)>,
     /// The columns of each row, in order: all but generated ones.
     pub columns: Vec<String>,
@@ -138,12 +135,15 @@ struct Builder<'a> {
     /// The epoch that this change makes.
     epoch: i64,
     plan: DistributionPlan,
+    /// What says that a table which the plan has made still has its name.
+    made: Vec<(NodeId, String)>,
 }
 
 impl<'a> Builder<'a> {
     /// With, for every node, what any plan begins with.
     fn new(snapshot: &'a Snapshot) -> Self {
-        let mut builder = Builder { snapshot, epoch: snapshot.epoch + 1, plan: DistributionPlan::default() };
+        let mut builder =
+            Builder { snapshot, epoch: snapshot.epoch + 1, plan: DistributionPlan::default(), made: vec![] };
         builder.before(snapshot.home, [catalog_lock(), unchanged_since(snapshot.epoch)]);
         for node in builder.nodes() {
             // Bounds, defaults and rows are written and read under these; and no policy may hide rows from a copy.
@@ -179,6 +179,15 @@ impl<'a> Builder<'a> {
         push(&mut self.plan.after, node, statements);
     }
 
+    /// A table has been made on a node, and is gone on with by its name when others' owners' code has run.
+    fn made(&mut self, definition: &Definition, node: NodeId) {
+        let (key, table) = (quote_literal(&definition.oid.to_string()), quote_literal(&definition.qualified()));
+        self.before(node, [format!("SELECT herd.note_made({key}, {table}::pg_catalog.regclass)")]);
+        let check = format!("SELECT herd.still_table({table}::pg_catalog.regclass, herd.made({key}))");
+        self.after(node, [check.clone()]);
+        self.made.push((node, check));
+    }
+
     /// Rows that run code of the owner's come into his table by a statement of his own, in a security-restricted operation
     /// (`herd.run_as_owner()`). The table is made before, and finished after.
     fn fill_as_owner(&mut self, definition: &Definition, node: NodeId) {
@@ -211,6 +220,9 @@ impl<'a> Builder<'a> {
 
     /// Ends the plan: the new epoch on every node, and word of it to the routers.
     fn finish(mut self) -> DistributionPlan {
+        for (node, check) in std::mem::take(&mut self.made) {
+            self.before(node, [check]);
+        }
         for node in self.nodes() {
             let bump = format!("SELECT herd.bump_epoch({})", self.epoch);
             self.after(node, [bump]);
@@ -283,19 +295,28 @@ fn put_aside(definition: &Definition) -> Vec<String> {
     let owned = definition.sequences.iter().filter(|s| s.owned_by.is_some() && !s.identity);
     let mut statements: Vec<String> =
         owned.map(|s| format!("ALTER SEQUENCE {} OWNED BY NONE", s.qualified())).collect();
-    let statistics = definition.statistics.iter();
-    statements.extend(statistics.map(|s| format!("DROP STATISTICS {}", qualified(&s.schema, &s.name))));
-    statements.push(format!("CREATE SCHEMA {ASIDE}"));
-    statements.push(format!("ALTER TABLE {table} SET SCHEMA {ASIDE}"));
-    statements.push(still(definition, &qualified(ASIDE, &definition.name), true));
+    statements.push(format!("CREATE SCHEMA {}", quote_ident(&definition.aside)));
+    statements.push(format!("ALTER TABLE {table} SET SCHEMA {}", quote_ident(&definition.aside)));
+    statements.push(still(definition, &aside(definition), true));
+    statements.push(strip(&aside(definition)));
     statements
+}
+
+/// The table where it is kept while its successor takes its name; gone at the end of the transaction.
+fn aside(definition: &Definition) -> String {
+    qualified(&definition.aside, &definition.name)
+}
+
+/// Before the rows of a table that will be gone are read.
+fn strip(table: &str) -> String {
+    format!("SELECT herd.strip({}::pg_catalog.regclass)", quote_literal(table))
 }
 
 /// Carries the state of identity columns' sequences over from the table put aside.
 fn carry_identities(definition: &Definition) -> Vec<String> {
     let carry = |s: &crate::definition::SequenceDefinition| {
         let new = quote_literal(&s.qualified());
-        let old = qualified(ASIDE, &s.name);
+        let old = qualified(&definition.aside, &s.name);
         format!("SELECT pg_catalog.setval({new}::pg_catalog.regclass, last_value, is_called) FROM {old}")
     };
     definition.sequences.iter().filter(|s| s.identity).map(carry).collect()
@@ -303,7 +324,7 @@ fn carry_identities(definition: &Definition) -> Vec<String> {
 
 fn drop_aside(definition: &Definition) -> [String; 2] {
     // Without CASCADE: what was not foreseen must be an error, not lost.
-    [format!("DROP TABLE {}", qualified(ASIDE, &definition.name)), format!("DROP SCHEMA {ASIDE}")]
+    [format!("DROP TABLE {}", aside(definition)), format!("DROP SCHEMA {}", quote_ident(&definition.aside))]
 }
 
 fn copy_into(definition: &Definition) -> String {
@@ -318,7 +339,13 @@ fn waiting_room(definition: &Definition) -> String {
     qualified("herd", &format!("herd_rows_{}", definition.oid))
 }
 
-/// `table` is quoted and qualified. A query, because COPY of a partitioned table itself is not possible before PostgreSQL 18.
+/// The rows of a table that stays as it is, for other nodes. Nothing is planned for that, so no expression is folded.
+fn copy_out_as_it_is(definition: &Definition) -> String {
+    let columns = crate::ident::ident_list(&definition.stored_columns());
+    format!("COPY {} ({columns}) TO STDOUT", definition.qualified())
+}
+
+/// `table` is quoted and qualified, and stripped. A query, because COPY of a partitioned table itself is not possible before PostgreSQL 18.
 fn copy_out(definition: &Definition, table: &str) -> String {
     let columns = crate::ident::ident_list(&definition.stored_columns());
     format!("COPY (SELECT {columns} FROM {table}) TO STDOUT")

@@ -6,6 +6,7 @@ pub mod chunks;
 mod cluster;
 pub mod distribute;
 pub mod export;
+mod move_rows;
 
 use catalog::DistributeRequest;
 use key::Strategy;

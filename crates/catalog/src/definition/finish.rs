@@ -16,8 +16,7 @@ impl Definition {
         self.finish_policies(&mut statements);
         self.finish_privileges(&mut statements);
         if kind.is_distributed() {
-            let table = quote_literal(&self.qualified());
-            statements.push(format!("SELECT herd.mirror_partitions({table}::pg_catalog.regclass)"));
+            statements.push(self.mirror_partitions());
         }
         statements
     }
@@ -30,27 +29,25 @@ impl Definition {
         let add = |c: &&Constraint| {
             format!("ALTER TABLE {table} ADD CONSTRAINT {} {}", quote_ident(&c.name), constraint_sql(c, kind))
         };
-        statements.extend(own.iter().map(add));
+        // The owner's code in an index is run as the owner by PostgreSQL itself, as long as the table and its shards are his.
+        statements.extend(own.iter().map(|c| self.runs_owners_code("herd.run_on", add(c))));
         for index in &self.indexes {
             // Of a partitioned table it says ON ONLY, which would leave the partitions without.
             let head = |only: &str| {
                 let unique = if index.unique { "UNIQUE " } else { "" };
                 format!("CREATE {unique}INDEX {} ON {only}", quote_ident(&index.name))
             };
-            statements.push(match index.text.strip_prefix(&head("ONLY ")) {
+            let create = match index.text.strip_prefix(&head("ONLY ")) {
                 Some(rest) => head("") + rest,
                 None => index.text.clone(),
-            });
+            };
+            statements.push(self.runs_owners_code("herd.run_on", create));
             comment(statements, "INDEX", &index_name(&index.name), &index.comment);
         }
         // Checking the rows runs casts of the owner's, who may have made the types.
         statements.extend(foreign.iter().map(|c| match c.not_valid {
             true => add(c),
-            false => format!(
-                "SELECT herd.run_as_owner({}::pg_catalog.regclass, {})",
-                quote_literal(&table),
-                quote_literal(&add(c))
-            ),
+            false => self.runs_owners_code("herd.run_as_owner", add(c)),
         }));
         for constraint in &self.constraints {
             let on = format!("{} ON {table}", quote_ident(&constraint.name));
@@ -63,7 +60,18 @@ impl Definition {
             (b'i', Some(index)) => format!("USING INDEX {}", quote_ident(index)),
             _ => return,
         };
-        statements.push(format!("ALTER TABLE {table} REPLICA IDENTITY {identity}"));
+        // It looks at the expressions of indexes.
+        let alter = format!("ALTER TABLE {table} REPLICA IDENTITY {identity}");
+        statements.push(self.runs_owners_code("herd.run_as_owner", alter));
+    }
+
+    /// A statement that may run code of the owner's, by the function of the catalog that sees to that (`owner.sql`).
+    fn runs_owners_code(&self, function: &str, statement: String) -> String {
+        let table = quote_literal(&self.qualified());
+        match self.owner_is_superuser {
+            true => statement,
+            false => format!("SELECT {function}({table}::pg_catalog.regclass, {})", quote_literal(&statement)),
+        }
     }
 
     fn finish_columns(&self, statements: &mut Vec<String>) {
@@ -97,7 +105,8 @@ impl Definition {
         let table = self.qualified();
         for trigger in &self.triggers {
             let name = quote_ident(&trigger.name);
-            statements.push(trigger.text.clone());
+            // Whether its function may be called is asked of the owner, whatever its name means by now.
+            statements.push(self.runs_owners_code("herd.run_as_owner", trigger.text.clone()));
             let enabled = match trigger.enabled {
                 b'D' => "DISABLE",
                 b'R' => "ENABLE REPLICA",

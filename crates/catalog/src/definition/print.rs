@@ -40,7 +40,8 @@ impl Definition {
         statements
     }
 
-    /// Makes the table and its shards. The sequences of its defaults must be there.
+    /// Makes the table and its shards. The sequences of its defaults must be there. What runs code of the owner's is his to make; shards have
+    /// their owner before anything is done to them.
     pub fn create_table(&self, kind: TableKind<'_>) -> Vec<String> {
         let table = self.qualified();
         let mut elements: Vec<String> = self.columns.iter().map(|c| self.column_sql(c, kind)).collect();
@@ -57,8 +58,19 @@ impl Definition {
             }
             TableKind::Reference | TableKind::Local => (self.persistence_sql(), self.storage_sql()),
         };
-        let mut statements =
-            vec![format!("CREATE {persistence}TABLE {table} (\n    {}\n){suffix}", elements.join(",\n    "))];
+        let definition = format!("(\n    {}\n){suffix}", elements.join(",\n    "));
+        let mut statements = vec![match self.runs_code() {
+            true => format!(
+                "SELECT herd.create_as_owner({}, {}, {}, {}, {})",
+                quote_literal(&self.owner),
+                quote_literal(&self.schema),
+                quote_literal(&self.name),
+                quote_literal(persistence),
+                quote_literal(&definition)
+            ),
+            false => format!("CREATE {persistence}TABLE {table} {definition}"),
+        }];
+        statements.push(format!("ALTER TABLE {table} OWNER TO {}", quote_ident(&self.owner)));
 
         // Partitions take these from their parent as they are made.
         for column in &self.columns {
@@ -72,10 +84,12 @@ impl Definition {
         }
         if let TableKind::Distributed { prefix, shards, .. } = kind {
             statements.extend(shards.iter().map(|(number, bound)| self.create_partition(prefix, *number, bound)));
+            if !shards.is_empty() {
+                statements.push(self.mirror_partitions());
+            }
         }
 
         // A sequence can be owned only by a table of the same owner.
-        statements.push(format!("ALTER TABLE {table} OWNER TO {}", quote_ident(&self.owner)));
         for sequence in &self.sequences {
             if let Some(column) = sequence.owned_by.as_ref().filter(|_| !self.is_identity(sequence, kind)) {
                 statements.push(format!(
@@ -99,6 +113,12 @@ impl Definition {
         )
     }
 
+    /// Gives the shards the owner, rights and settings of the table.
+    pub(super) fn mirror_partitions(&self) -> String {
+        let table = quote_literal(&self.qualified());
+        format!("SELECT herd.mirror_partitions({table}::pg_catalog.regclass)")
+    }
+
     /// Is the sequence an identity column's in this kind of table? Partitioned tables have them since PostgreSQL 17; before,
     /// the sequence becomes a default.
     pub(crate) fn is_identity(&self, sequence: &SequenceDefinition, kind: TableKind<'_>) -> bool {
@@ -118,7 +138,8 @@ impl Definition {
             (0, 0, _) => {}
             (0, identity, Some(sequence)) if self.is_identity(sequence, kind) => {
                 let when = if identity == b'a' { "ALWAYS" } else { "BY DEFAULT" };
-                let (name, options) = (sequence.qualified(), sequence.options());
+                // In the table's schema, wherever that is made.
+                let (name, options) = (quote_ident(&sequence.name), sequence.options());
                 sql += &format!(" GENERATED {when} AS IDENTITY (SEQUENCE NAME {name} {options})");
             }
             (0, _, Some(sequence)) => {

@@ -45,7 +45,7 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
                 obj_description(c.oid, 'pg_class'), \
                 EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid), \
                 c.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), c.relispartition, c.reloftype <> 0, \
-                (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner) \
+                (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner), 'herd_moving_' || gen_random_uuid() \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN LATERAL (SELECT p.* FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid \
                             WHERE i.inhparent = c.oid AND c.relkind = 'p' AND p.relkind = 'r' ORDER BY p.oid LIMIT 1) s ON true \
@@ -86,6 +86,7 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
         ..Blockers::default()
     };
     definition.owner_is_superuser = row.boolean();
+    definition.aside = row.text();
     Ok(definition)
 }
 

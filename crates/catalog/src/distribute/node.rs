@@ -45,6 +45,7 @@ pub fn plan_add_node(
                 builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
                 builder.before(id, create_elsewhere(definition));
                 builder.plan.copies.extend(copy_from_home(definition, home, vec![id]));
+                builder.made(definition, id);
                 builder.fill_as_owner(definition, id);
                 builder.after(id, definition.finish(TableKind::Reference));
             }
@@ -55,6 +56,7 @@ pub fn plan_add_node(
                 builder.before(id, super::sequences_elsewhere(definition, kind));
                 builder.before(id, definition.create_table(kind));
                 builder.before(id, super::exhaust_identities(definition, kind));
+                builder.made(definition, id);
                 builder.after(id, definition.finish(kind));
             }
         }
@@ -100,6 +102,15 @@ fn in_order_of_foreign_keys(definitions: &[Definition]) -> Vec<&Definition> {
     ordered
 }
 
+/// The functions that a herd has in schema public (`schema/admin.sql`).
+pub const ADMIN_FUNCTIONS: [&str; 5] = [
+    "create_distributed_table(regclass, text, text, text, integer, text, text[])",
+    "create_reference_table(regclass)",
+    "undistribute_table(regclass)",
+    "citus_add_node(text, integer)",
+    "citus_remove_node(text, integer)",
+];
+
 /// Plans `citus_remove_node`. The removed node's part, last in `after`, may be left out when its server is gone for good.
 pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<DistributionPlan, Refusal> {
     let Some(node) = snapshot.node(id) else {
@@ -123,14 +134,7 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     let mut statements: Vec<String> =
         relations.map(|r| format!("DROP TABLE IF EXISTS {} CASCADE", qualified(&r.schema, &r.name))).collect();
     statements.extend(["herd_shards", "herd"].map(|s| format!("DROP SCHEMA IF EXISTS {} CASCADE", quote_ident(s))));
-    let placeholders = [
-        "create_distributed_table(regclass, text, text, text, integer, text, text[])",
-        "create_reference_table(regclass)",
-        "undistribute_table(regclass)",
-        "citus_add_node(text, integer)",
-        "citus_remove_node(text, integer)",
-    ];
-    statements.extend(placeholders.map(|function| format!("DROP FUNCTION IF EXISTS public.{function}")));
+    statements.extend(ADMIN_FUNCTIONS.map(|function| format!("DROP FUNCTION IF EXISTS public.{function}")));
     plan.after.push(super::NodeSql { node: id, statements });
     Ok(plan)
 }

@@ -29,6 +29,7 @@ pub fn plan_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Di
     builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
     for node in builder.others() {
         builder.before(node, create_elsewhere(definition));
+        builder.made(definition, node);
         builder.fill_as_owner(definition, node);
         builder.after(node, definition.finish(TableKind::Reference));
     }
@@ -56,7 +57,7 @@ pub(super) fn create_elsewhere(definition: &Definition) -> Vec<String> {
 
 pub(super) fn copy_from_home(definition: &Definition, home: crate::NodeId, to: Vec<crate::NodeId>) -> Option<CopyRows> {
     (!to.is_empty()).then(|| CopyRows {
-        sources: vec![(home, super::copy_out(definition, &definition.qualified()))],
+        sources: vec![(home, super::copy_out_as_it_is(definition))],
         columns: definition.stored_columns(),
         into: super::copy_into(definition),
         to: CopyTarget::Nodes(to),

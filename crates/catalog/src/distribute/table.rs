@@ -9,7 +9,7 @@ use super::foreign::{Becomes, check_foreign_keys};
 use super::{Builder, CopyRows, CopyTarget, DistributeRequest, DistributionPlan};
 use crate::definition::{Definition, TableKind};
 use crate::ident::{ident_list, truncate};
-use crate::{Placement, Refusal, RefusalKind, Snapshot, qualified, quote_ident, quote_literal};
+use crate::{Placement, Refusal, RefusalKind, Snapshot, quote_ident, quote_literal};
 
 /// Plans `create_distributed_table`. `definition` is of the table as it is now on home; `shards_default` counts when the
 /// request does not say how many shards.
@@ -69,6 +69,7 @@ fn build(
             builder.before(node, definition.create_table(kind));
             builder.before(node, super::exhaust_identities(definition, kind));
         }
+        builder.made(definition, node);
         builder.fill_as_owner(definition, node);
         builder.after(node, definition.finish(kind));
     }
@@ -76,7 +77,7 @@ fn build(
     let columns = definition.stored_columns();
     let position = |name: &String| columns.iter().position(|c| c == name);
     builder.plan.copies.push(CopyRows {
-        sources: vec![(home, super::copy_out(definition, &qualified(super::ASIDE, &definition.name)))],
+        sources: vec![(home, super::copy_out(definition, &super::aside(definition)))],
         // A key column is never generated, so it is among them.
         to: CopyTarget::ByKey { key: key.iter().filter_map(position).collect(), group: chosen.group.clone() },
         into: super::copy_into(definition),
@@ -109,16 +110,17 @@ fn try_bounds(definition: &Definition, key: &[String], chosen: &Chosen) -> Vec<S
         format!("{} {}{collation}", quote_ident(&column.name), column.type_name)
     });
     let columns = columns.collect::<Vec<_>>().join(", ");
+    let room = quote_ident(&format!("{}_bounds", definition.aside));
     let mut statements = vec![
-        "CREATE SCHEMA herd_bounds".to_string(),
-        format!("CREATE TABLE herd_bounds.parent ({columns}) PARTITION BY {strategy} ({})", ident_list(key)),
+        format!("CREATE SCHEMA {room}"),
+        format!("CREATE TABLE {room}.parent ({columns}) PARTITION BY {strategy} ({})", ident_list(key)),
     ];
     let bounds = chosen.group.shards.iter().zip(&chosen.bounds);
     statements.extend(bounds.map(|(shard, bound)| {
-        format!("CREATE TABLE herd_bounds.shard_{} PARTITION OF herd_bounds.parent {bound}", shard.number)
+        format!("CREATE TABLE {room}.shard_{} PARTITION OF {room}.parent {bound}", shard.number)
     }));
-    statements.push("DROP TABLE herd_bounds.parent".to_string());
-    statements.push("DROP SCHEMA herd_bounds".to_string());
+    statements.push(format!("DROP TABLE {room}.parent"));
+    statements.push(format!("DROP SCHEMA {room}"));
     statements
 }
 

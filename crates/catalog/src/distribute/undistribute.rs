@@ -4,7 +4,7 @@ use super::foreign::{Becomes, check_foreign_keys};
 use super::rename::forget;
 use super::{Builder, CopyRows, CopyTarget, DistributionPlan};
 use crate::definition::{Definition, TableKind};
-use crate::{Placement, Refusal, RefusalKind, Snapshot, qualified};
+use crate::{Placement, Refusal, RefusalKind, Snapshot};
 
 /// Plans `undistribute_table`.
 pub fn plan_undistribute(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
@@ -49,11 +49,14 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
     for node in builder.nodes() {
         builder.before(node, super::hold(definition, "ACCESS EXCLUSIVE", node == home));
     }
+    for node in builder.others() {
+        builder.before(node, [super::strip(&table)]);
+    }
     builder.before(home, super::put_aside(definition));
     builder.before(home, definition.create_table(TableKind::Local));
     builder.before(home, super::carry_identities(definition));
 
-    let mut sources = vec![(home, super::copy_out(definition, &qualified(super::ASIDE, &definition.name)))];
+    let mut sources = vec![(home, super::copy_out(definition, &super::aside(definition)))];
     sources.extend(builder.others().into_iter().map(|node| (node, super::copy_out(definition, &table))));
     builder.plan.copies.push(CopyRows {
         sources,
@@ -62,6 +65,7 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
         to: CopyTarget::Nodes(vec![home]),
     });
 
+    builder.made(definition, home);
     builder.fill_as_owner(definition, home);
     builder.after(home, definition.finish(TableKind::Local));
     builder.after(home, super::grant_identities(definition));

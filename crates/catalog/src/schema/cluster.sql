@@ -19,6 +19,7 @@ DECLARE
     sort text;
     options text;
     about text;
+    lent boolean;
     names jsonb;
     item record;
 BEGIN
@@ -74,10 +75,19 @@ BEGIN
     -- What LIKE does not take along: storage parameters, the access method, the tablespace, the comment.
     options := (SELECT string_agg(o, ', ') FROM (SELECT unnest(old.reloptions) UNION ALL
                   SELECT 'toast.' || unnest(t.reloptions) FROM pg_class t WHERE t.oid = old.reltoastrelid) AS all_options (o));
-    EXECUTE format('CREATE %s TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY) USING %I%s%s',
+    -- Its owner makes it: expressions of indexes, which LIKE makes, and generated columns are code of his. For that he may create
+    -- something among the shards, for so long.
+    lent := NOT has_schema_privilege(old.relowner, 'herd_shards', 'CREATE') AND pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = 'herd_shards'), 'USAGE');
+    IF lent THEN
+        EXECUTE format('GRANT CREATE ON SCHEMA herd_shards TO %s', old.relowner::regrole);
+    END IF;
+    PERFORM herd.run_as_owner(part, format('CREATE %s TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY) USING %I%s%s',
                    CASE old.relpersistence WHEN 'u' THEN 'UNLOGGED' ELSE '' END, fresh, part,
                    (SELECT amname FROM pg_am WHERE oid = old.relam), ' WITH (' || options || ')',
-                   (SELECT format(' TABLESPACE %I', spcname) FROM pg_tablespace WHERE oid = old.reltablespace));
+                   (SELECT format(' TABLESPACE %I', spcname) FROM pg_tablespace WHERE oid = old.reltablespace)));
+    IF lent THEN
+        EXECUTE format('REVOKE CREATE ON SCHEMA herd_shards FROM %s', old.relowner::regrole);
+    END IF;
     IF about IS NOT NULL THEN
         EXECUTE format('COMMENT ON TABLE %s IS %L', fresh, about);
     END IF;

@@ -12,28 +12,118 @@ $$ BEGIN
 END $$;
 COMMENT ON FUNCTION herd.run(text) IS 'runs a command with the rights of whoever calls it';
 
--- Whoever is the owner, or has him for a superuser, runs it as it is.
-CREATE OR REPLACE FUNCTION herd.run_as_owner(target regclass, command text) RETURNS void
+-- Who is a superuser, or whoever asks, runs it as it is.
+CREATE OR REPLACE FUNCTION herd.run_as(who name, command text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$
 DECLARE
-    owner record;
     -- Owners of tables may make something in that schema, so the name is one that nobody can guess.
     room text := format('herd_shards.%I', 'herd_as_owner_' || gen_random_uuid());
 BEGIN
-    SELECT r.oid, r.rolname, r.rolsuper INTO owner FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = target;
-    IF owner.rolsuper OR owner.rolname = current_user THEN
+    IF who = current_user OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = who) THEN
         EXECUTE command;
         RETURN;
     END IF;
     EXECUTE format('CREATE MATERIALIZED VIEW %s AS SELECT herd.run(%L) AS done WITH NO DATA', room, command);
-    PERFORM herd.let_own(quote_ident(owner.rolname));
-    EXECUTE format('ALTER MATERIALIZED VIEW %s OWNER TO %I', room, owner.rolname);
+    PERFORM herd.let_own(quote_ident(who));
+    EXECUTE format('ALTER MATERIALIZED VIEW %s OWNER TO %I', room, who);
     EXECUTE format('REFRESH MATERIALIZED VIEW %s', room);
     EXECUTE format('DROP MATERIALIZED VIEW %s', room);
 END
 $$;
+COMMENT ON FUNCTION herd.run_as(name, text) IS 'runs a command as a role, in a security-restricted operation';
+
+-- Plans go by names, and locks hold up nobody's code inside the transaction that has them. So whatever may have run code of the owner's
+-- has to leave the table's name as it was: what it means can't change between two of these then.
+CREATE OR REPLACE FUNCTION herd.name_of(target oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT format('%s %I.%I', n.oid, n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = target $$;
+
+CREATE OR REPLACE FUNCTION herd.run_as_owner(target regclass, command text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    known oid := target;
+    before text := herd.name_of(known);
+BEGIN
+    PERFORM herd.run_as((SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = known), command);
+    IF herd.name_of(known) IS DISTINCT FROM before THEN
+        RAISE EXCEPTION 'code of the owner''s of % has changed what that name means', before USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END
+$$;
 COMMENT ON FUNCTION herd.run_as_owner(regclass, text) IS 'runs a command as the owner of a table, in a security-restricted operation';
+
+-- A command that PostgreSQL itself runs the owner's code as the owner for (CREATE INDEX), and that needs rights he may not have.
+CREATE OR REPLACE FUNCTION herd.run_on(target regclass, command text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    known oid := target;
+    before text := herd.name_of(known);
+BEGIN
+    EXECUTE command;
+    IF herd.name_of(known) IS DISTINCT FROM before THEN
+        RAISE EXCEPTION 'code of the owner''s of % has changed what that name means', before USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION herd.run_on(regclass, text) IS 'runs a command on a table, whose name must mean the same afterwards';
+
+-- CREATE TABLE runs code: constants in expressions of generated columns are folded. So its owner makes the table, in a schema for
+-- nothing else (he may be nobody who creates something where the table is to be), and then it takes its place. It has no index yet:
+-- a partition that is made of it would have that, too, before it has its owner.
+CREATE OR REPLACE FUNCTION herd.create_as_owner(who name, place text, called text, persistence text, definition text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    room text := 'herd_room_' || gen_random_uuid();
+    known oid := (SELECT n.oid FROM pg_namespace n WHERE n.nspname = place);
+BEGIN
+    IF who = current_user OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = who) THEN
+        EXECUTE format('CREATE %sTABLE %I.%I %s', persistence, place, called, definition);
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE SCHEMA %I AUTHORIZATION %I', room, who);
+    PERFORM herd.run_as(who, format('CREATE %sTABLE %I.%I %s', persistence, room, called, definition));
+    IF known IS DISTINCT FROM (SELECT n.oid FROM pg_namespace n WHERE n.nspname = place)
+       OR NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                       WHERE n.nspname = room AND c.relname = called AND c.relkind IN ('r', 'p') AND c.relowner = who::regrole AND NOT c.relhasindex) THEN
+        RAISE EXCEPTION 'code of the owner''s of "%" has changed what that name means', called USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    EXECUTE format('ALTER TABLE %I.%I SET SCHEMA %I', room, called, place);
+    EXECUTE format('DROP SCHEMA %I', room);
+END
+$$;
+COMMENT ON FUNCTION herd.create_as_owner(name, text, text, text, text) IS 'makes a table as its owner, in a security-restricted operation';
+
+-- Takes from a table that will be gone whatever reading it would be planned with: expressions of indexes and statistics are folded by
+-- whoever plans a query, whether it needs them or not. (CHECKs are looked at for conditions only.)
+CREATE OR REPLACE FUNCTION herd.strip(target regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    tables oid[] := ARRAY(SELECT target::oid UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = target);
+    command text;
+BEGIN
+    FOREACH command IN ARRAY ARRAY(
+        SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', c.conrelid::regclass, c.conname) FROM pg_constraint c
+         WHERE c.conrelid = ANY (tables) AND c.contype IN ('f', 'p', 'u', 'x') AND c.conparentid = 0 ORDER BY c.contype <> 'f')
+    LOOP
+        EXECUTE command;
+    END LOOP;
+    FOREACH command IN ARRAY ARRAY(
+        SELECT format('DROP INDEX %s', i.indexrelid::regclass) FROM pg_index i
+         WHERE i.indrelid = ANY (tables) AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)
+        UNION ALL
+        SELECT format('DROP STATISTICS %I.%I', n.nspname, s.stxname) FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace
+         WHERE s.stxrelid = ANY (tables))
+    LOOP
+        EXECUTE command;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION herd.strip(regclass) IS 'drops the indexes and statistics of a table that is about to be dropped';
 
 -- What keeps a name meaning the same table until the end of the transaction, for plans, which go by names. ALTER SCHEMA RENAME
 -- needs no lock on the schema's tables, but waits for its row (which nobody but a superuser may lock).
@@ -53,3 +143,15 @@ $$ BEGIN
         RAISE EXCEPTION '"%" is not the table it was a moment ago', target USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
     END IF;
 END $$;
+
+-- Which table a plan has made on this node, in this transaction (settings that code makes in a security-restricted operation end with it).
+CREATE OR REPLACE FUNCTION herd.note_made(key text, target regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    PERFORM set_config('herd.made', (coalesce(nullif(current_setting('herd.made', true), '')::jsonb, '{}')
+                                     || jsonb_build_object(key, target::oid::text))::text, true);
+END $$;
+
+CREATE OR REPLACE FUNCTION herd.made(key text) RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT coalesce((current_setting('herd.made')::jsonb ->> key)::oid, 0) $$;

@@ -66,10 +66,10 @@ BEGIN
         EXECUTE format('ALTER TABLE %s OWNER TO %s', target, wanted ->> 'owner');
     END IF;
     IF present -> 'rls' <> wanted -> 'rls' THEN
-        EXECUTE format('ALTER TABLE %s %s ROW LEVEL SECURITY', target, CASE WHEN (wanted ->> 'rls')::boolean THEN 'ENABLE' ELSE 'DISABLE' END);
+        PERFORM herd.run_as_owner(target, format('ALTER TABLE %s %s ROW LEVEL SECURITY', target, CASE WHEN (wanted ->> 'rls')::boolean THEN 'ENABLE' ELSE 'DISABLE' END));
     END IF;
     IF present -> 'forced' <> wanted -> 'forced' THEN
-        EXECUTE format('ALTER TABLE %s %s ROW LEVEL SECURITY', target, CASE WHEN (wanted ->> 'forced')::boolean THEN 'FORCE' ELSE 'NO FORCE' END);
+        PERFORM herd.run_as_owner(target, format('ALTER TABLE %s %s ROW LEVEL SECURITY', target, CASE WHEN (wanted ->> 'forced')::boolean THEN 'FORCE' ELSE 'NO FORCE' END));
     END IF;
     FOR item IN
         SELECT p ->> 'role' AS role, p ->> 'privilege' AS privilege, p ->> 'column' AS attname
@@ -138,7 +138,8 @@ SELECT jsonb_build_object(
   FROM pg_class c WHERE c.oid = target
 $body$;
 
--- Gives a shard those settings. What is as it should be already is not touched: it would take locks.
+-- Gives a shard those settings, as its owner: what a name is found to be and what it is when the lock is there may differ, and ALTER TABLE
+-- looks at expressions of indexes. What is as it should be already is not touched: it would take locks.
 CREATE OR REPLACE FUNCTION herd.set_settings(target regclass, parent regclass) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $body$
@@ -156,12 +157,12 @@ BEGIN
                 SELECT c.relname FROM pg_inherits h JOIN pg_index i ON i.indexrelid = h.inhrelid JOIN pg_class c ON c.oid = h.inhrelid
                  WHERE h.inhparent = (wanted ->> 'index')::oid AND i.indrelid = target
             LOOP
-                EXECUTE format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', target, item.relname);
+                PERFORM herd.run_as_owner(target, format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', target, item.relname));
             END LOOP;
         END IF;
     ELSIF present -> 'identity' <> wanted -> 'identity' THEN
-        EXECUTE format('ALTER TABLE %s REPLICA IDENTITY %s', target,
-                       CASE wanted ->> 'identity' WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+        PERFORM herd.run_as_owner(target, format('ALTER TABLE %s REPLICA IDENTITY %s', target,
+                       CASE wanted ->> 'identity' WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END));
     END IF;
     FOR item IN
         SELECT w.key AS attname, w.value -> 0 AS target, p.value -> 0 AS has_target, p.value -> 1 AS has_options, w.value -> 1 AS options,
@@ -173,12 +174,12 @@ BEGIN
          WHERE w.value <> p.value
     LOOP
         IF item.has_target <> item.target THEN
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', target, item.attname, item.target);
+            PERFORM herd.run_as_owner(target, format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', target, item.attname, item.target));
         END IF;
         IF item.has_options <> item.options THEN
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I RESET (n_distinct, n_distinct_inherited)', target, item.attname);
+            PERFORM herd.run_as_owner(target, format('ALTER TABLE %s ALTER COLUMN %I RESET (n_distinct, n_distinct_inherited)', target, item.attname));
             IF item.list IS NOT NULL THEN
-                EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', target, item.attname, item.list);
+                PERFORM herd.run_as_owner(target, format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', target, item.attname, item.list));
             END IF;
         END IF;
     END LOOP;

@@ -49,8 +49,8 @@ pub(super) fn decode_hex(hex: &str) -> Result<Vec<u8>> {
         .ok_or_else(|| ExecError::internal("unreadable key value"))
 }
 
-/// The rows of a `COPY … TO STDOUT` as a query, with the key's values in binary behind them.
-pub(super) fn select_of(copy: &str, rows: &CopyRows) -> Result<String> {
+/// The rows of a `COPY … TO STDOUT` of a query as a query, with the key's values in binary behind them. None: it is of a table.
+pub(super) fn select_of(copy: &str, rows: &CopyRows) -> Result<Option<String>> {
     let unreadable = || ExecError::internal("unreadable COPY");
     let Some(NodeEnum::CopyStmt(c)) = sql::parse(copy, true)?.pop() else { return Err(unreadable()) };
     let columns: Vec<String> = rows.columns.iter().map(|n| catalog::quote_ident(n)).collect();
@@ -62,10 +62,9 @@ pub(super) fn select_of(copy: &str, rows: &CopyRows) -> Result<String> {
         }
     }
     let from = match (&c.relation, c.query.as_deref().and_then(|q| q.node.as_ref())) {
-        (Some(r), _) => format!("ONLY {}", catalog::qualified(&r.schemaname, &r.relname)),
+        (Some(_), _) => return Ok(None),
         (None, Some(q)) => format!("({}) AS q", sql::deparse(q)?),
         _ => return Err(unreadable()),
     };
-    let from = if c.query.is_none() { from.replace("ONLY ", "") } else { from };
-    Ok(format!("SELECT {} FROM {from}", list.join(", ")))
+    Ok(Some(format!("SELECT {} FROM {from}", list.join(", "))))
 }

@@ -1,20 +1,15 @@
 //! Runs the catalog's plans that change what a table is, or the herd's nodes: statements on each node and rows copied in
 //! bounded chunks, all in one transaction.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::sqlstate;
 
 use catalog::schema::CATALOG_LOCK;
-use catalog::{CopyRows, CopyTarget, Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
-use key::{Bound, Located};
+use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
 use plan::code::{Graph, Kind};
-use pool::Progress;
-use txn::Participant;
-use wire::put;
 
-use crate::admin::chunks::{decode_hex, end_copy, open_copy, select_of};
 use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
 use crate::client::{Answer, Client};
 use crate::ddl::Locks;
@@ -23,15 +18,9 @@ use crate::route::Forwarded;
 use crate::router::herd::{catalog_error, refused};
 use crate::router::pause::CATALOG;
 use crate::work::Work;
-use crate::work::copy_lane::copy_line;
 
 /// How long the catalog's lock is waited for in one go.
 const CATALOG_TRY: Duration = Duration::from_millis(300);
-/// Rows fetched at a time from the table that is moved.
-const CHUNK_ROWS: usize = 20_000;
-/// Fewer of them where they are long: so many bytes at a time, more or less.
-const CHUNK_BYTES: usize = 4 << 20;
-const FIRST_CHUNK_ROWS: usize = 100;
 /// How long making shards may wait for another's transaction, which can hold nothing but a name.
 const NAMES_TRY: Duration = Duration::from_millis(500);
 const NAMES: &str = "herd_names";
@@ -398,107 +387,6 @@ impl<C: Client> Work<'_, C> {
             done?;
         }
         Ok(())
-    }
-
-    /// Moves rows: a cursor on the source, chunk by chunk, each chunk split by key and copied into its nodes.
-    async fn copy_rows(&mut self, copy: &CopyRows) -> Result<()> {
-        for (source, statement) in &copy.sources {
-            let select = select_of(statement, copy)?;
-            let mut p = self.lane(*source).await?;
-            p.wrote = true;
-            let opened = open_copy(&mut p, &select).await;
-            self.put_back(p).await;
-            opened?;
-            let mut count = FIRST_CHUNK_ROWS;
-            loop {
-                let mut p = self.lane(*source).await?;
-                let rows = p.lane.rows(&format!("FETCH FORWARD {count} FROM herd_copy")).await;
-                self.put_back(p).await;
-                let rows = rows?;
-                self.copy_chunk(copy, &rows).await?;
-                if rows.len() < count {
-                    break;
-                }
-                let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
-                count = (count * CHUNK_BYTES / (bytes + 1)).clamp(1, CHUNK_ROWS.min(20 * count));
-            }
-            let mut p = self.lane(*source).await?;
-            let closed = p.lane.run("CLOSE herd_copy").await;
-            self.put_back(p).await;
-            closed?;
-        }
-        Ok(())
-    }
-
-    async fn copy_chunk(&mut self, copy: &CopyRows, rows: &[catalog::Row]) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let width = copy.columns.len();
-        let mut data: BTreeMap<NodeId, Vec<u8>> = BTreeMap::new();
-        let bounds: Vec<Bound> = match &copy.to {
-            CopyTarget::ByKey { group, .. } => group.shards.iter().map(|s| s.bound.clone()).collect(),
-            CopyTarget::Nodes(_) => vec![],
-        };
-        let mut line = Vec::new();
-        for row in rows {
-            let values: Vec<Option<&[u8]>> = row[..width].iter().map(|v| v.as_deref().map(str::as_bytes)).collect();
-            line.clear();
-            copy_line(&values, &mut line);
-            match &copy.to {
-                CopyTarget::ByKey { group, .. } => {
-                    let keys = row[width..]
-                        .iter()
-                        .map(|hex| hex.as_deref().map(decode_hex).transpose())
-                        .collect::<Result<Vec<_>>>()?;
-                    let node = match key::locate(group.strategy, &group.key_types, &bounds, &keys)
-                        .map_err(crate::work::shards::key_error)?
-                    {
-                        Located::Shard(s) => group.shards[s].node,
-                        Located::Nowhere => {
-                            return Err(ExecError::sql(
-                                sqlstate::CHECK_VIOLATION,
-                                "a row of the table fits none of the shards' bounds",
-                            )
-                            .hint("Add a shard with the bound DEFAULT, or widen the bounds."));
-                        }
-                    };
-                    data.entry(node).or_default().extend_from_slice(&line);
-                }
-                CopyTarget::Nodes(nodes) => {
-                    nodes.iter().for_each(|n| data.entry(*n).or_default().extend_from_slice(&line))
-                }
-            }
-        }
-        let mut lanes: Vec<Participant> = Vec::new();
-        let mut failure = None;
-        for (node, lines) in &data {
-            let mut p = self.lane(*node).await?;
-            p.wrote = true;
-            p.lane.put_query(&copy.into);
-            for piece in lines.chunks(256 << 10) {
-                put::copy_data(p.lane.conn.out(), piece);
-            }
-            put::copy_done(p.lane.conn.out());
-            loop {
-                match p.lane.conn.flush_or_fill().await {
-                    Ok(Progress::Flushed) => break,
-                    Ok(Progress::Filled) => {}
-                    Err(e) => {
-                        failure = Some(e.into());
-                        break;
-                    }
-                }
-            }
-            lanes.push(p);
-        }
-        for mut p in lanes {
-            if let Err(e) = end_copy(&mut p).await {
-                failure.get_or_insert(e);
-            }
-            self.put_back(p).await;
-        }
-        failure.map_or(Ok(()), Err)
     }
 }
 

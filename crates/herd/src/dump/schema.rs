@@ -3,7 +3,7 @@
 //!
 //! It knows texts and trees, and no server.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sql::ast::{self, RangeVar};
 use sql::lexer::{Lexer, Token, TokenKind};
@@ -47,7 +47,8 @@ impl Adapt<'_> {
     fn script(&self, body: &str) -> Result<String> {
         let wrong = |problem: String| Error::Schema { problem };
         let mut out = String::with_capacity(body.len());
-        let mut dropped: HashSet<String> = HashSet::new();
+        let mut dropped = admin_functions();
+        let mut groups: HashMap<i32, &Table> = HashMap::new();
         for range in sql::split::split_statements(body, true).map_err(|e| wrong(e.to_string()))? {
             let text = &body[range];
             // What this parser does not know is newer than anything a distributed table needs.
@@ -56,14 +57,16 @@ impl Adapt<'_> {
                 out.push_str(&format!("{text};\n\n"));
                 continue;
             };
-            if is_herds_own(text, &tree, &mut dropped) {
+            if is_herds_own(&tree, &mut dropped) {
                 continue;
             }
             out.push_str(&format!("{};\n\n", self.statement(text, &tree)));
             if let (For::Herd, NodeEnum::CreateStmt(create)) = (self.to, &tree)
                 && let Some(table) = create.relation.as_ref().and_then(|rv| self.table(rv))
             {
-                out.push_str(&format!("{};\n\n", self.distribute(table)));
+                // pg_dump writes tables by their names: whichever of a group comes first makes it.
+                let first = table.colocation.map_or(table, |group| *groups.entry(group).or_insert(table));
+                out.push_str(&format!("{};\n\n", self.distribute(table, first)));
             }
         }
         Ok(out)
@@ -98,8 +101,8 @@ impl Adapt<'_> {
         }
     }
 
-    /// The call that makes the table what it was.
-    fn distribute(&self, table: &Table) -> String {
+    /// The call that makes the table what it was. `first`: the table of its group that is distributed already, or it is itself.
+    fn distribute(&self, table: &Table, first: &Table) -> String {
         let name = |t: &Table| literal(&format!("{}.{}", ident(&t.schema), ident(&t.name)));
         if table.kind == "r" {
             return format!("SELECT create_reference_table({})", name(table));
@@ -109,7 +112,6 @@ impl Adapt<'_> {
         if let Some(strategy) = &table.strategy {
             call.push_str(&format!(", strategy => {}", literal(strategy)));
         }
-        let first = self.tables.iter().find(|t| t.colocation == table.colocation).unwrap_or(table);
         if first.schema != table.schema || first.name != table.name {
             call.push_str(&format!(", colocate_with => {}", name(first)));
         } else {
@@ -127,17 +129,20 @@ impl Adapt<'_> {
     }
 }
 
-/// What a herd has put outside of its own schema, and what is said of it: event triggers whose function is in schema herd, and
-/// the functions that tell who calls them past a router that they are a router's. `dropped` remembers them.
-fn is_herds_own(text: &str, tree: &NodeEnum, dropped: &mut HashSet<String>) -> bool {
+/// What a herd has put outside of its own schema, and what is said of it: event triggers whose function is in schema herd, which
+/// `dropped` remembers, and the functions that tell who calls them past a router that they are a router's, which it has from the beginning.
+fn is_herds_own(tree: &NodeEnum, dropped: &mut HashSet<String>) -> bool {
     match tree {
         NodeEnum::CreateEventTrigStmt(s) if names::strings(&s.funcname).first() == Some(&"herd") => {
             dropped.insert(s.trigname.clone());
             true
         }
-        NodeEnum::CreateFunctionStmt(s) if text.contains("herd.refuse_admin_call(") => {
-            dropped.insert(names::strings(&s.funcname).join("."));
-            true
+        NodeEnum::CreateFunctionStmt(s) => {
+            let types = s.parameters.iter().filter_map(|p| match &p.node {
+                Some(NodeEnum::FunctionParameter(p)) => p.arg_type.as_ref(),
+                _ => None,
+            });
+            dropped.contains(&signature(&s.funcname, types))
         }
         NodeEnum::AlterEventTrigStmt(s) => dropped.contains(&s.trigname),
         NodeEnum::AlterOwnerStmt(s) => about(s.object.as_deref(), dropped),
@@ -147,12 +152,40 @@ fn is_herds_own(text: &str, tree: &NodeEnum, dropped: &mut HashSet<String>) -> b
     }
 }
 
+/// The signatures of the herd's functions in schema public. No other function can have one of them.
+fn admin_functions() -> HashSet<String> {
+    let statements = catalog::ADMIN_FUNCTIONS.map(|function| format!("DROP FUNCTION public.{function}"));
+    let trees = statements.iter().filter_map(|sql| sql::parse(sql, true).ok()?.pop());
+    let objects = trees.filter_map(|tree| match tree {
+        NodeEnum::DropStmt(s) => s.objects.into_iter().next()?.node,
+        _ => None,
+    });
+    objects.filter_map(|object| signature_of(&object)).collect()
+}
+
+fn signature_of(object: &NodeEnum) -> Option<String> {
+    let NodeEnum::ObjectWithArgs(f) = object else { return None };
+    let types = f.objargs.iter().filter_map(|a| match &a.node {
+        Some(NodeEnum::TypeName(t)) => Some(t),
+        _ => None,
+    });
+    Some(signature(&f.objname, types))
+}
+
+fn signature<'a>(name: &[ast::Node], types: impl Iterator<Item = &'a ast::TypeName>) -> String {
+    let types = types.map(|t| {
+        let own = names::strings(&t.names).last().copied().unwrap_or_default().to_owned();
+        own + &"[]".repeat(t.array_bounds.len())
+    });
+    format!("{}({})", names::strings(name).join("."), types.collect::<Vec<_>>().join(", "))
+}
+
 /// The object of a statement is one of these: a function or an event trigger (nothing else is named like that).
 fn about(object: Option<&ast::Node>, dropped: &HashSet<String>) -> bool {
     match object.and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::String(s)) => dropped.contains(&s.sval),
-        Some(NodeEnum::ObjectWithArgs(f)) => dropped.contains(&names::strings(&f.objname).join(".")),
-        _ => false,
+        Some(object) => signature_of(object).is_some_and(|signature| dropped.contains(&signature)),
+        None => false,
     }
 }
 
@@ -247,14 +280,14 @@ mod tests {
 
     #[test]
     fn a_herd_distributes_them() {
-        let script = "CREATE TABLE public.a (\"Ke y\" int);\nCREATE TABLE public.\"b\"\"c\" (k int);\nCREATE TABLE public.r (k int);";
+        let script = "CREATE TABLE public.\"b\"\"c\" (k int);\nCREATE TABLE public.a (\"Ke y\" int);\nCREATE TABLE public.r (k int);";
         let herd = adapt(script, &tables(), For::Herd).unwrap();
         let calls: Vec<&str> = herd.lines().filter(|line| line.starts_with("SELECT")).collect();
         assert_eq!(
             calls,
             [
-                "SELECT create_distributed_table('\"public\".\"a\"', '\"Ke y\"', strategy => 'hash', shard_count => 8);",
-                "SELECT create_distributed_table('\"public\".\"b\"\"c\"', '\"k\"', strategy => 'hash', colocate_with => '\"public\".\"a\"');",
+                "SELECT create_distributed_table('\"public\".\"b\"\"c\"', '\"k\"', strategy => 'hash', shard_count => 8);",
+                "SELECT create_distributed_table('\"public\".\"a\"', '\"Ke y\"', strategy => 'hash', colocate_with => '\"public\".\"b\"\"c\"');",
                 "SELECT create_reference_table('\"public\".\"r\"');",
             ]
         );
@@ -264,13 +297,16 @@ mod tests {
     fn what_a_herd_has_put_there_stays_behind() {
         let script = "CREATE EVENT TRIGGER h ON ddl_command_end EXECUTE FUNCTION herd.f();\nALTER EVENT TRIGGER h OWNER TO postgres;\n\
                       CREATE EVENT TRIGGER mine ON ddl_command_end EXECUTE FUNCTION public.f();\n\
-                      CREATE FUNCTION public.u(a regclass) RETURNS void LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('u') $$;\n\
-                      ALTER FUNCTION public.u(a regclass) OWNER TO postgres;\nCOMMENT ON FUNCTION public.u(a regclass) IS 'x';\n\
-                      REVOKE ALL ON FUNCTION public.u(a regclass) FROM PUBLIC;\nCOMMENT ON FUNCTION public.f() IS 'x';";
+                      CREATE FUNCTION public.citus_add_node(a text, b integer) RETURNS integer LANGUAGE sql AS $$ SELECT herd.refuse_admin_call('u') $$;\n\
+                      ALTER FUNCTION public.citus_add_node(a text, b integer) OWNER TO postgres;\nCOMMENT ON FUNCTION public.citus_add_node(a text, b integer) IS 'x';\n\
+                      REVOKE ALL ON FUNCTION public.citus_add_node(a text, b integer) FROM PUBLIC;\nCOMMENT ON FUNCTION public.citus_add_node(text) IS 'x';\n\
+                      CREATE FUNCTION public.create_distributed_table(a regclass, b text, c text, d text, e integer, f text, g text[]) RETURNS void LANGUAGE sql AS '';\n\
+                      CREATE FUNCTION public.mine() RETURNS int LANGUAGE sql AS $$ /* herd.refuse_admin_call( */ SELECT 1 $$;";
         let plain = adapt(script, &tables(), For::Plain).unwrap();
         let kept: Vec<&str> =
             plain.lines().filter(|line| !line.is_empty()).map(|l| &l[..l.find(' ').unwrap()]).collect();
-        assert_eq!(kept, ["CREATE", "COMMENT"], "{plain}");
+        assert_eq!(kept, ["CREATE", "COMMENT", "CREATE"], "{plain}");
+        assert!(plain.contains("public.mine()"), "{plain}");
     }
 
     #[test]

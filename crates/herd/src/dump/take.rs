@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -111,13 +112,14 @@ const HOME: &str = "home";
 
 fn make_folder(dir: &Path) -> Result<()> {
     let failed = |action| move |source| Error::Io { action, path: dir.to_owned(), source };
-    fs::create_dir_all(dir.join("data")).map_err(failed("make"))?;
+    // Verifiers of passwords and everybody's rows are for nobody else to read.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir.join("data")).map_err(failed("make"))?;
     let mut entries = fs::read_dir(dir).map_err(failed("read"))?.flatten().filter(|e| e.file_name() != "data");
     let mut data = fs::read_dir(dir.join("data")).map_err(failed("read"))?;
     if entries.next().is_some() || data.next().is_some() {
         return Err(Error::NotEmpty { path: dir.to_owned() });
     }
-    Ok(())
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed("close"))
 }
 
 fn source(node: Node, cut: &Cut, router: &str, asked: &Dump) -> Result<Source> {

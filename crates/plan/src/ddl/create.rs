@@ -18,7 +18,7 @@ pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
     if rv.relpersistence == "t" {
         return Ok(Ddl::Home);
     }
-    cx.not_ours(names::table(rv))?;
+    cx.not_made_in_ours(names::table(rv))?;
     if let Some(parent) = range_vars(&s.inh_relations).find(|p| cx.herd_var(p).is_some()) {
         return Err(alter::no_children(&parent.relname));
     }
@@ -41,7 +41,7 @@ pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
 pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let (Some(rv), Some(query)) = (&s.view, s.query.as_deref()) else { return Ok(Ddl::Home) };
     let name = names::table(rv);
-    cx.not_ours(name)?;
+    cx.not_made_in_ours(name)?;
     let reads = reads_of_tree(cx, query, 0);
     let temporary = rv.relpersistence == "t" || reads.temporary;
     if temporary && reads.distributed {
@@ -79,7 +79,7 @@ pub fn mixed(what: &str) -> Refusal {
 pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let (Some(into), Some(query)) = (s.into.as_deref(), s.query.as_deref()) else { return Ok(Ddl::Home) };
     let Some(rv) = &into.rel else { return Ok(Ddl::Home) };
-    cx.not_ours(names::table(rv))?;
+    cx.not_made_in_ours(names::table(rv))?;
     if has_parameters(query) {
         return Err(Refusal::new(
             "parameters in CREATE TABLE … AS are not supported",

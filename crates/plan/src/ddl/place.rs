@@ -71,16 +71,30 @@ impl<'a> Cx<'a> {
         view.view.as_ref().is_some_and(|v| super::create::reads_of_text(self, &v.query, 0).local)
     }
 
-    /// Objects of the router's own are not for clients to change.
-    pub fn not_ours(&self, (schema, name): Name) -> Result<(), Refusal> {
-        match schema {
-            Some(s @ ("herd" | "herd_shards")) => Err(Refusal {
-                sqlstate: sqlstate::INSUFFICIENT_PRIVILEGE,
-                message: format!("permission denied: \"{s}.{name}\" belongs to pgherd"),
-                hint: Some("Name the distributed table itself; its shards follow.".into()),
-            }),
-            _ => Ok(()),
+    /// Objects of the router's own are not for clients to change, whether the statement says where they are or `search_path` does: what is in
+    /// those schemas the snapshot does not know, so a name that may be found there first is taken to be.
+    pub fn not_ours(&self, name: Name) -> Result<(), Refusal> {
+        let (None, bare) = name else { return self.not_in_ours(name) };
+        if self.facts.temporary.iter().any(|t| t == bare) {
+            return Ok(());
         }
+        let index = self.facts.indexes.get(&text(name)).map(|(schema, _)| schema);
+        let found = self.snapshot.resolve(None, bare, &self.facts.search_path).map(|r| &r.schema).or(index);
+        let stop = |schema: &&String| is_ours(schema) || found == Some(*schema);
+        match self.facts.search_path.iter().find(stop).filter(|schema| is_ours(schema)) {
+            Some(schema) => Err(belongs_to_us(schema, bare)),
+            None => Ok(()),
+        }
+    }
+
+    /// The same of something that is to be made.
+    pub fn not_made_in_ours(&self, (schema, name): Name) -> Result<(), Refusal> {
+        let first = self.facts.search_path.iter().find(|s| *s != "pg_catalog" && !s.starts_with("pg_temp"));
+        self.not_in_ours((schema.or(first.map(String::as_str)), name))
+    }
+
+    fn not_in_ours(&self, (schema, name): Name) -> Result<(), Refusal> {
+        schema.filter(|s| is_ours(s)).map_or(Ok(()), |schema| Err(belongs_to_us(schema, name)))
     }
 
     /// The same text on every node.
@@ -112,6 +126,18 @@ impl<'a> Cx<'a> {
             new
         });
         spread
+    }
+}
+
+fn is_ours(schema: &str) -> bool {
+    matches!(schema, "herd" | "herd_shards")
+}
+
+fn belongs_to_us(schema: &str, name: &str) -> Refusal {
+    Refusal {
+        sqlstate: sqlstate::INSUFFICIENT_PRIVILEGE,
+        message: format!("permission denied: \"{schema}.{name}\" belongs to pgherd"),
+        hint: Some("Name the distributed table itself; its shards follow.".into()),
     }
 }
 

@@ -14,7 +14,7 @@ pub fn create(cx: &Cx, s: &ast::CreateSeqStmt) -> Decided {
     if rv.relpersistence == "t" {
         return Ok(Ddl::Home);
     }
-    cx.not_ours(names::table(rv))?;
+    cx.not_made_in_ours(names::table(rv))?;
     // An owner that is a local table is on home only.
     let options = s
         .options
