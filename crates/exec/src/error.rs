@@ -15,7 +15,7 @@ pub enum ExecError {
     Partial(Box<ErrorFields>),
     /// It met a table of another kind than it was planned for: it may be planned anew.
     #[error("tables were distributed, or made local or reference tables, while the statement ran")]
-    Moved,
+    Stale,
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error(transparent)]
@@ -110,7 +110,7 @@ impl ExecError {
                 }
                 fields
             }
-            ExecError::Moved => ErrorFields::error(sqlstate::T_R_SERIALIZATION_FAILURE, self.to_string())
+            ExecError::Stale => ErrorFields::error(sqlstate::T_R_SERIALIZATION_FAILURE, self.to_string())
                 .hint("Try the transaction again."),
             ExecError::Refused(r) => {
                 let fields = ErrorFields::error(r.sqlstate, r.message.clone());

@@ -41,7 +41,7 @@ pub use router::names::restore_error;
 pub use router::pause::Pauses;
 pub use router::progress::{Progress, Running};
 pub use router::roles::{Found, Roles, bring_verifier, is_trusted};
-pub use router::row_lane::Turn;
+pub use router::row_queue::Turn;
 pub use share::rows::RowWay;
 pub use work::copy_lane::copy_line;
 pub use work::pin::Pin;

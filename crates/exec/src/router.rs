@@ -15,7 +15,7 @@ pub mod pause;
 pub mod plan_cache;
 pub mod progress;
 pub mod roles;
-pub mod row_lane;
+pub mod row_queue;
 pub mod shared_literals;
 pub mod unfinished;
 pub mod usage;

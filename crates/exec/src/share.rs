@@ -1,5 +1,5 @@
 //! Statements that travel with those of other clients: whether this execution may, and how it becomes a prepared
-//! statement of a shared lane. It does not know how a lane batches (`share::SharedLanes`), nor why a statement is
+//! statement of a shared queue. It does not know how a queue batches (`share::SharedQueues`), nor why a statement is
 //! harmless (`plan::share`).
 
 pub mod batch;
@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, Placement};
 use plan::LiteralKind;
 use pool::StatementKey;
-use share::{Alone, LaneKind, Many, Outcome, SharedLane, SharedStatement};
+use share::{Alone, Many, Outcome, QueueKind, SharedQueue, SharedStatement};
 use sql::one_row::OneRow;
 
 use crate::client::{Answer, Client};
@@ -69,8 +69,8 @@ impl<C: Client> Work<'_, C> {
         if !free || !allowed || !same_types {
             return Ok(Way::Apart);
         }
-        let Some(lane) = self.shared_lane(node, share.writes)? else { return Ok(Way::Apart) };
-        if let Some(alone) = lane.alone() {
+        let Some(queue) = self.shared_queue(node, share.writes)? else { return Ok(Way::Apart) };
+        if let Some(alone) = queue.alone() {
             return Ok(Way::Ahead(alone));
         }
         let guard = self.guard(compiled, node).map(|_| Guard::of(self.epoch.snapshot.kinds, true).sql);
@@ -88,7 +88,7 @@ impl<C: Client> Work<'_, C> {
             },
             false => None,
         };
-        let outcome = lane.run(statement, bind).await;
+        let outcome = queue.run(statement, bind).await;
         if matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any)
             && let Some(own) = &mut self.sequences
         {
@@ -110,23 +110,23 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    fn shared_lane(&mut self, node: NodeId, writes: bool) -> Result<Option<Arc<SharedLane>>> {
-        let (epoch, kind) = (self.epoch.snapshot.epoch, if writes { LaneKind::Write } else { LaneKind::Read });
+    fn shared_queue(&mut self, node: NodeId, writes: bool) -> Result<Option<Arc<SharedQueue>>> {
+        let (epoch, kind) = (self.epoch.snapshot.epoch, if writes { QueueKind::Write } else { QueueKind::Read });
         let Some(sharing) = &mut self.sharing else { return Ok(None) };
         let (login, settings) = (self.login, self.settings);
-        let known = |(e, n, l): &&(i64, NodeId, Arc<SharedLane>)| {
+        let known = |(e, n, l): &&(i64, NodeId, Arc<SharedQueue>)| {
             *e == epoch && *n == node && l.kind() == kind && l.is_for(login, settings)
         };
-        if let Some((_, _, lane)) = sharing.lanes.iter().find(known) {
-            return Ok(Some(lane.clone()));
+        if let Some((_, _, queue)) = sharing.queues.iter().find(known) {
+            return Ok(Some(queue.clone()));
         }
         let target = self.herd.target(&self.epoch.snapshot, node)?;
-        let lane = self.herd.shared.lane(&target, login, settings, kind);
-        if sharing.lanes.len() >= REMEMBERED_MAX {
-            sharing.lanes.clear();
+        let queue = self.herd.shared.queue(&target, login, settings, kind);
+        if sharing.queues.len() >= REMEMBERED_MAX {
+            sharing.queues.clear();
         }
-        sharing.lanes.push((epoch, node, lane.clone()));
-        Ok(Some(lane))
+        sharing.queues.push((epoch, node, queue.clone()));
+        Ok(Some(queue))
     }
 }
 

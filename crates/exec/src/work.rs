@@ -72,7 +72,7 @@ pub struct Work<'w, C: Client> {
 impl<C: Client> Work<'_, C> {
     /// A lane to a node: the transaction's, or one for this statement alone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
-        if self.transaction.whole || !self.transaction.cut.is_empty() {
+        if self.transaction.wants_cut || !self.transaction.cut.is_empty() {
             Box::pin(self.whole_transaction(node)).await?;
         }
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);

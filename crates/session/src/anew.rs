@@ -56,7 +56,7 @@ impl Session {
         let undone = may && (retry.fresh || retry.first || self.undo_on_new_nodes(retry).await);
         if !undone || !self.moved_since(&e, retry).await {
             // A name that the client did not write is nothing to show.
-            return Err(if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Moved } else { e });
+            return Err(if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Stale } else { e });
         }
         match (retry.fresh, retry.first) {
             (true, _) => self.finish_implicit(true).await?,
@@ -82,25 +82,25 @@ impl Session {
         if retry.begun.elapsed() > STALE_MAX {
             return false;
         }
-        let moved = match e {
-            ExecError::Moved => self.kinds_moved().await,
+        let stale = match e {
+            ExecError::Stale => self.kinds_moved().await,
             _ => self.catalog_moved().await,
         };
         // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
-        if !moved && retry.fruitless == 0 && e.code() != sqlstate::CHECK_VIOLATION {
+        if !stale && retry.fruitless == 0 && e.code() != sqlstate::CHECK_VIOLATION {
             retry.fruitless = 1;
             exec::changes_finished(&self.router.herd, &self.epoch.snapshot).await;
             return true;
         }
-        if !moved && names_partition(e) && retry.fruitless < FRUITLESS_MAX {
+        if !stale && names_partition(e) && retry.fruitless < FRUITLESS_MAX {
             retry.fruitless += 1;
             tokio::time::sleep(FRUITLESS_PAUSE).await;
             return true;
         }
-        if moved {
+        if stale {
             retry.fruitless = 0;
         }
-        moved
+        stale
     }
 
     /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.
@@ -150,7 +150,7 @@ impl Session {
 
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
-    matches!(e, ExecError::Moved)
+    matches!(e, ExecError::Stale)
         || matches!(
             e.code().as_str(),
             sqlstate::UNDEFINED_TABLE

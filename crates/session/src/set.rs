@@ -28,7 +28,7 @@ impl Session {
     /// What of this session may travel with other clients' statements, what its transactions must see, and how its bulk
     /// writes travel.
     pub fn refresh_sharing(&mut self) {
-        self.transaction.whole = self.own.is_on("herd.snapshot");
+        self.transaction.wants_cut = self.own.is_on("herd.snapshot");
         self.sharing.reads = self.own.is_on("herd.multiplex");
         self.sharing.writes = self.own.is_on("herd.coalesce");
         let number = |name| self.own.get(name).parse().unwrap_or(0);
@@ -130,7 +130,7 @@ impl Session {
         if !self.transaction.is_active() {
             return self.on_home(sql).await;
         }
-        if self.transaction.whole && self.transaction.is_fresh() {
+        if self.transaction.wants_cut && self.transaction.is_fresh() {
             // No node takes part before it is known whether all must; home says whether it is right.
             self.transaction.note_setting(sql);
             if let Err(e) = self.work().manner().await {

@@ -125,8 +125,8 @@ impl Session {
         }
         let result = loop {
             let e = match result {
-                Ok(f) if !f.moved => break Ok(f),
-                Ok(_) => ExecError::Moved,
+                Ok(f) if !f.stale => break Ok(f),
+                Ok(_) => ExecError::Stale,
                 Err(e) => e,
             };
             if let Err(e) = self.begin_anew(e, &mut retry, sql).await {

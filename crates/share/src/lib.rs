@@ -1,18 +1,18 @@
-//! Shared lanes: short autocommit statements of different clients, put together on few connections.
+//! Shared queues: short autocommit statements of different clients, put together on few connections.
 //!
 //! While a node is busy, statements for it gather in a queue. Whoever becomes free takes all that wait and sends them
 //! back to back, each as Bind and Execute of a prepared statement (or as rows of one, `many.rs`), with one Sync: one
 //! transaction, one flush, one commit for all of them. If any fails, none of the writes has happened, and each client runs its own statement by
-//! itself, so that only the faulty one sees an error. An idle lane adds nothing: the first comer is told to go alone.
+//! itself, so that only the faulty one sees an error. An idle queue adds nothing: the first comer is told to go alone.
 //!
-//! Reads and writes have lanes of their own: a read is handed out when it is complete, a write when all are
+//! Reads and writes have queues of their own: a read is handed out when it is complete, a write when all are
 //! committed. Statements under other settings, of other users or for other nodes never meet.
 //!
 //! It does not know which statements may share (they must be short, autocommit, and mean the same inside of
 //! somebody else's transaction), nor what their rows are.
 
-mod lane;
 mod many;
+mod queue;
 mod reply;
 mod worker;
 
@@ -26,8 +26,8 @@ use parking_lot::{Mutex, RwLock};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings, StatementKey};
 use tokio::sync::oneshot;
 
-pub use lane::{Alone, SharedLane};
 pub use many::Many;
+pub use queue::{Alone, SharedQueue};
 pub use reply::Reply;
 
 /// Statements that travel together at most, and their bytes.
@@ -41,16 +41,16 @@ pub const NO_PARAMETERS: [u8; 6] = [0; 6];
 pub(crate) const STUCK: Duration = Duration::from_millis(30);
 /// A statement that made others wait goes alone for so long.
 const APART: Duration = Duration::from_secs(1);
-/// Lanes kept; those that nobody uses are forgotten when there are more.
-const LANES_MAX: usize = 1024;
+/// Queues kept; those that nobody uses are forgotten when there are more.
+const QUEUES_MAX: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LaneKind {
+pub enum QueueKind {
     Read,
     Write,
 }
 
-/// A statement that can be prepared on any connection of a lane.
+/// A statement that can be prepared on any connection of a queue.
 pub struct SharedStatement {
     pub key: StatementKey,
     pub text: String,
@@ -153,54 +153,54 @@ pub(crate) struct Counters {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct LaneKey {
+struct QueueKey {
     target: NodeTarget,
     login: ClientLogin,
     settings: u64,
-    kind: LaneKind,
+    kind: QueueKind,
 }
 
-/// All shared lanes of a router.
-pub struct SharedLanes {
+/// All shared queues of a router.
+pub struct SharedQueues {
     pools: Pools,
-    lanes: RwLock<HashMap<LaneKey, Arc<SharedLane>>>,
-    /// Connections a lane of reads, or of writes, uses at once.
+    queues: RwLock<HashMap<QueueKey, Arc<SharedQueue>>>,
+    /// Connections a queue of reads, or of writes, uses at once.
     readers: usize,
     writers: usize,
     counters: Arc<Counters>,
 }
 
-impl SharedLanes {
+impl SharedQueues {
     pub fn new(pools: Pools, readers: usize, writers: usize) -> Self {
-        assert!(readers > 0 && writers > 0, "a lane needs a connection");
-        SharedLanes { pools, lanes: RwLock::default(), readers, writers, counters: Arc::default() }
+        assert!(readers > 0 && writers > 0, "a queue needs a connection");
+        SharedQueues { pools, queues: RwLock::default(), readers, writers, counters: Arc::default() }
     }
 
-    /// The lane for statements of one role under these settings. Keep it for as long as they stay the same.
-    pub fn lane(
+    /// The queue for statements of one role under these settings. Keep it for as long as they stay the same.
+    pub fn queue(
         &self,
         target: &NodeTarget,
         login: &ClientLogin,
         settings: &Settings,
-        kind: LaneKind,
-    ) -> Arc<SharedLane> {
-        let key = LaneKey { target: target.clone(), login: login.clone(), settings: settings.fingerprint(), kind };
-        if let Some(lane) = self.lanes.read().get(&key) {
-            return lane.clone();
+        kind: QueueKind,
+    ) -> Arc<SharedQueue> {
+        let key = QueueKey { target: target.clone(), login: login.clone(), settings: settings.fingerprint(), kind };
+        if let Some(queue) = self.queues.read().get(&key) {
+            return queue.clone();
         }
-        let mut lanes = self.lanes.write();
-        if lanes.len() >= LANES_MAX {
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        let mut queues = self.queues.write();
+        if queues.len() >= QUEUES_MAX {
+            queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         }
         let at_once = match kind {
-            LaneKind::Read => self.readers,
-            LaneKind::Write => self.writers,
+            QueueKind::Read => self.readers,
+            QueueKind::Write => self.writers,
         };
         let new = || {
             let (pools, counters) = (self.pools.clone(), self.counters.clone());
-            Arc::new(SharedLane::new(pools, target.clone(), login.clone(), settings.clone(), kind, at_once, counters))
+            Arc::new(SharedQueue::new(pools, target.clone(), login.clone(), settings.clone(), kind, at_once, counters))
         };
-        lanes.entry(key).or_insert_with(new).clone()
+        queues.entry(key).or_insert_with(new).clone()
     }
 
     /// Rows of the table, as it is called, have made a node say something besides, which must be told to whose row it was.

@@ -1,4 +1,4 @@
-//! Sends batches of a shared lane and hands out their replies. It does not decide who may share.
+//! Sends batches of a shared queue and hands out their replies. It does not decide who may share.
 
 use pool::{PoolError, PooledConn, Progress, SOMEBODY, StatementKey, StatementName};
 use std::collections::VecDeque;
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use wire::frame::{self, HEADER_LEN};
 use wire::{ErrorFields, backend, put};
 
-use crate::lane::SharedLane;
-use crate::{Job, LOCK_TIMEOUT, LaneKind, Many, NO_PARAMETERS, Outcome, Reply, STUCK};
+use crate::queue::SharedQueue;
+use crate::{Job, LOCK_TIMEOUT, Many, NO_PARAMETERS, Outcome, QueueKind, Reply, STUCK};
 
 /// How often the others get their turn before a batch is taken. More than this did not make batches grow.
 const TURNS: usize = 2;
@@ -19,13 +19,13 @@ const TURNS: usize = 2;
 const FRAME_MAX: usize = 1 << 30;
 
 /// Begins a worker; its right to run was counted already.
-pub(super) fn begin(lane: Arc<SharedLane>) {
-    tokio::spawn(work(lane));
+pub(super) fn begin(queue: Arc<SharedQueue>) {
+    tokio::spawn(work(queue));
 }
 
 /// Gives the worker's right back, however it ends.
 struct Place {
-    lane: Arc<SharedLane>,
+    queue: Arc<SharedQueue>,
     /// `take` has found nothing and ended it.
     ended: bool,
 }
@@ -33,13 +33,13 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.ended {
-            self.lane.left();
+            self.queue.left();
         }
     }
 }
 
-async fn work(lane: Arc<SharedLane>) {
-    let mut place = Place { lane: lane.clone(), ended: false };
+async fn work(queue: Arc<SharedQueue>) {
+    let mut place = Place { queue: queue.clone(), ended: false };
     let mut jobs = Vec::new();
     let mut conn = None;
     loop {
@@ -47,68 +47,68 @@ async fn work(lane: Arc<SharedLane>) {
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
         }
-        lane.take(&mut jobs);
+        queue.take(&mut jobs);
         if jobs.is_empty() {
             place.ended = true;
             return;
         }
         let usable = match conn.take().filter(|c: &PooledConn| !c.is_broken()) {
             Some(c) => Some(c),
-            None => match lane.pools.try_get(&lane.target, &lane.login) {
+            None => match queue.pools.try_get(&queue.target, &queue.login) {
                 Some(c) => Some(c),
                 // Whoever runs alone will see the pool's error for himself.
-                None => lane.pools.get(&lane.target, &lane.login).await.ok(),
+                None => queue.pools.get(&queue.target, &queue.login).await.ok(),
             },
         };
         let Some(mut usable) = usable else {
-            send_away(&lane, jobs.drain(..));
+            send_away(&queue, jobs.drain(..));
             continue;
         };
-        if lane.kind == LaneKind::Write {
+        if queue.kind == QueueKind::Write {
             usable.sequences = SOMEBODY;
         }
-        lane.count(jobs.len());
+        queue.count(jobs.len());
         {
-            let batch = run(&lane, &mut usable, &mut jobs);
+            let batch = run(&queue, &mut usable, &mut jobs);
             tokio::pin!(batch);
             // Polled by a timer of its own only when it is late.
             if tokio::time::timeout(STUCK, &mut batch).await.is_err() {
-                lane.stuck_worker();
+                queue.stuck_worker();
                 batch.await;
-                lane.unstuck_worker();
+                queue.unstuck_worker();
             }
         }
         conn = Some(usable);
     }
 }
 
-fn send_away(lane: &SharedLane, jobs: impl Iterator<Item = Job>) {
+fn send_away(queue: &SharedQueue, jobs: impl Iterator<Item = Job>) {
     for job in jobs {
-        lane.counters.sent_away.fetch_add(1, Ordering::Relaxed);
+        queue.counters.sent_away.fetch_add(1, Ordering::Relaxed);
         let _ = job.reply.send(Outcome::Rerun);
     }
 }
 
 /// Runs one batch to its end; every job gets its outcome.
-async fn run(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
-    let mut batch = Batch::send(lane, conn, jobs);
-    let received = batch.receive(lane, conn, jobs).await;
+async fn run(queue: &SharedQueue, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
+    let mut batch = Batch::send(queue, conn, jobs);
+    let received = batch.receive(queue, conn, jobs).await;
     // Statements whose Parse was not answered are not on the node.
     for key in batch.parsing.drain(..) {
         conn.statements.remove(&key);
     }
-    match (received, lane.kind) {
+    match (received, queue.kind) {
         (Ok(true), _) if !batch.hold => {}
         (Ok(true), _) => {
             for (job, outcome) in jobs.drain(..).zip(batch.done.drain(..)) {
                 if matches!(outcome, Outcome::Lost(_)) {
-                    lane.refuse(&job.statement);
+                    queue.refuse(&job.statement);
                 }
                 let _ = job.reply.send(outcome);
             }
         }
-        (Ok(false), _) | (Err(_), LaneKind::Read) => {}
-        (Err(error), LaneKind::Write) => {
+        (Ok(false), _) | (Err(_), QueueKind::Read) => {}
+        (Err(error), QueueKind::Write) => {
             conn.mark_broken();
             let fields = error.to_fields();
             for job in jobs.drain(..) {
@@ -116,14 +116,14 @@ async fn run(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
             }
         }
     }
-    send_away(lane, jobs.drain(..));
+    send_away(queue, jobs.drain(..));
 }
 
 /// A batch on its way.
 struct Batch {
     /// ReadyForQuery of what was put in front.
     before: u32,
-    /// The first execution is the lane's own, not a job's.
+    /// The first execution is the queue's own, not a job's.
     own: bool,
     /// Parses not yet answered, in order.
     parsing: VecDeque<StatementKey>,
@@ -138,34 +138,34 @@ struct Batch {
 }
 
 impl Batch {
-    fn send(lane: &SharedLane, conn: &mut PooledConn, jobs: &mut [Job]) -> Batch {
+    fn send(queue: &SharedQueue, conn: &mut PooledConn, jobs: &mut [Job]) -> Batch {
         let mut batch = Batch {
             before: 0,
             own: false,
             parsing: Default::default(),
-            hold: lane.kind == LaneKind::Write,
+            hold: queue.kind == QueueKind::Write,
             done: Vec::new(),
             executions: VecDeque::new(),
             together: Vec::new(),
         };
-        if let Some(sql) = conn.settings_to(&lane.settings) {
+        if let Some(sql) = conn.settings_to(&queue.settings) {
             put::query(conn.out(), &sql);
             conn.sent_sync();
             batch.before = 1;
         }
         if jobs.len() > 1 {
-            let most = lane.settings.at_most("lock_timeout", LOCK_TIMEOUT);
+            let most = queue.settings.at_most("lock_timeout", LOCK_TIMEOUT);
             let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", most.as_millis());
             batch.prepared(conn, StatementKey::of(&sql, &[]), &sql, &[], &NO_PARAMETERS);
             batch.own = true;
         }
         // Those that can be one statement come together.
-        if lane.kind == LaneKind::Write {
+        if queue.kind == QueueKind::Write {
             jobs.sort_by_cached_key(|job| job.statement.many_key());
         }
         for alike in jobs.chunk_by(|a, b| a.statement.many_key().is_some_and(|key| b.statement.many_key() == Some(key)))
         {
-            batch.execute(lane, conn, alike);
+            batch.execute(queue, conn, alike);
         }
         let together = batch.together.clone();
         let guards = together.iter().filter_map(|many| many.guard());
@@ -182,14 +182,14 @@ impl Batch {
     }
 
     /// Executes what is alike in as few statements as it may be.
-    fn execute(&mut self, lane: &SharedLane, conn: &mut PooledConn, mut alike: &[Job]) {
+    fn execute(&mut self, queue: &SharedQueue, conn: &mut PooledConn, mut alike: &[Job]) {
         while let [first, ..] = alike {
             let many = first.statement.many.as_ref();
             let (now, rest) = alike.split_at(many.map_or(1, |many| many.length(alike.len())));
             let together = many.filter(|_| now.len() > 1);
             match together.and_then(|many| Some((many, many.bind(now.iter().map(|job| &job.bind[..]))?))) {
                 Some((many, bind)) => {
-                    lane.counters.merged.fetch_add(now.len() as u64, Ordering::Relaxed);
+                    queue.counters.merged.fetch_add(now.len() as u64, Ordering::Relaxed);
                     let rows = many.rows(now.len());
                     self.prepared(conn, rows.key, &rows.text, &rows.types, &bind);
                     self.executions.push_back(now.len());
@@ -228,7 +228,7 @@ impl Batch {
     /// afterwards has not happened.
     async fn receive(
         &mut self,
-        lane: &SharedLane,
+        queue: &SharedQueue,
         conn: &mut PooledConn,
         jobs: &mut Vec<Job>,
     ) -> Result<bool, PoolError> {
@@ -295,7 +295,7 @@ impl Batch {
                                 let _ = job.reply.send(Outcome::Done(Reply { messages, tag }));
                             }
                         }
-                        n => self.done_together(lane, n, &tag, !messages.is_empty(), jobs),
+                        n => self.done_together(queue, n, &tag, !messages.is_empty(), jobs),
                     }
                 }
                 b'N' if !self.own => messages.push(frame.raw),
@@ -304,7 +304,7 @@ impl Batch {
         }
         if !failed && self.hold && self.done.len() != jobs.len() {
             return Err(PoolError::Closed {
-                node: lane.target.to_string(),
+                node: queue.target.to_string(),
                 reason: format!("{} of {} statements were answered", self.done.len(), jobs.len()),
             });
         }
@@ -313,11 +313,11 @@ impl Batch {
     }
 
     /// One statement of `n` rows is done.
-    fn done_together(&mut self, lane: &SharedLane, n: usize, tag: &str, notices: bool, jobs: &[Job]) {
+    fn done_together(&mut self, queue: &SharedQueue, n: usize, tag: &str, notices: bool, jobs: &[Job]) {
         let short = backend::rows_of_tag(tag) != n as u64;
         if notices && let Some(job) = jobs.get(self.done.len()) {
             // Whose notice it is nobody knows.
-            lane.refuse(&job.statement);
+            queue.refuse(&job.statement);
         }
         let one = || match short {
             false => Outcome::Done(Reply { messages: vec![], tag: "INSERT 0 1".into() }),

@@ -44,7 +44,7 @@ pub struct Transaction {
     /// A cancel may still be on its way to the connections: nobody else gets them when the transaction ends.
     pub doubtful: bool,
     /// `herd.snapshot`: what reads several nodes, or repeatably, sees a cut (see `gate.rs`).
-    pub whole: bool,
+    pub wants_cut: bool,
     /// The nodes whose snapshots are one cut; none: there is no cut.
     pub cut: Vec<NodeId>,
     /// How transactions with the settings of this mark run, as asked last.

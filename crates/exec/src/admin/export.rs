@@ -13,7 +13,7 @@ impl<C: Client> Work<'_, C> {
     pub(crate) async fn export_snapshot(&mut self) -> Result<String> {
         let mut nodes: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         nodes.sort_unstable();
-        if !self.transaction.is_block() || !self.transaction.whole || !self.manner().await?.repeatable {
+        if !self.transaction.is_block() || !self.transaction.wants_cut || !self.manner().await?.repeatable {
             return Err(ExecError::sql(sqlstate::ACTIVE_SQL_TRANSACTION, "herd.export_snapshot() needs one snapshot over all nodes").hint(
                 "SET herd.snapshot = on; BEGIN ISOLATION LEVEL REPEATABLE READ; then call it, and keep the transaction open.",
             ));

@@ -62,7 +62,7 @@ impl Front {
                         (Some(schema), true) if passed == 0 => {
                             ExecError::sql(sqlstate::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist"))
                         }
-                        (_, true) => ExecError::Moved,
+                        (_, true) => ExecError::Stale,
                         // COPY tells no position of its table's name.
                         (_, false) => repositioned(e, |_| None),
                     });

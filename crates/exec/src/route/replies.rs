@@ -21,7 +21,7 @@ pub struct Forwarded {
     pub empty: bool,
     pub suspended: bool,
     /// The look behind a read has found that kinds of tables have changed.
-    pub moved: bool,
+    pub stale: bool,
     /// More than one node worked on it.
     pub several: bool,
     /// What the rows to come are like in the node's own ids: the client was not told, and they wait to be forwarded.
@@ -137,7 +137,7 @@ async fn forward_replies<C: Client>(
         }
     }
     match error {
-        Some(_) if look.rolled_back => Err(ExecError::Moved),
+        Some(_) if look.rolled_back => Err(ExecError::Stale),
         Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
         None => Ok(done),
     }
@@ -169,7 +169,7 @@ impl Look {
     fn hears(&mut self, frame: &Frame, done: &mut Forwarded, error: &mut Option<ErrorFields>) -> Result<bool> {
         match frame.tag() {
             b'C' => {
-                done.moved = backend::parse_command_complete(frame.body())? != "SELECT 0";
+                done.stale = backend::parse_command_complete(frame.body())? != "SELECT 0";
                 self.answered = true;
             }
             b'E' if !self.answered && error.is_none() => {

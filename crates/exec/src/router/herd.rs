@@ -7,7 +7,7 @@ use wire::sqlstate;
 use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
 use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, TlsMode};
-use share::SharedLanes;
+use share::SharedQueues;
 use tokio::sync::Mutex;
 use txn::{Identity, Raised, Seal};
 
@@ -22,9 +22,9 @@ use crate::router::lease::Lease;
 use crate::router::pause::Pauses;
 use crate::router::progress::Progress;
 use crate::router::roles::Roles;
-use crate::router::row_lane::RowLanes;
+use crate::router::row_queue::RowQueues;
 
-/// Connections that one shared lane of reads, or of writes, uses at once. More of them make smaller batches.
+/// Connections that one shared queue of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
 const WRITERS: usize = 1;
 
@@ -48,8 +48,8 @@ pub struct Herd {
     pub own: OwnConns,
     /// Who clients are.
     pub roles: Arc<Roles>,
-    pub shared: SharedLanes,
-    pub rows: RowLanes,
+    pub shared: SharedQueues,
+    pub rows: RowQueues,
     pub config: HerdConfig,
     pub epoch: ArcSwap<Epoch>,
     /// How long `epoch` may be taken for the newest.
@@ -81,8 +81,8 @@ impl Herd {
         let pauses = Pauses::new(router, config.seal.clone());
         let memory = Allowance::of(&Arc::new(for_rows(config.row_bytes_per_session, config.row_bytes)));
         Herd {
-            rows: RowLanes::default(),
-            shared: SharedLanes::new(pools.clone(), READERS, WRITERS),
+            rows: RowQueues::default(),
+            shared: SharedQueues::new(pools.clone(), READERS, WRITERS),
             pools,
             own,
             roles,

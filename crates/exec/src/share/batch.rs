@@ -1,4 +1,4 @@
-//! Runs batches of a lane of rows: one transaction over the nodes, the rows by COPY, one commit.
+//! Runs batches of a queue of rows: one transaction over the nodes, the rows by COPY, one commit.
 //!
 //! Statements whose rows are on one node make batches of that node; those on several nodes make one that commits by two
 //! phases. A batch that fails is halved, down to single statements, which their clients then run by themselves: only the
@@ -22,7 +22,7 @@ use crate::client::{Answer, Client, CopyInput};
 use crate::error::{ExecError, Result};
 use crate::now::Now;
 use crate::router::looks::Looks;
-use crate::router::row_lane::{Job, RowLane, Turn};
+use crate::router::row_queue::{Job, RowQueue, Turn};
 use crate::work::Work;
 use crate::work::copy_lane::{end_copy, push};
 use crate::work::pin::Pin;
@@ -42,46 +42,46 @@ struct Routed {
     rows: Vec<(Option<NodeId>, Vec<String>)>,
 }
 
-/// Sends what waits in a lane, on a task of its own.
+/// Sends what waits in a queue, on a task of its own.
 pub fn start(turn: Turn) {
     tokio::spawn(work(turn));
 }
 
 /// A worker: batch after batch, until nothing waits.
 async fn work(turn: Turn) {
-    let lane = turn.lane();
+    let queue = turn.queue();
     loop {
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
         }
-        let jobs = lane.take();
+        let jobs = queue.take();
         if jobs.is_empty() {
             return;
         }
-        lane.herd.rows.count(jobs.len());
+        queue.herd.rows.count(jobs.len());
         let mut groups: BTreeMap<Option<NodeId>, Vec<Routed>> = BTreeMap::new();
-        for routed in route(lane, jobs).await {
+        for routed in route(queue, jobs).await {
             let one = routed.nodes.first().filter(|_| routed.nodes.len() == 1).copied();
             groups.entry(one).or_default().push(routed);
         }
         // Each for itself: who needs one node does not wait for another.
-        let mut running: JoinSet<()> = groups.into_values().map(|group| run(lane.clone(), group)).collect();
+        let mut running: JoinSet<()> = groups.into_values().map(|group| run(queue.clone(), group)).collect();
         while running.join_next().await.is_some() {}
     }
 }
 
 /// Values of the sequences, a list for each row. Before any connection is held: waiting for one could be for ever.
-async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
-    let sequences: Vec<String> = lane
+async fn values(queue: &RowQueue, rows: usize) -> Result<Vec<Vec<String>>> {
+    let sequences: Vec<String> = queue
         .sequences()
         .map(|name| format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(name)))
         .collect();
     if sequences.is_empty() {
         return Ok(vec![vec![]; rows]);
     }
-    let home = lane.herd.target(&lane.epoch.snapshot, lane.epoch.snapshot.home)?;
-    let at = lane.epoch.snapshot.home;
-    let mut at_home = Lane::lent(at, &lane.herd.pools, &home, &lane.login, &lane.settings).await?;
+    let home = queue.herd.target(&queue.epoch.snapshot, queue.epoch.snapshot.home)?;
+    let at = queue.epoch.snapshot.home;
+    let mut at_home = Lane::lent(at, &queue.herd.pools, &home, &queue.login, &queue.settings).await?;
     at_home.conn.sequences = pool::SOMEBODY;
     let sql = format!("SELECT {} FROM pg_catalog.generate_series(1, {rows})", sequences.join(", "));
     let rows = at_home.rows(&sql).await?;
@@ -89,18 +89,18 @@ async fn values(lane: &RowLane, rows: usize) -> Result<Vec<Vec<String>>> {
 }
 
 /// Finds the nodes of all rows. What can't be placed is sent away.
-async fn route(lane: &RowLane, jobs: Vec<Job>) -> Vec<Routed> {
-    let Ok(values) = values(lane, jobs.iter().map(|job| job.rows.rows.len()).sum()).await else {
-        jobs.into_iter().for_each(|job| send_away(lane, job));
+async fn route(queue: &RowQueue, jobs: Vec<Job>) -> Vec<Routed> {
+    let Ok(values) = values(queue, jobs.iter().map(|job| job.rows.rows.len()).sum()).await else {
+        jobs.into_iter().for_each(|job| send_away(queue, job));
         return vec![];
     };
     let mut values = values.into_iter();
     let mut all = Vec::with_capacity(jobs.len());
     for job in jobs {
         let values: Vec<Vec<String>> = values.by_ref().take(job.rows.rows.len()).collect();
-        match place(lane, &job, values) {
+        match place(queue, &job, values) {
             Ok(Some((nodes, rows))) => all.push(Routed { job, nodes, rows }),
-            _ => send_away(lane, job),
+            _ => send_away(queue, job),
         }
     }
     all
@@ -108,36 +108,36 @@ async fn route(lane: &RowLane, jobs: Vec<Job>) -> Vec<Routed> {
 
 type Placed = (BTreeSet<NodeId>, Vec<(Option<NodeId>, Vec<String>)>);
 
-fn place(lane: &RowLane, job: &Job, values: Vec<Vec<String>>) -> Result<Option<Placed>> {
-    let Some(d) = lane.relation.distribution() else {
-        let nodes = lane.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+fn place(queue: &RowQueue, job: &Job, values: Vec<Vec<String>>) -> Result<Option<Placed>> {
+    let Some(d) = queue.relation.distribution() else {
+        let nodes = queue.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         return Ok(Some((nodes, values.into_iter().map(|v| (None, v)).collect())));
     };
-    let bounds = lane.epoch.bounds(d.group.id);
+    let bounds = queue.epoch.bounds(d.group.id);
     let (mut nodes, mut rows) = (BTreeSet::new(), Vec::with_capacity(values.len()));
     for (row, values) in job.rows.rows.iter().zip(values) {
-        let key = |(at, column): (usize, &usize)| match lane.filled().position(|(i, _)| i == *column) {
+        let key = |(at, column): (usize, &usize)| match queue.filled().position(|(i, _)| i == *column) {
             Some(n) => values.get(n).map(String::as_bytes),
             None => row.keys[at].clone().map(|v| &job.rows.keys[v]),
         };
         let keys: Vec<Option<&[u8]>> = d.key.iter().enumerate().map(key).collect();
-        let Some(node) = node_of(&lane.relation, &bounds, &keys, false)? else { return Ok(None) };
+        let Some(node) = node_of(&queue.relation, &bounds, &keys, false)? else { return Ok(None) };
         nodes.insert(node);
         rows.push((Some(node), values));
     }
     Ok(Some((nodes, rows)))
 }
 
-fn send_away(lane: &RowLane, job: Job) {
-    lane.herd.rows.count_sent_away();
+fn send_away(queue: &RowQueue, job: Job) {
+    queue.herd.rows.count_sent_away();
     let _ = job.reply.send(Outcome::Rerun);
 }
 
 /// Runs a batch, and the halves of those that fail, to the end of all.
-async fn run(lane: Arc<RowLane>, jobs: Vec<Routed>) {
+async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
     let mut waiting = vec![jobs];
     while let Some(mut jobs) = waiting.pop() {
-        match attempt(&lane, &jobs).await {
+        match attempt(&queue, &jobs).await {
             Ok(lost) => {
                 for Routed { job, rows, .. } in jobs {
                     let _ = job.reply.send(match &lost {
@@ -155,24 +155,24 @@ async fn run(lane: Arc<RowLane>, jobs: Vec<Routed>) {
                 waiting.push(rest);
                 waiting.push(jobs);
             }
-            Err(_) => jobs.into_iter().for_each(|routed| send_away(&lane, routed.job)),
+            Err(_) => jobs.into_iter().for_each(|routed| send_away(&queue, routed.job)),
         }
     }
 }
 
 /// One transaction with the rows of all jobs. An error: nothing of it has happened. `Some`: nobody knows whether it has.
-async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
+async fn attempt(queue: &RowQueue, jobs: &[Routed]) -> Result<Option<PoolError>> {
     let nodes: BTreeSet<NodeId> = jobs.iter().flat_map(|r| &r.nodes).copied().collect();
     let mut transaction = Transaction::default();
     transaction.begin("BEGIN", false);
     for (name, most) in [("lock_timeout", LOCK_TIMEOUT), ("statement_timeout", STATEMENT_TIMEOUT)] {
-        transaction.note_setting(&format!("SET LOCAL {name} = {}", lane.settings.at_most(name, most).as_millis()));
+        transaction.note_setting(&format!("SET LOCAL {name} = {}", queue.settings.at_most(name, most).as_millis()));
     }
-    if let Err(e) = send(lane, jobs, &nodes, &mut transaction).await {
+    if let Err(e) = send(queue, jobs, &nodes, &mut transaction).await {
         transaction.rollback().await;
         return Err(e);
     }
-    let (identity, number) = (lane.herd.identity(), lane.herd.next_transaction());
+    let (identity, number) = (queue.herd.identity(), queue.herd.next_transaction());
     match transaction.commit(&identity, number, true, &mut String::new()).await {
         Ok(()) => Ok(None),
         Err(CommitError::Unknown(e)) => Ok(Some(e)),
@@ -184,13 +184,18 @@ async fn attempt(lane: &RowLane, jobs: &[Routed]) -> Result<Option<PoolError>> {
 }
 
 /// Sends each node its rows, and waits until all have taken them.
-async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transaction: &mut Transaction) -> Result<()> {
+async fn send(
+    queue: &RowQueue,
+    jobs: &[Routed],
+    nodes: &BTreeSet<NodeId>,
+    transaction: &mut Transaction,
+) -> Result<()> {
     let (mut pin, mut client) = (Pin::Free, Nobody);
     let mut work = Work {
-        herd: &lane.herd,
-        epoch: &lane.epoch,
-        login: &lane.login,
-        settings: &lane.settings,
+        herd: &queue.herd,
+        epoch: &queue.epoch,
+        login: &queue.login,
+        settings: &queue.settings,
         transaction,
         client: &mut client,
         pin: &mut pin,
@@ -202,15 +207,15 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
         patience: 0,
         now: Now::default(),
         bulk: Bulk::default(),
-        memory: &lane.herd.memory,
+        memory: &queue.herd.memory,
         looks: Default::default(),
     };
-    let table = catalog::qualified(&lane.relation.schema, &lane.relation.name);
-    let columns = lane.columns.iter().copied().chain(lane.filled().map(|(i, _)| i));
-    let names: Vec<String> = columns.map(|i| catalog::quote_ident(&lane.relation.columns[i].name)).collect();
-    let names = if lane.positional { String::new() } else { format!(" ({})", names.join(", ")) };
+    let table = catalog::qualified(&queue.relation.schema, &queue.relation.name);
+    let columns = queue.columns.iter().copied().chain(queue.filled().map(|(i, _)| i));
+    let names: Vec<String> = columns.map(|i| catalog::quote_ident(&queue.relation.columns[i].name)).collect();
+    let names = if queue.positional { String::new() } else { format!(" ({})", names.join(", ")) };
     let sql = format!("COPY {table}{names} FROM STDIN");
-    let looks = Looks::of_tables(std::iter::once(&lane.relation));
+    let looks = Looks::of_tables(std::iter::once(&queue.relation));
     let mut lanes: Vec<(Participant, u64)> = Vec::with_capacity(nodes.len());
     let mut sent = Ok(());
     for node in nodes {
@@ -247,7 +252,7 @@ async fn send(lane: &RowLane, jobs: &[Routed], nodes: &BTreeSet<NodeId>, transac
     }
     sent?;
     // A node that has joined meanwhile would go without these rows.
-    if lane.relation.is_reference() { work.same_kinds().await } else { Ok(()) }
+    if queue.relation.is_reference() { work.same_kinds().await } else { Ok(()) }
 }
 
 /// The rows of one node, as COPY data up to its end; how many they are.

@@ -1,4 +1,4 @@
-//! An execution of an INSERT of rows, as rows for a lane (`router/row_lane.rs`): its values as PostgreSQL's COPY reads them.
+//! An execution of an INSERT of rows, as rows for a queue (`router/row_queue.rs`): its values as PostgreSQL's COPY reads them.
 //!
 //! Values it is not sure of stay away: such a statement runs by itself. Which statements come here at all is decided
 //! in `plan::share_rows`.
@@ -16,7 +16,7 @@ use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request};
 use crate::route::Forwarded;
 use crate::router::compiled::Compiled;
-use crate::router::row_lane::{Entered, Row, Rows, Turn};
+use crate::router::row_queue::{Entered, Row, Rows, Turn};
 use crate::share::{Way, batch, is_plain_number};
 use crate::work::Work;
 use crate::work::copy_lane::copy_value;
@@ -39,10 +39,10 @@ impl<C: Client> Work<'_, C> {
             },
             None => vec![],
         };
-        let lane = self.herd.rows.lane(self.herd, self.epoch, share, self.login, self.settings, batch::start);
+        let queue = self.herd.rows.queue(self.herd, self.epoch, share, self.login, self.settings, batch::start);
         let now = &self.now;
         let make = || compiled.rows_of(share, request, &types, now);
-        match lane.enter(make) {
+        match queue.enter(make) {
             None => Ok(Way::Apart),
             Some(Entered::Alone(turn)) => Ok(Way::Ahead(turn)),
             Some(Entered::Waits(number, mut outcome)) => {
@@ -50,7 +50,7 @@ impl<C: Client> Work<'_, C> {
                     biased;
                     outcome = &mut outcome => outcome,
                     () = self.client.cancelled() => {
-                        if lane.withdraw(number) {
+                        if queue.withdraw(number) {
                             return Err(ExecError::cancelled());
                         }
                         outcome.await
@@ -60,7 +60,7 @@ impl<C: Client> Work<'_, C> {
                     Ok(Outcome::Done(reply)) => {
                         if let Some(own) = &mut self.sequences {
                             let value = |v: &'_ bytes::Bytes| String::from_utf8_lossy(v).into_owned();
-                            lane.sequences().zip(&reply.messages).for_each(|(name, v)| own.took(name, &value(v)));
+                            queue.sequences().zip(&reply.messages).for_each(|(name, v)| own.took(name, &value(v)));
                         }
                         Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
                     }

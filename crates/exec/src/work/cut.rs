@@ -58,7 +58,7 @@ impl<C: Client> Work<'_, C> {
     /// block it can't be: then the read's parts are opened together.
     pub async fn whole_read(&mut self) -> Result<()> {
         let t = &self.transaction;
-        if !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
+        if !t.wants_cut || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
         if !t.is_active() {
@@ -93,7 +93,7 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Try the transaction again."));
         }
-        if !t.is_active() || !t.whole || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
+        if !t.is_active() || !t.wants_cut || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
             return Ok(());
         }
         let manner = self.manner().await?;

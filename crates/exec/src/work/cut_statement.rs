@@ -39,7 +39,7 @@ impl<C: Client> Work<'_, C> {
     /// Whether this statement's parts must be opened together before any is executed.
     pub fn opens_together(&self) -> bool {
         let t = &self.transaction;
-        t.is_active() && t.whole && t.cut.is_empty() && self.epoch.snapshot.nodes.len() > 1
+        t.is_active() && t.wants_cut && t.cut.is_empty() && self.epoch.snapshot.nodes.len() > 1
     }
 
     /// Opens all parts as one cut; [`take_opened`](Self::take_opened) finds them.

@@ -79,7 +79,7 @@ impl<C: crate::client::Client> Work<'_, C> {
     /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.
     pub async fn same_kinds(&mut self) -> Result<()> {
         match self.ask_home(&Guard::of_copies(self.epoch.snapshot.kinds).sql).await {
-            Err(e) if e.code() == RAISED => Err(ExecError::Moved),
+            Err(e) if e.code() == RAISED => Err(ExecError::Stale),
             other => other.map(drop),
         }
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use catalog::NodeId;
-use share::SharedLane;
+use share::SharedQueue;
 
-/// What a session allows, and the lanes it used last.
+/// What a session allows, and the queues it used last.
 #[derive(Default)]
 pub struct Sharing {
     pub reads: bool,
     pub writes: bool,
-    pub lanes: Vec<(i64, NodeId, Arc<SharedLane>)>,
+    pub queues: Vec<(i64, NodeId, Arc<SharedQueue>)>,
 }

@@ -36,7 +36,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<()> {
         sink.start().await?;
         let mut reading = Transaction::default();
-        reading.whole = self.transaction.whole;
+        reading.wants_cut = self.transaction.wants_cut;
         let named = takes.unwrap_or_default();
         // The connection is kept until it was asked what it remembers.
         let mut pin = if named.is_empty() { Pin::Free } else { Pin::Wanted };

@@ -17,10 +17,10 @@ pub struct CopyLines {
     /// The client's last line so far.
     line: u64,
     first: bool,
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneLines>,
 }
 
-struct Lane {
+struct LaneLines {
     line: u64,
     first: bool,
     /// The node's line and the client's, of each row.
@@ -30,7 +30,7 @@ struct Lane {
 impl CopyLines {
     pub fn new(table: &str, lanes: usize, csv: bool, header: bool) -> Self {
         let line = u64::from(header);
-        let lane = || Lane { line, first: !header, rows: VecDeque::new() };
+        let lane = || LaneLines { line, first: !header, rows: VecDeque::new() };
         CopyLines { table: table.to_string(), csv, line, first: !header, lanes: (0..lanes).map(|_| lane()).collect() }
     }
 

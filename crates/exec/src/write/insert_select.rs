@@ -215,7 +215,7 @@ impl<C: Client> Work<'_, C> {
         let mut capture = Capture::new(consumer, self.client);
         let mut writer = caught!(self, &mut capture);
         let written = Box::pin(writer.run(write, request)).await;
-        let written = written.and_then(|done| if done.moved { Err(ExecError::Moved) } else { Ok(()) });
+        let written = written.and_then(|done| if done.stale { Err(ExecError::Stale) } else { Ok(()) });
         capture.end(written).await
     }
 
@@ -223,7 +223,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn read(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<String> {
         match self.place(compiled, request).await? {
             Placed::One(node, shard) => match self.route(compiled, request, node, shard).await? {
-                done if done.moved => Err(ExecError::Moved),
+                done if done.stale => Err(ExecError::Stale),
                 done => Ok(done.tag),
             },
             Placed::Several(_) => {

@@ -20,8 +20,8 @@ impl Session {
         let mut retry = self.retry();
         let result = loop {
             let e = match self.copy_once(&copy, sql, bulk).await {
-                Ok(f) if !f.moved => break Ok(f),
-                Ok(_) => ExecError::Moved,
+                Ok(f) if !f.stale => break Ok(f),
+                Ok(_) => ExecError::Stale,
                 Err(e) => e,
             };
             if let Err(e) = self.begin_anew(e, &mut retry, sql).await {

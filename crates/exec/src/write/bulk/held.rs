@@ -41,7 +41,7 @@ pub struct Held {
     commits: bool,
     batch_rows: u64,
     width: usize,
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneBatches>,
     result_formats: Vec<i16>,
     returned: KeptRows,
     tally: Tally,
@@ -52,7 +52,7 @@ pub struct Held {
     home: NodeId,
 }
 
-struct Lane {
+struct LaneBatches {
     filling: Rows,
     first: u64,
     sent: Option<Sent>,
@@ -78,8 +78,14 @@ impl Held {
         formats: &[i16],
         returned: KeptRows,
     ) -> Held {
-        let lane =
-            || Lane { filling: Rows::new(width), first: 1, sent: None, sent_first: 1, wait: 0, wait_next: WAIT_FIRST };
+        let lane = || LaneBatches {
+            filling: Rows::new(width),
+            first: 1,
+            sent: None,
+            sent_first: 1,
+            wait: 0,
+            wait_next: WAIT_FIRST,
+        };
         Held {
             sql,
             commits: batching.commits,

@@ -27,7 +27,7 @@ pub struct Stream {
     trailer: &'static [u8],
     batch_rows: u64,
     in_flight_max: u64,
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneStream>,
     /// The lanes of batches that are sent and not yet answered, oldest first.
     order: VecDeque<usize>,
     in_flight: u64,
@@ -42,7 +42,7 @@ pub struct Stream {
 const SAID_MAX: usize = 1 << 20;
 
 #[derive(Default)]
-struct Lane {
+struct LaneStream {
     open: Option<Batch>,
     sent: VecDeque<Batch>,
     /// What the node has said of the batch it answers now.
@@ -75,7 +75,7 @@ impl Stream {
             trailer: &[],
             batch_rows: batching.rows_for(lanes.len(), 1),
             in_flight_max: batching.in_flight_rows,
-            lanes: lanes.iter().map(|_| Lane::default()).collect(),
+            lanes: lanes.iter().map(|_| LaneStream::default()).collect(),
             order: VecDeque::new(),
             in_flight: 0,
             taken: 0,

@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 use crate::router::compiled::Epoch;
 use crate::router::herd::Herd;
 
-/// Batches of one lane at work at once: while one commits, the next one's rows are on their way.
+/// Batches of one queue at work at once: while one commits, the next one's rows are on their way.
 const AT_ONCE: usize = 2;
 /// Rows and bytes of a batch, at most, but for the last statement's.
 const BATCH_ROWS: usize = 2000;
 const BATCH_BYTES: usize = 256 << 10;
-/// Lanes kept; those that nobody uses are forgotten when there are more.
-const LANES_MAX: usize = 256;
+/// Queues kept; those that nobody uses are forgotten when there are more.
+const QUEUES_MAX: usize = 256;
 
 /// A row: its text for COPY without the end of the line, and the values of its key columns that are given.
 pub struct Row {
@@ -47,7 +47,7 @@ pub struct Job {
     number: u64,
 }
 
-pub struct RowLane {
+pub struct RowQueue {
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
     pub positional: bool,
@@ -68,19 +68,19 @@ struct State {
     numbers: u64,
 }
 
-/// The right to be at work in a lane; with its end what waits is sent.
+/// The right to be at work in a queue; with its end what waits is sent.
 pub struct Turn {
-    lane: Arc<RowLane>,
+    queue: Arc<RowQueue>,
 }
 
-/// What a statement comes to in a lane.
+/// What a statement comes to in a queue.
 pub enum Entered {
     Alone(Turn),
     /// It waits; its number leads out again.
     Waits(u64, oneshot::Receiver<Outcome>),
 }
 
-impl RowLane {
+impl RowQueue {
     /// Columns that take their values from sequences.
     pub fn filled(&self) -> impl Iterator<Item = (usize, &Column)> {
         let columns = self.relation.columns.iter().enumerate();
@@ -97,7 +97,7 @@ impl RowLane {
             let mut state = self.state.lock();
             if state.at_work == 0 {
                 state.at_work += 1;
-                return Some(Entered::Alone(Turn { lane: self.clone() }));
+                return Some(Entered::Alone(Turn { queue: self.clone() }));
             }
         }
         let rows = make()?;
@@ -133,22 +133,22 @@ impl RowLane {
     fn go_on(self: &Arc<Self>, state: &mut State) {
         if !state.queue.is_empty() && state.at_work < AT_ONCE {
             state.at_work += 1;
-            (self.start)(Turn { lane: self.clone() });
+            (self.start)(Turn { queue: self.clone() });
         }
     }
 }
 
 impl Turn {
-    pub fn lane(&self) -> &Arc<RowLane> {
-        &self.lane
+    pub fn queue(&self) -> &Arc<RowQueue> {
+        &self.queue
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut state = self.lane.state.lock();
+        let mut state = self.queue.state.lock();
         state.at_work -= 1;
-        self.lane.go_on(&mut state);
+        self.queue.go_on(&mut state);
     }
 }
 
@@ -162,17 +162,17 @@ struct Key {
     settings: u64,
 }
 
-/// All lanes of rows of a router.
+/// All queues of rows of a router.
 #[derive(Default)]
-pub struct RowLanes {
-    lanes: Mutex<HashMap<Key, Arc<RowLane>>>,
+pub struct RowQueues {
+    queues: Mutex<HashMap<Key, Arc<RowQueue>>>,
     batches: AtomicU64,
     statements: AtomicU64,
     sent_away: AtomicU64,
 }
 
-impl RowLanes {
-    pub fn lane(
+impl RowQueues {
+    pub fn queue(
         &self,
         herd: &Arc<Herd>,
         epoch: &Arc<Epoch>,
@@ -180,7 +180,7 @@ impl RowLanes {
         login: &ClientLogin,
         settings: &Settings,
         start: fn(Turn),
-    ) -> Arc<RowLane> {
+    ) -> Arc<RowQueue> {
         let key = Key {
             epoch: epoch.snapshot.epoch,
             table: rows.relation.oid,
@@ -189,14 +189,14 @@ impl RowLanes {
             login: login.clone(),
             settings: settings.fingerprint(),
         };
-        let mut lanes = self.lanes.lock();
-        if let Some(lane) = lanes.get(&key) {
-            return lane.clone();
+        let mut queues = self.queues.lock();
+        if let Some(queue) = queues.get(&key) {
+            return queue.clone();
         }
-        if lanes.len() >= LANES_MAX {
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        if queues.len() >= QUEUES_MAX {
+            queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         }
-        let lane = Arc::new(RowLane {
+        let queue = Arc::new(RowQueue {
             relation: rows.relation.clone(),
             columns: rows.columns.clone(),
             positional: rows.positional,
@@ -207,8 +207,8 @@ impl RowLanes {
             state: Mutex::default(),
             start,
         });
-        lanes.insert(key, lane.clone());
-        lane
+        queues.insert(key, queue.clone());
+        queue
     }
 
     pub fn count(&self, statements: usize) {

@@ -1,4 +1,4 @@
-//! The queue of a shared lane, and who may run now. It does not know how statements are sent.
+//! Statements that wait for a connection to a node, and who may run now. It does not know how statements are sent.
 //!
 //! Invariant, under one lock: while statements wait, as many workers as allowed are at work or on their way.
 
@@ -11,19 +11,19 @@ use parking_lot::{Mutex, MutexGuard};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings};
 use tokio::sync::oneshot;
 
-use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, LaneKind, Outcome, STUCK, SharedStatement, worker};
+use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, Outcome, QueueKind, STUCK, SharedStatement, worker};
 
 /// A queue this much longer than a batch is worth one more connection.
 const CROWD: usize = BATCH_MAX;
 /// Connections a crowd, or batches that are stuck, may add.
 const MORE_MAX: usize = 6;
 
-pub struct SharedLane {
+pub struct SharedQueue {
     pub(super) pools: Pools,
     pub(super) target: NodeTarget,
     pub(super) login: ClientLogin,
     pub(super) settings: Settings,
-    pub(super) kind: LaneKind,
+    pub(super) kind: QueueKind,
     pub(super) counters: Arc<Counters>,
     at_once: usize,
     state: Mutex<State>,
@@ -50,28 +50,28 @@ impl State {
 
 /// The right to run one statement alone; what gathered meanwhile is sent when it ends.
 pub struct Alone {
-    lane: Arc<SharedLane>,
+    queue: Arc<SharedQueue>,
 }
 
-impl SharedLane {
+impl SharedQueue {
     pub(super) fn new(
         pools: Pools,
         target: NodeTarget,
         login: ClientLogin,
         settings: Settings,
-        kind: LaneKind,
+        kind: QueueKind,
         at_once: usize,
         counters: Arc<Counters>,
     ) -> Self {
-        SharedLane { pools, target, login, settings, kind, counters, at_once, state: Mutex::default() }
+        SharedQueue { pools, target, login, settings, kind, counters, at_once, state: Mutex::default() }
     }
 
-    /// Whether this lane is the one for these settings.
+    /// Whether this queue is the one for these settings.
     pub fn is_for(&self, login: &ClientLogin, settings: &Settings) -> bool {
         self.login == *login && self.settings.fingerprint() == settings.fingerprint()
     }
 
-    pub fn kind(&self) -> LaneKind {
+    pub fn kind(&self) -> QueueKind {
         self.kind
     }
 
@@ -86,7 +86,7 @@ impl SharedLane {
             return None;
         }
         state.alone += 1;
-        Some(Alone { lane: self.clone() })
+        Some(Alone { queue: self.clone() })
     }
 
     /// Runs with others; waits for its own outcome.
@@ -116,8 +116,8 @@ impl SharedLane {
     /// A worker was stopped (the router ends).
     fn unanswered(&self) -> Outcome {
         match self.kind {
-            LaneKind::Read => Outcome::Rerun,
-            LaneKind::Write => Outcome::Lost(PoolError::Closed {
+            QueueKind::Read => Outcome::Rerun,
+            QueueKind::Write => Outcome::Lost(PoolError::Closed {
                 node: self.target.to_string(),
                 reason: "the router gave it up".into(),
             }),
@@ -188,9 +188,9 @@ impl SharedLane {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        let mut state = self.lane.state.lock();
+        let mut state = self.queue.state.lock();
         state.alone -= 1;
         state.stuck_alone = state.stuck_alone.min(state.alone);
-        self.lane.go_on(state);
+        self.queue.go_on(state);
     }
 }
