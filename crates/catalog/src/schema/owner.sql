@@ -88,7 +88,8 @@ BEGIN
     PERFORM herd.run_as(who, format('CREATE %sTABLE %I.%I %s', persistence, room, called, definition));
     IF known IS DISTINCT FROM (SELECT n.oid FROM pg_namespace n WHERE n.nspname = place)
        OR NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                       WHERE n.nspname = room AND c.relname = called AND c.relkind IN ('r', 'p') AND c.relowner = who::regrole AND NOT c.relhasindex) THEN
+                       WHERE n.nspname = room AND c.relname = called AND c.relkind IN ('r', 'p') AND pg_get_userbyid(c.relowner) = who
+                         AND NOT c.relhasindex) THEN
         RAISE EXCEPTION 'code of the owner''s of "%" has changed what that name means', called USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     EXECUTE format('ALTER TABLE %I.%I SET SCHEMA %I', room, called, place);
