@@ -275,3 +275,15 @@ def test_plain_ddl_on_shards(armed):
         mallory.execute("alter table n add w int")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             mallory.execute("set search_path = herd_shards, hers; create table own (k int)")
+
+
+def test_schemas_of_names_that_plans_had(armed):
+    """Nobody can take in advance the name of what a plan makes for a moment."""
+    armed.server.run(*(f"create schema {name} authorization mallory" for name in ("herd_moving", "herd_bounds")), "create table hers.r (k int, v int)")
+    try:
+        armed.server.run(
+            "select create_distributed_table('hers.r', 'k', strategy => 'range', bounds => array['FROM (MINVALUE) TO (5)', 'FROM (5) TO (MAXVALUE)'])",
+            "select undistribute_table('hers.r')",
+        )
+    finally:
+        armed.server.run("drop schema herd_moving, herd_bounds")
