@@ -91,7 +91,7 @@ impl<C: Client> Work<'_, C> {
             false => triggers(&i.relation),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        let beside = !i.source_locks && self.may_read_beside().await?;
+        let beside = !i.source_locks && !self.reads_temporary(i) && self.may_read_beside().await?;
         if beside && self.herd.pools.size() < 2 {
             return Err(ExecError::sql(
                 sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
@@ -169,14 +169,15 @@ impl<C: Client> Work<'_, C> {
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
     }
 
+    /// The source may name what is temporary, which is on the session's own connection.
+    fn reads_temporary(&self, i: &InsertSelect) -> bool {
+        !self.pin.is_free() && (!i.temporary.is_empty() || i.source_sql.contains("pg_temp"))
+    }
+
     /// Whether the source may be read on connections of its own, while the transaction's write: nothing has happened in the
     /// transaction that the source would have to see or to wait for, and it reads no snapshot that is to last.
     async fn may_read_beside(&mut self) -> Result<bool> {
         let t = &self.transaction;
-        // What the session has of its own, as temporary tables, is on its connection.
-        if !self.pin.is_free() {
-            return Ok(false);
-        }
         if !t.is_active() {
             return Ok(true);
         }
