@@ -197,8 +197,8 @@ def test_code_that_renames_schemas_inside_the_plan(armed):
     """What a transaction has locked does not hold up the owner's code that runs in it."""
     databases = "do $$ begin execute format('%s create on database %%I %s mallory', current_database()); end $$"
     armed.server.run(
-        "create schema joint authorization mallory", "create schema his authorization mallory", "create table his.d (k int, v int)",
-        "insert into his.d values (7, 7)", databases % ("grant", "to"),
+        "create schema joint authorization mallory", "create schema his authorization mallory", "create table his.exchanged (k int, v int)",
+        "insert into his.exchanged values (7, 7)", databases % ("grant", "to"),
     )  # fmt: skip
     try:
         for check, index in (("joint.chk(v)", "joint.f(k)"), ("v > 0", "joint.chk_of(v)")):
@@ -206,20 +206,20 @@ def test_code_that_renames_schemas_inside_the_plan(armed):
                 mallory.execute("create function joint.f(int) returns int language plpgsql immutable as $$ begin return hers.rise() + $1; end $$")
                 mallory.execute(
                     """create function joint.chk(int) returns boolean language plpgsql volatile as $$ begin
-                    if (select count(*) from pg_class where relname = 'd' and relowner = 'mallory'::regrole) > 1 then
+                    if (select count(*) from pg_class where relname = 'exchanged' and relowner = 'mallory'::regrole) > 1 then
                       execute 'alter schema joint rename to was_joint'; execute 'alter schema his rename to joint'; end if; return true; end $$"""
                 )
                 mallory.execute("create function joint.chk_of(int) returns int language plpgsql immutable as $$ begin perform joint.chk($1); return $1; end $$")
-                mallory.execute(f"create table joint.d (k int, v int check ({check}))")
-                mallory.execute("insert into joint.d values (1, 1), (2, 2)")
-                mallory.execute(f"create index dx on joint.d ({index})")
-                mallory.execute("grant all on joint.d to mallory")
+                mallory.execute(f"create table joint.exchanged (k int, v int check ({check}))")
+                mallory.execute("insert into joint.exchanged values (1, 1), (2, 2)")
+                mallory.execute(f"create index dx on joint.exchanged ({index})")
+                mallory.execute("grant all on joint.exchanged to mallory")
             with pytest.raises(psycopg.Error):
-                armed.server.run("select create_distributed_table('joint.d', 'k')")
+                armed.server.run("select create_distributed_table('joint.exchanged', 'k')")
             _judge(armed)
             with armed.on_node(0) as root:
-                assert root.execute("select relacl from pg_class where oid = 'his.d'::regclass").fetchone() == (None,)
-            armed.server.run("drop table joint.d", "drop function joint.f", "drop function joint.chk_of", "drop function joint.chk")
+                assert root.execute("select relacl from pg_class where oid = 'his.exchanged'::regclass").fetchone() == (None,)
+            armed.server.run("drop table joint.exchanged", "drop function joint.f", "drop function joint.chk_of", "drop function joint.chk")
     finally:
         armed.server.run(*(f"drop schema if exists {schema} cascade" for schema in ("joint", "was_joint", "his")), databases % ("revoke", "from"))
 

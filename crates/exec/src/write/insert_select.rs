@@ -91,14 +91,9 @@ impl<C: Client> Work<'_, C> {
             false => triggers(&i.relation),
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
-        let beside = !i.source_locks && !self.reads_temporary(i) && self.may_read_beside().await?;
-        if beside && self.herd.pools.size() < 2 {
-            return Err(ExecError::sql(
-                sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-                "INSERT … SELECT between different shards needs two connections to a node, to read and to write",
-            )
-            .hint("Set pool.size to 2 or more in herd.toml."));
-        }
+        // It takes two connections to a node, to read and to write.
+        let can = self.herd.pools.size() > 1 && !i.source_locks && !self.reads_temporary(i);
+        let beside = can && self.may_read_beside().await?;
         self.travel_whole(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()))?;
         let source = self.source(i, &bound.types).await?;
         let kind = if i.insert.tail.is_empty() {
