@@ -34,11 +34,24 @@ impl Conn {
     /// As [`simple`](Self::simple) for each of these, which are sent without waiting for one another's answers. If the connection is lost, the
     /// answers end with that.
     pub async fn simple_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
+        self.ask_all(sqls, |_| false).await
+    }
+
+    /// As [`simple_all`](Self::simple_all), for questions that come again and again: their plans are kept on the node. For connections on which
+    /// nobody else's code runs, and which nobody resets.
+    pub async fn kept_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
+        self.ask_all(sqls, is_question).await
+    }
+
+    async fn ask_all(&mut self, sqls: &[String], is_kept: fn(&str) -> bool) -> Vec<Result<Vec<Row>, PoolError>> {
         let mut answers = Vec::with_capacity(sqls.len());
         let sent = async {
             sqls.iter().try_for_each(|sql| self.may_send(sql))?;
             for sql in sqls {
-                put::query(self.out(), sql);
+                match is_kept(sql) {
+                    true => self.put_kept(sql),
+                    false => put::query(self.out(), sql),
+                }
                 self.sent_sync();
             }
             // A node that is itself blocked on writing does not read.
@@ -49,38 +62,9 @@ impl Conn {
             answers.push(Err(e));
             return answers;
         }
-        for _ in sqls {
-            answers.push(self.simple_answer().await);
-            if self.is_broken() {
-                break;
-            }
-        }
-        answers
-    }
-
-    /// As [`simple_all`](Self::simple_all), for questions that come again and again: their plans are kept on the node. For connections on which
-    /// nobody else's code runs, and which nobody resets.
-    pub async fn kept_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
-        let mut answers = Vec::with_capacity(sqls.len());
-        let sent = async {
-            sqls.iter().try_for_each(|sql| self.may_send(sql))?;
-            for sql in sqls {
-                match is_question(sql) {
-                    true => self.put_kept(sql),
-                    false => put::query(self.out(), sql),
-                }
-                self.sent_sync();
-            }
-            while self.flush_or_fill().await? == Progress::Filled {}
-            Ok(())
-        };
-        if let Err(e) = sent.await {
-            answers.push(Err(e));
-            return answers;
-        }
         for sql in sqls {
             let answer = self.simple_answer().await;
-            if answer.is_err() && is_question(sql) {
+            if answer.is_err() && is_kept(sql) {
                 self.statements.remove(&StatementKey::of(sql, &[]));
             }
             answers.push(answer);

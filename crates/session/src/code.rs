@@ -112,9 +112,8 @@ impl Session {
                 self.pg_temp_told(found.temporary);
             }
         }
-        self.room_for_settings(
-            2 * changed.iter().map(|(n, v, _)| n.len() + v.as_ref().map_or(0, String::len)).sum::<usize>(),
-        )?;
+        // As it is, and as what it was said by.
+        self.room_for_settings(2 * changed.iter().map(|(n, v, _)| settings_room::size(n, v)).sum::<usize>())?;
         for (name, value, node) in changed {
             let quoted = catalog::quote_literal(&name);
             let sql = match &value {
@@ -148,8 +147,7 @@ impl Session {
             };
             let found = read(rows);
             let news = self.news(&found, &|_, n| before.get(n).map(str::to_string));
-            let size = |(n, v): &(String, Option<String>)| n.len() + v.as_ref().map_or(0, String::len);
-            if let Err(e) = self.room_for_settings(news.iter().map(size).sum()) {
+            if let Err(e) = self.room_for_settings(news.iter().map(|(n, v)| settings_room::size(n, v)).sum()) {
                 lane.conn.mark_broken();
                 self.pin.put_back(lane);
                 return Err(e);

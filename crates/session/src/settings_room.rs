@@ -9,12 +9,16 @@ use crate::session::{Result, Session};
 /// Bytes of names, values and statements of one session.
 pub const MAX: usize = 4 << 20;
 
+pub fn size(name: &str, value: &Option<String>) -> usize {
+    name.len() + value.as_ref().map_or(0, String::len)
+}
+
 impl Session {
     /// # Errors
     /// 53200 if there is no place for so many bytes more.
     pub fn room_for_settings(&self, more: usize) -> Result<()> {
         let lasting: usize = self.settings.iter().map(|(n, v)| n.len() + v.len()).sum();
-        let pending: usize = self.pending.iter().map(|p| p.name.len() + p.value.as_ref().map_or(0, String::len)).sum();
+        let pending: usize = self.pending.iter().map(|p| size(&p.name, &p.value)).sum();
         let all = lasting + pending + self.transaction.settings_bytes() + more;
         if all <= MAX {
             return Ok(());

@@ -208,18 +208,14 @@ impl Transaction {
 
     /// What users' triggers do at the end of a transaction may take its time: while the gate is held, others would wait for it.
     async fn run_deferred(&mut self) -> Result<(), PoolError> {
-        let mut others: Vec<_> = self.participants[1..].iter_mut().filter(|p| p.wrote).collect();
-        for p in &mut others {
-            p.lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
-            let _ = p.lane.conn.flush().await;
+        let writers = self.participants[1..].iter_mut().filter(|p| p.wrote);
+        let mut others: Vec<_> = writers.map(|p| &mut p.lane).collect();
+        for lane in &mut others {
+            lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
+            // What goes wrong here is seen again when the answer is read.
+            let _ = lane.conn.flush().await;
         }
-        let mut failure = None;
-        for p in others {
-            if let Err(e) = p.lane.finish().await {
-                failure.get_or_insert(e);
-            }
-        }
-        failure.map_or(Ok(()), Err)
+        finish_all(&mut others).await
     }
 
     /// The decider's transaction writes its decision, seen only if and when it commits, and enters the gate.

@@ -41,14 +41,21 @@ impl Lane {
         if set.is_empty() {
             return self.rows(sql).await;
         }
-        self.conn.tainted = true;
-        self.put_before("BEGIN");
-        set.iter().for_each(|sql| self.put_before(sql));
+        self.put_begin("BEGIN", set.iter().map(String::as_str));
         let rows = self.rows(sql).await;
         if !self.conn.is_broken() {
             self.run("ROLLBACK").await?;
         }
         rows
+    }
+
+    /// Begins a transaction beside another one, with what that has set. What it sets for a session is not this session's.
+    pub fn put_begin<'s>(&mut self, begin: &str, set: impl IntoIterator<Item = &'s str>) {
+        self.put_before(begin);
+        for sql in set {
+            self.conn.tainted = true;
+            self.put_before(sql);
+        }
     }
 
     /// Puts SQL in front of what comes next. Its replies are not seen; its error, if any, comes from [`next`](Self::next).

@@ -204,11 +204,7 @@ impl Transaction {
 
     /// Tells apart what was set, and which changes of the schema were made, inside this transaction; 0: nothing.
     pub fn settings_mark(&self) -> u64 {
-        let settings = self.history.iter().filter_map(|e| match e {
-            Event::Setting(sql) => Some(sql.as_str()),
-            Event::Savepoint(_) => None,
-        });
-        settings.fold(self.schema_mark.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
+        self.set().fold(self.schema_mark.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
             sql.bytes()
                 .fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
         })
@@ -231,8 +227,7 @@ impl Transaction {
 
     /// Something was set inside this transaction, perhaps this setting.
     pub fn sets(&self, name: &str) -> bool {
-        let names = |sql: &String| sql.to_ascii_lowercase().contains(name);
-        self.history.iter().any(|e| matches!(e, Event::Setting(sql) if names(sql)))
+        self.set().any(|sql| sql.to_ascii_lowercase().contains(name))
     }
 
     /// A SET that proved wrong.

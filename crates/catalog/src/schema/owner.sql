@@ -39,21 +39,6 @@ CREATE OR REPLACE FUNCTION herd.name_of(target oid) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT format('%s %I.%I', n.oid, n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = target $$;
 
-CREATE OR REPLACE FUNCTION herd.run_as_owner(target regclass, command text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
-$$
-DECLARE
-    known oid := target;
-    before text := herd.name_of(known);
-BEGIN
-    PERFORM herd.run_as((SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = known), command);
-    IF herd.name_of(known) IS DISTINCT FROM before THEN
-        RAISE EXCEPTION 'code of the owner''s of % has changed what that name means', before USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION herd.run_as_owner(regclass, text) IS 'runs a command as the owner of a table, in a security-restricted operation';
-
 -- A command that PostgreSQL itself runs the owner's code as the owner for (CREATE INDEX), and that needs rights he may not have.
 CREATE OR REPLACE FUNCTION herd.run_on(target regclass, command text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
@@ -69,6 +54,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION herd.run_on(regclass, text) IS 'runs a command on a table, whose name must mean the same afterwards';
+
+CREATE OR REPLACE FUNCTION herd.run_as_owner(target regclass, command text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    PERFORM herd.run_on(target, format('SELECT herd.run_as(%L, %L)',
+        (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = target), command));
+END $$;
+COMMENT ON FUNCTION herd.run_as_owner(regclass, text) IS 'runs a command as the owner of a table, in a security-restricted operation';
 
 -- CREATE TABLE runs code: constants in expressions of generated columns are folded. So its owner makes the table, in a schema for
 -- nothing else (he may be nobody who creates something where the table is to be), and then it takes its place. It has no index yet:

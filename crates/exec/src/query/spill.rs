@@ -4,6 +4,11 @@
 //! The connection is outside the transaction, so that nothing of the client's has to wait or to be prepared with
 //! temporary tables; it knows the session's settings and the transaction's, but not what the transaction alone has made.
 
+use std::time::Duration;
+
+use catalog::NodeId;
+use txn::Lane;
+
 use crate::budget::Taken;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -11,10 +16,6 @@ use crate::query::gather::Arrays;
 use crate::render::{self, NodeStatement};
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
-use std::time::Duration;
-
-use catalog::NodeId;
-use txn::Lane;
 
 /// Bytes of all parts that are held before the next rows are put into a table, and again and again from then on.
 const HELD_MAX: usize = 8 << 20;
@@ -89,12 +90,7 @@ impl Spill {
             let mut lane = Lane::new(self.home, conn);
             lane.want(work.settings);
             work.client.started(lane.conn.cancel_key());
-            lane.put_before("BEGIN READ WRITE");
-            for sql in work.transaction.settings() {
-                // What it sets for the session there is not the session's.
-                lane.conn.tainted = true;
-                lane.put_before(sql);
-            }
+            lane.put_begin("BEGIN READ WRITE", work.transaction.settings());
             self.lane = Some(lane);
         }
         let Some(lane) = &mut self.lane else { return Ok(false) };
