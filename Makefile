@@ -59,6 +59,7 @@ promises: build ## the promises of PROMISES.md, for long: about forty minutes; S
 	run() { "$(abspath $(VENV))/bin/python" -m promises.$$1 --seed $(SEED) "$${@:2}" || failed="$$failed $$1"; }; \
 	run bank --seconds $(PROMISES_SECONDS); run bank --seconds $(PROMISES_SECONDS) --synchronous-commit off; \
 	run renames --seconds $(PROMISES_SECONDS); \
+	run kinds --seconds $(PROMISES_SECONDS) --rows 200000; \
 	run snapshot --seconds $(PROMISES_SECONDS); \
 	run snapshot --seconds $(PROMISES_SECONDS) --kills 1; run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
 	run slow; run login; run leaks --sequences 10000; roles; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \

@@ -166,9 +166,17 @@ def _refused(herd, texts):
     assert not done, done
 
 
-def test_what_could_differ_is_refused(herd, made):
-    _refused(herd, REFUSED)
-    _same_copies(made)
+def test_what_could_differ_is_made_once_or_refused(herd, made):
+    done = 0
+    for text in REFUSED:
+        with herd.connect() as connection:
+            try:
+                connection.execute(text)
+                done += 1
+            except (psycopg.errors.FeatureNotSupported, psycopg.errors.CardinalityViolation):
+                pass
+        _same_copies(made)
+    assert done
 
 
 def test_strings_of_a_nondeterministic_collation(herd, made):
@@ -211,8 +219,9 @@ def test_a_value_that_is_chosen_is_the_same_everywhere(herd, made):
 def test_a_parameter_s_type_is_not_the_column_s(herd, made):
     """`bigint = $1` with a float for `$1` is true of several integers."""
     text = "update eq set b = q.id from eq_big q where q.{} = %b"
-    with herd.connect() as connection, pytest.raises(psycopg.errors.FeatureNotSupported):
+    with herd.connect() as connection:
         connection.execute(text.format("k"), (9007199254740992.0,))
+    _same_copies(made)
     with herd.connect() as connection:
         connection.execute(text.format("id"), (20,))
         connection.execute("update eq set b = q.id from eq_big q where q.k = %s::bigint", (8,))

@@ -46,6 +46,7 @@ INSERT INTO bylist VALUES ('a', 'x'), ('c', 'y'), (NULL, 'null');
 INSERT INTO alone (v) SELECT 'v' || i FROM generate_series(1, 100) i;
 INSERT INTO names SELECT i, 'n' || i FROM generate_series(1, 50) i;
 INSERT INTO kept_home (x) SELECT 'l' || i FROM generate_series(1, 20) i;
+SELECT lo_from_bytea(77777, decode(repeat('00ff', 5000), 'hex'));
 """
 TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices")
 
@@ -136,6 +137,7 @@ def check(source, target) -> None:
     assert contents(target) == contents(source.server)
     with target.connect() as connection:
         accounts, balance = connection.execute("SELECT count(*), sum(balance) FROM bank").fetchone()
+        assert connection.execute("SELECT md5(lo_get(77777)) = md5(decode(repeat('00ff', 5000), 'hex'))").fetchone() == (True,)
     # One snapshot: money on its way is on one side.
     assert (accounts, balance) == (ACCOUNTS, ACCOUNTS * BALANCE)
 

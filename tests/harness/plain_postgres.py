@@ -29,12 +29,14 @@ class PlainPostgres:
         settings: dict[str, str] | None = None,
         bin_directory: Path | None = None,
         configure: Callable[[Path], None] | None = None,
+        locale: list[str] | None = None,
     ):
-        """`configure` is called with the data directory before the first start. `bin_directory`: another PostgreSQL."""
+        """`configure` is called with the data directory before the first start. `bin_directory`: another PostgreSQL. `locale`: other arguments of initdb."""
         self.name = name
         self.settings = settings or {}
         self.bin_directory = bin_directory
         self.configure = configure
+        self.locale = locale
         self.root = unprivileged.new_directory(name)
         self.data = self.root / "data"
         self.process: subprocess.Popen | None = None
@@ -58,10 +60,11 @@ class PlainPostgres:
         return _major(self.bin)
 
     def _initdb(self) -> None:
-        locale = ["--locale=C.UTF-8"]
+        locale = ["-E", "UTF8", "--locale=C.UTF-8"]
         if self.major >= 17:
             locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        command = [self.bin / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N", *locale]
+        locale = self.locale or locale
+        command = [self.bin / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-N", *locale]
         done = subprocess.run(
             command, cwd=self.root, env=_environment(self.root), capture_output=True, text=True, **unprivileged.popen_arguments()
         )

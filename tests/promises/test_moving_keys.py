@@ -1,5 +1,7 @@
 """UPDATE that changes a row's key: on a herd it moves the row to another node, and the answer is plain PostgreSQL's."""
 
+import threading
+
 import psycopg
 import pytest
 
@@ -134,3 +136,28 @@ def test_what_is_too_long_is_an_error_between_shards(herd, oracle):
                 expected = {"id = 1": "22001", "id = 2": "22026", "id = 3": None}[condition]
                 assert answer[2] == expected, (server.name, condition, answer)
             assert connection.execute("select * from moving_to").fetchall() == [(10, "x", "111")]
+
+
+@pytest.mark.parametrize("waits", [
+    "update moving set note = 'seen' where name = 'n5'", "update moving set note = 'seen'", "delete from moving where name = 'n5'",
+    "select amount from moving where name = 'n5' for update", "update moving set note = 'seen' where id = 5",
+])
+@pytest.mark.parametrize("other", ["update moving set id = 1005 where id = 5", "update moving set id = id + 1000"])
+def test_who_waits_for_a_row_that_moves_does_not_pass_over_it(both, waits, other):
+    """PostgreSQL without partitions finds the row where it is now; with them it says 40001. Nobody may count without it."""
+    said = {}
+    for server in both:
+        with server.connect() as moves, server.connect() as waiting:
+            moves.execute("begin")
+            moves.execute(other)
+            got = []
+            thread = threading.Thread(target=lambda: got.append(_answer(waiting, waits)))
+            thread.start()
+            thread.join(0.7)
+            assert thread.is_alive()
+            with server.connect() as reader:
+                assert reader.execute("select count(*) from moving").fetchone() == (20,)
+            moves.execute("commit")
+            thread.join(20)
+            said[server.name] = got + _table(server)
+    assert said[both[0].name] == said[both[1].name]

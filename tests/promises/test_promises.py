@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from . import bank, cancels, crash_matrix, fuzz, leaks, login, packets, renames, slow, snapshot, soak
+from . import bank, cancels, crash_matrix, fuzz, kinds, leaks, login, packets, renames, slow, snapshot, soak
 from .cluster import Cluster
 
 # One group: these want the machine to themselves, as far as pytest can give it.
@@ -39,6 +39,11 @@ def test_the_bank_without_flushes(cluster, who):
 def test_names_move_under_load(cluster, what, writers):
     figures = renames.run(SEED, seconds=10, writers=writers, what=what, cluster=cluster)
     assert figures["statements"] > 100 and all(figures["changes"].values())
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+def test_kinds_change_under_load(cluster):
+    assert kinds.run(SEED, cluster=cluster)["transactions"] > 100
 
 
 @pytest.mark.parametrize("cluster", [3], indirect=True)

@@ -235,12 +235,12 @@ def test_a_router_that_dies_at_the_gate_leaves_nothing(cluster, half):
 
 def test_the_setting(cluster, session):
     with cluster.plain.server.connect() as fresh:
-        assert fresh.execute("show herd.snapshot").fetchone() == ("off",)
+        assert fresh.execute("show herd.snapshot").fetchone() == ("repeatable",)
     assert session.execute("show herd.snapshot").fetchone() == ("on",)
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         session.execute("set herd.snapshot = maybe")
     session.execute("reset herd.snapshot")
-    assert session.execute("show herd.snapshot").fetchone() == ("off",)
+    assert session.execute("show herd.snapshot").fetchone() == ("repeatable",)
 
 
 @pytest.mark.parametrize("sql", [
@@ -352,6 +352,7 @@ def test_a_change_of_the_schema_does_not_meet_a_reader_in_a_circle(session, clus
 @pytest.mark.parametrize("begin", [
     ["begin isolation level repeatable read"], ["start transaction isolation level serializable"],
     ["begin", "set transaction isolation level repeatable read"],
+    ["set herd.snapshot = repeatable", "begin", "set transaction /* one snapshot */ isolation level repeatable read"],
     ["set default_transaction_isolation = 'repeatable read'", "begin"],
     ["set session characteristics as transaction isolation level serializable", "begin read only"],
 ])
@@ -423,9 +424,8 @@ def test_statements_of_every_kind(session, cluster):
         with session.cursor(name="rows") as cursor:
             cursor.itersize = 7
             assert len(list(cursor.execute("select id from cut"))) == 40
-    with pytest.raises(psycopg.errors.FeatureNotSupported):
-        session.execute("begin isolation level serializable read only deferrable")
-        session.execute(_SUM)
+    session.execute("begin isolation level serializable read only deferrable")
+    assert session.execute(_SUM).fetchone() == (_TOTAL,)
     session.execute("rollback")
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
     _until(lambda: _open_transactions(cluster) == 0, 3)

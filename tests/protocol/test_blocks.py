@@ -42,6 +42,8 @@ STRINGS = [
     "select 1; rollback; select 2",
     "commit; select 1",
     "begin; begin; commit",
+    "select 1; begin /* read */ isolation level serializable; show transaction_isolation; commit",
+    "select 1; start transaction isolation level repeatable read, read only, not deferrable; show transaction_read_only; commit",
 ]
 
 

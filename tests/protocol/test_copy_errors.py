@@ -167,3 +167,35 @@ def test_whether_there_is_a_pg_temp_is_the_sessions(made, oracle, herd, before, 
             return e.value.diag.sqlstate, e.value.diag.message_primary
 
     assert said(herd) == said(oracle)
+
+
+def test_reject_limit_counts_all_rows(oracle, herd_many):
+    """Each node would count its own: refused for tables whose rows are on several, the same for copies of one table."""
+    make = "drop table if exists cl_spread, cl_copies", "create table cl_spread (id int, v int)", "create table cl_copies (id int, v int)"
+    oracle.run(*make)
+    herd_many.server.run(*make, "select create_distributed_table('cl_spread', 'id')", "select create_reference_table('cl_copies')")
+    data = "".join(f"{i}\t{'x' if i % 10 == 0 else i}\n" for i in range(60))
+
+    def copied(server, table, options):
+        with server.connect() as connection:
+            if connection.info.server_version < 180000:
+                pytest.skip("REJECT_LIMIT came with PostgreSQL 18")
+            try:
+                with connection.cursor() as cursor:
+                    with cursor.copy(f"copy {table} from stdin ({options})") as copy:
+                        copy.write(data)
+                    return cursor.statusmessage
+            except psycopg.Error as e:
+                return e.sqlstate
+
+    def rows(server, table):
+        with server.connect() as connection:
+            return connection.execute(f"select count(*) from {table}").fetchone()[0]
+
+    for table in ("cl_spread", "cl_copies"):
+        for options in ("on_error ignore", "on_error ignore, reject_limit 3", "on_error ignore, reject_limit 10"):
+            refused = table == "cl_spread" and "reject_limit" in options
+            assert copied(herd_many.server, table, options) == ("0A000" if refused else copied(oracle, table, options))
+            assert rows(herd_many.server, table) == (0 if refused else rows(oracle, table))
+            for server in (oracle, herd_many.server):
+                server.run(f"truncate {table}")

@@ -68,6 +68,8 @@ SCRIPTS = {
     "row limit over all": (parse(ALL) + bind() + b"".join(execute(rows_max=20) for _ in range(4)) + sync(), 1),
     "row limit then the rest": (parse(ALL) + bind() + execute(rows_max=3) + execute() + sync(), 1),
     "row limit of one value": (parse("select g from generate_series(1, 5) g") + bind() + execute(rows_max=2) + execute(rows_max=3) + execute() + sync(), 1),
+    "row limit of ONLY": (parse("select id from only proto where id = 7") + bind() + execute(rows_max=1) + execute() + sync(), 1),
+    "row limit, an error of the shard": (parse("insert into proto (id) values (7) returning id") + bind() + execute(rows_max=1) + sync(), 1),
     "executed again when done": (parse("select 1") + bind() + execute() + execute() + sync(), 1),
     "two portals in turn": (
         query("begin") + parse(ALL, "a") + parse(ALL, "b") + bind(statement="a", portal="pa") + bind(statement="b", portal="pb")

@@ -23,6 +23,10 @@ _RUNS = {
     "set_config": ["begin", "select set_config('my.v', 'c', true)", "insert into is_to select current_setting('my.v'), k from is_from", "commit"],
     "a local role": ["begin", "set local role is_nobody", "insert into is_free select v, k from is_from", "rollback"],
     "a policy's tenant": ["begin", "set local role is_nobody", "set local my.tenant = 'b'", "insert into is_free select v, k from is_secrets", "commit", "select v, count(*) from is_free group by 1"],
+    "a policy of the target": [
+        "begin", "set local role is_nobody", "set local my.tenant = 'b'", "insert into is_secrets select k + 500, v, 'b' from is_secrets", "select count(*) from is_secrets", "rollback",
+        "begin", "set local role is_nobody", "set local my.tenant = 'b'", "insert into is_secrets select k + 500, v, 'a' from is_secrets", "rollback",
+    ],
     "repeatable read": ["begin isolation level repeatable read", "select count(*) from is_from", "OTHER insert into is_from values (300, 'late')", "insert into is_to select v, k from is_from", "commit"],
     "repeatable read from the start": ["begin isolation level repeatable read", "insert into is_to select v, k from is_from", "OTHER insert into is_from values (301, 'late')", "select count(*) from is_from", "commit"],
     "with RETURNING": ["begin", "insert into is_from values (400, 'r')", "insert into is_to select v, k from is_from where k = 400 returning k, v", "commit"],
@@ -61,7 +65,7 @@ def tables(oracle, herd):
             "create table is_to (v text not null, k int)", "create table is_local (k int, v text)", "create table is_free (v text, k int)", "create table is_unique (v text primary key, k int)",
             "create table is_secrets (k int, v text, tenant text)", "create table is_floats (f float8, k int)",
             "insert into is_secrets select g, 'of ' || t, t from generate_series(1, 10) g, unnest(array['a', 'b']) t", "alter table is_secrets enable row level security",
-            "create policy p on is_secrets using (tenant = current_setting('my.tenant', true))", "grant select on is_secrets to is_nobody", "grant all on is_free to is_nobody",
+            "create policy p on is_secrets using (tenant = current_setting('my.tenant', true))", "grant select, insert on is_secrets to is_nobody", "grant all on is_free to is_nobody",
             "create schema is_other", "create table is_other.is_from (k int, v text)", "insert into is_other.is_from values (1, 'other')",
         )
     herd.run("select create_distributed_table('is_from', 'k')", "select create_distributed_table('is_other.is_from', 'k')", "select create_distributed_table('is_secrets', 'k')")

@@ -7,7 +7,9 @@ import pytest
 
 _MAKE = (
     "drop table if exists seq_local, seq_spread, seq_key, seq_reference, seq_source, seq_triggered cascade",
-    "drop sequence if exists seq_one, seq_two",
+    "drop sequence if exists seq_one, seq_two, seq_three, seq_now",
+    "drop role if exists seq_nobody",
+    "create role seq_nobody",
     "create sequence seq_one",
     "create table seq_local (id serial, a int)",
     "create table seq_spread (id bigserial, a int)",
@@ -104,6 +106,21 @@ _STORIES = {
                          "a update seq_key set a = 8 where id = lastval()", "a rollback to p",
                          "a select a from seq_key where id = lastval()", "a rollback",
                          "a select a from seq_key where id = currval('seq_key_id_seq')"],
+    "behind changes": [step for change in (
+        "create table seq_made (id serial, a int)", "alter table seq_made add b int", "create index on seq_made (a)",
+        "alter table seq_made alter b type bigint using 1", "alter table seq_made alter b set default nextval('seq_one')",
+        "vacuum seq_made", "analyze seq_made", "truncate seq_made restart identity", "alter sequence seq_one restart",
+        "create view seq_view as select 1 as a", "drop view seq_view", "grant select on seq_made to public",
+        "do $$ begin end $$", "drop table seq_made", "alter sequence seq_one rename to seq_now",
+        "alter sequence seq_now rename to seq_one")
+        for step in ("a select nextval('seq_one')", "a " + change, "b " + _TELL[1][2:], *_TELL)],
+    "caught, then changes": [_CATCH, "a create table seq_made (id serial, a int)", *_TELL, "a alter table seq_made alter a set default 1", *_TELL,
+                             "a alter sequence seq_one rename to seq_now", "a create sequence seq_one", *_TELL, "a select currval('seq_now')",
+                             "b alter sequence seq_one rename to seq_three", "b alter sequence seq_now rename to seq_one", *_TELL,
+                             "a drop table seq_made", *_TELL, "a drop sequence seq_three", *_TELL],
+    "caught without rights": [_CATCH, "a set role seq_nobody", *_TELL, "a reset role", *_TELL],
+    "in a block of changes": ["a select nextval('seq_one')", "a begin", "a create table seq_made (a int)", *_TELL, "a select nextval('seq_one')", "a commit",
+                              *_TELL, "a begin", "a drop table seq_made", "a rollback", *_TELL, "a drop table seq_made", "b select nextval('seq_one')", *_TELL],
     "asked in vain": ["a insert into seq_key (a) values (1)", "b select a from seq_key where id = currval('seq_key_id_seq')",
                       "b select a from seq_key where id = lastval()"],
     "pinned and caught": ["a create temporary table seq_temp (id serial, a int)", "a select nextval('seq_one')", _CATCH, *_TELL],

@@ -54,6 +54,59 @@ def test_types(oracle, herd, block):
     assert told[1] == told[0]
 
 
+@pytest.mark.real_herd
+def test_types_that_would_hide_others_are_refused(herd):
+    with herd.connect() as connection:
+        for sql in ("drop type if exists tt_mood", "drop domain if exists tt_dm", "create type tt_mood as enum ('b', 'a')", "create domain tt_dm as int check (value < 100)"):
+            connection.execute(sql)
+        for sql in ("create type pg_temp.tt_mood as enum ('a', 'b')", "create domain pg_temp.tt_dm as int check (value > 100)", "create type pg_temp.tt_mood as (a int)",
+                    "create type pg_temp.tt_dm as range (subtype = int)"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                connection.execute(sql)
+        assert connection.execute("select 'b'::tt_mood < 'a'::tt_mood, 3::tt_dm").fetchone() == (True, 3)
+        connection.execute("drop type tt_mood; drop domain tt_dm")
+
+
+_HIDES = {
+    "built-in": ["create domain pg_temp.float8 as int"],
+    "made later": ["create type pg_temp.tt_mood as enum ('a', 'b')", "MAKE"],
+    "renamed": ["MAKE", "create type pg_temp.tt_other as enum ('a', 'b')", "alter type pg_temp.tt_other rename to tt_mood"],
+    "by code": ["MAKE", "do $$ begin execute 'create type pg_temp.tt_mood as enum (''a'', ''b'')'; end $$"],
+    "by code in a block": ["MAKE", "begin", "do $$ begin create type pg_temp.tt_mood as enum ('a', 'b'); end $$"],
+}
+
+
+@pytest.mark.real_herd
+@pytest.mark.parametrize("protocol", ["simple", "extended"])
+@pytest.mark.parametrize("how", _HIDES.values(), ids=_HIDES)
+def test_types_that_come_to_hide_others_end_what_other_nodes_would_do(herd, how, protocol):
+    asks = "select count(*) from tt_d where k = 3 and 'b'::tt_mood < 'a'::tt_mood and 1.5::float8 > 1"
+    herd.run("drop table if exists tt_d", "drop type if exists tt_mood", "create table tt_d (k int)", "select create_distributed_table('tt_d', 'k')",
+             "insert into tt_d values (1), (2), (3), (4)")
+    prepare = protocol == "extended"
+    try:
+        with herd.connect() as connection, herd.connect() as other:
+            if "MAKE" not in how:
+                other.execute("create type tt_mood as enum ('b', 'a')")
+                assert connection.execute(asks, prepare=prepare).fetchone() == (1,)
+            for step in how:
+                other.execute("create type tt_mood as enum ('b', 'a')") if step == "MAKE" else connection.execute(step)
+            for sql in (asks, "select count(*) from tt_d", "create table tt_e (a float8)", "copy (select 1.5::float8) to stdout"):
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+                    break
+                with pytest.raises(psycopg.errors.FeatureNotSupported) as e:
+                    connection.execute(sql, prepare=prepare)
+                assert "Drop it" in e.value.diag.message_hint
+            if "begin" in how:
+                connection.execute("rollback")
+            else:
+                connection.execute("drop domain if exists pg_temp.float8")
+                connection.execute("drop type if exists pg_temp.tt_mood")
+            assert connection.execute(asks, prepare=prepare).fetchone() == (1,)
+    finally:
+        herd.run("drop table tt_d", "drop type tt_mood")
+
+
 def test_functions_are_refused(herd):
     with herd.connect() as connection:
         for sql in (
@@ -126,9 +179,9 @@ _GOES = {
         "create temp table tg_other (k int)", "create temp view tg_view as select k from tg_other",
         "alter view tg_view rename to tg_spread", "LOOK", "drop table tg_other cascade",
     ],
-    "made by code": [f"do $$ begin {_MAKES}; end $$", "LOOK", "do $$ begin drop table tg_spread; end $$"],
+    "made by code": [f"do $$ begin {_MAKES}; end $$", "LOOK", "do $$ begin drop table pg_temp.tg_spread; end $$"],
     "made by code, rolled back": ["begin", f"do $$ begin {_MAKES}; end $$", "LOOK", "rollback"],
-    "dropped by code in a block": ["create temp table tg_spread (k int)", "begin", "do $$ begin drop table tg_spread; end $$", "LOOK", "rollback"],
+    "dropped by code in a block": ["create temp table tg_spread (k int)", "begin", "do $$ begin drop table pg_temp.tg_spread; end $$", "LOOK", "rollback"],
     "dropped by code, on commit drop": ["begin", f"do $$ begin {_MAKES.replace('int)', 'int) on commit drop')}; end $$", "LOOK", "commit"],
     "made by a query": [
         "select 1 as k into temp tg_other", "alter table tg_other rename to tg_spread", "LOOK", "begin", "drop table tg_spread",
@@ -176,3 +229,34 @@ def test_what_comes_and_goes(going, oracle, herd, name):
         return lines
 
     assert said(herd) == said(oracle)
+
+
+def test_tables_are_not_made_of_a_part(herd):
+    """Home by itself would read its part of the distributed table, and the temporary one only it has."""
+    herd.run(
+        "create table tnp_d (k int primary key)", "select create_distributed_table('tnp_d', 'k')", "insert into tnp_d select generate_series(1, 20)",
+        "create table tnp_r (id int, v int)", "select create_reference_table('tnp_r')", "insert into tnp_r select g, g from generate_series(1, 20) g",
+    )
+    try:
+        with psycopg.connect(herd.conninfo, autocommit=True) as connection:
+            for made in ("table", "temporary table", "materialized view"):
+                with pytest.raises(psycopg.errors.FeatureNotSupported):
+                    connection.execute(f"explain analyze create {made} tnp_made as select * from tnp_d")
+            connection.execute("create temporary table tnp_r (id int, v int)")
+            connection.execute("insert into tnp_r values (1, 100), (2, 200)")
+            connection.execute("create table tnp_made as select k, v from tnp_d join tnp_r on id = k")
+            assert connection.execute("select k, v from tnp_made order by k").fetchall() == [(1, 100), (2, 200)]
+            connection.execute("drop table tnp_made")
+            assert connection.execute("explain create table tnp_made as select count(*) from tnp_d").fetchall()
+    finally:
+        herd.run("drop table tnp_d, tnp_r")
+
+
+def test_a_statement_that_is_looked_after_keeps_its_columns(oracle, herd):
+    """Where a type of anybody's leaves something in sessions, statements on temporary tables run by their trees."""
+    made = "create function tt_locks(int) returns bool language sql volatile as 'select pg_advisory_lock(1) is null'", "create domain tt_locking as int check (tt_locks(value))"
+    herd.run(*made)
+    try:
+        test_a_statement_kept_is_not_parsed_anew(oracle, herd)
+    finally:
+        herd.run("drop domain tt_locking", "drop function tt_locks(int)")

@@ -109,3 +109,81 @@ def test_portals_with_row_limits_show_home_types(moods, home):
             rows = [body for kind, body in raw.until_ready() if kind == "D"]
             # A number of columns, a length, dimensions and flags go before the element's type.
             assert [struct.unpack_from(">i", row, 2 + 4 + 8) for row in rows] == [(home[0],), (home[0],)]
+
+
+@pytest.mark.real_herd
+def test_composite_values_tell_home_types(moods, connection):
+    """Clients look up the types of fields by what binary values say of them."""
+    moods.run(
+        "create type ut_pair as (m ut_mood, n int, ms ut_mood[])", "create domain ut_pairs as ut_pair[]",
+        "create table ut_rows (k int primary key, o ut_pair, os ut_pairs)", "select create_distributed_table('ut_rows', 'k')",
+        "insert into ut_rows select n, row('sad', 70000, '{sad,NULL}')::ut_pair, array[row('happy', null, '{{sad},{happy}}')::ut_pair, null]::ut_pair[] from generate_series(1, 20) n",
+    )  # fmt: skip
+    try:
+        oids = ask(connection, "select " + ", ".join(f"'{t}'::regtype::oid" for t in ("ut_mood", "ut_mood[]", "ut_pair", "ut_pairs")))
+        mood, array, pair, pairs = (struct.pack(">I", int(oids.get_value(0, i))) for i in range(4))
+        for sql, holds in (("select o, os from ut_rows where k = $1", (mood, array)), ("select ut_rows from ut_rows where k = $1", (mood, array, pair, pairs)), ("select array[o] from ut_rows where k = $1", (mood, array, pair))):
+            seen = set()
+            for k in KEYS:
+                got = connection.exec_params(sql.encode(), [str(k).encode()], result_format=1)
+                assert got.status == pq.ExecStatus.TUPLES_OK, got.error_message
+                value = b"|".join(got.get_value(0, i) for i in range(got.nfields))
+                assert all(oid in value for oid in holds)
+                seen.add(value.replace(struct.pack(">i", 4) + struct.pack(">i", k), b"k"))
+            assert len(seen) == 1, seen
+        whole = connection.exec_params(b"select o, os from ut_rows", [], result_format=1)
+        assert len({(whole.get_value(i, 0), whole.get_value(i, 1)) for i in range(whole.ntuples)}) == 1
+    finally:
+        moods.run("drop table ut_rows", "drop domain ut_pairs", "drop type ut_pair")
+
+
+@pytest.mark.real_herd
+def test_records_tell_home_types_or_are_refused(moods, connection, home):
+    """Nobody has declared a record's fields."""
+    own, plain = "select row(m, 1)", "select row(1, row('a'::text, array[row(1)]))"
+    mood = struct.pack(">I", home[0])
+    for where in ("where k = {}",):
+        for k in KEYS:
+            got = connection.exec_params(f"{own} from ut {where.format(k)}".encode(), [], result_format=1)
+            if got.status == pq.ExecStatus.TUPLES_OK:
+                assert got.ntuples and all(mood in got.get_value(i, 0) for i in range(got.ntuples))
+            else:
+                assert got.error_field(pq.DiagnosticField.SQLSTATE) == b"0A000", got.error_message
+            got = connection.exec_params(f"{plain} from ut {where.format(k)}".encode(), [], result_format=1)
+            assert got.status == pq.ExecStatus.TUPLES_OK and got.ntuples, got.error_message
+            got = connection.exec_params(f"{own} from ut {where.format(k)}".encode(), [], result_format=0)
+            assert got.status == pq.ExecStatus.TUPLES_OK and got.ntuples, got.error_message
+
+
+@pytest.mark.real_herd
+def test_sorted_rows_tell_home_types(connection, home):
+    got = connection.exec_params(b"select ms from ut order by k", [], result_format=1)
+    assert got.ntuples == 20 and {got.get_value(i, 0)[8:12] for i in range(20)} == {struct.pack(">I", home[0])}
+
+
+@pytest.mark.real_herd
+def test_what_is_refused_is_not_written(connection):
+    for k in KEYS:
+        got = connection.exec_params(f"update ut set m = 'happy' where k = {k} returning row(m)".encode(), [], result_format=1)
+        happy = ask(connection, f"select 1 from ut where k = {k} and m = 'happy'").ntuples
+        assert (got.status == pq.ExecStatus.TUPLES_OK) == (happy == 1)
+        ask(connection, f"update ut set m = 'sad' where k = {k}")
+
+
+@pytest.mark.real_herd
+def test_binary_copy_tells_no_nodes_ids(moods):
+    import psycopg
+
+    with moods.connect() as connection:
+        for source in ("ut", "ut (ms)", "(select ms from ut)", "(select row(m) from ut)", *(f"(select ms from ut where k = {k})" for k in KEYS)):
+            try:
+                with connection.cursor() as cursor, cursor.copy(f"copy {source} to stdout (format binary)") as copy:
+                    data = b"".join(copy)
+                mood = connection.execute("select 'ut_mood'::regtype::oid::int").fetchone()[0]
+                assert struct.pack(">I", mood) in data
+            except psycopg.errors.FeatureNotSupported:
+                pass
+        with connection.cursor() as cursor, cursor.copy("copy ut (k, m) to stdout (format binary)") as copy:
+            assert b"happy" not in b"".join(copy)
+        with connection.cursor() as cursor, cursor.copy("copy ut to stdout") as copy:
+            assert len(b"".join(copy).splitlines()) == 20

@@ -29,6 +29,10 @@ select has_schema_privilege('nobody_in_particular', 'public', 'usage'), has_sche
        has_function_privilege('ann', 'own.of_mood(own.mood)', 'execute with grant option'),
        has_type_privilege('nobody_in_particular', 'own.closed', 'usage')
 """
+_DEFAULTS = """
+select defaclrole::regrole::text, defaclnamespace::regnamespace::text, defaclobjtype, a.grantee::regrole::text, a.privilege_type, a.is_grantable
+  from pg_default_acl left join aclexplode(defaclacl) a on true order by 1, 2, 3, 4, 5
+"""
 _MEMBERS = """
 select roleid::regrole::text, member::regrole::text, case grantor when 10 then 'boss' else grantor::regrole::text end, admin_option
   from pg_auth_members where member >= 16384 order by 1, 2, 3
@@ -50,10 +54,13 @@ def objects(pair):
         "create cast (own.mood as int) with function own.of_mood(own.mood) as implicit",
         "create cast (own.closed as own.mood) with inout as assignment",
         "alter role ann set search_path = own, \"Odd, name\", '$user'", "alter role ben set work_mem = '7MB'", "alter role cleo set my.value = '50% off'",
-        "do $$ begin execute format('alter role ben in database %I set statement_timeout = ''77s''', current_database()); end $$",
+        "alter role ben in database postgres set statement_timeout = '77s'",
         "revoke all on schema public from public",
         "revoke execute on function pg_catalog.pg_sleep(float8) from public",
-        "do $$ begin execute format('revoke temp on database %I from public', current_database()); end $$",
+        "revoke temp on database postgres from public",
+        "alter default privileges for role ann in schema own grant select on tables to ben with grant option",
+        "alter default privileges for role ann revoke execute on routines from public",
+        "alter default privileges for role ben grant usage on schemas to public", "alter default privileges for role ben revoke all on tables from ben",
     )  # fmt: skip
     with pair.a.connect() as a:
         # Its default is written with names of its maker's path.
@@ -81,7 +88,7 @@ def test_all_of_it_comes_along(objects):
     with objects.a.connect() as a:
         a.execute(f"select citus_add_node('127.0.0.1', {new.port})")
         with objects.nodes[0].server.connect() as home, new.server.connect() as direct:
-            for question in (_CASTS, _TYPES, _SETTINGS, _PUBLIC):
+            for question in (_CASTS, _TYPES, _SETTINGS, _PUBLIC, _DEFAULTS):
                 wanted = home.execute(question).fetchall()
                 assert wanted and direct.execute(question).fetchall() == wanted, question
             wanted = home.execute(_MEMBERS).fetchall()

@@ -107,32 +107,6 @@ def test_temporary_objects_of_who_has_loaded_are_not_everybodys(pair, clean):
         a.execute("drop sequence public.own_values2")
 
 
-def test_a_deferred_trigger_may_change_more(pair, clean):
-    """It runs when the transaction commits, after its catalog was loaded."""
-    with pair.a.connect() as a, pair.a.connect() as other:
-        a.execute("create table own_a (k int primary key)")
-        a.execute(
-            "create or replace function own_late() returns trigger language plpgsql as "
-            "$$ begin execute 'alter table own_b add column late int default 3'; return null; end $$"
-        )
-        a.execute(
-            "create constraint trigger late after insert on own_a deferrable initially deferred "
-            "for each row execute function own_late()"
-        )
-        try:
-            a.execute("begin")
-            a.execute("insert into own_a values (1)")
-            a.execute("create table own_b (k int primary key)")
-            a.execute("commit")
-            other.execute("insert into own_b (k) values (1)")
-            assert other.execute("select * from own_b").fetchone() == (1, 3)
-            assert other.execute("select late from own_b where k = 1").fetchone() == (3,)
-        finally:
-            a.execute("rollback")
-            a.execute("drop table own_a, own_b cascade")
-            a.execute("drop function own_late()")
-
-
 def test_names_that_change_kinds(pair, clean):
     """A rename raises `kinds` at the commit: what was planned before is not run by the old name, nor refused for ever."""
     with pair.a.connect() as a, pair.a.connect() as other:

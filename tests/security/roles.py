@@ -8,6 +8,7 @@ the same roles; a difference is told with the fewest steps of its block that sti
 
 import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,7 @@ from promises import program
 from promises.cluster import Cluster
 
 NAMES = ["r1", "r2", "r3", "r4", "r5", "r6", "r7"]
-_BOSS, _BLOCK, _SLOTS = "boss", 20, 4
+_BOSS, _BLOCK, _SLOTS = "boss", 40, 4
 # 8 shards over 2 nodes: keys of both.
 _KEYS = range(1, 13)
 _TABLES = ["roles_d", "roles_rls", "roles_ref", "roles_local", "roles_s.d"]
@@ -38,6 +39,17 @@ _FILL = [f"insert into {t} select g, g, 'r' || (1 + g % 7) from generate_series(
     "alter table roles_rls enable row level security",
     "create policy own on roles_rls using (owner = current_user)", "create policy seen on roles_rls for select using (v % 2 = 0 or owner = session_user)",
 ]
+# A parameter that was once set is '' and not NULL behind a pooler (docs/security.md).
+_WHO = (
+    "select session_user, current_user, current_setting('role'), current_setting('is_superuser'), current_setting('work_mem'), current_setting('search_path'),"
+    " nullif(current_setting('my.own', true), ''), current_setting('timezone'), (select case when rolsuper then 'on' else 'off' end from pg_roles where rolname = current_user)"
+)
+# What somebody gave by a right of the whole table's that he has lost since: PostgreSQL's REVOKE reaches single columns only as their grantor, and
+# DROP OWNED leaves them. Once he owns the table it is as the owner's.
+_OTHERS_GRANTS = (
+    "select distinct a.attrelid::regclass::text, g.grantor::regrole::text from pg_attribute a, aclexplode(a.attacl) g"
+    f" where a.attrelid in ({', '.join(f'{t!r}::regclass' for t in _TABLES)}) and g.grantor <> 'postgres'::regrole"
+)
 
 
 class Known(Exception):
@@ -48,7 +60,7 @@ class Side:
     """One server to ask: plain PostgreSQL, or the herd by one of its routers."""
 
     def __init__(self, ports: list[int]):
-        self.ports, self.slots = ports, {}
+        self.ports, self.slots, self.said = ports, {}, ""
 
     def login(self, slot: int, user: str, password: str, way: int) -> tuple:
         self.close(slot)
@@ -73,6 +85,7 @@ class Side:
             rows = sorted(cursor.fetchall(), key=repr) if cursor.description else cursor.rowcount
             return ("ok", rows)
         except psycopg.Error as error:
+            self.said = str(error)
             if connection.closed:
                 self.slots.pop(slot)
                 return ("closed", error.sqlstate)
@@ -92,7 +105,7 @@ class World:
     """Both sides, with the same tables and roles."""
 
     def __init__(self, cluster: Cluster):
-        self.plain = PlainPostgres("roles")
+        self.plain, self.beside = PlainPostgres("roles"), ThreadPoolExecutor(1)
         with self.plain.server.connect() as boss:
             for sql in [*_SETUP, *_FILL, f"alter role postgres password '{_BOSS}'"]:
                 boss.execute(sql)
@@ -108,10 +121,17 @@ class World:
         self.counts = {"steps": 0, "logins": 0, "refused": {}, "errors": 0, "denied": 0, "known": 0}
 
     def stop(self) -> None:
+        self.beside.shutdown()
         for side in (self.herd, self.pg):
             for slot in list(side.slots):
                 side.close(slot)
         self.plain.stop()
+
+    def both(self, ask) -> tuple:
+        """What both sides say, asked at the same time."""
+        ours = self.beside.submit(ask, self.herd)
+        theirs = ask(self.pg)
+        return ours.result(), theirs
 
     def reset(self) -> None:
         for side in (self.herd, self.pg):
@@ -119,19 +139,29 @@ class World:
                 side.close(slot)
             said = side.login(0, "postgres", _BOSS, 0)
             assert said == ("in",), said
-            rows = side.slots[0].execute(f"select rolname from pg_roles where rolname in ({', '.join(map(repr, NAMES))})").fetchall()
-            for table in _TABLES:
-                side.slots[0].execute(f"alter table {table} owner to postgres")
-            for (name,) in rows:
-                side.slots[0].execute(f"drop owned by {name}")
-            if rows:
-                side.slots[0].execute(f"drop role {', '.join(name for (name,) in rows)}")
-            for name in NAMES[:5]:
-                side.slots[0].execute(f"create role {name} login password '{name}'")
-            for table in _TABLES:
-                side.slots[0].execute(f"grant select on {table} to r1, r2")
-                side.slots[0].execute(f"delete from {table} where id > 12")
-            side.slots[0].execute("grant usage on schema roles_s to r1, r2, r3")
+            there = [name for (name,) in side.slots[0].execute(f"select rolname from pg_roles where rolname in ({', '.join(map(repr, NAMES))})")]
+            # In one transaction: the herd loads its catalog once.
+            owners = [f"alter table {table} owner to postgres" for table in _TABLES]
+            side.slots[0].execute("; ".join(["alter role all in database postgres reset all", *owners]))
+            for table, grantor in side.slots[0].execute(_OTHERS_GRANTS).fetchall():
+                side.slots[0].execute(f"alter table {table} owner to {grantor}; alter table {table} owner to postgres")
+            gone = [f"drop owned by {name}" for name in there] + [f"drop role {', '.join(there)}"] * bool(there)
+            self._at_last(side, "; ".join([
+                *gone,
+                *(f"create role {name} login password '{name}'" for name in NAMES[:5]), f"grant select on {', '.join(_TABLES)} to r1, r2",
+                *(f"delete from {table} where id > 12" for table in _TABLES), "grant usage on schema roles_s to r1, r2, r3",
+            ]))  # fmt: skip
+
+    @staticmethod
+    def _at_last(side, sql: str) -> None:
+        """Routers follow what rights changed at the same moment: PostgreSQL lets one of two such changes fail, as a whole."""
+        for tried in range(5):
+            try:
+                return side.slots[0].execute(sql)
+            except psycopg.errors.InternalError_ as error:
+                if "tuple concurrently updated" not in str(error) or tried == 4:
+                    raise
+                time.sleep(0.3)
 
     def step(self, step: tuple) -> str | None:
         """What differs after it, if anything."""
@@ -139,7 +169,7 @@ class World:
         kind, slot, *rest = step
         if kind == "login":
             self.counts["logins"] += 1
-            ours, theirs = self.herd.login(slot, *rest), self.pg.login(slot, *rest)
+            ours, theirs = self.both(lambda side: side.login(slot, *rest))
         elif kind == "end":
             self.herd.close(slot)
             self.pg.close(slot)
@@ -160,19 +190,39 @@ class World:
             self.counts["errors"] += bool(ours and ours[0] == "error")
             self.counts["denied"] += bool(ours and ours[:2] == ("error", "42501"))
         if ours != theirs:
-            return f"{step}: the herd says {ours}, PostgreSQL {theirs}"
+            self.is_shut_out(slot, ours)
+            return f"{step}: the herd says {ours}, PostgreSQL {theirs} (their last errors: {self.herd.said!r}, {self.pg.said!r})"
         if self.herd.status(slot) != self.pg.status(slot):
             return f"{step}: transaction status {self.herd.status(slot)}, PostgreSQL {self.pg.status(slot)}"
         return self.who(step, slot)
 
+    def is_shut_out(self, slot: int, ours: tuple | None) -> None:
+        """Who could not log in now gets no new connections to nodes (docs/security.md): an error, never another's answer."""
+        if not ours or ours[0] != "error" or ours[1] not in ("28000", "53300"):
+            return
+        pid = self.pg.slots[slot].info.backend_pid
+        shut = "select 1 from pg_stat_activity a join pg_roles r on r.oid = a.usesysid where a.pid = %s and (not r.rolcanlogin or r.rolconnlimit >= 0 and not r.rolsuper)"
+        with self.plain.server.connect(password=_BOSS) as boss:
+            if boss.execute(shut, [pid]).fetchone() is not None:
+                self.counts["known"] += 1
+                raise Known
+
     def who(self, step: tuple, slot: int) -> str | None:
         if self.herd.status(slot) not in (0, 2):
             return None
-        for sql in ("select session_user, current_user, current_setting('role'), current_setting('is_superuser')",):
-            ours, theirs = self.herd.run(slot, sql, False), self.pg.run(slot, sql, False)
-            if ours != theirs:
-                return f"after {step}: {sql}: the herd says {ours}, PostgreSQL {theirs}"
-        return None
+        ours, theirs = self.both(lambda side: side.run(slot, _WHO, False))
+        if ours and theirs and ours[0] == theirs[0] == "ok":
+            (*_, super_now), super_then = theirs[1][0], ours[1][0][3]
+            if super_then == super_now:
+                # PostgreSQL goes on saying what was so when the session became who it is; here that may be a connection made since.
+                theirs = ("ok", [(*theirs[1][0][:3], super_now, *theirs[1][0][4:])])
+            (_, user, role, *_), (_, user_there, role_there, *_) = ours[1][0], theirs[1][0]
+            if role == user == user_there and role_there != "none":
+                # The same role: PostgreSQL goes on telling the name by which it was set, a herd the one it has now (docs/security.md).
+                theirs = ("ok", [(*theirs[1][0][:2], role, *theirs[1][0][3:])])
+        if ours != theirs:
+            self.is_shut_out(slot, ours)
+        return None if ours == theirs else f"after {step}: {_WHO}: the herd says {ours}, PostgreSQL {theirs}"
 
 
 def sequence(rng: random.Random) -> list[tuple]:
@@ -218,6 +268,10 @@ def _login(rng, slot: int) -> tuple:
     return ("login", slot, name, rng.choice([name, name, name, f"new {name}", rng.choice(NAMES)]), rng.randrange(2))
 
 
+def _setting(rng) -> str:
+    return rng.choice(["search_path = roles_s, public", "work_mem = 6789", "my.own = 7", f"role = {rng.choice(NAMES)}", "timezone = 'Asia/Tokyo'"])
+
+
 _CHANGES = [
     lambda r: f"create role {r.choice(NAMES)} {r.choice(['login', 'login', 'nologin', 'login superuser', 'login noinherit', 'login createrole'])} "
     + (f"password '{r.choice(NAMES)}'"),
@@ -227,8 +281,10 @@ _CHANGES = [
     lambda r: f"alter role {r.choice(NAMES)} valid until '{r.choice(['2001-01-01', 'infinity'])}'",
     lambda r: f"alter role {r.choice(NAMES)} rename to {r.choice(NAMES)}",
     lambda r: f"alter role {r.choice(NAMES)} rename to {r.choice(NAMES)}",
-    lambda r: f"alter role {r.choice(NAMES)} set {r.choice(['search_path = roles_s, public', 'work_mem = 6789', 'my.own = 7', 'role = r1'])}",
-    lambda r: f"alter role {r.choice(NAMES)} reset all",
+    lambda r: f"alter role {r.choice(NAMES)} set {_setting(r)}",
+    lambda r: f"alter role {r.choice(NAMES)} set {_setting(r)}",
+    lambda r: f"alter role {r.choice(NAMES)} reset {r.choice(['all', 'all', 'role', 'work_mem', 'search_path', 'my.own'])}",
+    lambda r: f"alter role {r.choice([*NAMES, 'all'])} in database postgres {r.choice(['set work_mem = 3456', 'set my.own = 8', 'reset all'])}",
     lambda r: f"reassign owned by {r.choice(NAMES)} to postgres",
     lambda r: f"drop role {r.choice(NAMES)}",
     lambda r: f"grant {r.choice(NAMES)} to {r.choice(NAMES)}{r.choice(['', '', ' with admin option', ' with inherit false', ' with set false'])}",
@@ -251,7 +307,8 @@ _CHANGES = [
 def _who_to_be(rng, in_transaction: bool) -> str:
     name = rng.choice(NAMES)
     some = [f"set role {name}", f"set role {name}", "set role none", "reset role", f"set session authorization {name}", "reset session authorization",
-            "set session authorization default", "reset all", "discard all", f"select set_config('role', '{name}', false)"]
+            "set session authorization default", "reset all", "discard all", f"select set_config('role', '{name}', false)",
+            rng.choice(["set work_mem = 2345", "reset work_mem", "set search_path = roles_s", "reset search_path", "set my.own = 1", "reset my.own", "set timezone to default"])]
     if in_transaction:
         some += [f"set local role {name}", f"set local role {name}", f"set local session authorization {name}", "savepoint a", "rollback to a", "release a"] * 2
     return rng.choice(some)

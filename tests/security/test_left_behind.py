@@ -54,6 +54,43 @@ CASES = {
         ["create type left_s.two as (a int)", f"create function left_s.leaver(left_s.two) returns text language sql as $$ select {_LEAVE} $$"],
         ["set search_path = left_s, public", "select (x).leaver from (select row(1)::left_s.two as x) s", "reset search_path"],
     ),
+    "argument's domain": (
+        [f"create domain left_s.dom as text check ({_LEAVE} is not null)", "create function left_s.g(left_s.dom) returns int language sql as 'select 1'"],
+        ["select left_s.g('a')"],
+    ),
+    "column's domain, inside": (
+        [f"create domain left_s.dom as text check ({_LEAVE} is not null)", "create type left_s.two as (a left_s.dom)", "create table left_s.t (a int, b left_s.two[])"],
+        ["insert into left_s.t values (1, array[row('a')]::left_s.two[])"],
+    ),
+    "rows' type": (
+        [f"create domain left_s.dom as text check ({_LEAVE} is not null)"],
+        ["select * from json_to_record('{\"a\": \"x\"}') as r (a left_s.dom)"],
+    ),
+    "operator of a column's type": (
+        ["create type left_s.two as (a int)",
+         f"create function left_s.eq(left_s.two, left_s.two) returns bool language plpgsql as $$ begin return {_LEAVE} is not null; end $$",
+         "create operator left_s.= (leftarg = left_s.two, rightarg = left_s.two, function = left_s.eq)", "create table left_s.t (a int, b left_s.two)",
+         "insert into left_s.t values (1, row(1))"],
+        ["set search_path = left_s, public", "select a from t where b in (select b from t)", "reset search_path"],
+    ),
+    "operator inside a function": (
+        ["create type left_s.two as (a int)",
+         f"create function left_s.eq(left_s.two, left_s.two) returns bool language plpgsql as $$ begin return {_LEAVE} is not null; end $$",
+         "create operator left_s.= (leftarg = left_s.two, rightarg = left_s.two, function = left_s.eq)", "create table left_s.t (a int, b left_s.two)",
+         "insert into left_s.t values (1, row(1))",
+         "create function left_s.h() returns int language plpgsql as $$ begin return (select a from left_s.t where b in (select b from left_s.t)); end $$"],
+        ["set search_path = left_s, public", "select h()", "reset search_path"],
+    ),
+    "path of its own": (
+        [f"create function left_s.leaver() returns text language sql as $$ select {_LEAVE} $$",
+         "create function left_s.h() returns text language plpgsql set search_path = left_s as $$ begin return leaver(); end $$"],
+        ["select left_s.h()"],
+    ),
+    "named by characters' numbers": (
+        ["""create function left_s.h() returns text language plpgsql as $$ begin return concat(U&"\\0073et_config"('app.left', 'x', false), U&"\\0070g_advisory_lock"(77)); end $$"""],
+        ["select left_s.h()"],
+    ),
+    "do, named by characters' numbers": ([], ["""do $$ begin perform U&"\\0073et_config"('app.left', 'x', false), U&"\\0070g_advisory_lock"(77); end $$"""]),
     "partition's bound": (["create table left_s.t (a text) partition by list (a)"], [f"create table left_s.p partition of left_s.t for values in ({_LEAVE})"]),
     "prepared": ([], [f"prepare p as select {_LEAVE}", "execute p"]),
     "explain execute": ([], [f"prepare p as select {_LEAVE}", "explain analyze execute p"]),
@@ -169,6 +206,58 @@ def test_nothing_reaches_another_client(place, plain, name):
     _nothing_is_left(place)
     if done:
         assert said[1] == said[0]
+
+
+_OTHERS_CODE = [
+    "create type hers.et as (a int)", "create table hers.pq (k int, v text)",
+    "create function hers.lock(hers.et, hers.et) returns bool language plpgsql as $$ begin perform pg_advisory_lock(1); perform set_config('a.b', 'c', false); return true; end $$",
+    "create operator hers.= (leftarg = hers.et, rightarg = hers.et, function = hers.lock)",
+    "create function hers.lower(hers.et) returns text language plpgsql as $$ begin perform nextval('hers.s'); perform pg_advisory_lock(1); return ''; end $$",
+    "create function hers.k(hers.pq) returns int language plpgsql as $$ begin perform pg_advisory_lock(1); return 1; end $$",
+    "create domain hers.text as text check (pg_advisory_lock(1) is not null)",
+    "create view hers.local_one as select pg_advisory_lock(1)::text as l",
+]
+_VICTIMS = [
+    "select v from left_s.pq where k = 7", "select count(*) from left_s.pq", "update left_s.pq set v = v where k = 7", "select lower(v) from left_s.pq where k = 7",
+    "select x.k from left_s.pq x where lower(v) = 'a' and k in (select k from left_s.pq)", "select left_s.mine('A')", "select 'a'::text, lower('A')",
+    "insert into left_s.local_one values (1)", "select * from left_s.seen where k = 7",
+]
+
+
+def _looked(place) -> list[str]:
+    """What the nodes were asked last on connections of victim's that was no statement of his."""
+    last = []
+    for number in range(3):
+        with place.on_node(number) as boss:
+            last += [q for (q,) in boss.execute("select query from pg_stat_activity where usename = 'victim'")]
+    # Of a long statement only the beginning is shown.
+    return [q for q in last if q.startswith(("SELECT 's', pg_catalog.lower(name)", "SELECT relname", "DISCARD"))]
+
+
+def test_what_others_have_elsewhere_costs_nobody_anything(place):
+    """Names mean what the search path gives them: nobody is looked after for what somebody has made in a schema of his own."""
+    place.server.run(_DROP)
+    with place.server.connect() as boss:
+        for sql in ["create schema left_s authorization victim", "set role victim", "create table left_s.pq (k int primary key, v text)", "create table left_s.local_one (a int)",
+                    "create function left_s.mine(text) returns text language sql stable as 'select lower($1)'", "reset role",
+                    "select create_distributed_table('left_s.pq', 'k')", "set role victim", "create view left_s.seen as select k, lower(v) from left_s.pq", "reset role",
+                    "set role mallory", "create sequence hers.s", *_OTHERS_CODE, "reset role"]:  # fmt: skip
+            boss.execute(sql)
+    try:
+        with place.as_role("victim", autocommit=True) as victim:
+            for sql in _VICTIMS:
+                victim.execute(sql)
+                assert not _looked(place), sql
+            # Who looks there is looked after.
+            place.server.run("grant usage on schema hers to victim")
+            victim.execute("set search_path = public, hers")
+            deadline = time.monotonic() + 10
+            while not _looked(place):
+                assert time.monotonic() < deadline
+                victim.execute("select lower('A')")
+                time.sleep(0.1)
+    finally:
+        place.server.run("drop schema hers cascade", "create schema hers authorization mallory")
 
 
 # What changes the state of a session among the functions that come with PostgreSQL, of version 15 to 18: all else that is volatile

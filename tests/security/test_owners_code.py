@@ -15,7 +15,7 @@ begin
   begin reset role; exception when others then null; end;
   begin reset session authorization; exception when others then null; end;
   raise log 'spy runs as %', current_user;
-  begin alter role mallory superuser; exception when others then null; end;
+  begin update pg_catalog.pg_authid set rolsuper = true where rolname = 'mallory'; exception when others then null; end;
   return true;
 end $$
 """

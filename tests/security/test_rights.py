@@ -187,6 +187,35 @@ def test_usage_of_a_schema(place, oracle):
         place.server.run("drop schema closed cascade")
 
 
+def test_usage_taken_past_the_routers(place):
+    """It counts within a second or two for statements by key, too, whose plans are kept and whose names are qualified."""
+    place.server.run(
+        "create schema closed",
+        "create table closed.t (id int primary key, v int)",
+        "grant usage on schema closed to mallory",
+        "grant select, insert, update on closed.t to mallory",
+        "select create_distributed_table('closed.t', 'id')",
+        "insert into closed.t select g, g from generate_series(1, 20) g",
+    )
+    statements = ("select v from closed.t where id = %s", "update closed.t set v = v + 1 where id = %s")
+    try:
+        with place.as_role("mallory") as mallory:
+            for sql in statements:
+                for prepare in (False, True):
+                    mallory.execute(sql, (7,), prepare=prepare)
+            for number in range(3):
+                with place.on_node(number) as node:
+                    node.execute("revoke usage on schema closed from mallory")
+            time.sleep(2)
+            for sql in statements:
+                for prepare in (False, True):
+                    for key in (7, 8):
+                        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                            mallory.execute(sql, (key,), prepare=prepare)
+    finally:
+        place.server.run("drop schema closed cascade")
+
+
 def test_who_changes_keys_needs_update_first(place, table):
     """Rows that move are deleted and inserted with the client's rights: that neither replaces UPDATE nor is blamed on it."""
     place.server.run(f"grant insert, delete on {table} to victim")

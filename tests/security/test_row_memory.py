@@ -156,3 +156,50 @@ def test_portals_with_names_are_counted(herd):
                 break
         assert codes == ["53200"] and n > 5
         assert raw.transcript(query("rollback") + query("select 1"), 2)[-1] == "Z I"
+
+
+def _copied(connection, rows: int) -> None:
+    with connection.cursor().copy("copy talks (id) from stdin") as copy:
+        for i in range(rows):
+            copy.write_row((i + 100_000,))
+
+
+_TALKS = {
+    "copy": (_copied, 0),
+    "insert": (lambda c, rows: c.execute("insert into talks select g, null from generate_series(1, %d) g" % rows), 0),
+    # Its rows go as batches, each of which answers as one.
+    "batches": (lambda c, rows: c.execute("insert into talks select g, null from generate_series(1, %d) g on conflict do nothing" % rows), 1),
+}
+
+
+@pytest.mark.parametrize("how", _TALKS)
+def test_what_triggers_say_is_told_as_it_comes(made, how):
+    """A client's notices wait in the router no longer than it takes to tell them; what comes faster is limited, and the client is told."""
+    run, left_out = _TALKS[how]
+    rows, size = 3000, 100_000
+    with made.server.connect() as boss:
+        boss.execute("drop table if exists talks")
+        boss.execute("create table talks (id int primary key, v text)")
+        boss.execute("select create_distributed_table('talks', 'id')")
+        boss.execute(f"create or replace function talk() returns trigger language plpgsql as $$ begin raise notice '%', repeat('x', {size}); return new; end $$")
+        boss.execute("create trigger talk before insert on talks for each row execute function talk()")
+        boss.execute("grant all on talks to plain")
+    heard, warned = 0, []
+
+    def hear(diag):
+        nonlocal heard
+        if diag.severity_nonlocalized == "NOTICE":
+            heard += len(diag.message_primary) == size
+        else:
+            warned.append(diag.message_primary)
+
+    before = _resident(made)
+    with made.server.connect(user="plain") as one:
+        one.add_notice_handler(hear)
+        run(one, rows)
+        assert one.execute("select count(*) from talks").fetchone() == (rows,)
+    told = heard + sum(int(w.split()[0]) for w in warned)
+    assert told == rows, (heard, warned)
+    assert bool(warned) == bool(left_out), warned
+    assert _resident(made) - before < 100 << 20
+    _given_back(made)

@@ -95,6 +95,24 @@ def test_a_name_that_another_has_now_shows_and_ends_nothing(place):
             place.server.run("drop role pat", "drop role pat_of_old")
 
 
+def test_a_role_that_a_block_has_set_stays_on_no_node(place):
+    """Nodes that join the block behind SET ROLE, and whose connections another session gets next."""
+    place.server.run("create role sue", "create table hers.joined (k int primary key)", "insert into hers.joined select generate_series(1, 20)", "select create_distributed_table('hers.joined', 'k')")
+    place.server.run("grant usage on schema hers to sue", "grant select on hers.joined to sue")
+    try:
+        for end in ("commit", "rollback"):
+            with place.server.connect() as boss:
+                boss.execute("begin")
+                boss.execute("set role sue")
+                boss.execute("select count(*) from hers.joined")
+                boss.execute(end)
+            with place.server.connect() as other:
+                for _ in range(3):
+                    assert other.execute("select distinct current_user::text from hers.joined").fetchall() == [("postgres",)]
+    finally:
+        place.server.run("drop table hers.joined", "revoke usage on schema hers from sue", "drop role sue")
+
+
 def test_a_role_that_is_set_is_who_it_was(place):
     """Renamed, and its name given to another: the session goes on as it, on all nodes."""
     place.server.run(
@@ -124,3 +142,18 @@ def test_a_role_that_is_set_is_who_it_was(place):
                 assert each.execute("select current_user::text, count(*) from hers.roled group by 1").fetchone() == ("postgres", 20)
     finally:
         place.server.run("drop table hers.roled", "revoke all on schema hers from rita_of_old", "drop role rita_of_old")
+
+
+def test_who_was_renamed_is_who_it_was_behind_set_session_authorization(place):
+    """What names the session's own role tells the name of its login."""
+    place.server.run("create role nils login")
+    try:
+        with place.as_role("nils") as nils:
+            assert nils.execute("select 1").fetchone() == (1,)
+            place.server.run("alter role nils rename to nils_of_old")
+            for sql in ("set session authorization default", "reset role", "set role none"):
+                nils.execute(sql)
+                nils.execute("create temp table if not exists t (a int)")
+                assert nils.execute("select session_user::text, current_user::text, current_setting('role')").fetchone() == ("nils_of_old", "nils_of_old", "none")
+    finally:
+        place.server.run("drop role nils_of_old")

@@ -39,3 +39,22 @@ def test_large_ones_of_code(herd):
             connection.execute("select sr_sets()").fetchall()
         assert connection.execute("select 1").fetchone() == (1,)
     herd.run("drop function sr_sets()")
+
+
+@pytest.mark.parametrize("whose", ["role sr_large", "database postgres"])
+def test_large_ones_of_roles_and_databases(herd, whose):
+    """What logins begin with each session has, and each connection: a login with too much of it fails, and says who can mend it."""
+    herd.run("create role sr_large login")
+    with herd.connect(autocommit=True) as boss:
+        try:
+            boss.execute(f"alter {whose} set sr.large = '{'x' * 300_000}'")
+            for _ in range(3):
+                with pytest.raises(psycopg.OperationalError, match="ALTER ROLE .* RESET ALL"):
+                    herd.connect(user="sr_large").close()
+        finally:
+            boss.execute(f"alter {whose} reset all")
+        boss.execute(f"alter {whose} set sr.large = '{'x' * 100_000}'")
+        with herd.connect(user="sr_large", autocommit=True) as later:
+            assert later.execute("select length(current_setting('sr.large'))").fetchone() == (100_000,)
+        boss.execute(f"alter {whose} reset all")
+    herd.run("drop role sr_large")

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{Oid, Volatility};
 
+/// All code of users' own, and what PostgreSQL knows it to use.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     pub routines: Vec<Routine>,
@@ -69,6 +70,7 @@ pub struct Operator {
     pub builtin: bool,
 }
 
+/// A schema whose code may be met, and whose it is.
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub name: String,
@@ -103,6 +105,8 @@ pub struct Needs {
     /// Uses what only home has.
     pub home: bool,
     pub dynamic: bool,
+    /// Reads tables, the clock or what else could differ from node to node, whatever its volatility says.
+    pub varies: bool,
 }
 
 /// What using a relation runs besides.
@@ -111,10 +115,16 @@ pub struct RelationCode {
     pub read: Needs,
     /// Who writes to it may run text that somebody puts together.
     pub written_dynamic: bool,
+    /// The same in a block whose errors are caught.
+    pub written_catches: bool,
     /// Of a reference table: code that runs row by row sees the rows that the statement has written so far.
     pub by_rows: bool,
     /// The same of rows of other tables, to which its foreign keys' actions come.
     pub by_tied_rows: bool,
+    /// Of a reference table: triggers decide what becomes of a row before it is written.
+    pub before_rows: bool,
+    /// Of those, some read tables.
+    pub before_reads: bool,
 }
 
 /// A function or procedure outside of pg_catalog.
@@ -143,7 +153,14 @@ pub struct Attached {
     pub definition: Option<String>,
     /// Of a trigger: it is called for each row, before that is written (pg_trigger.h, TRIGGER_TYPE_ROW and _BEFORE).
     pub before_rows: bool,
-    /// `trigger`, `default`, `constraint`, `policy`, `rule`, `index`, `statistics`; `view` is the query of one.
+    /// Of a trigger: it has tables of the rows that the statement has changed.
+    pub transition: bool,
+    /// Of a trigger: it may run behind its statement, at COMMIT or SET CONSTRAINTS.
+    pub deferrable: bool,
+    /// Of a foreign key: those that its actions set to their defaults.
+    pub columns: Vec<String>,
+    /// `trigger`, `default`, `constraint`, `policy`, `rule`, `index`, `statistics`, `foreign key` (with an action SET DEFAULT);
+    /// `view` is the query of one.
     pub what: String,
 }
 
@@ -160,7 +177,7 @@ impl Attached {
         let class = match self.what.as_str() {
             "trigger" => b'g',
             "default" => b'd',
-            "constraint" => b'c',
+            "constraint" | "foreign key" => b'c',
             "policy" => b'p',
             "statistics" => b's',
             "index" => b'r',

@@ -17,6 +17,7 @@ use wire::type_oid;
 
 use crate::{Oid, qualified};
 
+/// All that it takes to make the table anew.
 #[derive(Clone, Debug, Default)]
 pub struct Definition {
     pub oid: Oid,
@@ -83,6 +84,7 @@ pub struct IncomingKey {
     pub constraint: String,
 }
 
+/// A column as its table's DDL has it.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnDefinition {
     pub name: String,
@@ -134,6 +136,7 @@ pub struct SequenceDefinition {
     pub identity: bool,
 }
 
+/// A constraint, in PostgreSQL's own words.
 #[derive(Clone, Debug)]
 pub struct Constraint {
     pub name: String,
@@ -152,6 +155,7 @@ pub struct Constraint {
     pub index_comment: Option<String>,
 }
 
+/// What a foreign key refers to.
 #[derive(Clone, Debug)]
 pub struct ForeignKey {
     pub schema: String,
@@ -160,6 +164,7 @@ pub struct ForeignKey {
     pub columns: Vec<String>,
 }
 
+/// An index that is no constraint's.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub name: String,
@@ -171,6 +176,7 @@ pub struct Index {
     pub comment: Option<String>,
 }
 
+/// A trigger of users' own.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     pub name: String,
@@ -183,6 +189,7 @@ pub struct Trigger {
     pub comment: Option<String>,
 }
 
+/// A policy of row-level security.
 #[derive(Clone, Debug)]
 pub struct Policy {
     pub name: String,
@@ -196,6 +203,7 @@ pub struct Policy {
     pub comment: Option<String>,
 }
 
+/// Extended statistics (CREATE STATISTICS).
 #[derive(Clone, Debug)]
 pub struct Statistics {
     pub schema: String,
@@ -207,6 +215,7 @@ pub struct Statistics {
     pub comment: Option<String>,
 }
 
+/// What somebody was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Privilege {
     /// Quoted; PUBLIC for all.
@@ -224,6 +233,12 @@ impl Definition {
 
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// Schemas and names of the tables its foreign keys refer to.
+    pub fn referenced(&self) -> impl Iterator<Item = (&str, &str)> {
+        let keys = self.constraints.iter().filter_map(|c| c.foreign.as_ref());
+        keys.map(|f| (f.schema.as_str(), f.table.as_str()))
     }
 
     /// Whether rows that come in may run what the owner has written, who is nobody a superuser would run code of. Which functions

@@ -3,13 +3,19 @@
 //! A plan is made from a snapshot and a definition without asking anybody; it refuses before anything is changed. The caller
 //! runs it in **one transaction on each node, committed together**, at READ COMMITTED:
 //!
-//! 1. on home `BEGIN`, [`lock_statements`], [`crate::read_definition`] (and [`read_bounds`]), then the `plan_…` function
+//! 1. on home `BEGIN`, `herd.lock_kinds()` and the table's lock (of nodes: the lock on [`CATALOG_LOCK`]), the snapshot,
+//!    [`crate::read_definition`] (and [`read_bounds`]), then the `plan_…` function
 //! 2. [`DistributionPlan::before`], home first
 //! 3. every [`CopyRows`]
-//! 4. [`DistributionPlan::after`], then commit
+//! 4. [`DistributionPlan::after`], then the new epoch (plans about nodes raise it themselves) and commit
 //! 5. [`DistributionPlan::after_commit`], which cannot be part of a prepared transaction
 //!
-//! A plan made from a stale snapshot fails with SQLSTATE 40001 in its first statements: load the snapshot anew, plan again.
+//! A plan made by other kinds of tables than there are fails with SQLSTATE 40001 in its first statements: load the snapshot anew,
+//! plan again.
+//!
+//! Who may do what meanwhile: nodes come and go under [`CATALOG_LOCK`] alone, all other changes of the catalog hold it shared.
+//! Kinds of tables, and groups, change under the lock on `herd.kinds`; a table that is dropped or renamed by DDL is seen by its
+//! number of kinds, or waits for the table's own lock. The rest is free: code that others have changed is judged at the commit.
 //!
 //! Not known here: connections, transactions, how rows are split.
 
@@ -80,6 +86,7 @@ pub struct CopyRows {
     pub to: CopyTarget,
 }
 
+/// Where copied rows go.
 #[derive(Clone, Debug)]
 pub enum CopyTarget {
     /// Each row to the node of its shard. `key`: positions of the key's columns in [`CopyRows::columns`].
@@ -96,12 +103,6 @@ pub struct DistributionPlan {
     pub after: Vec<NodeSql>,
     /// On home, once all is committed.
     pub after_commit: Vec<String>,
-}
-
-/// Locks a table on home, and the catalog against other changes, until the end of the transaction.
-pub fn lock_statements(schema: &str, name: &str) -> Vec<String> {
-    let table = qualified(schema, name);
-    vec![catalog_lock(), hold_schema(schema), format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")]
 }
 
 /// A locked table keeps its name, but not its schema, unless that is held as well: whatever took its name would be read and written
@@ -125,15 +126,15 @@ fn still(definition: &Definition, table: &str, known: bool) -> String {
     format!("SELECT herd.still_table({}::pg_catalog.regclass, {oid})", quote_literal(table))
 }
 
-fn catalog_lock() -> String {
-    format!("SELECT pg_catalog.pg_advisory_xact_lock({CATALOG_LOCK})")
+/// Takes, on home, what a change of a table's kind holds besides the table: not waiting for longer. Groups that have lost their last
+/// table are gone then.
+pub fn lock_kinds_sql(schema: &str, wait: std::time::Duration) -> String {
+    format!("SELECT herd.lock_kinds({CATALOG_LOCK}, {}, {})", quote_literal(schema), wait.as_millis())
 }
 
 /// Builds a plan's parts node by node, home first.
 struct Builder<'a> {
     snapshot: &'a Snapshot,
-    /// The epoch that this change makes.
-    epoch: i64,
     plan: DistributionPlan,
     /// What says that a table which the plan has made still has its name.
     made: Vec<(NodeId, String)>,
@@ -142,9 +143,8 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// With, for every node, what any plan begins with.
     fn new(snapshot: &'a Snapshot) -> Self {
-        let mut builder =
-            Builder { snapshot, epoch: snapshot.epoch + 1, plan: DistributionPlan::default(), made: vec![] };
-        builder.before(snapshot.home, [catalog_lock(), unchanged_since(snapshot.epoch)]);
+        let mut builder = Builder { snapshot, plan: DistributionPlan::default(), made: vec![] };
+        builder.before(snapshot.home, [unchanged_since(snapshot.kinds)]);
         for node in builder.nodes() {
             // Bounds, defaults and rows are written and read under these; and no policy may hide rows from a copy.
             let settings = [
@@ -218,17 +218,24 @@ impl<'a> Builder<'a> {
         self.after(node, statements);
     }
 
-    /// Ends the plan: the new epoch on every node, and word of it to the routers.
+    /// Ends the plan. Its transaction raises the epoch as the last thing before its commit: while it stays open, nobody waits.
     fn finish(mut self) -> DistributionPlan {
         for (node, check) in std::mem::take(&mut self.made) {
             self.before(node, [check]);
         }
-        for node in self.nodes() {
-            let bump = format!("SELECT herd.bump_epoch({})", self.epoch);
-            self.after(node, [bump]);
-        }
-        self.plan.after_commit.push(format!("NOTIFY {EPOCH_CHANNEL}, '{}'", self.epoch));
         self.plan
+    }
+
+    /// Ends a plan about nodes, beside which nothing else changes the catalog: the new epoch on those that there will be, and
+    /// word of it to the routers.
+    fn finish_nodes(mut self) -> DistributionPlan {
+        let epoch = self.snapshot.epoch + 1;
+        for node in self.nodes() {
+            self.after(node, [format!("SELECT herd.bump_epoch({epoch})")]);
+        }
+        let mut plan = self.finish();
+        plan.after_commit.push(format!("NOTIFY {EPOCH_CHANNEL}, '{epoch}'"));
+        plan
     }
 }
 
@@ -239,10 +246,10 @@ fn push(parts: &mut Vec<NodeSql>, node: NodeId, statements: impl IntoIterator<It
     }
 }
 
-/// Fails when the catalog is not as the snapshot has it. The catalog lock must be held.
-fn unchanged_since(epoch: i64) -> String {
+/// Fails when tables are not of the kinds that the snapshot has.
+fn unchanged_since(kinds: i64) -> String {
     format!(
-        "DO $herd$ BEGIN IF (SELECT epoch FROM herd.epoch) <> {epoch} THEN \
+        "DO $herd$ BEGIN IF (SELECT kinds FROM herd.epoch) <> {kinds} THEN \
          RAISE EXCEPTION 'the catalog of the herd has changed meanwhile' USING ERRCODE = 'serialization_failure', HINT = 'Try again.'; \
          END IF; END $herd$"
     )

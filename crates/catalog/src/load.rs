@@ -44,12 +44,25 @@ pub async fn load_in_transaction<Q: Query>(
     q: &mut Q,
     previous: Option<&Snapshot>,
 ) -> Result<Snapshot, CatalogError<Q::Error>> {
-    let loaded = load_after(q, "SAVEPOINT herd_load", previous).await;
-    let ended = rows(q, "ROLLBACK TO SAVEPOINT herd_load; RELEASE SAVEPOINT herd_load").await;
-    let snapshot = loaded?;
-    ended?;
-    Ok(snapshot)
+    let mut tries = 0;
+    loop {
+        let loaded = load_after(q, "SAVEPOINT herd_load", previous).await;
+        let ended = rows(q, "ROLLBACK TO SAVEPOINT herd_load; RELEASE SAVEPOINT herd_load").await;
+        tries += 1;
+        match loaded {
+            // Each question sees what others have committed by then: what does not fit may have changed between two of them.
+            Err(CatalogError::Corrupt(_)) if tries < TRIES_MAX => ended.map(drop)?,
+            loaded => {
+                let snapshot = loaded?;
+                ended?;
+                return Ok(snapshot);
+            }
+        }
+    }
 }
+
+/// How often a catalog that does not fit together is read in a transaction which sees others' commits.
+const TRIES_MAX: usize = 4;
 
 /// In two or three round trips, if the last load asked the same.
 async fn load_after<Q: Query>(
@@ -74,12 +87,12 @@ async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Sn
         _ => Arc::new(functions::load_builtin(q).await?),
     };
     bounds::load(q, &mut snapshot).await?;
+    facts::load_types(q, &mut snapshot).await?;
     let definitions = definitions::Definitions::load(q).await?;
     relations::load(q, &mut snapshot, &definitions).await?;
     functions::load_user(q, &mut snapshot).await?;
     session_code::load(q, &mut snapshot).await?;
     snapshot.code = code::load(q, &definitions).await?;
-    facts::load_types(q, &mut snapshot).await?;
     Ok(snapshot)
 }
 

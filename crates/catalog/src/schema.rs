@@ -74,7 +74,7 @@ fn script(more: &str, more_grants: &str) -> String {
 }
 
 /// Makes a server the home of a herd, with itself as node 1 and a new random herd id. Changes nothing where that has
-/// been done before: the address of an existing home is left as it is, too (see [`set_node_address_sql`]).
+/// been done before: the address of an existing home is left as it is, too.
 pub fn bootstrap_home_sql(home: &NodeAddress) -> String {
     // gen_random_uuid() has fixed bits in its middle; the first and the last 8 digits are random.
     let mut script = script(HOME, HOME_GRANTS);
@@ -112,15 +112,6 @@ pub fn bootstrap_node_sql(herd_id: &str) -> String {
 /// accepted as a node.
 pub const SEAL_NODE: &str = "INSERT INTO herd.seal (value) VALUES (pg_catalog.decode($1, 'hex')) \
     ON CONFLICT (one) DO UPDATE SET value = excluded.value";
-
-/// Tells routers where a node is now, after its server moved.
-pub fn set_node_address_sql(id: crate::NodeId, host: &str, port: u16, database: &str) -> String {
-    format!(
-        "UPDATE herd.node SET host = {}, port = {port}, database = {} WHERE id = {id}",
-        quote_literal(host),
-        quote_literal(database)
-    )
-}
 
 /// Runs [`bootstrap_home_sql`] on home, unless it is as this version makes it: the script waits for whoever reads the herd's
 /// views, which anybody may for as long as he likes.

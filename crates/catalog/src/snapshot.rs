@@ -9,6 +9,7 @@ use std::sync::Arc;
 use key::{Bound, Strategy};
 
 use crate::code::{Harm, RelationCode, can_mean};
+use crate::session_code::SessionCode;
 
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
 pub type NodeId = i32;
@@ -25,6 +26,7 @@ pub struct Node {
     pub database: String,
 }
 
+/// All that a router knows of the herd: immutable, and replaced as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Raised by every change of the catalog and every DDL statement.
@@ -86,21 +88,6 @@ pub struct Snapshot {
     pub asked: Arc<[String]>,
 }
 
-/// Code of users' own that may set a parameter of the session, make a temporary table or take a lock of the session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionCode {
-    /// Names, without schema, of such functions, and of relations that call them when they are read or written.
-    pub names: HashSet<String>,
-    /// Custom parameters it may set, and those that code anywhere reads: no list of a server's own has them.
-    pub settings: Vec<String>,
-    /// It may set parameters whose names are made at run time.
-    pub opaque: bool,
-    /// An operator, a cast or a type calls it: any statement may.
-    pub anywhere: bool,
-    /// Of `names` those that may take or ask for values of sequences.
-    pub sequences: HashSet<String>,
-}
-
 /// A table, view, materialized view, foreign table or sequence.
 #[derive(Clone, Debug)]
 pub struct Relation {
@@ -125,6 +112,7 @@ pub struct Relation {
     pub refers_to_itself: bool,
 }
 
+/// A view, as text to be read in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// `pg_get_viewdef`, its names qualified.
@@ -137,6 +125,7 @@ pub struct View {
     pub column_grants: bool,
 }
 
+/// What no two rows share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniqueIndex {
     pub name: String,
@@ -147,6 +136,7 @@ pub struct UniqueIndex {
     pub plain: bool,
 }
 
+/// What a relation is to PostgreSQL (`pg_class.relkind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelationKind {
     Table,
@@ -167,6 +157,7 @@ pub enum Placement {
     Distributed(Distribution),
 }
 
+/// By what a table is distributed, and where its shards are.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     /// Positions (index into `Relation::columns`) of the key columns, in key order.
@@ -187,6 +178,7 @@ pub struct Colocation {
     pub shards: Vec<Shard>,
 }
 
+/// One piece of all tables of a colocation group, and the node it is placed on.
 #[derive(Clone, Debug)]
 pub struct Shard {
     pub number: i32,
@@ -194,6 +186,7 @@ pub struct Shard {
     pub bound: Bound,
 }
 
+/// A column as plans need it.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
@@ -206,6 +199,8 @@ pub struct Column {
     pub default: Option<String>,
     /// The sequence, quoted and schema-qualified, that a serial or identity column takes its values from.
     pub sequence: Option<String>,
+    /// Its object id; 0 without one.
+    pub sequence_oid: Oid,
     /// 'a' always, 'd' by default, '\0' no identity.
     pub identity: u8,
     /// Stored or virtual generated column.
@@ -216,6 +211,7 @@ pub struct Column {
     pub collation_deterministic: bool,
 }
 
+/// What a routine is (`pg_proc.prokind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     Function,
@@ -224,6 +220,7 @@ pub enum FunctionKind {
     Procedure,
 }
 
+/// What a function promises (`pg_proc.provolatile`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Volatility {
     Immutable,
@@ -231,6 +228,7 @@ pub enum Volatility {
     Volatile,
 }
 
+/// A function as plans need it: what it is, and may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     pub schema: String,
@@ -247,10 +245,13 @@ pub struct Function {
     pub needs_home: bool,
     /// It runs text that it puts together: what that names is not known.
     pub dynamic: bool,
+    /// What it gives could differ from node to node, by its body.
+    pub varies: bool,
     /// A row alone is all it must be given, so that it may be called as if it were a column: `t.f`.
     pub of_row: bool,
 }
 
+/// A type of users' own.
 #[derive(Clone, Debug)]
 pub struct UserType {
     pub schema: String,
@@ -259,6 +260,10 @@ pub struct UserType {
     pub kind: u8,
     /// The type under a domain, the element type of an array, otherwise 0.
     pub base: Oid,
+    /// A domain's own, as SQL.
+    pub default: Option<String>,
+    /// The types of a composite type's fields, a table's row type included.
+    pub fields: Vec<Oid>,
 }
 
 impl Relation {
@@ -305,11 +310,6 @@ impl Snapshot {
         let builtin = schema.is_none_or(|s| s == "pg_catalog").then(|| self.builtin_functions.get(name)).flatten();
         let own = self.functions.get(name).into_iter().flatten();
         builtin.into_iter().flatten().chain(own.filter(move |f| can_mean(schema, path, &f.schema)))
-    }
-
-    /// The distributed tables of a colocation group.
-    pub fn tables_of(&self, group: i32) -> impl Iterator<Item = &Arc<Relation>> {
-        self.relations.values().filter(move |r| r.distribution().is_some_and(|d| d.group.id == group))
     }
 
     /// Finds a relation as PostgreSQL would: by its schema, or along the search path.

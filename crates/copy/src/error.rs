@@ -2,6 +2,7 @@
 
 use wire::sqlstate;
 
+/// Why data can't be cut into records, in PostgreSQL's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopyError {
     /// The statement's options, as `ProcessCopyOptions` would refuse them.

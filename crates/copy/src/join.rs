@@ -6,6 +6,7 @@
 use super::binary::{self, BINARY_HEADER, BINARY_TRAILER, Tuple, TupleScanner};
 use super::error::CopyError;
 
+/// The streams of nodes on their way to be one.
 pub struct BinaryJoin {
     nodes: Vec<Node>,
     /// The client has got the header.

@@ -2,6 +2,7 @@
 
 use super::error::CopyError;
 
+/// COPY's formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -9,6 +10,7 @@ pub enum Format {
     Binary,
 }
 
+/// Whether the first line names the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
     No,
@@ -43,6 +45,7 @@ impl Columns {
     }
 }
 
+/// What of COPY's options changes how records are cut and written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOptions {
     pub format: Format,

@@ -16,6 +16,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Keys of up to this many columns are handed out without an allocation.
 const KEYS_INLINE: usize = 8;
 
+/// A COPY stream that is being cut, piece by piece as it comes.
 pub struct Splitter {
     format: Kind,
     /// The beginning of an incomplete record.

@@ -1,11 +1,12 @@
 //! Admin SQL: `create_distributed_table` and its kin, recognised in statements and run over the herd.
 //!
-//! What each has to do is planned by the catalog crate; this file recognises the calls, and `admin/distribute.rs` runs the plans.
+//! What each has to do is planned by the catalog crate; this file recognises the calls, `admin/kind.rs` and `admin/distribute.rs` run the plans.
 
 pub mod chunks;
 mod cluster;
 pub mod distribute;
 pub mod export;
+mod kind;
 mod move_rows;
 
 use catalog::DistributeRequest;
@@ -37,6 +38,7 @@ enum Arg {
     Param(usize),
 }
 
+/// The functions that routers run themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminFunction {
     CreateDistributedTable,
@@ -58,8 +60,9 @@ pub struct AdminDone {
     pub changed: bool,
 }
 
-/// Recognises `SELECT f(…)` and `SELECT * FROM f(…)` with constants or parameters as arguments.
-pub fn recognise(statement: &NodeEnum) -> Option<Result<AdminCall>> {
+/// Recognises `SELECT f(…)` and `SELECT * FROM f(…)` with constants or parameters as arguments. `own`: a name without a schema means
+/// a function of a user's.
+pub fn recognise(statement: &NodeEnum, own: impl Fn(&str) -> bool) -> Option<Result<AdminCall>> {
     let NodeEnum::SelectStmt(s) = statement else { return None };
     let call = match (&s.target_list[..], &s.from_clause[..]) {
         ([one], []) if s.where_clause.is_none() => plan::rewrite::target_value(one)?,
@@ -75,7 +78,11 @@ pub fn recognise(statement: &NodeEnum) -> Option<Result<AdminCall>> {
     let NodeEnum::FuncCall(f) = call.node.as_ref()? else { return None };
     let qualified = names::strings(&f.funcname);
     let name = *qualified.last()?;
-    if qualified.len() > 1 && !matches!(qualified[0], "public" | "herd" | "pg_catalog") {
+    let elsewhere = match qualified.len() {
+        1 => own(name),
+        _ => !matches!(qualified[0], "public" | "herd" | "pg_catalog"),
+    };
+    if elsewhere {
         return None;
     }
     let function = match name {

@@ -3,10 +3,11 @@
 
 use bytes::{Bytes, BytesMut};
 use pool::CancelKey;
+use txn::Lane;
 use wire::backend::{self, Field};
-use wire::{ErrorFields, Frame, put};
+use wire::{ErrorFields, Frame, put, sqlstate};
 
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 
 /// How much may wait for a client before the executor stops reading from nodes.
 pub const PENDING_MAX: usize = 64 << 10;
@@ -64,12 +65,18 @@ pub enum CopyInput {
     Fail(String),
 }
 
+/// Who gets an answer, and sends COPY data: the session's client, or one that catches.
 pub trait Client: Send {
     /// Takes a piece of the answer; sent by `relieve` and `flush`.
     fn tell(&mut self, answer: Answer<'_>);
 
     /// Bytes that wait to be sent.
     fn waiting(&self) -> usize;
+
+    /// What is [`Sent`](Answer::Sent) may be pieces of a message.
+    fn takes_pieces(&self) -> bool {
+        false
+    }
 
     /// Sends everything and waits until the client has taken it.
     fn flush(&mut self) -> impl Future<Output = Result<()>> + Send;
@@ -103,5 +110,38 @@ pub trait Client: Send {
 pub fn tell_parameter(client: &mut impl Client, report: &Frame) {
     if let Ok((name, value)) = backend::parse_parameter_status(report.body()) {
         client.tell(Answer::Parameter { name, value });
+    }
+}
+
+/// What the client's statement has said on a node besides its rows.
+pub fn tell_said(client: &mut impl Client, lane: &mut Lane) {
+    if lane.said.is_empty() {
+        return;
+    }
+    let (messages, left_out) = lane.said.take();
+    client.tell(Answer::Sent(&messages));
+    if left_out > 0 {
+        let warning = format!("{left_out} more messages of this statement were left out");
+        let hint = "They came faster than they could be told: see client_min_messages.";
+        client.tell(Answer::Notice(&ErrorFields::with_severity("WARNING", sqlstate::WARNING, warning).hint(hint)));
+    }
+}
+
+/// No client: what is told it is for nobody.
+pub struct Nobody;
+
+impl Client for Nobody {
+    fn tell(&mut self, _: Answer<'_>) {}
+
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn copy_input(&mut self) -> Result<CopyInput> {
+        Err(ExecError::internal("COPY FROM STDIN of nobody"))
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! What each node runs is decided in `plan::ddl`. It does not know how a transaction is committed.
 
+mod alone;
+mod create_table_as;
 mod elsewhere;
 mod limits;
 mod lock;
 mod renew;
 mod rights;
 mod run;
+mod spread;
 
 pub use limits::Limits;
 pub(crate) use lock::Locks;

@@ -5,6 +5,7 @@ use pool::PoolError;
 use wire::sqlstate;
 use wire::{ErrorFields, WireError};
 
+/// Why a statement did not run to its end. Which of these can be tried again: `session/src/anew.rs`.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// An error the client gets as it is.
@@ -25,7 +26,21 @@ pub enum ExecError {
     Ended(Box<ErrorFields>),
     /// The client is gone or breaks the protocol: the session ends.
     #[error("client: {0}")]
-    Client(String),
+    Client(ClientError),
+}
+
+/// Why there is nobody to answer any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error("connection lost: {0}")]
+    Lost(String),
+    /// No message of the protocol.
+    #[error("{0}")]
+    Malformed(String),
+    /// A message that has no place where it came.
+    #[error("{0}")]
+    OutOfStep(String),
 }
 
 impl ExecError {
@@ -81,6 +96,10 @@ impl ExecError {
         ExecError::Sql(Box::new(refused))
     }
 
+    pub fn lost(how: impl ToString) -> Self {
+        ExecError::Client(ClientError::Lost(how.to_string()))
+    }
+
     pub fn cancelled() -> Self {
         Self::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
     }
@@ -119,7 +138,7 @@ impl ExecError {
                     None => fields,
                 }
             }
-            ExecError::Client(message) => ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, message.clone()),
+            ExecError::Client(e) => ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, e.to_string()),
         }
     }
 }

@@ -21,6 +21,7 @@ pub fn for_rows(session_max: usize, all_max: usize) -> Budget {
     Budget::new(purpose, session_max, all_max)
 }
 
+/// Rows that wait for the client, counted against what a session's may take.
 pub struct KeptRows {
     rows: VecDeque<Bytes>,
     bytes: usize,
@@ -53,6 +54,11 @@ impl KeptRows {
 
     pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
         self.rows.iter()
+    }
+
+    /// What they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub fn is_empty(&self) -> bool {

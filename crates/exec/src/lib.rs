@@ -4,7 +4,7 @@
 //! more of a result than PostgreSQL is to finish, or than must be known whole before any of it is told, within limits.
 
 mod admin;
-mod arrays;
+
 mod binary_text;
 mod budget;
 mod bulk_settings;
@@ -14,6 +14,7 @@ mod ddl;
 mod error;
 mod kept_rows;
 mod now;
+mod object_ids;
 mod query;
 mod render;
 mod request;
@@ -21,32 +22,34 @@ mod route;
 mod router;
 mod share;
 mod statement;
+mod text_arrays;
 mod work;
 mod write;
 
-pub use admin::{AdminCall, AdminDone, recognise};
+pub use admin::{AdminCall, recognise};
+pub use binary_text::text_of;
 pub use budget::{Allowance, Budget, Purpose, Taken};
 pub use bulk_settings::Bulk;
 pub use client::{Answer, Client, CopyInput, tell_parameter};
 pub use ddl::Limits;
-pub use error::ExecError;
-pub use kept_rows::{KeptRows, for_rows};
+pub use error::{ClientError, ExecError};
+pub use kept_rows::KeptRows;
 pub use now::{Now, timestamp, timestamp_at};
-pub use request::{Bound, Literals, Request, bind_tail};
+pub use query::cursor::query_over_held;
+pub use request::{Bound, Limit, Literals, Request, bind_tail};
 pub use route::{Forwarded, Ids, forward};
 pub use router::compiled::{Compiled, Epoch};
-pub use router::described::{Described, has_user_types};
+pub use router::described::may_tell_ids;
 pub use router::herd::{Herd, HerdConfig, catalog_changed, load};
+pub use router::likeness::{is_like_home, unlike};
 pub use router::names::restore_error;
-pub use router::pause::Pauses;
-pub use router::progress::{Progress, Running};
+pub use router::pause::Begins;
+pub use router::progress::Running;
 pub use router::roles::{Found, Roles, bring_verifier, is_trusted};
-pub use router::row_queue::Turn;
 pub use share::rows::RowWay;
 pub use work::copy_lane::copy_line;
 pub use work::pin::Pin;
 pub use work::sequences::Sequences;
-pub use work::shards::Targets;
 pub use work::sharing::Sharing;
 pub use write::bulk::BulkCopy;
 
@@ -55,6 +58,5 @@ pub use router::unfinished::changes_finished;
 pub use router::usage;
 pub use work::Work;
 pub use work::code;
-pub use work::made::Made;
 pub use work::own_schema::load_own;
 pub use work::place::Placed;

@@ -2,6 +2,7 @@
 //! node held; what PostgreSQL finishes is in `query/finish.rs`.
 
 pub mod add_up;
+pub mod cursor;
 pub mod finish;
 pub mod gather;
 pub mod merge;
@@ -14,7 +15,6 @@ use wire::sqlstate;
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::query::finish::parameters;
 use crate::query::merge::{Merge as Merging, comparable};
 use crate::render::Fill;
 use crate::request::{Bound, Request};
@@ -26,16 +26,27 @@ use crate::work::rows::Reply;
 impl<C: Client> Work<'_, C> {
     /// A read over several nodes, as its tree says.
     pub async fn query(&mut self, compiled: &Compiled, request: &Request<'_>, finish: &Finish) -> Result<String> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        if compiled.plan.whole().clock.is_some() {
+            Box::pin(self.settle_now()).await?;
+        }
         self.whole_read().await?;
-        let described = self.described(compiled, &types).await?;
+        let described = self.described(compiled, request.types()).await?;
         match finish {
             Finish::PassOn { rows, slice } => self.pass_on(compiled, request, rows, *slice, &described).await,
             Finish::Merge(merge) => self.merge(compiled, request, merge, &described).await,
             Finish::AddUp(add) => self.add_up(compiled, request, add, &described).await,
             Finish::Statement(s) => {
                 let parts = s.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
-                self.finish(compiled, request, &parts, &s.text, s.reads_home, &described).await
+                if s.as_described {
+                    self.agrees(compiled, request, &parts, &s.text, &described).await?;
+                }
+                let t = &self.transaction;
+                let alone = s.reads_what_all_see && !t.is_block() && t.cut.is_empty() && self.pin.is_free();
+                let tag = self.finish(compiled, request, &parts, &s.text, s.reads_home && !alone, &described).await?;
+                if s.as_described && s.reads_home {
+                    self.still_planned().await?;
+                }
+                Ok(tag)
             }
         }
         .inspect(|_| compiled.has_run())
@@ -50,16 +61,16 @@ impl<C: Client> Work<'_, C> {
         slice: Slice,
         described: &Described,
     ) -> Result<String> {
-        let bound = parameters(request, described);
+        let bound = described.parameters(request);
         let visible = described.fields.as_ref().map_or(0, Vec::len);
         let nodes = self.part_nodes(compiled, request, part).await?;
         let formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
         let (limit, offset) = counts(slice, &bound)?;
-        let arrays = crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
+        let ids = crate::object_ids::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
-        let sent = self.append(&mut lanes, limit, offset, &arrays).await;
+        let sent = self.append(&mut lanes, limit, offset, &ids).await;
         self.abandon(lanes).await;
         Ok(format!("SELECT {}", sent?))
     }
@@ -72,7 +83,7 @@ impl<C: Client> Work<'_, C> {
         m: &Merge,
         described: &Described,
     ) -> Result<String> {
-        let bound = parameters(request, described);
+        let bound = described.parameters(request);
         let visible = described.fields.as_ref().map_or(0, Vec::len);
         let parts = [&m.rows];
         let nodes = self.part_nodes(compiled, request, &m.rows).await?;
@@ -85,15 +96,7 @@ impl<C: Client> Work<'_, C> {
             // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
             return self.finish(compiled, request, &parts, text, false, described).await;
         }
-        if !crate::arrays::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound).is_empty() {
-            let text = m.otherwise.as_ref().ok_or_else(|| {
-                ExecError::sql(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
-                    "this ORDER BY is not supported over several nodes with arrays of own types in binary format",
-                )
-            })?;
-            return self.finish(compiled, request, &parts, text, false, described).await;
-        }
+        let ids = crate::object_ids::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
         let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
         formats.extend(m.sort.iter().map(|_| 1));
         let slice = counts(m.slice, &bound)?;
@@ -102,7 +105,7 @@ impl<C: Client> Work<'_, C> {
         self.describe_to_client(request, described);
         let types = columns[0].fields[visible..].iter().map(|f| f.type_oid).collect();
         let merging = Merging::new(m.sort.clone(), types, visible, lanes.len());
-        let sent = self.merge_lanes(&mut lanes, merging, slice).await;
+        let sent = self.merge_lanes(&mut lanes, merging, slice, &ids).await;
         self.abandon(lanes).await;
         Ok(format!("SELECT {}", sent?))
     }
@@ -112,7 +115,7 @@ impl<C: Client> Work<'_, C> {
         lanes: &mut [Participant],
         limit: Option<u64>,
         mut offset: u64,
-        arrays: &crate::arrays::ArrayColumns,
+        ids: &crate::object_ids::Columns,
     ) -> Result<u64> {
         let mut sent = 0;
         let home = self.home();
@@ -122,11 +125,11 @@ impl<C: Client> Work<'_, C> {
                     Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
                     Reply::Row(_) if offset > 0 => offset -= 1,
                     Reply::Row(frame) => {
-                        if arrays.is_empty() || p.lane.node == home {
+                        if ids.is_empty() || p.lane.node == home {
                             self.client.tell(Answer::Sent(&frame.raw));
                         } else {
                             let mut row = BytesMut::from(frame.raw);
-                            crate::arrays::rewrite(&mut row, arrays);
+                            crate::object_ids::rewrite(&mut row, ids)?;
                             self.client.tell(Answer::Sent(&row));
                         }
                         sent += 1;
@@ -145,7 +148,9 @@ impl<C: Client> Work<'_, C> {
         lanes: &mut [Participant],
         mut merge: Merging,
         (limit, mut offset): (Option<u64>, u64),
+        ids: &crate::object_ids::Columns,
     ) -> Result<u64> {
+        let home = self.home();
         for (i, p) in lanes.iter_mut().enumerate() {
             merge.put(i, self.next_row(p).await?)?;
         }
@@ -156,7 +161,14 @@ impl<C: Client> Work<'_, C> {
                 offset -= 1;
                 merge.skip(i);
             } else {
-                self.client.tell(Answer::Sent(merge.take(i)?));
+                match ids.is_empty() || lanes[i].lane.node == home {
+                    true => self.client.tell(Answer::Sent(merge.take(i)?)),
+                    false => {
+                        let mut row = BytesMut::from(merge.take(i)?);
+                        crate::object_ids::rewrite(&mut row, ids)?;
+                        self.client.tell(Answer::Sent(&row));
+                    }
+                }
                 sent += 1;
                 self.client.relieve().await?;
             }

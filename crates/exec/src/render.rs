@@ -33,6 +33,7 @@ pub enum Source {
     Table(String),
 }
 
+/// The rows of a part, for the statement that finishes.
 pub struct Child {
     pub source: Source,
     /// The types of its columns, as `format_type` writes them.

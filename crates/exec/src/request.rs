@@ -58,11 +58,22 @@ pub fn types_on(types: &[u32], foreign: bool) -> Vec<u32> {
     types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect()
 }
 
+/// One execution of a statement: what the client asked for, and how.
+#[derive(Clone, Copy)]
 pub struct Request<'r> {
     pub sql: &'r str,
     /// `None`: simple protocol, everything is text and rows are described.
     pub bound: Option<&'r Bound>,
     pub literals: Literals<'r>,
+    /// `None`: all rows at once.
+    pub limit: Option<Limit<'r>>,
+}
+
+/// The first rows only; the node's portal of this name has the others.
+#[derive(Clone, Copy)]
+pub struct Limit<'r> {
+    pub portal: &'r str,
+    pub rows: i32,
 }
 
 /// Whether nodes keep a prepared statement for what they are asked.
@@ -82,7 +93,24 @@ pub enum Literals<'r> {
 
 impl<'r> Request<'r> {
     pub fn simple(sql: &'r str) -> Self {
-        Request { sql, bound: None, literals: Literals::Own }
+        Request { sql, bound: None, literals: Literals::Own, limit: None }
+    }
+
+    pub fn bound(sql: &'r str, bound: Option<&'r Bound>) -> Self {
+        Request { bound, ..Request::simple(sql) }
+    }
+
+    /// The statement's template, if its values are to be found by that.
+    pub fn template(&self) -> Option<&'r Template> {
+        match self.literals {
+            Literals::Template(t) => Some(t),
+            Literals::Own => None,
+        }
+    }
+
+    /// Types of parameters, as far as they are known.
+    pub fn types(&self) -> &'r [u32] {
+        self.bound.map_or(&[], |b| &b.types)
     }
 
     pub fn is_simple(&self) -> bool {

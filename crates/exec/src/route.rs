@@ -1,18 +1,20 @@
 //! Runs a statement on one node: rows are forwarded as they come, in runs, without being looked at.
 
+mod function_call;
 pub mod portal;
 mod replies;
 
 pub use replies::{Forwarded, Ids, forward, forward_guarded};
 
-use bytes::BytesMut;
+use std::sync::Arc;
+
 use pool::{StatementKey, StatementName};
 use txn::{Lane, Participant};
 use wire::{backend, put};
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::request::{Bound, Literals, Request};
+use crate::request::{Bound, Request};
 use crate::route::replies::is_as_at_home;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
@@ -55,90 +57,72 @@ impl<C: Client> Work<'_, C> {
         node: i32,
         shard: Option<i32>,
     ) -> Result<Forwarded> {
+        if compiled.plan.whole().writes && request.bound.is_some() && node != self.home() {
+            crate::object_ids::refuse_records(&self.object_ids(compiled, request.bound))?;
+        }
         let mut p = self.lane(node).await?;
-        p.wrote |= compiled.plan.whole().writes;
-        let template = match request.literals {
-            Literals::Template(t) => Some(t),
-            Literals::Own => None,
-        };
-        let spliced = |shard| compiled.spliced(request.sql, template, shard);
-        let guard = self.guard(compiled, node);
-        // By the table's own name: is it still the one that was planned for?
-        let behind = match shard {
-            None if !compiled.plan.whole().tables.is_empty() => compiled.looks().of(node),
-            _ => None,
+        self.takes_part(&mut p, compiled.plan.whole());
+        let behind = Behind {
+            guard: self.guard(compiled, node),
+            // By the table's own name: is it still the one that was planned for?
+            look: match shard {
+                None if !compiled.plan.whole().tables.is_empty() => compiled.looks().of(node),
+                _ => None,
+            },
         };
         match request.bound {
-            None => {
-                match &guard {
-                    None if behind.is_some() => {
-                        let out = p.lane.conn.out();
-                        put::parse(out, "", request.sql, &[]);
-                        put::bind_tail(out, "", "", &share::NO_PARAMETERS);
-                        put::describe(out, b'P', "");
-                        put::execute(out, "", 0);
-                        rows::put_look(out, behind);
-                        put::sync(out);
-                        p.lane.conn.sent_sync();
-                    }
-                    Some(guard) if compiled.plan.whole().rules => p.lane.put_query(&guard.behind(request.sql)),
-                    // By the extended protocol, where the guard is prepared already.
-                    Some(guard) => {
-                        let look = prepare_guard(&mut p.lane, guard);
-                        let out = p.lane.conn.out();
-                        put::parse(out, "", request.sql, &[]);
-                        put::bind_tail(out, "", "", &share::NO_PARAMETERS);
-                        put::describe(out, b'P', "");
-                        put::execute(out, "", 0);
-                        put_guard(out, Some(look));
-                        put::sync(out);
-                        p.lane.conn.sent_sync();
-                    }
-                    None => {
-                        let text = shard.and_then(spliced);
-                        p.lane.put_query(text.as_deref().unwrap_or(request.sql));
-                    }
-                }
-            }
-            Some(bound) => {
-                let number = shard.unwrap_or(-1);
-                let foreign = node != self.home();
-                let types = bound.types_on(foreign);
-                // A statement means what it meant when it was parsed: under other settings (how literals are read) or
-                // after a change of the schema it is another statement.
-                let settings = self.settings.fingerprint() ^ self.transaction.settings_mark() ^ compiled.own;
-                let epoch = self.epoch.snapshot.epoch;
-                let make = || {
-                    let text = shard.and_then(spliced);
-                    StatementKey::of(
-                        &format!("{settings:x} {epoch} {}", text.as_deref().unwrap_or(request.sql)),
-                        &types,
-                    )
-                };
-                // In front, so that it is there whatever becomes of the statement.
-                let look = guard.as_ref().map(|g| prepare_guard(&mut p.lane, g));
-                let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
-                let name = match p.lane.conn.statements.get(&key) {
-                    Some(name) => name,
-                    None => {
-                        let text = shard.and_then(spliced);
-                        rows::prepared(&mut p.lane, key, text.as_deref().unwrap_or(request.sql), &types)
-                    }
-                };
-                put::bind_tail(p.lane.conn.out(), "", &name, &bound.tail);
-                put::execute(p.lane.conn.out(), "", 0);
-                put_guard(p.lane.conn.out(), look);
-                rows::put_look(p.lane.conn.out(), behind);
-                put::sync(p.lane.conn.out());
-                p.lane.conn.sent_sync();
-            }
+            None => put_simple(&mut p.lane, compiled, request, shard, behind),
+            Some(bound) => self.put_bound(&mut p.lane, compiled, request, bound, shard, behind),
         }
         let result = self.finish_route(&mut p, compiled, request).await;
         self.put_back(p).await;
         result.map_err(|e| match shard {
-            Some(s) => restore_position(e, compiled, template, s),
+            Some(s) => restore_position(e, compiled, request.template(), s),
             None => e,
         })
+    }
+
+    /// As a prepared statement, which the node keeps, unless it comes but once.
+    fn put_bound(
+        &self,
+        lane: &mut Lane,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        bound: &Bound,
+        shard: Option<i32>,
+        behind: Behind,
+    ) {
+        let spliced = || compiled.spliced(request.sql, request.template(), shard?);
+        let types = bound.types_on(lane.node != self.home());
+        // A statement means what it meant when it was parsed: under other settings (how literals are read) or
+        // after a change of the schema it is another statement.
+        let settings = self.settings_mark() ^ compiled.own;
+        let epoch = self.epoch.snapshot.epoch;
+        let make = || {
+            let text = spliced();
+            StatementKey::of(&format!("{settings:x} {epoch} {}", text.as_deref().unwrap_or(request.sql)), &types)
+        };
+        // In front, so that it is there whatever becomes of the statement.
+        let guard = behind.guard.as_ref().map(|g| prepare_guard(lane, g));
+        let number = shard.unwrap_or(-1);
+        let key = if types == bound.types { compiled.statement_key(number, settings, make) } else { make() };
+        let name = match lane.conn.statements.get(&key) {
+            Some(name) => Some(name),
+            None => {
+                let text = spliced();
+                let text = text.as_deref().unwrap_or(request.sql);
+                match compiled.once {
+                    true => {
+                        put::parse(lane.conn.out(), "", text, &types);
+                        None
+                    }
+                    false => Some(lane.conn.prepare(key, text, &types).0),
+                }
+            }
+        };
+        put::bind_tail(lane.conn.out(), "", name.as_deref().unwrap_or_default(), &bound.tail);
+        put::execute(lane.conn.out(), "", 0);
+        put_behind(lane, guard, behind.look);
     }
 
     async fn finish_route(
@@ -149,12 +133,12 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         p.lane.conn.flush().await?;
         let foreign = p.lane.node != self.home();
-        let arrays = match foreign {
-            true => self.arrays(compiled, request.bound),
+        let ids = match foreign {
+            true => self.object_ids(compiled, request.bound),
             false => vec![],
         };
-        if !arrays.is_empty() {
-            return forward(&mut p.lane, self.client, false, Ids::Arrays(&arrays)).await;
+        if !ids.is_empty() {
+            return forward(&mut p.lane, self.client, false, Ids::Values(&ids)).await;
         }
         if self.guard(compiled, p.lane.node).is_some() {
             return forward_guarded(&mut p.lane, self.client, request.is_simple()).await;
@@ -193,24 +177,53 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Columns of an answer that hold object ids of the node it comes from.
-    pub(crate) fn arrays(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::arrays::ArrayColumns {
+    pub(crate) fn object_ids(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::object_ids::Columns {
         let fields = compiled.described.get().and_then(|d| d.fields.as_deref());
-        crate::arrays::columns(&self.epoch.snapshot, fields, bound)
+        crate::object_ids::columns(&self.epoch.snapshot, fields, bound)
     }
 }
 
 /// The guard's name on the node; it is prepared now if it is not yet.
 fn prepare_guard(lane: &mut Lane, guard: &Guard) -> StatementName {
-    rows::prepared(lane, StatementKey::of(&guard.sql, &[]), &guard.sql, &[])
+    lane.conn.prepare(StatementKey::of(&guard.sql, &[]), &guard.sql, &[]).0
 }
 
-fn put_guard(out: &mut BytesMut, look: Option<StatementName>) {
-    if let Some(name) = look {
+/// What is looked at behind a statement, in its round trip and transaction.
+struct Behind {
+    guard: Option<Guard>,
+    look: Option<Arc<str>>,
+}
+
+/// As a simple query; where something is looked at behind it, as the unnamed statement.
+fn put_simple(lane: &mut Lane, compiled: &Compiled, request: &Request<'_>, shard: Option<i32>, behind: Behind) {
+    let guard = match &behind.guard {
+        Some(guard) if compiled.plan.whole().rules => return lane.put_query(&guard.behind(request.sql)),
+        // By the extended protocol, where the guard is prepared already.
+        Some(guard) => Some(prepare_guard(lane, guard)),
+        None if behind.look.is_some() => None,
+        None => {
+            let text = shard.and_then(|s| compiled.spliced(request.sql, request.template(), s));
+            return lane.put_query(text.as_deref().unwrap_or(request.sql));
+        }
+    };
+    let out = lane.conn.out();
+    put::parse(out, "", request.sql, &[]);
+    put::bind_tail(out, "", "", &share::NO_PARAMETERS);
+    put::describe(out, b'P', "");
+    put::execute(out, "", 0);
+    put_behind(lane, guard, behind.look);
+}
+
+fn put_behind(lane: &mut Lane, guard: Option<StatementName>, look: Option<Arc<str>>) {
+    let out = lane.conn.out();
+    if let Some(name) = guard {
         put::bind_tail(out, "", &name, &share::NO_PARAMETERS);
         put::execute(out, "", 0);
     }
+    rows::put_look(out, look);
+    put::sync(out);
+    lane.conn.sent_sync();
 }
-
 /// An error's position counts the partition's name; the client's statement has the table's.
 fn restore_position(
     e: ExecError,

@@ -9,6 +9,7 @@ mod desk;
 pub mod gates;
 pub mod herd;
 pub mod lease;
+pub mod likeness;
 pub mod looks;
 pub mod names;
 pub mod pause;

@@ -24,7 +24,7 @@ use crate::work::Work;
 use crate::work::guard::Guard;
 use wire::type_oid;
 
-/// Lanes a session remembers: reads and writes of a few nodes.
+/// Queues a session remembers: of reads and writes of a few nodes.
 const REMEMBERED_MAX: usize = 16;
 
 /// How a statement that might travel with others goes on.

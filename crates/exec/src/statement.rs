@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Change, Insert, Part, Plan};
+use plan::{Change, Insert, Plan};
 
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::render::Fill;
 use crate::request::{Bound, Literals, Request};
 use crate::route::Forwarded;
@@ -15,22 +15,53 @@ use crate::work::place::Placed;
 
 impl<C: Client> Work<'_, C> {
     /// Runs a statement to its end; the command tag is returned for the session to send after the commit.
-    pub async fn run(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Forwarded> {
+    pub fn run<'a>(
+        &'a mut self,
+        compiled: &'a Compiled,
+        request: &'a Request<'_>,
+    ) -> impl Future<Output = Result<Forwarded>> + 'a {
+        self.run_at(compiled, request, None)
+    }
+
+    /// The same; `placed`: where it goes, if that is known.
+    pub async fn run_at(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        placed: Option<Placed>,
+    ) -> Result<Forwarded> {
+        let clock = compiled.plan.whole().clock.as_deref();
+        let anew = match clock.filter(|_| self.transaction.is_active() && request.limit.is_none()) {
+            Some(clock) => Box::pin(self.at_moment(compiled, request, clock)).await?,
+            None => None,
+        };
+        let text = anew.as_ref().map(|c| Request { sql: &c.text, literals: Literals::Own, ..*request });
+        let placed = placed.filter(|_| anew.is_none());
+        let (compiled, request) = (anew.as_ref().unwrap_or(compiled), text.as_ref().unwrap_or(request));
         let rewritten = compiled.plan.whole().rewritten.as_ref();
         let less = rewritten.and_then(|sql| request.bound?.without_strangers(sql));
         let bound = less.as_ref().or(request.bound);
-        let rewritten = rewritten.map(|sql| Request { sql, bound, literals: Literals::Own });
+        let rewritten = rewritten.map(|sql| Request { sql, bound, literals: Literals::Own, ..*request });
         let request = rewritten.as_ref().unwrap_or(request);
         self.uses = compiled.plan.whole().sequences.clone();
-        let tag = match self.place(compiled, request).await? {
+        let placed = match placed {
+            Some(placed) => placed,
+            None => self.place(compiled, request).await?,
+        };
+        let tag = match placed {
             Placed::One(node, shard) => {
                 let named = shard.is_some() && compiled.plan.whole().splices.is_some();
                 let by_parent = compiled.plan.whole().by_parent.as_ref().filter(|_| !named);
-                let by_parent = by_parent.map(|sql| Request { sql, bound: request.bound, literals: Literals::Own });
+                let by_parent = by_parent.map(|sql| Request { sql, literals: Literals::Own, ..*request });
                 let request = by_parent.as_ref().unwrap_or(request);
-                let routed = self.share_or_route(compiled, request, node, shard).await;
+                let routed = match request.limit {
+                    Some(limit) => self.portal_open(compiled, request, node, limit).await,
+                    None => self.share_or_route(compiled, request, node, shard).await,
+                };
                 return routed.map_err(|e| e.of_strays(&compiled.plan));
             }
+            // It was on one node when its rows were counted out.
+            Placed::Several(_) if request.limit.is_some() => return Err(ExecError::Stale),
             Placed::Several(nodes) => {
                 self.looks = compiled.looks().clone();
                 let done = Box::pin(self.several(compiled, request, &nodes)).await;
@@ -56,6 +87,9 @@ impl<C: Client> Work<'_, C> {
                 self.insert_in_place(compiled, request, relation, part, nodes).await
             }
             Plan::Insert { rows: Insert::Copies(w), .. } => {
+                if let Some(unread) = self.unread(w).await? {
+                    return Box::pin(self.insert_select(compiled, request, unread)).await;
+                }
                 let count = self.reference_write(compiled, request, w).await?;
                 Ok(format!("INSERT 0 {count}"))
             }
@@ -70,29 +104,12 @@ impl<C: Client> Work<'_, C> {
             }
             Plan::Query { tree: Err(refusal), .. } | Plan::Modify { change: Change::Refused(refusal), .. } => {
                 // What is wrong anyway gets PostgreSQL's own error.
-                let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-                self.described(compiled, &types).await?;
+                self.described(compiled, request.types()).await?;
                 Err(refusal.clone().into())
             }
             Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. } => {
                 Err(plan::Refusal::not_colocated("a statement").into())
             }
         }
-    }
-
-    /// The same UPDATE or DELETE on every node; the rows counted.
-    async fn modify_each(
-        &mut self,
-        compiled: &Compiled,
-        request: &Request<'_>,
-        part: &Part,
-        nodes: &BTreeSet<i32>,
-    ) -> Result<u64> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
-        let bound = crate::query::finish::parameters(request, &described);
-        self.describe_to_client(request, &described);
-        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
-        self.everywhere(nodes, &statement, request).await
     }
 }

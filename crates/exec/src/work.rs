@@ -3,6 +3,8 @@
 //! Lanes are taken out of the transaction while they are used and put back afterwards, so that a statement given up
 //! half-way (the client went away) leaves no lane of unknown state behind.
 
+pub mod ask;
+pub mod ask_key;
 pub mod code;
 pub mod copy_lane;
 pub mod cut;
@@ -11,10 +13,13 @@ pub mod describe;
 mod exact;
 pub mod follow;
 pub mod guard;
+mod key_values;
 pub mod made;
+pub mod moment;
 pub mod own_schema;
 pub mod pin;
 pub mod place;
+pub mod row_node;
 pub mod rows;
 pub mod schema_usage;
 pub mod sequences;
@@ -29,7 +34,7 @@ use txn::{Lane, Participant, Transaction};
 
 use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
-use crate::client::{Answer, Client, tell_parameter};
+use crate::client::{Answer, Client, tell_parameter, tell_said};
 use crate::error::{ExecError, Result};
 use crate::now::Now;
 use crate::router::compiled::Epoch;
@@ -39,6 +44,7 @@ use crate::work::pin::Pin;
 use crate::work::sequences::Sequences;
 use crate::work::sharing::Sharing;
 
+/// One statement at work: who runs it, in which transaction, for which client.
 pub struct Work<'w, C: Client> {
     pub herd: &'w Arc<Herd>,
     pub epoch: &'w Arc<Epoch>,
@@ -69,10 +75,43 @@ pub struct Work<'w, C: Client> {
     pub looks: Looks,
 }
 
+impl<'w, C: Client> Work<'w, C> {
+    /// With all that a statement need not have at rest.
+    pub fn plain(
+        herd: &'w Arc<Herd>,
+        epoch: &'w Arc<Epoch>,
+        (login, settings): (&'w ClientLogin, &'w Settings),
+        transaction: &'w mut Transaction,
+        client: &'w mut C,
+        pin: &'w mut Pin,
+        memory: &'w Allowance,
+    ) -> Self {
+        Work {
+            herd,
+            epoch,
+            login,
+            settings,
+            transaction,
+            client,
+            pin,
+            memory,
+            own_schema: false,
+            taint: false,
+            sharing: None,
+            patience: 0,
+            sequences: None,
+            uses: plan::Sequences::default(),
+            now: Now::default(),
+            bulk: Bulk::default(),
+            looks: Looks::default(),
+        }
+    }
+}
+
 impl<C: Client> Work<'_, C> {
     /// A lane to a node: the transaction's, or one for this statement alone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
-        if self.transaction.wants_cut || !self.transaction.cut.is_empty() {
+        if self.transaction.is_active() && (self.may_repeat() || !self.transaction.cut.is_empty()) {
             Box::pin(self.whole_transaction(node)).await?;
         }
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);
@@ -88,21 +127,20 @@ impl<C: Client> Work<'_, C> {
         let mut lane = self.fresh(node).await?;
         lane.conn.patience = self.patience;
         self.client.started(lane.conn.cancel_key());
-        if self.transaction.is_active() {
-            lane.want(self.settings);
-            self.transaction.join(lane);
-            let last = self.transaction.participants.len() - 1;
-            let mut p = self.transaction.take(last);
-            self.claim_sequences(&mut p.lane);
-            return Ok(p);
-        }
         lane.want(self.settings);
         self.claim_sequences(&mut lane);
+        if self.transaction.is_active() {
+            self.transaction.join(lane);
+            let last = self.transaction.participants.len() - 1;
+            return Ok(self.transaction.take(last));
+        }
         Ok(Participant::new(lane))
     }
 
     fn claim_sequences(&mut self, lane: &mut Lane) {
-        if self.uses == plan::Sequences::None || lane.node != self.epoch.snapshot.home {
+        // What takes no snapshot takes no values, either; and DISCARD would take one, inside the transaction.
+        let none = self.uses == plan::Sequences::None || self.before_snapshot();
+        if none || lane.node != self.epoch.snapshot.home {
             return;
         }
         match &mut self.sequences {
@@ -111,7 +149,8 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    pub(crate) async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
+    /// A connection that takes no part in the transaction yet, as whoever had it last has left it.
+    pub async fn fresh(&mut self, node: NodeId) -> Result<Lane> {
         if node == self.epoch.snapshot.home
             && let Some(lane) = self.pin.take()
         {
@@ -135,6 +174,22 @@ impl<C: Client> Work<'_, C> {
         Ok(Lane::new(node, conn))
     }
 
+    /// What the statement may leave on a node in its transaction.
+    pub fn takes_part(&mut self, p: &mut Participant, whole: &plan::Whole) {
+        if !whole.writes {
+            return;
+        }
+        p.locked |= whole.effect != plan::Effect::Writes;
+        match whole.effect {
+            plan::Effect::Locks => {}
+            plan::Effect::MayWrite if !p.wrote => {
+                p.wrote = true;
+                self.transaction.asks_who_wrote = true;
+            }
+            plan::Effect::Writes | plan::Effect::MayWrite => p.wrote = true,
+        }
+    }
+
     /// Gives a lane back: to the transaction, to the session that is pinned to it, or to its pool.
     pub async fn put_back(&mut self, mut participant: Participant) {
         participant.lane.conn.tainted |= self.taint;
@@ -147,7 +202,7 @@ impl<C: Client> Work<'_, C> {
         let notices = std::mem::take(&mut participant.lane.notices);
         if participant.lane.node == self.home() {
             let mut notices = notices;
-            while let Ok(Some(f)) = wire::frame::take(&mut notices, 1 << 30) {
+            while let Ok(Some(f)) = wire::frame::take(&mut notices, wire::frame::NODE_MAX) {
                 match f.tag() {
                     b'S' => tell_parameter(self.client, &f),
                     _ => self.client.tell(Answer::Sent(&f.raw)),
@@ -177,10 +232,7 @@ impl<C: Client> Work<'_, C> {
 
     /// What the client's statement has said on a node besides its rows.
     pub fn pass_notices(&mut self, lane: &mut Lane) {
-        if !lane.said.is_empty() {
-            let said = std::mem::take(&mut lane.said);
-            self.client.tell(Answer::Sent(&said));
-        }
+        tell_said(self.client, lane);
     }
 
     /// As [`rows::next`], and the client gets at once what is not of the rows.
@@ -204,6 +256,11 @@ impl<C: Client> Work<'_, C> {
         if !self.transaction.is_active() {
             self.transaction.begin("BEGIN", false);
         }
+    }
+
+    /// Tells apart the settings, and the changes of the schema in this transaction, under which a text is read.
+    pub fn settings_mark(&self) -> u64 {
+        self.settings.fingerprint() ^ self.transaction.settings_mark()
     }
 
     pub fn home(&self) -> NodeId {

@@ -1,8 +1,10 @@
 //! Rows on their way into tables of several nodes, and writes that run on several. It does not know where rows come from.
 
 pub mod bulk;
+mod by_key;
 pub mod capture;
 mod catch;
+mod compared;
 pub mod copy_lines;
 pub mod insert;
 pub mod insert_select;
@@ -10,3 +12,4 @@ pub mod modify;
 pub mod move_rows;
 pub mod reference;
 pub mod sink;
+mod stop_writers;

@@ -214,8 +214,8 @@ fn default_log() -> String {
     "info".to_owned()
 }
 
-/// The most shards a table can have: the partitions PostgreSQL still plans in reasonable time.
-pub const SHARDS_MAX: u32 = 8192;
+/// The most shards a table can have.
+pub const SHARDS_MAX: u32 = catalog::SHARDS_MAX as u32;
 
 impl Config {
     /// Threads that serve clients, at least one.

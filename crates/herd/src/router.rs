@@ -16,8 +16,11 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use arc_swap::ArcSwap;
+use catalog::{HerdKey, Snapshot};
 use exec::{Herd, HerdConfig, Roles};
-use pool::{Conn, Liveness, Login, NodeTarget, OWN_STARTUP, OwnConns, PoolConfig, Pools, Secret, TlsMode};
+use pool::{
+    Conn, Liveness, Login, LongMessages, NodeTarget, OWN_STARTUP, OwnConns, PoolConfig, Pools, Secret, TlsMode,
+};
 use session::cancel::CancelRegistry;
 use session::login::{Auth, LoginConfig};
 use session::{Limits, Router, RouterDefaults};
@@ -71,36 +74,11 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let snapshot = exec::load(&mut conn, None).await?;
     let snapshot = bootstrap::nodes(&mut conn, &key, snapshot, &config).await?;
     let parameters: Vec<(String, String)> = conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect();
-    let pool_config = PoolConfig {
-        size: config.pool.size as usize,
-        wait_timeout: Duration::from_millis(config.pool.wait_timeout_ms),
-        idle_timeout: Duration::from_secs(config.pool.idle_timeout_s),
-        max_prepared: config.pool.max_prepared as usize,
-        ..Default::default()
-    };
-    let own = OwnConns::new(&PoolConfig { connect_timeout: Duration::from_secs(10), ..pool_config.clone() }, admin);
-    let roles = Arc::new(Roles::new(own.clone(), home.clone(), config.auth == config::Auth::Scram));
-    let pools = Pools::new(pool_config, Some(roles.clone()));
-    pools.spawn_reaper(own.clone());
-    pools.spawn_role_follower();
-    let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
-    let herd_config = HerdConfig {
-        home,
-        default_shards: config.shards as i32,
-        plan_bytes: config.limits.plan_bytes as usize,
-        row_bytes_per_session: config.limits.row_bytes_per_session as usize,
-        row_bytes: config.limits.row_bytes as usize,
-        seal,
-    };
-    let herd = Arc::new(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()));
+    let herd = Arc::new(herd_of(&config, home, admin, &key, snapshot)?);
     let (renewed, of) = (herd.clone(), key.clone());
     tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
-    let mut listeners = Vec::new();
-    for address in &config.listen {
-        let bound = TcpListener::bind(address).await;
-        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
-    }
+    let listeners = listen(&config).await?;
     let router = Arc::new(Router {
         login: login_config(&config, &herd.config.seal, parameters.clone())?,
         herd: herd.clone(),
@@ -140,6 +118,61 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         tracing::info!(address = %listener.local_addr()?, "listening");
         tokio::spawn(accept(listener, router.clone(), places.clone()));
     }
+    until_stopped(&router).await?;
+    reporting.abort();
+    let _ = reporting.await;
+    if let Ok(Err(e)) = tokio::time::timeout(LEAVE, registry::leave(&router)).await {
+        tracing::warn!(error = %e, "other routers will wait once for this one");
+    }
+    Ok(())
+}
+
+/// What all sessions share: pools, roles, the catalog's snapshot. Those who see to pools begin.
+fn herd_of(
+    config: &Config,
+    home: NodeTarget,
+    admin: Login,
+    key: &HerdKey,
+    snapshot: Snapshot,
+) -> Result<Herd, RouterError> {
+    let pool_config = PoolConfig {
+        size: config.pool.size as usize,
+        wait_timeout: Duration::from_millis(config.pool.wait_timeout_ms),
+        idle_timeout: Duration::from_secs(config.pool.idle_timeout_s),
+        max_prepared: config.pool.max_prepared as usize,
+        long: Arc::new(LongMessages::new(
+            config.limits.row_bytes_per_session as usize,
+            config.limits.row_bytes as usize,
+        )),
+        ..Default::default()
+    };
+    let own = OwnConns::new(&PoolConfig { connect_timeout: Duration::from_secs(10), ..pool_config.clone() }, admin);
+    let roles = Arc::new(Roles::new(own.clone(), home.clone(), config.auth == config::Auth::Scram));
+    let pools = Pools::new(pool_config, Some(roles.clone()));
+    pools.spawn_reaper(own.clone());
+    pools.spawn_role_follower();
+    let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
+    let herd_config = HerdConfig {
+        home,
+        plan_bytes: config.limits.plan_bytes as usize,
+        row_bytes_per_session: config.limits.row_bytes_per_session as usize,
+        row_bytes: config.limits.row_bytes as usize,
+        seal,
+    };
+    Ok(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()))
+}
+
+async fn listen(config: &Config) -> Result<Vec<TcpListener>, RouterError> {
+    let mut listeners = Vec::new();
+    for address in &config.listen {
+        let bound = TcpListener::bind(address).await;
+        listeners.push(bound.map_err(|source| RouterError::Listen { address: address.to_string(), source })?);
+    }
+    Ok(listeners)
+}
+
+/// To a signal that ends the router, and until its sessions have ended, or had their time.
+async fn until_stopped(router: &Router) -> Result<(), RouterError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
@@ -152,11 +185,6 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         && tokio::time::Instant::now() < deadline
     {
         tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    reporting.abort();
-    let _ = reporting.await;
-    if let Ok(Err(e)) = tokio::time::timeout(LEAVE, registry::leave(&router)).await {
-        tracing::warn!(error = %e, "other routers will wait once for this one");
     }
     Ok(())
 }

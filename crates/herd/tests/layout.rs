@@ -133,6 +133,39 @@ fn every_file_says_what_it_is_for_and_is_short() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Crates whose types all say what they are.
+const DOCUMENTED: [&str; 9] = ["wire", "catalog", "copy", "plan", "pool", "share", "txn", "exec", "session"];
+
+/// The public types of a file that no line of documentation stands above.
+fn undocumented(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_type = |line: &str| ["pub struct ", "pub enum ", "pub trait "].iter().any(|start| line.starts_with(start));
+    let silent = |i: &usize| {
+        let above = lines[..*i].iter().rev().find(|line| !line.starts_with("#[") && !line.starts_with([')', ']', ' ']));
+        is_type(lines[*i]) && !above.is_some_and(|line| line.starts_with("///"))
+    };
+    (0..lines.len()).filter(silent).map(|i| lines[i]).collect()
+}
+
+#[test]
+fn every_public_type_says_what_it_is() {
+    let mut silent = Vec::new();
+    for file in DOCUMENTED.iter().flat_map(|name| rust_files(&crates_folder().join(name).join("src"))) {
+        let text = fs::read_to_string(&file).unwrap();
+        silent.extend(undocumented(&text).into_iter().map(|line| format!("{}: {line}", file.display())));
+    }
+    assert!(silent.is_empty(), "types without a line of documentation:\n{}", silent.join("\n"));
+}
+
+#[test]
+fn a_type_without_documentation_would_be_found() {
+    assert_eq!(
+        undocumented("/// Said.\n#[derive(Debug)]\npub struct A;\n\n#[derive(Debug)]\npub enum B {}\n"),
+        ["pub enum B {}"]
+    );
+    assert_eq!(undocumented("//! A file.\n\npub trait C {}\n"), ["pub trait C {}"]);
+}
+
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {

@@ -17,33 +17,33 @@ const PRECISION_MAX: i32 = 6;
 ///
 /// # Errors
 /// 22001 for a string that is too long, 22003 for a numeric that does not fit, [`KeyError::NeedsServer`] for intervals with a modifier.
-pub fn fit(type_oid: Oid, typmod: i32, value: &[u8]) -> Result<Vec<u8>, KeyError> {
+pub fn fit(type_oid: Oid, typmod: i32, value: Vec<u8>) -> Result<Vec<u8>, KeyError> {
     if typmod < 0 {
-        return Ok(value.to_vec());
+        return Ok(value);
     }
     match type_oid {
-        VARCHAR | BPCHAR => fit_string(type_oid, typmod - HEADER, value),
+        VARCHAR | BPCHAR => fit_string(type_oid, typmod - HEADER, &value),
         NUMERIC if typmod >= HEADER => {
             let packed = typmod - HEADER;
             // Eleven bits of scale, in two's complement since PostgreSQL 15 allows it to be negative.
             let (precision, scale) = (packed >> 16 & 0xffff, ((packed & 0x7ff) ^ 1024) - 1024);
-            Ok(Numeric::decode(value)?.fit(precision, scale)?.encode())
+            Ok(Numeric::decode(&value)?.fit(precision, scale)?.encode())
         }
         TIMESTAMP | TIMESTAMPTZ => {
-            let micros = i64::from_be_bytes(fixed(type_oid, value)?);
+            let micros = i64::from_be_bytes(fixed(type_oid, &value)?);
             let infinite = micros == i64::MIN || micros == i64::MAX;
             let micros = if infinite { micros } else { round_micros(micros, typmod) };
             Ok(micros.to_be_bytes().to_vec())
         }
-        TIME => Ok(round_micros(i64::from_be_bytes(fixed(type_oid, value)?), typmod).to_be_bytes().to_vec()),
+        TIME => Ok(round_micros(i64::from_be_bytes(fixed(type_oid, &value)?), typmod).to_be_bytes().to_vec()),
         TIMETZ => {
-            let [time @ .., _, _, _, _] = fixed::<12>(type_oid, value)?;
+            let [time @ .., _, _, _, _] = fixed::<12>(type_oid, &value)?;
             let mut rounded = round_micros(i64::from_be_bytes(time), typmod).to_be_bytes().to_vec();
             rounded.extend(&value[8..]);
             Ok(rounded)
         }
         INTERVAL => Err(KeyError::NeedsServer),
-        _ => Ok(value.to_vec()),
+        _ => Ok(value),
     }
 }
 

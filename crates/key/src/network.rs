@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::KeyError;
-use crate::text::parse_hex;
 
 /// An address with an optional `/bits`. A `cidr` must not have bits set right of its mask: the server's error to give.
 pub(crate) fn parse_inet(text: &str, cidr: bool) -> Result<Vec<u8>, KeyError> {
@@ -45,7 +44,7 @@ pub(crate) fn parse_mac<const N: usize>(text: &str) -> Result<Vec<u8>, KeyError>
     let separator = if text.contains(':') { ':' } else { '-' };
     let bytes: Option<Vec<u8>> = text
         .split(separator)
-        .map(|pair| parse_hex(pair).filter(|bytes| bytes.len() == 1).map(|bytes| bytes[0]))
+        .map(|pair| wire::hex::decode(pair).filter(|bytes| bytes.len() == 1).map(|bytes| bytes[0]))
         .collect();
     bytes.filter(|bytes| bytes.len() == N).ok_or(KeyError::NeedsServer)
 }

@@ -117,7 +117,7 @@ fn errors_are_worded_and_coded_as_the_servers() {
     assert_eq!(error(INT2, "40000"), expected("22003", "value \"40000\" is out of range for type smallint"));
     assert_eq!(error(FLOAT4, "1e39"), expected("22003", "\"1e39\" is out of range for type real"));
     assert_eq!(error(NUMERIC, "1e200000"), expected("22003", "value overflows numeric format"));
-    let long = fit(VARCHAR, 3 + 4, b"abcd").map_err(|error| (error.sqlstate(), error.to_string()));
+    let long = fit(VARCHAR, 3 + 4, b"abcd".to_vec()).map_err(|error| (error.sqlstate(), error.to_string()));
     assert_eq!(long, expected("22001", "value too long for type character varying(3)"));
 }
 
@@ -183,21 +183,21 @@ proptest! {
         // numeric(40, keep), against rounding the integer itself.
         let unit = 10_i128.pow(scale.saturating_sub(keep as u32));
         let half_up = (i128::from(a).abs() + unit / 2) / unit * unit * i128::from(a.signum());
-        let fitted = fit(NUMERIC, ((40 << 16) | keep) + 4, &encoded).map(|value| Numeric::decode(&value));
+        let fitted = fit(NUMERIC, ((40 << 16) | keep) + 4, encoded.clone()).map(|value| Numeric::decode(&value));
         let expected = Numeric::parse(&decimal_i128(half_up, scale));
         prop_assert!(matches!((fitted, expected), (Ok(Ok(fitted)), Ok(expected)) if fitted.compare(&expected).is_eq()));
     }
 
     #[test]
     fn no_input_panics(type_oid in 0_u32..7000, bytes: Vec<u8>, text: String, typmod: i32) {
-        let _ = (hash(type_oid, &bytes), compare(type_oid, &bytes, &bytes), fit(type_oid, typmod, &bytes), parse_text(type_oid, &text));
+        let _ = (hash(type_oid, &bytes), compare(type_oid, &bytes, &bytes), fit(type_oid, typmod, bytes.clone()), parse_text(type_oid, &text));
     }
 
     #[test]
     fn no_input_of_a_known_type_panics(pick: prop::sample::Index, bytes in prop::collection::vec(prop_oneof![0_u8..4, any::<u8>()], 0..40), text in "[-+0-9a-fxeE._:TZ{}/\\\\ \"\\[\\],]{0,24}", typmod in -1_i32..4_000_000) {
         let known: Vec<Oid> = (0..7000).filter(|type_oid| hashable(*type_oid)).collect();
         let type_oid = *pick.get(&known);
-        let _ = (hash(type_oid, &bytes), compare(type_oid, &bytes, &bytes), fit(type_oid, typmod, &bytes));
+        let _ = (hash(type_oid, &bytes), compare(type_oid, &bytes, &bytes), fit(type_oid, typmod, bytes.clone()));
         for to in [INT4, FLOAT4, BPCHAR, NAME, NUMERIC] {
             let _ = convert(type_oid, to, &bytes);
         }

@@ -96,7 +96,7 @@ fn parse_bytea(text: &str) -> Result<Vec<u8>, KeyError> {
         // Whitespace may stand between pairs; PostgreSQL's several errors about the rest are its own to give.
         return hex
             .split([' ', '\n', '\t', '\r'])
-            .map(|run| parse_hex(run).ok_or(KeyError::NeedsServer))
+            .map(|run| wire::hex::decode(run).ok_or(KeyError::NeedsServer))
             .collect::<Result<Vec<_>, _>>()
             .map(|runs| runs.concat());
     }
@@ -120,15 +120,6 @@ fn parse_bytea(text: &str) -> Result<Vec<u8>, KeyError> {
             }
         }
     }
-}
-
-/// Pairs of hexadecimal digits, nothing else.
-pub(crate) fn parse_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    if !text.len().is_multiple_of(2) {
-        return None;
-    }
-    text.as_bytes().chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 /// `float4in`, `float8in`. Both round to the nearest, as Rust's parser does; hexadecimal floats and odd NaNs are the C library's.
@@ -173,7 +164,7 @@ fn parse_uuid(text: &str) -> Result<Vec<u8>, KeyError> {
     }
     let mut bytes = Vec::with_capacity(16);
     while bytes.len() < 16 {
-        bytes.extend(rest.get(..2).and_then(parse_hex).ok_or_else(invalid)?);
+        bytes.extend(rest.get(..2).and_then(wire::hex::decode).ok_or_else(invalid)?);
         rest = &rest[2..];
         if bytes.len() % 2 == 0 && bytes.len() < 16 {
             rest = rest.strip_prefix('-').unwrap_or(rest);

@@ -425,7 +425,7 @@ fn fit_is_the_servers_assignment() {
         let assigned = try_read(&server, &settings, &assigned);
         let mut refused = 0;
         for ((text, plain), expected) in texts.iter().zip(plain).zip(assigned) {
-            match fit(oid, typmod, &unhex(&plain)) {
+            match fit(oid, typmod, unhex(&plain)) {
                 Ok(value) => {
                     assert!(!expected.starts_with('E'), "{column}: {text:?} gives {expected}");
                     assert_eq!(

@@ -5,6 +5,7 @@ use catalog::Relation;
 
 use crate::refuse::Refusal;
 
+/// Why rows that a level needs together may lie on several nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apart {
     /// Tables that are joined, but whose rows that meet may be on different nodes.
@@ -36,6 +37,7 @@ pub struct Side {
     pub key_types: Vec<u32>,
 }
 
+/// Why two tables' rows that meet need not be on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// The keys have other types.
@@ -57,6 +59,7 @@ pub enum Gathering {
     Order,
 }
 
+/// Why the same text may mean other rows on another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Differs {
     /// LIMIT or DISTINCT ON without an order that decides.

@@ -16,6 +16,7 @@ pub type Var = usize;
 /// A place in the statement.
 pub type Place = usize;
 
+/// All that was told, place by place.
 #[derive(Debug)]
 pub struct Classes {
     places: Vec<Told>,

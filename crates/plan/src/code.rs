@@ -17,7 +17,9 @@
 //! no statement is by. On home the session looks at the locks it took ([`dynamic`]). C functions are taken not to use tables, but
 //! for those that give rows for a text or a name they are told. Pure: the graph comes from the snapshot, bodies from `sql`.
 
+mod attached;
 mod dynamic;
+mod makes;
 mod reach;
 mod row_by_row;
 mod scope;
@@ -25,7 +27,7 @@ mod scope;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::code::{Attached, Harm, Needs, Object, Operator, RelationCode, Schema, Unnamed};
+use catalog::code::{Harm, Needs, Object, Operator, RelationCode, Schema, Unnamed};
 use catalog::{Oid, Placement, Relation, RelationKind, Snapshot, Volatility};
 use sql::body::Body;
 
@@ -34,6 +36,7 @@ use dynamic::Dynamic;
 pub use reach::Reach;
 pub use scope::Scope;
 
+/// A table's kind, as code meets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Local,
@@ -57,6 +60,15 @@ impl Kind {
             Kind::Distributed => "distributed",
         }
     }
+}
+
+/// What code that runs on home is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// It runs text that is not known beforehand: tables it uses, and what it changes in the catalog.
+    Text,
+    /// All its statements are known, and some change the catalog.
+    Catalog,
 }
 
 /// The bodies of routines by their object id.
@@ -129,14 +141,19 @@ impl<'s> Graph<'s> {
         self.relations.values().all(|r| self.kind(r) == Kind::Local)
     }
 
+    /// There is no other node, either: nothing could differ.
+    fn is_alone(&self) -> bool {
+        self.snapshot.nodes.len() < 2 && self.all_local()
+    }
+
     /// What breaks the rule, by the words of its refusal.
     pub fn refusals(&self) -> Vec<Broken> {
-        if self.all_local() {
-            return vec![];
+        let mut refusals: Vec<Broken> = if self.is_alone() { vec![] } else { self.unwatched() };
+        if !self.all_local() {
+            refusals.extend(self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)));
+            refusals.extend(self.relations.values().filter_map(|r| self.columns_types(r)));
+            refusals.extend(self.snapshot.code.unnamed.iter().filter_map(|u| self.unnamed(u)));
         }
-        let mut refusals: Vec<Broken> = self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)).collect();
-        refusals.extend(self.relations.values().filter_map(|r| self.columns_types(r)));
-        refusals.extend(self.snapshot.code.unnamed.iter().filter_map(|u| self.unnamed(u)));
         refusals.sort_by(|a, b| a.refusal.message.cmp(&b.refusal.message));
         refusals
     }
@@ -157,27 +174,6 @@ impl<'s> Graph<'s> {
             |oid: &&Oid| self.relations.get(*oid).is_some_and(|r| refusal.message.contains(&format!("\"{}\"", r.name)));
         let names = reach.relations().filter(named).copied().chain([own]).collect();
         Broken { refusal, names }
-    }
-
-    fn attached(&self, a: &Attached) -> Option<Broken> {
-        let table = *self.relations.get(&a.table)?;
-        let materialized = table.kind == RelationKind::MaterializedView;
-        if a.what == "view" && !materialized {
-            return None;
-        }
-        let reach = self.reach_of(a.object(), Some(table.oid), a.definition.as_deref());
-        let subject = match a.what.as_str() {
-            "view" => format!("materialized view \"{}\"", table.name),
-            what => format!("{what} \"{}\" on {} table \"{}\"", a.name, self.kind(table).word(), table.name),
-        };
-        let varies = a.what == "trigger" && self.kind(table) == Kind::Reference;
-        let refusal = self
-            .judge(&subject, self.kind(table), &reach)
-            .or_else(|| materialized.then(|| dynamic::refuse(&subject, &reach)).flatten())
-            .or_else(|| varies.then(|| differs(&subject, &reach)).flatten())?;
-        let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
-        let refusal = if materialized { Refusal { hint: Some(hint.into()), ..refusal } } else { refusal };
-        Some(self.broken(refusal, table.oid, &reach))
     }
 
     /// Wherever a value is cast, compared or changed by DDL; nobody asks what it needs.
@@ -261,15 +257,26 @@ impl<'s> Graph<'s> {
         Some(refusal)
     }
 
-    /// Whether code runs text that is not known beforehand.
-    pub fn is_dynamic(&self, body: &Body, scope: &Scope) -> bool {
+    /// Whether code must be watched on home, and for what.
+    pub fn watched(&self, body: &Body, scope: &Scope) -> Option<Watched> {
+        if self.is_alone() {
+            return None;
+        }
         let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
-        let met = |reach: Reach| {
-            reach.dynamic
-                || reach.reads.iter().any(|oid| code(oid).read.dynamic)
-                || reach.writes.iter().any(|oid| code(oid).written_dynamic)
-        };
-        !self.all_local() && met(self.reach_of_body(body, scope))
+        let reach = self.reach_of_body(body, scope);
+        let dynamic = reach.dynamic
+            || reach.reads.iter().any(|oid| code(oid).read.dynamic)
+            || reach.writes.iter().any(|oid| code(oid).written_dynamic);
+        match dynamic {
+            true => Some(Watched::Text),
+            false => reach.makes.then_some(Watched::Catalog),
+        }
+    }
+
+    /// Whether what it does by text that it puts together could be undone in it, before anybody has looked at it.
+    pub fn catches(&self, body: &Body, scope: &Scope) -> Option<Refusal> {
+        let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
+        (!self.all_local() && self.reach_of_body(body, scope).catches(code)).then(caught)
     }
 
     /// What an object's code needs of tables.
@@ -282,13 +289,16 @@ impl<'s> Graph<'s> {
             oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
         };
         Needs {
-            herd: of(&reach.reads, &|k| k == Kind::Distributed) || of(&reach.writes, &|k| k != Kind::Local),
+            herd: !self.all_local() && reach.catches(|oid| dynamic.code(oid))
+                || of(&reach.reads, &|k| k == Kind::Distributed)
+                || of(&reach.writes, &|k| k != Kind::Local),
             home: reach.row_types
                 || reach.sequence
                 || reach.notifies
                 || of(&reach.reads, &|k| k == Kind::Local)
                 || of(&reach.writes, &|k| k == Kind::Local),
             dynamic: dynamic.of(&reach),
+            varies: reach.varies.is_some() || !reach.reads.is_empty(),
         }
     }
 
@@ -296,7 +306,7 @@ impl<'s> Graph<'s> {
     /// by name, with their schemas.
     fn all_needs(&self) -> AllNeeds {
         let mut all = AllNeeds::default();
-        if self.all_local() {
+        if self.is_alone() {
             return all;
         }
         let code = &self.snapshot.code;
@@ -328,8 +338,21 @@ impl<'s> Graph<'s> {
             let code = all.relations.entry(table).or_default();
             (code.by_rows, code.by_tied_rows) = (own, tied);
         }
+        for (table, reads) in self.before_rows() {
+            let code = all.relations.entry(table).or_default();
+            code.before_rows = true;
+            code.before_reads |= reads;
+        }
         all
     }
+}
+
+/// Nobody sees what it has touched: the locks are gone with the error.
+pub fn caught() -> Refusal {
+    Refusal::new(
+        "code that puts statements together in a block with EXCEPTION can't run here: what they touch could not be seen where an error is caught",
+        "Write the statements out in place of EXECUTE, or let the error end the code.",
+    )
 }
 
 /// What runs on each node must do the same there.
@@ -361,7 +384,12 @@ impl AllNeeds {
 /// Of several of one name nobody knows here which is meant.
 fn add<K: Eq + std::hash::Hash>(all: &mut HashMap<K, Needs>, name: K, more: Needs) {
     let n = all.entry(name).or_default();
-    *n = Needs { herd: n.herd | more.herd, home: n.home | more.home, dynamic: n.dynamic | more.dynamic };
+    *n = Needs {
+        herd: n.herd | more.herd,
+        home: n.home | more.home,
+        dynamic: n.dynamic | more.dynamic,
+        varies: n.varies | more.varies,
+    };
 }
 
 /// Tells the planner what code needs.
@@ -373,6 +401,7 @@ pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
                 f.reads_herd_tables = found.herd;
                 f.needs_home = found.home;
                 f.dynamic = found.dynamic;
+                f.varies = found.varies;
             }
         }
     }

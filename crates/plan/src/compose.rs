@@ -9,12 +9,14 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names, relations};
 
+use crate::gather::Gather;
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::tree::{AddFunction, Part, Target};
 use crate::{Result, aggregate, pull, rewrite, select};
 
+/// The outer query in the making, and the parts it reads.
 pub struct Composer<'p, 'a> {
     pub a: &'p Analysis<'a>,
     pub parts: Vec<Part>,
@@ -25,12 +27,14 @@ pub struct Composer<'p, 'a> {
     /// WITH clauses above the level being composed.
     pub withs: Vec<ast::WithClause>,
     /// Uses of tables by all who name the WITH query being composed: its rows are for each of them.
-    others: Vec<usize>,
+    pub others: Vec<usize>,
+    /// Tables whose levels nodes can't answer give their rows (see `gather.rs`); `None`: then there is no plan.
+    pub gather: Option<Gather>,
 }
 
 impl<'p, 'a> Composer<'p, 'a> {
     pub fn new(a: &'p Analysis<'a>) -> Self {
-        Composer { a, parts: vec![], uses_home: false, adds: None, withs: vec![], others: vec![] }
+        Composer { a, parts: vec![], uses_home: false, adds: None, withs: vec![], others: vec![], gather: None }
     }
 
     /// The text of the whole finish. Shards are read by parts alone: the finish would see home's, and take them for all.
@@ -159,7 +163,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     /// Registers a part and returns the FROM item that stands for its rows.
     pub fn add_part(&mut self, mut part: ast::SelectStmt, mut tables: Vec<usize>) -> Result<Node> {
         tables.extend(self.others.iter().filter(|u| !tables.contains(u)).copied().collect::<Vec<_>>());
-        self.attach_ctes(&mut part);
+        self.attach_ctes(&mut part)?;
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
@@ -168,11 +172,17 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 
     /// A part may use CTEs of the levels above it: it takes them along.
-    fn attach_ctes(&self, part: &mut ast::SelectStmt) {
+    fn attach_ctes(&self, part: &mut ast::SelectStmt) -> Result<()> {
+        let (volatile, several) =
+            (self.a.levels.iter().any(|l| l.volatile), self.a.named.values().any(|levels| levels.len() > 1));
         for with in self.withs.iter().rev() {
             let defined = |rv: &&ast::RangeVar| rv.schemaname.is_empty() && names_query(with, &rv.relname);
             if !relations::of_select(part).iter().any(defined) {
                 continue;
+            }
+            if volatile && several {
+                // Others who name it would see other values.
+                return Err(Refusal::not_moved());
             }
             if part.with_clause.is_some() {
                 // What its own WITH queries see must not change: they stay where they are, one level down.
@@ -182,6 +192,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             }
             part.with_clause = Some(with.clone());
         }
+        Ok(())
     }
 
     fn set_operation(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
@@ -192,8 +203,8 @@ impl<'p, 'a> Composer<'p, 'a> {
         let with = self.enter_with(s)?;
         let mut finish = s.clone();
         finish.with_clause = with;
-        finish.larg = Some(Box::new(self.query(l, left)?));
-        finish.rarg = Some(Box::new(self.query(r, right)?));
+        finish.larg = Some(Box::new(self.taken(l, left)?));
+        finish.rarg = Some(Box::new(self.taken(r, right)?));
         self.sublinks(s, &mut finish, &Refusal::not_moved())?;
         if self.a.deep_home(level).is_some() {
             self.uses_home = true;
@@ -222,7 +233,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             let all = named.into_iter().flatten().flat_map(|l| self.a.deep_uses(*l));
             let others = [self.others.clone(), all.collect()].concat();
             let outside = std::mem::replace(&mut self.others, others);
-            let body = self.query(body, level);
+            let body = self.taken(body, level);
             self.others = outside;
             self.withs.pop();
             let body = body?;
@@ -244,7 +255,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     fn mixed(&mut self, s: &'p ast::SelectStmt, level: usize, refusal: Refusal) -> Result<ast::SelectStmt> {
         let l = &self.a.levels[level];
         let mut direct = l.from.iter().flat_map(direct_uses);
-        if direct.next().is_some() {
+        if direct.next().is_some() && self.gather.is_none() {
             return Err(refusal);
         }
         if self.a.levels[level].locking {
@@ -253,6 +264,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         let with = self.enter_with(s)?;
         let mut finish = s.clone();
         finish.with_clause = with;
+        self.group_dependent(s, &mut finish);
         for (item, out) in s.from_clause.iter().zip(&mut finish.from_clause) {
             self.from(item, out, &refusal)?;
         }
@@ -274,10 +286,15 @@ impl<'p, 'a> Composer<'p, 'a> {
                 if self.a.is_free(level) {
                     return Ok(());
                 }
-                if sub.lateral {
-                    return Err(refusal.clone());
+                if let Some(rows) = self.of_item(item, level)? {
+                    *out = rows;
+                    return Ok(());
                 }
-                let body = self.query(body, level)?;
+                let body = match sub.lateral {
+                    true if self.gather.is_none() => return Err(refusal.clone()),
+                    true => self.in_place(body)?,
+                    false => self.taken(body, level)?,
+                };
                 finished.subquery = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(body)))));
                 Ok(())
             }
@@ -288,9 +305,15 @@ impl<'p, 'a> Composer<'p, 'a> {
                     }
                 }
                 match join.quals.as_deref() {
-                    Some(q) if has_sublink(q) => Err(refusal.clone()),
+                    Some(q) if has_sublink(q) && self.gather.is_none() => Err(refusal.clone()),
                     _ => Ok(()),
                 }
+            }
+            (Some(NodeEnum::RangeVar(rv)), _) => {
+                if let Some(rows) = self.of_table(rv)? {
+                    *out = rows;
+                }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -319,10 +342,11 @@ impl<'p, 'a> Composer<'p, 'a> {
             }
             // A correlated one would need the outer row on every node.
             let scope = self.a.scopes.get(&level);
-            if scope.is_none_or(|sc| pull::refers_outside(body, sc)) {
-                return Err(refusal.clone());
-            }
-            let body = self.query(body, level)?;
+            let body = match scope.is_none_or(|sc| pull::refers_outside(body, sc)) {
+                true if self.gather.is_none() => return Err(refusal.clone()),
+                true => self.in_place(body)?,
+                false => self.taken(body, level)?,
+            };
             composed.extend(text.map(|t| (t, body.clone())));
             bodies.push(Some(body));
         }

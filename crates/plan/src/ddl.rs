@@ -31,7 +31,9 @@ mod steps;
 pub use alter::subtype;
 pub use facts::Facts;
 pub use inert::inert;
-pub use mode::{Mode, changes_catalog, in_pg_temp, is_temporary, makes_temporary_type};
+pub use mode::{Mode, changes_catalog, in_pg_temp, is_temporary, made_temporary, makes_temporary_type, temporary_type};
+pub use place::is_on_nodes;
+pub(crate) use place::object_type;
 pub use role::with_verifier;
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};
 

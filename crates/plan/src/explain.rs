@@ -3,23 +3,23 @@
 use crate::tree::*;
 use crate::types::*;
 
-/// The lines that describe a plan over several nodes, without the nodes' statements.
-pub fn describe(plan: &Plan) -> Vec<String> {
+/// What there is to say of a plan over several nodes, without the nodes' statements: labels and values.
+pub fn describe(plan: &Plan) -> Vec<(&'static str, String)> {
     match plan {
         Plan::Forward(_) | Plan::Query { tree: Err(_), .. } => vec![],
-        Plan::Query { tree: Ok(finish), .. } => vec![format!("Finish: {}", how(finish))],
+        Plan::Query { tree: Ok(finish), .. } => vec![("Finish", how(finish))],
         Plan::Insert { rows, .. } => match rows {
             Insert::Row => vec![],
-            Insert::Rows(i) => vec![format!("Rows: {} split by key", i.keys.len())],
-            Insert::Each { .. } => vec!["Rows stay on their nodes".into()],
-            Insert::Select(i) => vec![format!("Rows pass through the router: {}", i.source_sql)],
-            Insert::Copies(_) => vec!["On every node".into()],
+            Insert::Rows(i) => vec![("Rows", format!("{} split by key", i.keys.len()))],
+            Insert::Each { .. } => vec![("Rows", "stay on their nodes".into())],
+            Insert::Select(i) => vec![("Rows pass through the router", i.source_sql.to_string())],
+            Insert::Copies(_) => vec![("Rows", "on every node".into())],
         },
         Plan::Modify { change, .. } => match change {
             Change::Refused(_) => vec![],
-            Change::Each(_) => vec!["Finish: add up".into()],
-            Change::Move(_) => vec!["Rows move to the nodes of their new keys".into()],
-            Change::Copies(_) => vec!["On every node".into()],
+            Change::Each(_) => vec![("Finish", "add up".into())],
+            Change::Move(_) => vec![("Rows", "move to the nodes of their new keys".into())],
+            Change::Copies(_) => vec![("Rows", "on every node".into())],
         },
     }
 }

@@ -3,6 +3,7 @@
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
 mod copies;
+mod returned;
 
 use std::sync::Arc;
 use wire::sqlstate;

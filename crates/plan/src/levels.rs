@@ -4,31 +4,34 @@
 
 mod aggregates;
 mod conditions;
+mod expressions;
 mod facts;
 mod from;
+mod output;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use wire::sqlstate;
 
-use catalog::FunctionKind;
+use sql::NodeEnum;
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
 
 use crate::classes::{Classes, Place, Var};
-use crate::needs;
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
 use crate::{Context, Result};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
+pub use output::star_columns;
 
+/// The levels of a query, and what has been found out about them.
 pub struct Analysis<'a> {
     pub cx: &'a Context<'a>,
     pub levels: Vec<Level>,
     pub uses: Vec<Use>,
+    /// The uses that a name of a distributed table has: one wherever the WITH query it stands in is named.
+    pub ranges: HashMap<*const ast::RangeVar, Vec<usize>>,
     pub classes: Classes,
     /// Outer joins whose left-out side a condition may need after all, see `reduce`.
     outer: Vec<Outer>,
@@ -84,6 +87,7 @@ impl<'a> Analysis<'a> {
             cx,
             levels: Vec::new(),
             uses: Vec::new(),
+            ranges: HashMap::new(),
             classes: Classes::default(),
             outer: vec![],
             needed: HashSet::new(),
@@ -131,7 +135,7 @@ impl<'a> Analysis<'a> {
         self.types.len() - 1
     }
 
-    fn new_level(&mut self, classes: Place) -> usize {
+    pub(crate) fn new_level(&mut self, classes: Place) -> usize {
         self.levels.push(Level {
             classes,
             from: vec![],
@@ -286,126 +290,6 @@ impl<'a> Analysis<'a> {
         Ok(())
     }
 
-    /// Looks through expressions for subqueries, aggregates and functions.
-    pub fn expressions(
-        &mut self,
-        nodes: impl Iterator<Item = &'a Node>,
-        level: usize,
-        scope: &Rc<Scope<'a>>,
-        upper: bool,
-    ) -> Result<()> {
-        let own =
-            !self.cx.snapshot.operators.is_empty() || !self.cx.snapshot.domains.is_empty() || self.cx.snapshot.row_code;
-        let mut finder = Finder { own, found: vec![] };
-        nodes.for_each(|n| walk::walk(n, &mut finder));
-        for found in finder.found {
-            match found {
-                Found::Sub(select, sublink) => {
-                    let test = sublink.and_then(|s| {
-                        if self.passed.contains(&std::ptr::from_ref(s)) {
-                            self.var(s.testexpr.as_deref()?, scope)
-                        } else {
-                            None
-                        }
-                    });
-                    self.pending.push(Pending { select, test, scope: scope.clone(), level, upper });
-                }
-                Found::Json(node) => self.json_aggregate(node, level, scope),
-                Found::Code(node) => self.code(node, level, upper)?,
-                Found::Call(call) => self.function(call, level, scope),
-            }
-        }
-        Ok(())
-    }
-
-    /// Code of the level: on home alone where it uses what is nowhere else.
-    fn code(&mut self, node: &'a NodeEnum, level: usize, upper: bool) -> Result<()> {
-        let Some(need) = needs::of(node, self.cx) else { return Ok(()) };
-        if need.herd {
-            return Err(need.refuse_herd());
-        }
-        self.needs_home.get_or_insert_with(|| need.what.clone());
-        let l = &mut self.levels[level];
-        // Of `t.f` only a column would come to home (see `fields.rs`).
-        let comes = upper && !matches!(node, NodeEnum::ColumnRef(_));
-        let on_home = if comes { &mut l.home_above } else { &mut l.home_below };
-        on_home.get_or_insert(need.what);
-        Ok(())
-    }
-
-    fn function(&mut self, call: &'a ast::FuncCall, level: usize, scope: &Rc<Scope<'a>>) {
-        let name = names::last(&call.funcname);
-        let overloads: Vec<_> = self.cx.functions(&call.funcname).collect();
-        let aggregate = overloads.iter().any(|f| f.kind == FunctionKind::Aggregate);
-        if call.over.is_none() && (aggregate || call.agg_star || call.agg_within_group) {
-            self.aggregate(call, level, scope);
-        }
-        let volatile = overloads.iter().all(|f| f.volatility == catalog::Volatility::Volatile) && !overloads.is_empty();
-        if volatile {
-            self.levels[level].volatile = true;
-            if overloads.iter().any(|f| f.user_defined) || !is_harmless(name) {
-                self.writes = true;
-            }
-        }
-    }
-
-    /// Output columns: names and variables.
-    fn output(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Vec<(String, Option<Var>)>> {
-        let mut columns = Vec::new();
-        for target in &s.target_list {
-            let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
-            let value = t.val.as_deref()?;
-            match &value.node {
-                // The columns of a composite type.
-                Some(NodeEnum::AIndirection(_)) if crate::rewrite::is_star(target) => return None,
-                Some(NodeEnum::ColumnRef(c)) if names::has_star(c) => {
-                    columns.extend(star_columns(c, scope)?.into_iter().map(|(n, v, _)| (n, v)))
-                }
-                _ => {
-                    let name = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
-                    columns.push((name, self.var(value, scope)));
-                }
-            }
-        }
-        Some(columns)
-    }
-
-    /// The variable a GROUP BY or DISTINCT ON item means, by name or by position.
-    fn group_var(&self, node: &'a Node, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Var> {
-        let node = crate::rewrite::output_item(node, s, true).unwrap_or(node);
-        self.var(node, scope)
-    }
-
-    /// What each window function is partitioned by, and whether its window has an order of its own.
-    fn windows_of(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> (Vec<Vec<Option<Var>>>, bool) {
-        let mut finder = Windows { calls: vec![] };
-        s.target_list.iter().chain(&s.sort_clause).for_each(|n| walk::walk(n, &mut finder));
-        let named: HashMap<&str, &ast::WindowDef> = s
-            .window_clause
-            .iter()
-            .filter_map(|w| match &w.node {
-                Some(NodeEnum::WindowDef(w)) => Some((w.name.as_str(), w.as_ref())),
-                _ => None,
-            })
-            .collect();
-        let (mut partitions, mut sorted) = (vec![], true);
-        for w in finder.calls {
-            let (mut w, mut hops, mut has_order) = (w, 0, !w.order_clause.is_empty());
-            while w.partition_clause.is_empty() && hops < 32 {
-                let other = if w.refname.is_empty() { w.name.as_str() } else { w.refname.as_str() };
-                match named.get(other) {
-                    Some(next) if !std::ptr::eq(*next, w) => w = next,
-                    _ => break,
-                }
-                has_order |= !w.order_clause.is_empty();
-                hops += 1;
-            }
-            sorted &= has_order;
-            partitions.push(w.partition_clause.iter().map(|p| self.var(p, scope)).collect());
-        }
-        (partitions, sorted)
-    }
-
     /// Every use of a distributed table with the values its key is known to have.
     pub fn table_keys(&self) -> Vec<TableKeys> {
         self.uses
@@ -422,131 +306,8 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// The columns `*` or `t.*` stands for: name, variable, and a reference to it.
-pub fn star_columns(c: &ast::ColumnRef, scope: &Scope) -> Option<Vec<(String, Option<Var>, Node)>> {
-    let qualifier = names::strings(&c.fields);
-    // With USING the merged column comes once and first: too easy to get wrong, so it is left to PostgreSQL.
-    if !scope.merged.is_empty() && qualifier.is_empty() {
-        return None;
-    }
-    let mut columns = Vec::new();
-    let mut matched = false;
-    for item in &scope.items {
-        if qualifier.last().is_none_or(|q| *q == item.alias) {
-            if item.opaque {
-                return None;
-            }
-            matched = true;
-            let reference = |n: &str| sql::build::column(&[&item.alias, n]);
-            columns.extend(item.columns.iter().map(|(n, v)| (n.clone(), *v, reference(n))));
-        }
-    }
-    matched.then_some(columns)
-}
-
-/// Volatile functions of PostgreSQL that change nothing.
-fn is_harmless(name: &str) -> bool {
-    matches!(
-        name,
-        "random"
-            | "random_normal"
-            | "clock_timestamp"
-            | "timeofday"
-            | "gen_random_uuid"
-            | "uuidv4"
-            | "uuidv7"
-            | "uuid_generate_v4"
-            | "pg_sleep"
-            | "currval"
-            | "lastval"
-            | "pg_relation_size"
-            | "pg_total_relation_size"
-            | "pg_table_size"
-            | "pg_database_size"
-            | "pg_size_pretty"
-            | "pg_backend_pid"
-            | "setseed"
-    )
-}
-
-enum Found<'a> {
-    Sub(&'a ast::SelectStmt, Option<&'a ast::SubLink>),
-    Call(&'a ast::FuncCall),
-    /// What may run code of users' own.
-    Code(&'a NodeEnum),
-    /// JSON_ARRAYAGG or JSON_OBJECTAGG.
-    Json(&'a NodeEnum),
-}
-
-struct Finder<'a> {
-    /// There are operators, domains or functions of rows that need more than their arguments.
-    own: bool,
-    found: Vec<Found<'a>>,
-}
-
-impl<'a> Visit<'a> for Finder<'a> {
-    fn node(&mut self, n: &'a NodeEnum) -> bool {
-        if self.own || matches!(n, NodeEnum::FuncCall(_)) {
-            self.found.push(Found::Code(n));
-        }
-        match n {
-            NodeEnum::SubLink(s) => {
-                if let Some(test) = s.testexpr.as_deref() {
-                    walk::walk(test, self);
-                }
-                if let Some(NodeEnum::SelectStmt(select)) = s.subselect.as_deref().and_then(|q| q.node.as_ref()) {
-                    self.found.push(Found::Sub(select, Some(s)));
-                }
-                false
-            }
-            NodeEnum::FuncCall(c) => {
-                self.found.push(Found::Call(c));
-                true
-            }
-            NodeEnum::JsonArrayAgg(_) | NodeEnum::JsonObjectAgg(_) => {
-                self.found.push(Found::Json(n));
-                true
-            }
-            _ => true,
-        }
-    }
-
-    fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
-        self.found.push(Found::Sub(s, None));
-        false
-    }
-}
-
-struct Windows<'a> {
-    calls: Vec<&'a ast::WindowDef>,
-}
-
-impl<'a> Visit<'a> for Windows<'a> {
-    fn node(&mut self, n: &'a NodeEnum) -> bool {
-        let json = |c: Option<&'a ast::JsonAggConstructor>| c.and_then(|c| c.over.as_deref());
-        self.calls.extend(match n {
-            NodeEnum::FuncCall(c) => c.over.as_deref(),
-            NodeEnum::JsonArrayAgg(j) => json(j.constructor.as_deref()),
-            NodeEnum::JsonObjectAgg(j) => json(j.constructor.as_deref()),
-            _ => None,
-        });
-        !matches!(n, NodeEnum::SubLink(_))
-    }
-    fn select(&mut self, _: &'a ast::SelectStmt) -> bool {
-        false
-    }
-}
-
-/// Doors for `modify.rs`: the level of a data-modifying statement is put together there.
+/// The level of a data-modifying statement is put together in `modify.rs`.
 impl<'a> Analysis<'a> {
-    pub fn new_statement_level(&mut self) -> usize {
-        self.new_level(0)
-    }
-
-    pub fn statement_with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
-        self.with(with, level, scope)
-    }
-
     pub fn statement_from(
         &mut self,
         from: &'a [Node],

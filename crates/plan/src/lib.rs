@@ -7,21 +7,29 @@
 
 pub mod aggregate;
 pub mod apart;
+pub mod by_key;
 pub mod classes;
+pub mod clock_text;
 pub mod code;
-pub mod compose;
+pub mod compared;
+mod compose;
+pub mod copy_from;
 pub mod ddl;
 pub mod explain;
 pub mod expression;
 pub mod fields;
+mod gather;
 pub mod insert;
 pub mod keys;
+pub mod kind;
 pub mod levels;
 pub mod lift;
 pub mod lists;
 pub mod local;
+pub mod locks;
 pub mod matches;
 pub mod modify;
+pub mod moment;
 pub mod move_rows;
 pub mod needs;
 pub mod order;
@@ -53,7 +61,7 @@ pub use types::*;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use catalog::{Placement, Relation, Snapshot};
+use catalog::{Oid, Placement, Relation, Snapshot};
 use sql::ast::RangeVar;
 use sql::{NodeEnum, names, relations, search};
 
@@ -104,6 +112,8 @@ impl<'a> Context<'a> {
     }
 }
 
+pub use reads::reads_clock;
+
 pub type Result<T> = std::result::Result<T, Refusal>;
 
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
@@ -117,6 +127,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         if rewrite::drop_only(&mut changed, cx)
             || tableoid::replace(&mut changed, cx)?
             || fields::replace(&mut changed, cx)
+            || moment::fill_source(&mut changed, cx)
             || (has_with(text) && unread::drop_unread(&mut changed, cx))
         {
             let text = sql::deparse(&changed)?;
@@ -138,15 +149,17 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(expanded, text, cx),
         _ => Ok(Plan::home(true)),
     }?;
+    locks::at_home(&mut plan, expanded, cx)?;
+    if plan.whole().needs_home || plan.whole().reads_reference {
+        plan.whole_mut().others = others(expanded, cx);
+    }
     if cx.lists.is_needed() {
         let mut changed = statement.clone();
         cx.lists.apply(&mut changed, false);
         let whole = plan.whole_mut();
         (whole.template, whole.by_parent) = (false, Some(sql::deparse(&changed)?));
     }
-    if matches!(&plan, Plan::Insert { rows: Insert::Select(_), .. })
-        && needs::statement_runs_text(statement, cx.snapshot)
-    {
+    if matches!(&plan, Plan::Insert { rows: Insert::Select(_), .. }) && needs::statement_runs_text(statement, cx) {
         return Err(Refusal::new(
             "INSERT … SELECT from code that puts statements together into a table of several nodes is not supported: its rows \
              are read where nobody sees what that code touches",
@@ -154,6 +167,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         ));
     }
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
+    plan.whole_mut().clock = moment::of(statement, expanded, cx);
     plan.whole_mut().local = plan.whole().needs_home && names_local(expanded, cx);
     plan.whole_mut().rules = plan.whole().local && may_have_rules(statement, cx);
     plan.whole_mut().sequences = sequences::used(expanded, cx);
@@ -165,9 +179,15 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     Ok(plan)
 }
 
+/// The tables it names that are not distributed.
+fn others(statement: &NodeEnum, cx: &Context) -> Vec<Oid> {
+    let named = relations::of(statement).into_iter().filter_map(|rv| cx.relation(rv));
+    named.filter(|r| r.distribution().is_none()).map(|r| r.oid).collect()
+}
+
 /// What has to be changed in a statement's tree. Most need nothing, and large ones are not copied for it.
 struct Needs {
-    /// There may be ONLY, tableoid, WITH or a row's function in it.
+    /// There may be ONLY, tableoid, WITH or a row's function in it, or it leaves the time to nodes.
     rewriting: bool,
     /// It names views.
     views: bool,
@@ -178,6 +198,7 @@ impl Needs {
         let mut rewriting =
             has_with(text) || search::any(statement, tableoid::is_tableoid) || fields::has_call(statement, cx);
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
+        rewriting |= moment::fills(statement, cx);
         let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }
     }

@@ -22,6 +22,7 @@ pub struct Rows {
     pub anchor: usize,
 }
 
+/// Columns by which a level's rows are on one node.
 #[derive(Debug)]
 pub struct Key {
     pub columns: Vec<Var>,
@@ -315,7 +316,7 @@ impl Analysis<'_> {
     }
 
     /// The level's rows come in an order that the statement asks for.
-    fn gives_order(&self, level: usize) -> bool {
+    pub fn gives_order(&self, level: usize) -> bool {
         let l = &self.levels[level];
         l.sorted || (is_plain(l) && self.read_alone(level).is_some_and(|sub| self.gives_order(sub)))
     }

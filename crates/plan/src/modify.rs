@@ -10,7 +10,10 @@ use sql::body::Body;
 use sql::{NodeEnum, search};
 
 use crate::apart::Apart;
+use crate::by_key;
 use crate::classes::Classes;
+use crate::clock_text;
+use crate::compared;
 use crate::levels::{Analysis, From};
 use crate::matches;
 use crate::move_rows;
@@ -106,11 +109,11 @@ impl<'a> Analysis<'a> {
         parent: Option<Rc<Scope<'a>>>,
     ) -> Result<Target> {
         let Clauses { from, condition, uppers, merge } = clauses;
-        let level = self.new_statement_level();
+        let level = self.new_level(0);
         let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
         let mut scope = Scope { parent, ctes, level: Some(level), ..Default::default() };
         if let Some(with) = with {
-            self.statement_with(with, level, &mut scope)?;
+            self.with(with, level, &mut scope)?;
         }
         let shown = rv.alias.as_ref().map(|x| x.aliasname.clone()).unwrap_or_else(|| rv.relname.clone());
         let place = self.levels[level].classes;
@@ -213,7 +216,8 @@ fn no_cursor(statement: &NodeEnum) -> Result<()> {
     }
 }
 
-/// A change of a reference table happens on every node, so it must mean the same on every node.
+/// A change of a reference table happens on every node where it means the same on every node; what does not is made on home,
+/// and the copies take over its rows.
 fn reference(
     a: &Analysis,
     statement: &NodeEnum,
@@ -225,75 +229,122 @@ fn reference(
     }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    let everywhere = if !a.uses.is_empty() {
-        Err(Refusal::new(
+    // Which rows a condition finds depends on what others commit in that moment, unless it is the one of a key.
+    let chooses = !matches!(statement, NodeEnum::MergeStmt(_)) && !matches::is_of_one_row(&statement, a.cx);
+    // All rows of a table, which may be many, do not pass through the router for it.
+    let reads_others = chooses && has_condition(&statement) || by_key::reads_others(&statement, a.cx);
+    let (everywhere, by_key) = match not_at_all(a, &statement, relation, level) {
+        Some(refusal) => (Err(refusal), None),
+        None => {
+            let everywhere = match differs(a, &statement, relation) {
+                Some(refusal) => Err(refusal),
+                None => Ok(a.cx.text(statement.clone())?),
+            };
+            let once = everywhere.is_err() || reads_others || clock_text::has_parameters(&statement);
+            let by_key = if once { by_key::plan(&statement, relation, a.cx)?.map(Box::new) } else { None };
+            (everywhere, by_key)
+        }
+    };
+    let moments = clock_text::parameters(&statement, a.cx);
+    let triggers = compared::has_triggers(relation, a.cx);
+    let compares = everywhere.is_ok() && ((reads_others || chooses) && !relation.row_security || triggers);
+    let compared = if compares { compared::plan(&statement, relation, a.cx)?.map(Box::new) } else { None };
+    let everywhere = match compared {
+        None if triggers => Err(unseen(relation)),
+        _ => everywhere,
+    };
+    Ok(ReferenceWrite {
+        relation: relation.clone(),
+        everywhere,
+        reads_others,
+        chooses: chooses || reads_others,
+        moments,
+        by_key,
+        by_rows: None,
+        unread: None,
+        returned: None,
+        compared,
+        tied: compared::tied(&statement, relation, a.cx),
+    })
+}
+
+fn has_condition(statement: &NodeEnum) -> bool {
+    match statement {
+        NodeEnum::UpdateStmt(s) => s.where_clause.is_some(),
+        NodeEnum::DeleteStmt(s) => s.where_clause.is_some(),
+        _ => true,
+    }
+}
+
+/// MERGE before PostgreSQL 17 does not tell what triggers have made of its rows.
+fn unseen(relation: &Relation) -> Refusal {
+    Refusal::new(
+        format!(
+            "MERGE into reference table \"{}\", whose triggers could do something else on each node, is not supported",
+            relation.name
+        ),
+        "Use INSERT … ON CONFLICT, UPDATE and DELETE.",
+    )
+}
+
+/// Why a change of a reference table can't be made, be it on one node.
+fn not_at_all(a: &Analysis, statement: &NodeEnum, relation: &Relation, level: usize) -> Option<Refusal> {
+    if !a.uses.is_empty() {
+        Some(Refusal::new(
             "changing a reference table from distributed tables is not supported",
             "Use INSERT … SELECT into it.",
         ))
     } else if let Some(Apart::Local { table }) = a.deep_home(level) {
-        Err(Refusal::new(
+        Some(Refusal::new(
             format!("changing a reference table from local table {table} is not supported"),
             "Make it a reference table with create_reference_table().",
         ))
-    } else if a.levels.iter().any(|l| l.volatile) {
-        Err(Refusal::new(
-            "volatile functions in a change of a reference table are not supported",
-            "Compute the value first and pass it as a parameter.",
-        ))
-    } else if let Some(what) =
-        same::differs(a.cx.snapshot, a.cx.search_path, &Body::of_statement(&without_returning(&statement)))
-    {
-        Err(Refusal::new(
-            format!("{what} in a change of a reference table is not supported: it could differ from node to node"),
-            "Select the value first and pass it as a parameter.",
-        ))
-    } else if reads::names_clock(&statement) && relation.columns.iter().any(reads::holds_moments) {
-        Err(Refusal::new(
-            "a string that may stand for a moment ('now', 'today' …) in a change of a reference table is not supported",
-            "Write now() or CURRENT_DATE, or the moment itself.",
-        ))
-    } else if let Some(c) = defaults_set(&statement)
-        .into_iter()
-        .find(|c| relation.columns.iter().any(|r| r.name == *c && same::default_differs(a.cx.snapshot, r)))
-    {
-        Err(Refusal::new(
-            format!(
-                "setting \"{c}\" of a reference table to its default, which could differ from node to node, is not supported"
-            ),
-            "Select the value first and pass it as a parameter.",
-        ))
-    } else if a.needs_home.is_some() {
-        Err(Refusal::new(
-            "changing a reference table from what only home has is not supported",
-            "Select the values first and pass them as parameters.",
-        ))
-    } else if let Some(what) = order::depends(&without_returning(&statement), a.cx) {
-        Err(Refusal::new(
-            format!("{what} in a change of a reference table is not supported: each node has an order of its own"),
-            "Order by a unique key, join with one (or with a query that groups by what it is joined by), or select the values first.",
-        ))
-    } else if is_row_by_row(&statement, relation, a.cx) {
-        Err(Refusal::new(
+    } else if is_row_by_row(statement, relation, a.cx) {
+        Some(Refusal::new(
             format!(
                 "a change of several rows of reference table \"{}\", whose triggers or policies read what is changed, is not supported: each node has an order of its own",
                 relation.name
             ),
             "Change row by row, each by all columns of a unique key; or mark the trigger's function STABLE: it sees the table as it was before.",
         ))
-    } else if a.levels.iter().any(|l| l.limit) {
-        Err(Refusal::new(
-            "LIMIT in a change of a reference table is not supported",
-            "Different nodes could pick different rows.",
-        ))
     } else {
-        a.cx.text(statement)
+        None
+    }
+}
+
+/// What could come out differently on each node.
+fn differs(a: &Analysis, statement: &NodeEnum, relation: &Relation) -> Option<Refusal> {
+    const ONCE: &str = "Select the value first and pass it as a parameter; or give the table a unique key that the statement leaves alone, and no triggers: then it is computed once.";
+    let written = without_returning(statement);
+    let left_out =
+        |(i, c): &(usize, &Column)| is_left_out(statement, *i, &c.name) && same::default_differs(a.cx.snapshot, c);
+    let defaulted = |found: Option<(usize, &Column)>| found.map(|(_, c)| format!("the default of \"{}\"", c.name));
+    let what = if a.levels.iter().any(|l| l.volatile) {
+        Some("volatile functions".to_string())
+    } else if a.needs_home.is_some() {
+        Some("what only home has".into())
+    } else {
+        same::differs(a.cx.snapshot, a.cx.search_path, &Body::of_statement(&written))
+            .or_else(|| clock_text::read(&written, a.cx))
+            .or_else(|| defaulted(relation.columns.iter().enumerate().find(left_out)))
+            .or_else(|| order::depends(&written, a.cx))
     };
-    Ok(ReferenceWrite { relation: relation.clone(), everywhere, by_rows: None, returned: None })
+    what.map(|what| {
+        Refusal::new(
+            format!("{what} in a change of a reference table is not supported here: it could differ from node to node"),
+            ONCE,
+        )
+    })
 }
 
 /// Code on the table, or on one that its foreign keys' actions come to, sees the rows that the statement has written so far.
 fn is_row_by_row(statement: &NodeEnum, relation: &Relation, cx: &Context) -> bool {
     let Some(code) = cx.snapshot.relation_code.get(&relation.oid) else { return false };
+    code.by_tied_rows && takes_others(statement, relation) || code.by_rows && !matches::is_of_one_row(statement, cx)
+}
+
+/// Foreign keys' actions may come to rows of other tables.
+pub(crate) fn takes_others(statement: &NodeEnum, relation: &Relation) -> bool {
     let is_key = |n: &Node| match &n.node {
         Some(NodeEnum::ResTarget(t)) => {
             relation.unique.iter().flat_map(|u| &u.columns).any(|c| relation.columns[*c].name == t.name)
@@ -301,11 +352,11 @@ fn is_row_by_row(statement: &NodeEnum, relation: &Relation, cx: &Context) -> boo
         _ => false,
     };
     // A row that keeps its keys, which nobody else changes, takes nothing with it.
-    let acts = match statement {
+    match statement {
         NodeEnum::UpdateStmt(u) => relation.triggers || u.target_list.iter().any(is_key),
+        NodeEnum::InsertStmt(i) => i.on_conflict_clause.is_some(),
         _ => true,
-    };
-    code.by_tied_rows && acts || code.by_rows && !matches::is_of_one_row(statement, cx)
+    }
 }
 
 /// What a statement returns is not written: home's word of it is the client's.
@@ -339,12 +390,42 @@ pub(crate) fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Res
     }
 }
 
-/// The columns an UPDATE, or an arm of MERGE, sets to DEFAULT.
-fn defaults_set(statement: &NodeEnum) -> Vec<&str> {
+/// A row may get the column's default: it is set to DEFAULT, or an arm of MERGE that inserts does not give it.
+fn is_left_out(statement: &NodeEnum, at: usize, column: &str) -> bool {
+    let names = |n: &Node| matches!(&n.node, Some(NodeEnum::ResTarget(t)) if t.name == column);
+    let gives = |n: &Node| !matches!(n.node, Some(NodeEnum::SetToDefault(_)));
+    let inserts = |n: &Node| match &n.node {
+        Some(NodeEnum::MergeWhenClause(arm)) => {
+            let place = match arm.target_list.is_empty() {
+                true => Some(at),
+                false => arm.target_list.iter().position(names),
+            };
+            let given = place.and_then(|place| arm.values.get(place)).is_some_and(gives);
+            arm.command_type == ast::CmdType::CmdInsert as i32 && !given
+        }
+        _ => false,
+    };
+    let arms = match statement {
+        NodeEnum::MergeStmt(m) => &m.merge_when_clauses[..],
+        _ => &[],
+    };
+    defaults_set(statement).contains(&column) || arms.iter().any(inserts)
+}
+
+/// The columns an UPDATE, ON CONFLICT or an arm of MERGE sets to DEFAULT.
+pub fn defaults_set(statement: &NodeEnum) -> Vec<&str> {
     let mut columns = vec![];
+    let is_default = |n: &Node| matches!(n.node, Some(NodeEnum::SetToDefault(_)));
+    let one_of_row = |m: &ast::MultiAssignRef| match m.source.as_deref().and_then(|s| s.node.as_ref()) {
+        Some(NodeEnum::RowExpr(row)) => {
+            usize::try_from(m.colno - 1).ok().and_then(|i| row.args.get(i)).is_some_and(is_default)
+        }
+        _ => false,
+    };
     search::each(statement, |n| {
         if let NodeEnum::ResTarget(t) = n
-            && let Some(NodeEnum::SetToDefault(_)) = t.val.as_deref().and_then(|v| v.node.as_ref())
+            && let Some(value) = t.val.as_deref()
+            && (is_default(value) || matches!(&value.node, Some(NodeEnum::MultiAssignRef(m)) if one_of_row(m)))
         {
             columns.push(t.name.as_str());
         }

@@ -4,7 +4,9 @@
 //! which is meant.
 
 use catalog::code::{Harm, WHOLE_SCHEMAS, can_mean};
-use catalog::{Placement, Snapshot};
+use std::collections::HashMap;
+
+use catalog::Placement;
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
@@ -25,7 +27,7 @@ pub fn of(node: &NodeEnum, cx: &Context) -> Option<Need> {
     match node {
         NodeEnum::FuncCall(call) => of_call(call, cx),
         NodeEnum::AExpr(e) => operators(e).find_map(|name| of_operator(name, cx)),
-        NodeEnum::SubLink(s) => of_operator(names::qualified(&s.oper_name), cx),
+        NodeEnum::SubLink(s) => of_operator(compares_by(s), cx),
         NodeEnum::TypeCast(t) => {
             let name = names::qualified(&t.type_name.as_ref()?.names);
             meant(cx.snapshot.domains.get(name.1)?, name, cx, "domain")
@@ -79,6 +81,12 @@ fn operators(e: &ast::AExpr) -> impl Iterator<Item = Name<'_>> {
     );
     let compared: &[&str] = if between { &["<=", ">=", "<", ">"] } else { &[] };
     std::iter::once(names::qualified(&e.name)).chain(compared.iter().map(|name| (None, *name)))
+}
+
+/// IN has no operator in the tree.
+fn compares_by(link: &ast::SubLink) -> Name<'_> {
+    let written = names::qualified(&link.oper_name);
+    if written.1.is_empty() { (None, "=") } else { written }
 }
 
 /// Functions whose answer is about the server or session they run in.
@@ -139,18 +147,25 @@ fn of_relation(rv: &ast::RangeVar, cx: &Context) -> Option<Need> {
     Some(Need { what: format!("\"{}\"", rv.relname), herd: needs.herd, home: needs.home | needs.dynamic })
 }
 
-/// Whether this very node may run text that somebody puts together, whatever the search path.
-pub fn runs_text(node: &NodeEnum, snapshot: &Snapshot) -> bool {
-    let function = |name: &str| snapshot.functions(name).any(|f| f.dynamic);
-    let field = |name: &str| snapshot.functions.get(name).is_some_and(|all| all.iter().any(|f| f.of_row && f.dynamic));
-    let harms = |all: Option<&Vec<Harm>>| all.is_some_and(|all| all.iter().any(|h| h.needs.dynamic));
+/// Whether this very node may run text that somebody puts together. Names mean what the search path gives them: somebody's function
+/// in a schema of his own is nothing to those who do not look there.
+pub fn runs_text(node: &NodeEnum, cx: &Context) -> bool {
+    let harms = |of: &HashMap<String, Vec<Harm>>, (schema, name): Name| {
+        let all = of.get(name).into_iter().flatten();
+        all.into_iter().any(|h| h.needs.dynamic && can_mean(schema, cx.search_path, &h.schema))
+    };
+    let operator = |name: Name| harms(&cx.snapshot.operators, name);
+    let field = |name: &str| {
+        let all = cx.snapshot.functions.get(name).into_iter().flatten();
+        all.into_iter().any(|f| f.of_row && f.dynamic && can_mean(None, cx.search_path, &f.schema))
+    };
     match node {
-        NodeEnum::FuncCall(f) => function(names::last(&f.funcname)),
-        NodeEnum::AExpr(e) => operators(e).any(|(_, name)| harms(snapshot.operators.get(name))),
-        NodeEnum::SubLink(s) => harms(snapshot.operators.get(names::last(&s.oper_name))),
-        NodeEnum::CaseExpr(_) | NodeEnum::JoinExpr(_) => harms(snapshot.operators.get("=")),
+        NodeEnum::FuncCall(f) => cx.functions(&f.funcname).any(|f| f.dynamic),
+        NodeEnum::AExpr(e) => operators(e).any(operator),
+        NodeEnum::SubLink(s) => operator(compares_by(s)),
+        NodeEnum::CaseExpr(_) | NodeEnum::JoinExpr(_) => operator((None, "=")),
         NodeEnum::TypeCast(t) => {
-            t.type_name.as_ref().is_some_and(|t| harms(snapshot.domains.get(names::last(&t.names))))
+            t.type_name.as_ref().is_some_and(|t| harms(&cx.snapshot.domains, names::qualified(&t.names)))
         }
         NodeEnum::ColumnRef(c) if c.fields.len() > 1 => field(names::last(&c.fields)),
         NodeEnum::AIndirection(i) => names::strings(&i.indirection).into_iter().any(field),
@@ -159,17 +174,38 @@ pub fn runs_text(node: &NodeEnum, snapshot: &Snapshot) -> bool {
 }
 
 /// The same of a query, whatever it names.
-pub fn statement_runs_text(statement: &NodeEnum, snapshot: &Snapshot) -> bool {
+pub fn statement_runs_text(statement: &NodeEnum, cx: &Context) -> bool {
     let mut named = false;
-    search::each_relation(statement, |rv| named |= relation_runs_text(rv, false, snapshot));
-    named || search::any(statement, |n| runs_text(n, snapshot))
+    search::each_relation(statement, |rv| named |= relation_runs_text(rv, false, cx));
+    named || search::any(statement, |n| runs_text(n, cx))
 }
 
 /// The same of using a relation, in a statement that writes or does not.
-pub fn relation_runs_text(rv: &ast::RangeVar, writes: bool, snapshot: &Snapshot) -> bool {
-    let named = |oid| snapshot.relations.values().any(|r| r.oid == oid && r.name == rv.relname);
-    let mut code = snapshot.relation_code.iter();
-    code.any(|(oid, code)| (code.read.dynamic || writes && code.written_dynamic) && named(*oid))
+pub fn relation_runs_text(rv: &ast::RangeVar, writes: bool, cx: &Context) -> bool {
+    let code = cx.relation(rv).and_then(|r| cx.snapshot.relation_code.get(&r.oid));
+    code.is_some_and(|code| code.read.dynamic || writes && code.written_dynamic)
+}
+
+/// Whether it writes to a table whose code runs such text where errors are caught.
+pub fn catches(node: &NodeEnum, cx: &Context) -> bool {
+    use NodeEnum::*;
+    let of = |rv: &ast::RangeVar| {
+        let code = cx.relation(rv).and_then(|r| cx.snapshot.relation_code.get(&r.oid));
+        code.is_some_and(|code| code.written_catches)
+    };
+    let target = match node {
+        InsertStmt(s) => s.relation.as_ref(),
+        UpdateStmt(s) => s.relation.as_ref(),
+        DeleteStmt(s) => s.relation.as_ref(),
+        MergeStmt(s) => s.relation.as_ref(),
+        CopyStmt(s) => s.relation.as_ref().filter(|_| s.is_from),
+        AlterTableStmt(s) => s.relation.as_ref(),
+        TruncateStmt(s) => {
+            return s.relations.iter().any(|n| matches!(&n.node, Some(RangeVar(rv)) if of(rv)));
+        }
+        _ => None,
+    };
+    target.is_some_and(of)
 }
 
 impl Need {

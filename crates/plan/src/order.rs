@@ -83,6 +83,9 @@ impl Find<'_> {
         if s.locking_clause.iter().any(skips) {
             return Some("SKIP LOCKED".into());
         }
+        if s.limit_count.is_some() || s.limit_offset.is_some() {
+            return Some("LIMIT".into());
+        }
         let table = self.only_table(s);
         let on = !s.distinct_clause.is_empty() && s.distinct_clause[0].node.is_some();
         if on && !is_unique(table, s, s.distinct_clause.iter().chain(&s.sort_clause)) {

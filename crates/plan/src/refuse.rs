@@ -59,6 +59,16 @@ impl Refusal {
         )
     }
 
+    /// Rows in the place of tables are not what the tables are.
+    pub fn not_in_place(why: &str) -> Self {
+        Refusal::new(
+            format!(
+                "this query is not supported over several nodes: with its tables' rows in place of the tables, {why}"
+            ),
+            "Join on the distribution keys of colocated tables, filter every table to one key value, or make the smaller table a reference table with create_reference_table().",
+        )
+    }
+
     /// An Exchange of a kind that nothing executes yet.
     pub fn not_moved() -> Self {
         Refusal::bare("this statement would have to move rows between nodes, which is not supported yet")

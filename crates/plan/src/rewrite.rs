@@ -131,44 +131,115 @@ pub fn cast(value: &Node, type_name: &str) -> Result<Node> {
 
 /// Replaces `now()` and its kin by the mark of the statement's one timestamp. True if there were any.
 pub fn replace_now(node: &mut NodeEnum) -> bool {
+    replace_clock(node, &|_| Some(text::now()))
+}
+
+/// Replaces what reads the clock by moments, where there is one for it. True if there were any.
+pub fn replace_clock(tree: &mut NodeEnum, moment: &dyn Fn(&ClockType) -> Option<Node>) -> bool {
     let mut found = false;
-    search::each_mut(node, |n| match now_in_place_of(n) {
-        Some(now) => {
-            *n = now;
+    search::each_mut(tree, |n| {
+        if let Some((ty, value)) = clock_type(n).and_then(|ty| moment(&ty).map(|value| (ty, value))) {
+            ty.put(n, value);
             found = true;
-            false
+            return false;
         }
-        None => true,
+        match n {
+            // A column keeps the name it would have had.
+            NodeEnum::ResTarget(t) if t.name.is_empty() => {
+                if let Some(value) = t.val.as_deref().filter(|v| is_named_by_clock(v)) {
+                    t.name = names::figure_column(value);
+                }
+            }
+            NodeEnum::RangeFunction(f) => {
+                if let Some(query) = query_of_clock(f) {
+                    *n = query;
+                }
+            }
+            _ => {}
+        }
+        true
     });
     found
 }
 
-/// What stands for a call that reads the clock.
-fn now_in_place_of(n: &NodeEnum) -> Option<NodeEnum> {
+/// A column's name comes from what it reads the clock by.
+fn is_named_by_clock(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::TypeCast(c)) => c.arg.as_deref().is_some_and(is_named_by_clock),
+        Some(NodeEnum::CollateClause(c)) => c.arg.as_deref().is_some_and(is_named_by_clock),
+        Some(n) => clock_type(n).is_some(),
+        None => false,
+    }
+}
+
+/// `FROM now() AS t`, where there can only be a call, as a query of one column.
+fn query_of_clock(f: &ast::RangeFunction) -> Option<NodeEnum> {
+    let [Node { node: Some(NodeEnum::List(call)) }] = &f.functions[..] else { return None };
+    let value = call.items.first().filter(|n| n.node.as_ref().is_some_and(|n| clock_type(n).is_some()))?;
+    if f.ordinality || f.is_rowsfrom || !f.coldeflist.is_empty() {
+        return None;
+    }
+    let alias = f.alias.clone().unwrap_or_else(|| build::alias(&names::figure_column(value)));
+    let mut select = build::select();
+    select.target_list = vec![build::target(value.clone(), Some(&alias.aliasname))];
+    build::subselect(select, Some(alias), f.lateral).node
+}
+
+/// What a call that reads the clock gives.
+pub struct ClockType {
+    name: &'static str,
+    /// Digits behind the seconds, where they are given; else −1.
+    digits: i32,
+    /// It is the statement's beginning, not the transaction's.
+    pub of_statement: bool,
+}
+
+impl ClockType {
+    /// A moment, a timestamptz or the text of one, as this type in the place of a node.
+    pub fn put(&self, n: &mut NodeEnum, moment: Node) {
+        let moment = build::cast(moment, "timestamptz");
+        let mut cast = match (self.name, self.digits) {
+            ("timestamptz", -1) => moment,
+            (name, _) => build::cast(moment, name),
+        };
+        if let (Some(NodeEnum::TypeCast(c)), 0..) = (&mut cast.node, self.digits)
+            && let Some(t) = &mut c.type_name
+        {
+            t.typmods = vec![build::integer(self.digits)];
+        }
+        if let Some(cast) = cast.node {
+            *n = cast;
+        }
+    }
+}
+
+/// `None`: it does not read the clock.
+pub fn clock_type(n: &NodeEnum) -> Option<ClockType> {
     use ast::SqlValueFunctionOp::*;
-    let ty = match n {
-        NodeEnum::FuncCall(f) if f.args.is_empty() => match names::last(&f.funcname) {
-            "now" | "transaction_timestamp" | "statement_timestamp" => "timestamptz",
+    let (name, digits, of_statement) = match n {
+        NodeEnum::FuncCall(f) if f.args.is_empty() => match names::qualified(&f.funcname) {
+            (None | Some("pg_catalog"), "now" | "transaction_timestamp") => ("timestamptz", -1, false),
+            (None | Some("pg_catalog"), "statement_timestamp") => ("timestamptz", -1, true),
             _ => return None,
         },
         NodeEnum::SqlvalueFunction(f) => match ast::SqlValueFunctionOp::try_from(f.op) {
-            Ok(SvfopCurrentTimestamp) => "timestamptz",
-            Ok(SvfopCurrentDate) => "date",
-            Ok(SvfopLocaltimestamp) => "timestamp",
-            Ok(SvfopLocaltime) => "time",
-            Ok(SvfopCurrentTime) => "timetz",
+            Ok(SvfopCurrentTimestamp) => ("timestamptz", -1, false),
+            Ok(SvfopCurrentTimestampN) => ("timestamptz", f.typmod, false),
+            Ok(SvfopCurrentDate) => ("date", -1, false),
+            Ok(SvfopLocaltimestamp) => ("timestamp", -1, false),
+            Ok(SvfopLocaltimestampN) => ("timestamp", f.typmod, false),
+            Ok(SvfopLocaltime) => ("time", -1, false),
+            Ok(SvfopLocaltimeN) => ("time", f.typmod, false),
+            Ok(SvfopCurrentTime) => ("timetz", -1, false),
+            Ok(SvfopCurrentTimeN) => ("timetz", f.typmod, false),
             _ => return None,
         },
         _ => return None,
     };
-    let now = build::cast(text::now(), "timestamptz");
-    match ty {
-        "timestamptz" => now.node,
-        ty => build::cast(now, ty).node,
-    }
+    Some(ClockType { name, digits, of_statement })
 }
 
 /// Whether any of it reads the clock.
 pub fn reads_now(node: &Node) -> bool {
-    search::any(node, |n| now_in_place_of(n).is_some())
+    search::any(node, |n| clock_type(n).is_some())
 }

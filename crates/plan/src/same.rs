@@ -7,6 +7,8 @@ use catalog::code::can_mean;
 use catalog::{Column, FunctionKind, Snapshot, Volatility};
 use sql::body::{Body, Name};
 
+use crate::clock_text;
+
 /// Stable built-in functions that depend on nothing but arguments and session settings (DateStyle, TimeZone, role, search
 /// path…), which are the same on all connections of a session.
 const SAME: [&str; 42] = [
@@ -91,12 +93,17 @@ pub fn is_same_everywhere(snapshot: &Snapshot, name: &str) -> bool {
 
 /// As [`differs`], of a column's default: what its text leaves unqualified is PostgreSQL's own.
 pub fn default_differs(snapshot: &Snapshot, column: &Column) -> bool {
-    let Some(default) = &column.default else { return column.sequence.is_some() };
-    column.sequence.is_some() || differs(snapshot, &[], &Body::of_sql(&format!("SELECT {default}"))).is_some()
+    column.sequence.is_some() || column.default.as_deref().is_some_and(|default| text_differs(snapshot, default))
+}
+
+/// The same of a default's text.
+pub fn text_differs(snapshot: &Snapshot, default: &str) -> bool {
+    differs(snapshot, &[], &Body::of_sql(&format!("SELECT {default}"))).is_some()
+        || clock_text::read_by_default(snapshot, default)
 }
 
 /// What in a statement may have another value on another node, in the user's words. The statement's time is not among it:
-/// the router has put in one. Names are looked up along `path`.
+/// the router has put in one; nor are moments that text stands for (`clock_text.rs`). Names are looked up along `path`.
 pub fn differs(snapshot: &Snapshot, path: &[String], body: &Body) -> Option<String> {
     if let Some(varies) = &body.varies {
         return Some(varies.clone());
@@ -109,17 +116,25 @@ pub fn differs(snapshot: &Snapshot, path: &[String], body: &Body) -> Option<Stri
         return Some(format!("operator {name}"));
     }
     body.calls.iter().find_map(|(schema, name)| {
-        // Of functions of users' own, their word counts: they are immutable, or read reference tables and nothing else.
+        // Of functions of users' own, their word counts, where their bodies bear it out.
         let own = snapshot.functions.get(name).into_iter().flatten();
         let mut own = own.filter(|f| can_mean(schema.as_deref(), path, &f.schema)).peekable();
-        let same = match own.peek() {
-            // Aggregates and windows are immutable in pg_proc whatever they make of the order of rows.
-            Some(_) => own.all(|f| {
-                let of_rows = matches!(f.kind, FunctionKind::Aggregate | FunctionKind::Window);
-                f.volatility == Volatility::Immutable && !f.needs_home && !f.dynamic && !of_rows
-            }),
-            None => is_same_everywhere(snapshot, name),
-        };
-        (!same).then(|| format!("{name}()"))
+        let builtin = builtin_differs(snapshot, schema.as_deref(), name, own.peek().is_some());
+        // Aggregates and windows are immutable in pg_proc whatever they make of the order of rows.
+        let same = own.all(|f| {
+            let of_rows = matches!(f.kind, FunctionKind::Aggregate | FunctionKind::Window);
+            f.volatility == Volatility::Immutable && !f.needs_home && !f.dynamic && !f.varies && !of_rows
+        });
+        (builtin || !same).then(|| format!("{name}()"))
     })
+}
+
+/// What a name can mean besides functions of users' own may differ: PostgreSQL's function of that name, which every path
+/// finds, or something that nobody here knows. `own`: there is one of users' own.
+pub fn builtin_differs(snapshot: &Snapshot, schema: Option<&str>, name: &str, own: bool) -> bool {
+    match schema.is_none_or(|s| s == "pg_catalog") {
+        true if own && !snapshot.builtin_functions.contains_key(name) => false,
+        true => !is_same_everywhere(snapshot, name),
+        false => !own,
+    }
 }

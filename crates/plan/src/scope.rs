@@ -20,6 +20,7 @@ pub struct Item {
     pub opaque: bool,
 }
 
+/// What names mean at one place of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Scope<'a> {
     /// The level whose names these are.

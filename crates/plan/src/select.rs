@@ -7,6 +7,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, build, search};
 
 use crate::compose::Composer;
+use crate::gather;
 use crate::levels::Analysis;
 use crate::lift;
 use crate::refuse::Refusal;
@@ -23,9 +24,11 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
     let writes = a.writes || has_locking(&a);
     let whole = Whole {
         tables: a.table_keys(),
+        others: vec![],
         needs_home: a.needs_home.is_some() || (a.uses.is_empty() && !a.reads_reference),
         reads_reference: a.reads_reference,
         writes,
+        effect: if a.writes { Effect::MayWrite } else { Effect::Locks },
         splices: splice::splices(statement, text, &a, writes),
         template: true,
         rewritten: None,
@@ -34,11 +37,16 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         local: false,
         rules: false,
         apart_views: vec![],
+        clock: None,
         sequences: Sequences::None,
     };
     Ok(match a.uses.is_empty() {
         true => Plan::Forward(whole),
-        false => Plan::Query { whole, tree: tree(&a, select, level) },
+        // Rows of whole tables move only where there is no other way.
+        false => Plan::Query {
+            whole,
+            tree: tree(&a, select, level).or_else(|refusal| gather::finish(&a, select, level).ok_or(refusal)),
+        },
     })
 }
 
@@ -111,7 +119,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         return Ok(Finish::AddUp(AddUp { rows, functions, otherwise: text }));
     }
     let children = parts.into_iter().map(|part| Exchange { rows: Rows::Part(part), to: To::Gather }).collect();
-    Ok(Finish::Statement(Statement { text, children, reads_home }))
+    Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see: false, as_described: false }))
 }
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.

@@ -1,19 +1,20 @@
 //! Whether a statement takes values from sequences or reads those a session took, by its tree and the defaults of the
 //! tables it adds rows to; of code of users' own the catalog knows ([`catalog::SessionCode`]).
 
-use catalog::{Relation, RelationKind};
+use catalog::{Oid, Relation, RelationKind, Snapshot};
 use sql::ast;
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
 use crate::Context;
+use crate::ddl::Facts;
 use crate::types::Sequences;
 
 pub fn used(statement: &NodeEnum, cx: &Context) -> Sequences {
     match Find::below(statement, cx) {
         Find { hidden: true, .. } => Sequences::Any,
         Find { named, .. } if !named.is_empty() => Sequences::Any,
-        Find { takes, .. } if !takes.is_empty() => Sequences::Take(takes.into()),
+        Find { takes, .. } if !takes.is_empty() => Sequences::Take(takes.into_iter().map(|(oid, _)| oid).collect()),
         Find { reads: true, .. } => Sequences::Read,
         _ => Sequences::None,
     }
@@ -23,8 +24,53 @@ pub fn used(statement: &NodeEnum, cx: &Context) -> Sequences {
 /// or setval() changes what `lastval` is of.
 pub fn taken(statement: &NodeEnum, cx: &Context) -> Option<Vec<String>> {
     let find = Find::below(statement, cx);
-    let takes = find.takes.iter().map(|name| catalog::quote_literal(name));
+    let takes = find.takes.iter().map(|(_, name)| catalog::quote_literal(name));
     (!find.hidden).then(|| takes.chain(find.named.iter().map(|name| catalog::quote_literal(name))).collect())
+}
+
+/// Whether a change of the schema may compute anything, or have code run, that takes values or asks for them. What a sequence
+/// is called is of no account, nor is RESTART (`init_params` in sequence.c leaves currval alone).
+pub fn change_may_take(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> bool {
+    use NodeEnum::*;
+    use ast::AlterTableType::*;
+    let computes_nothing = |n: &ast::Node| match &n.node {
+        Some(AlterTableCmd(c)) => matches!(
+            ast::AlterTableType::try_from(c.subtype),
+            Ok(AtColumnDefault
+                | AtDropNotNull
+                | AtSetNotNull
+                | AtDropColumn
+                | AtDropConstraint
+                | AtChangeOwner
+                | AtSetStatistics)
+        ),
+        _ => false,
+    };
+    let event_triggers = || snapshot.code.unnamed.iter().any(|u| u.what == "event trigger");
+    match statement {
+        CreateStmt(s) => s.partbound.is_some() || event_triggers(),
+        AlterTableStmt(s) if s.cmds.iter().all(computes_nothing) => event_triggers(),
+        CreateSchemaStmt(s) => !s.schema_elts.is_empty() || event_triggers(),
+        CreateSeqStmt(_)
+        | AlterSeqStmt(_)
+        | CompositeTypeStmt(_)
+        | CreateEnumStmt(_)
+        | AlterEnumStmt(_)
+        | ViewStmt(_)
+        | RuleStmt(_)
+        | CreateTrigStmt(_)
+        | CreateFunctionStmt(_)
+        | DropStmt(_)
+        | RenameStmt(_)
+        | AlterObjectSchemaStmt(_)
+        | AlterOwnerStmt(_)
+        | CommentStmt(_)
+        | GrantStmt(_)
+        | AlterDefaultPrivilegesStmt(_) => event_triggers(),
+        // Of all databases: no event trigger runs.
+        GrantRoleStmt(_) | CreateRoleStmt(_) | AlterRoleStmt(_) | AlterRoleSetStmt(_) | DropRoleStmt(_) => false,
+        _ => !crate::ddl::inert(statement, snapshot, facts),
+    }
 }
 
 /// Whether a call reads what the session took.
@@ -40,12 +86,12 @@ struct Find<'c> {
     /// By nextval() of a literal.
     named: Vec<String>,
     /// By columns' defaults.
-    takes: Vec<String>,
+    takes: Vec<(Oid, String)>,
 }
 
 impl<'a> Visit<'a> for Find<'_> {
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
-        self.hidden |= self.is_code(&rv.relname);
+        self.hidden |= self.is_code([&*rv.schemaname, &*rv.relname]);
     }
 
     fn node(&mut self, node: &'a NodeEnum) -> bool {
@@ -54,7 +100,9 @@ impl<'a> Visit<'a> for Find<'_> {
                 self.reads |= reads(f);
                 match (names::last(&f.funcname), f.args.first().and_then(literal)) {
                     ("nextval", Some(sequence)) => self.named.push(sequence.to_string()),
-                    (name, _) => self.hidden |= matches!(name, "nextval" | "setval") || self.is_code(name),
+                    (name, _) => {
+                        self.hidden |= matches!(name, "nextval" | "setval") || self.is_code(names::strings(&f.funcname))
+                    }
                 }
             }
             NodeEnum::InsertStmt(i) => self.rows_for(i.relation.as_ref()),
@@ -77,8 +125,8 @@ impl<'c> Find<'c> {
         find
     }
 
-    fn is_code(&self, name: &str) -> bool {
-        self.cx.snapshot.session_code.sequences.contains(name)
+    fn is_code<'n>(&self, name: impl IntoIterator<Item = &'n str>) -> bool {
+        self.cx.snapshot.session_code.takes_values(name, self.cx.search_path)
     }
 
     fn relation(&self, rv: Option<&ast::RangeVar>) -> Option<&Relation> {
@@ -90,8 +138,9 @@ impl<'c> Find<'c> {
             |c: &catalog::Column| c.sequence.is_none() && c.default.as_ref().is_some_and(|d| d.contains("nextval"));
         match self.relation(rv) {
             Some(r) if !has_rules(r) && !r.columns.iter().any(other) => {
-                let names: Vec<String> = r.columns.iter().filter_map(|c| c.sequence.clone()).collect();
-                self.takes.extend(names);
+                let of = |c: &catalog::Column| Some((c.sequence_oid, c.sequence.clone()?));
+                let taken: Vec<_> = r.columns.iter().filter_map(of).collect();
+                self.takes.extend(taken);
             }
             _ => self.hidden = true,
         }

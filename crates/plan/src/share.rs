@@ -2,7 +2,7 @@
 //!
 //! Such a statement must be short and mean the same in somebody else's transaction: it touches at most one row, which a
 //! unique index finds, or inserts one; it takes no locks but its row's; nothing in it is volatile or a user's own
-//! code; no trigger, rule or policy hangs on its table. Judged by the tree alone, and only what is known to be
+//! code; no rule or policy hangs on its table, and no trigger if it writes. Judged by the tree alone, and only what is known to be
 //! harmless passes. That it is autocommit and on one shard is seen when it is executed.
 
 use std::sync::Arc;

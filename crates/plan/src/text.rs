@@ -19,6 +19,7 @@ use crate::refuse::Refusal;
 /// NAMEDATALEN − 1: what the parser leaves of an identifier.
 const IDENTIFIER_BYTES_MAX: usize = 63;
 
+/// A piece of a text: SQL, or what is put in its place at execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Sql(String),
@@ -39,6 +40,7 @@ pub enum Piece {
     },
 }
 
+/// A text for a node, in pieces; never searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(Vec<Piece>);
 

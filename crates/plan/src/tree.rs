@@ -33,7 +33,7 @@ pub enum Rows {
     Finish(Box<Finish>),
 }
 
-/// Where rows move.
+/// Where rows move. Those of queries go home only, so far; other places are those of INSERT … SELECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// To home.
@@ -97,6 +97,7 @@ pub struct Slice {
     pub offset: Option<Count>,
 }
 
+/// LIMIT or OFFSET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     Constant(u64),
@@ -116,6 +117,7 @@ pub struct Merge {
     pub otherwise: Option<Text>,
 }
 
+/// One expression of ORDER BY, as a hidden column is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortKey {
     pub descending: bool,
@@ -131,6 +133,7 @@ pub struct AddUp {
     pub otherwise: Text,
 }
 
+/// How the nodes' values of one column become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddFunction {
     Sum,
@@ -146,4 +149,8 @@ pub struct Statement {
     pub children: Vec<Exchange>,
     /// It reads local tables itself.
     pub reads_home: bool,
+    /// All it reads there any connection of the user's sees that is in no transaction.
+    pub reads_what_all_see: bool,
+    /// It has rows in tables' places: runs only if home says of it what it says of the client's statement.
+    pub as_described: bool,
 }

@@ -1,9 +1,10 @@
 //! What a plan is. Plans hold texts and key expressions, never values: one plan serves every execution of a template.
 //! What several nodes do for a query is in `tree.rs`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Oid, Relation};
 
 use crate::refuse::Refusal;
 use crate::text::Text;
@@ -33,6 +34,7 @@ pub enum KeyExpr {
     Evaluated(usize),
 }
 
+/// How a literal is written: by that PostgreSQL gives it a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiteralKind {
     /// A number; `text` has its sign.
@@ -88,6 +90,8 @@ pub enum Plan {
 pub struct Whole {
     /// Every use of a distributed table, with what is known of its key.
     pub tables: Vec<TableKeys>,
+    /// The local and reference tables it names, by home's object ids: it waits while one of them becomes another.
+    pub others: Vec<Oid>,
     /// Something in it is only on home: local tables, system catalogs, sequences.
     pub needs_home: bool,
     /// It names local tables, or calls users' own functions.
@@ -98,6 +102,8 @@ pub struct Whole {
     pub reads_reference: bool,
     /// It may change data (so it can't be retried, and its node takes part in the commit).
     pub writes: bool,
+    /// What `writes` stands for.
+    pub effect: Effect,
     /// Name partitions instead of parents when all of it is on one shard. `None`: the parent must be named.
     pub splices: Option<Vec<Splice>>,
     /// What it may do with values of sequences where it runs as it is.
@@ -112,6 +118,35 @@ pub struct Whole {
     pub share: Option<Share>,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
     pub apart_views: Vec<String>,
+    /// It reads the clock (see `moment.rs`).
+    pub clock: Option<Box<Clock>>,
+}
+
+/// What has to be known to give a statement its transaction's time.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// Its target, if columns of that have defaults that read the clock.
+    pub relation: Option<Arc<Relation>>,
+    /// What its names mean, for whoever plans it again.
+    pub search_path: Vec<String>,
+    pub temporary: Vec<String>,
+}
+
+/// What a statement that does more than read may leave in its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Writes,
+    /// Functions may write, lock or notify: the node knows.
+    MayWrite,
+    /// Locks of rows.
+    Locks,
+}
+
+impl Whole {
+    /// What one node is asked by the tables' own names, where that is not the client's text.
+    pub fn own_text(&self) -> Option<&str> {
+        self.by_parent.as_deref().or(self.rewritten.as_deref())
+    }
 }
 
 /// What a statement may do with a session's values of sequences.
@@ -121,8 +156,8 @@ pub enum Sequences {
     None,
     /// currval, lastval
     Read,
-    /// Defaults of columns take values from these, quoted and qualified; nothing else does.
-    Take(Arc<[String]>),
+    /// Defaults of columns take values from these, by their object ids; nothing else does.
+    Take(Arc<[catalog::Oid]>),
     /// nextval, setval, or code that may call them.
     Any,
 }
@@ -164,6 +199,7 @@ pub struct Share {
     pub literals: Vec<ShareLiteral>,
 }
 
+/// A constant that becomes a parameter where statements share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLiteral {
     /// Byte offset of the constant.
@@ -206,6 +242,7 @@ pub enum Change {
     Copies(ReferenceWrite),
 }
 
+/// The command whose tag counts the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Update,
@@ -292,15 +329,52 @@ impl InsertRows {
     }
 }
 
+/// A change of a reference table: the same on all copies, or computed once.
 #[derive(Clone, Debug)]
 pub struct ReferenceWrite {
     pub relation: Arc<Relation>,
-    /// The statement is deterministic: run it on every node. Otherwise `Err` says why not.
+    /// The statement is deterministic: run it on every node. Otherwise `Err` says why not: its values are computed once,
+    /// by one of the ways below, or not at all.
     pub everywhere: Result<Text, Refusal>,
+    /// It reads other rows than those it changes: computed once where there are other nodes and a way to do so.
+    pub reads_others: bool,
+    /// Which rows it changes depends on what others commit in that moment: where nobody sees whether the copies chose the same ones,
+    /// other writers are stopped.
+    pub chooses: bool,
+    /// Parameters that are read as moments whatever their type: one that names a moment is read once, or not at all.
+    pub moments: BTreeSet<usize>,
+    /// Made on home, whose rows the others take over by a key.
+    pub by_key: Option<Box<ByKey>>,
     /// INSERT only: run on home, which returns all columns; those rows are copied to the others.
     pub by_rows: Option<Text>,
+    /// The same rows for who may not read the table: read as a query of their own, they go to all nodes.
+    pub unread: Option<Box<InsertSelect>>,
     /// What of those rows is returned: a query over child 0.
     pub returned: Option<Text>,
+    /// Made on every node, which all return what they have written.
+    pub compared: Option<Box<Compared>>,
+    /// Tables that foreign keys' actions may come to, whose triggers may make other rows on each node: compared afterwards.
+    pub tied: Vec<Arc<Relation>>,
+}
+
+/// A change of a reference table whose rows are compared (see `compared.rs`).
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The statement: it returns, behind what the client wants returned, all columns.
+    pub text: Text,
+    /// Triggers that read tables decide what is written: it must not go unseen.
+    pub by_triggers: bool,
+}
+
+/// A change of a reference table made on home, which the other copies take over (see `by_key.rs`).
+#[derive(Clone, Debug)]
+pub struct ByKey {
+    /// The statement: it returns, behind what the client wants returned, what the copies need of each row it writes.
+    pub on_home: Text,
+    /// The types of what they need, one a column.
+    pub types: Vec<String>,
+    /// The same change of such rows, which are child 0.
+    pub on_copies: Text,
 }
 
 impl Plan {
@@ -328,6 +402,18 @@ impl Plan {
     /// It goes as it is, whatever its values.
     pub fn is_whole(&self) -> bool {
         matches!(self, Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. })
+    }
+
+    /// The table whose rows it writes somewhere else than where it reads.
+    pub fn written(&self) -> Option<&Arc<Relation>> {
+        match self {
+            Plan::Insert { rows: Insert::Rows(i), .. } => Some(&i.relation),
+            Plan::Insert { rows: Insert::Select(i), .. } => Some(&i.relation),
+            Plan::Insert { rows: Insert::Copies(w), .. } | Plan::Modify { change: Change::Copies(w), .. } => {
+                Some(&w.relation)
+            }
+            Plan::Forward(_) | Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => None,
+        }
     }
 
     /// How its rows may travel with those of other clients (see `share_rows.rs`).
@@ -366,11 +452,13 @@ impl Whole {
     pub fn on_home(writes: bool) -> Self {
         Whole {
             tables: Vec::new(),
+            others: Vec::new(),
             needs_home: true,
             local: false,
             rules: false,
             reads_reference: false,
             writes,
+            effect: Effect::Writes,
             sequences: Sequences::Any,
             splices: None,
             template: true,
@@ -378,6 +466,7 @@ impl Whole {
             by_parent: None,
             share: None,
             apart_views: vec![],
+            clock: None,
         }
     }
 }

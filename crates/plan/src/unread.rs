@@ -15,8 +15,20 @@ use crate::views::reads_herd;
 
 /// Takes them out; true if that was needed.
 pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
+    match without_unread(statement, cx) {
+        Some((changed, true)) => {
+            *statement = changed;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The statement without them, and whether one reads what only home has; `None`: it has none.
+pub fn without_unread(statement: &NodeEnum, cx: &Context) -> Option<(NodeEnum, bool)> {
     let mut changed = statement.clone();
     let mut drop = Drop { cx, named: HashMap::new(), dropped: false, reads_home: false };
+    let mut any = false;
     loop {
         // Without one, another one may be named by nobody.
         drop.named = named(&changed);
@@ -26,11 +38,9 @@ pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
         if !drop.dropped {
             break;
         }
+        any = true;
     }
-    if drop.reads_home {
-        *statement = changed;
-    }
-    drop.reads_home
+    any.then_some((changed, drop.reads_home))
 }
 
 /// How often each unqualified name stands for a relation.

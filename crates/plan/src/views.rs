@@ -214,6 +214,12 @@ impl Views {
         self.list.is_empty()
     }
 
+    /// It stands for a view of which single columns are granted: not to be read with more of them than are asked for.
+    pub fn grants_columns(&self, query: &ast::SelectStmt) -> bool {
+        let granted = |v: &Inlined| v.relation.view.as_ref().is_some_and(|view| view.column_grants);
+        self.list.iter().any(|v| granted(v) && v.query == *query)
+    }
+
     /// The text of a tree for nodes.
     pub fn text(&self, tree: NodeEnum) -> Result<Text> {
         Text::of(&self.settle(tree)?)

@@ -102,6 +102,7 @@ fn snapshot() -> Snapshot {
                 reads_herd_tables,
                 needs_home: false,
                 dynamic: false,
+                varies: false,
                 of_row: false,
             }],
         )
@@ -130,6 +131,7 @@ fn column(name: &str) -> Column {
         not_null: false,
         default: None,
         sequence: None,
+        sequence_oid: 0,
         identity,
         generated: false,
         collation_is_bytes: true,

@@ -222,6 +222,16 @@ fn show_reference(write: &ReferenceWrite) -> String {
         Ok(text) => format!("\n  everywhere: {text}"),
         Err(refusal) => format!("\n  not everywhere, {}", show_refusal(refusal)),
     };
+    if let Some(by_key) = &write.by_key {
+        write!(
+            out,
+            "\n  on home, then by key: {}\n  of {}: {}",
+            by_key.on_home,
+            by_key.types.join(", "),
+            by_key.on_copies
+        )
+        .unwrap();
+    }
     if let Some(text) = &write.by_rows {
         write!(out, "\n  on home, then its rows everywhere: {text}").unwrap();
     }

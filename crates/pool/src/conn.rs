@@ -7,20 +7,24 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
-use wire::ErrorFields;
+use wire::{ErrorFields, put};
 
+use crate::at_login::AtLogin;
 use crate::cancel::CancelKey;
 use crate::error::PoolError;
 use crate::hosts;
 use crate::ledger::Ledger;
 use crate::settings::Settings;
-use crate::statements::StatementCache;
+use crate::statements::{StatementCache, StatementKey, StatementName};
 use crate::stream::{Stream, dial};
 use crate::target::{Login, NodeTarget, TlsMode};
 
 mod idle;
 mod io;
+mod long;
 mod primary;
+
+pub use long::LongMessages;
 
 pub use io::Progress;
 
@@ -70,14 +74,25 @@ pub struct Conn {
     pub statements: StatementCache,
     /// Session settings applied on the node; the owner keeps it true.
     pub settings: Settings,
+    /// What they were when it had logged in.
+    pub at_login: Arc<AtLogin>,
     /// When the roles among the settings were given ([`roles_now`](crate::settings::roles_now)).
     pub(crate) roles_as_of: u64,
+    /// It has served somebody since its login.
+    pub(crate) served: bool,
     /// There may be session state that is not in `settings` or `statements` (temporary tables, advisory locks,
     /// LISTEN, …): the connection is reset before anybody else gets it.
     pub tainted: bool,
     /// Whose values of sequences PostgreSQL remembers here (currval, lastval): a session's number, [`NOBODY`], or
     /// [`SOMEBODY`].
     pub sequences: u64,
+    /// What its long messages count among; the router's own do not count.
+    room: Option<Arc<LongMessages>>,
+    /// One that is coming, or was taken last.
+    long: Option<long::Held>,
+    long_taken: bool,
+    /// Bytes of an error or notice that is being cut.
+    thrown_away: usize,
     /// How often to look for an answer again before sleeping until it comes. Sleeping and waking take longer than a
     /// short statement; only worth it while nobody else wants the processor. Back to 0 when the connection is given back.
     pub patience: u32,
@@ -155,9 +170,15 @@ impl Conn {
             role_version: 0,
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
+            at_login: Default::default(),
             roles_as_of: 0,
+            served: false,
             tainted: false,
             sequences: NOBODY,
+            room: None,
+            long: None,
+            long_taken: false,
+            thrown_away: 0,
             patience: 0,
         }
     }
@@ -178,14 +199,17 @@ impl Conn {
         self.ledger.expect(1);
     }
 
-    /// As `n` times [`sent_sync`](Self::sent_sync).
-    pub fn expect_ready(&mut self, n: u32) {
-        self.ledger.expect(n);
-    }
-
-    /// A Sync was put into `out` that the node won't answer, because it came while the node read COPY data.
-    pub fn sync_swallowed(&mut self) {
-        self.ledger.forget_swallowed();
+    /// The name of a statement here; where it has none yet, its Parse is put in front, and `true` is returned, too.
+    pub fn prepare(&mut self, key: StatementKey, sql: &str, types: &[u32]) -> (StatementName, bool) {
+        if let Some(name) = self.statements.get(&key) {
+            return (name, false);
+        }
+        let (name, evicted) = self.statements.insert(key);
+        if let Some(old) = evicted {
+            put::close(&mut self.wbuf, b'S', &old);
+        }
+        put::parse(&mut self.wbuf, &name, sql, types);
+        (name, true)
     }
 
     /// How many ReadyForQuery are still to come.

@@ -6,6 +6,7 @@ use wire::sqlstate;
 
 use wire::{ErrorFields, WireError};
 
+/// What went wrong with a connection, or on it.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// The node answered a statement with an error. The connection is fine, unless the error is FATAL.
@@ -28,6 +29,9 @@ pub enum PoolError {
         .waited.as_millis()
     )]
     Exhausted { node: String, user: String, max: usize, waiting: usize, waited: Duration },
+    /// A message that would have to be held whole: the connection is not read any further.
+    #[error("out of memory for a long row")]
+    TooLong { bytes: usize, max: usize, limit: &'static str },
     #[error("node {node} did not answer in time while {doing}")]
     Timeout { node: String, doing: &'static str },
 }
@@ -41,6 +45,7 @@ impl PoolError {
             PoolError::Closed { .. } | PoolError::Timeout { .. } => sqlstate::CONNECTION_FAILURE,
             PoolError::Wire(_) => sqlstate::PROTOCOL_VIOLATION,
             PoolError::Exhausted { .. } => sqlstate::TOO_MANY_CONNECTIONS,
+            PoolError::TooLong { .. } => sqlstate::OUT_OF_MEMORY,
         }
     }
 
@@ -54,6 +59,9 @@ impl PoolError {
             PoolError::Connect { .. } => error.hint("Check that the node runs and that its host and port are right."),
             PoolError::Tls { .. } => error.hint("Check sslmode and sslrootcert, and for which name the node's certificate is."),
             PoolError::Closed { .. } => error.hint("If the statement changed data, check whether it was done."),
+            PoolError::TooLong { bytes, max, limit } => error
+                .detail(format!("{bytes} bytes would be in use, {max} are the limit."))
+                .hint(format!("Fetch it in parts (substr(), lo_get() with an offset), or raise limits.{limit} in herd.toml.")),
             PoolError::Exhausted { .. } => error.hint(
                 "Raise the pool's size (and the node's max_connections), or shorten transactions that keep connections.",
             ),
@@ -86,7 +94,9 @@ impl PoolError {
                 ) || e.code().starts_with("08")
             }
             PoolError::Connect { .. } | PoolError::Closed { .. } | PoolError::Timeout { .. } => true,
-            PoolError::Wire(_) | PoolError::Tls { .. } | PoolError::Exhausted { .. } => false,
+            PoolError::Wire(_) | PoolError::Tls { .. } | PoolError::Exhausted { .. } | PoolError::TooLong { .. } => {
+                false
+            }
         }
     }
 }

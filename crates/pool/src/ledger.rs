@@ -49,11 +49,6 @@ impl Ledger {
         self.undeclared -= i64::from(n);
     }
 
-    /// A Sync was written that will not be answered, because the node read it as part of a COPY.
-    pub fn forget_swallowed(&mut self) {
-        self.undeclared -= 1;
-    }
-
     /// A login is answered by a ReadyForQuery although no Sync was sent.
     pub fn expect_login(&mut self) {
         self.owed += 1;
@@ -199,20 +194,5 @@ mod tests {
             ledger.ready(b'I');
             assert!(ledger.is_clean(), "cut at {cut}");
         }
-    }
-
-    #[test]
-    fn a_sync_swallowed_by_copy_can_be_forgotten() {
-        let mut ledger = Ledger::new();
-        let mut bytes = extended(true);
-        put::copy_data(&mut bytes, b"S\0\0\0\x04");
-        put::copy_done(&mut bytes);
-        put::sync(&mut bytes);
-        ledger.scan(&bytes);
-        ledger.expect(1);
-        ledger.ready(b'I');
-        assert!(!ledger.is_clean());
-        ledger.forget_swallowed();
-        assert!(ledger.is_clean());
     }
 }

@@ -7,6 +7,7 @@
 //! This crate does not know shards, plans or clients; it does not decide which node runs a statement, and does not
 //! look into statements.
 
+mod at_login;
 mod cancel;
 mod conn;
 mod error;
@@ -27,8 +28,9 @@ mod stream;
 mod target;
 mod tls;
 
+pub use at_login::{AtLogin, Defaults};
 pub use cancel::{CancelKey, cancel};
-pub use conn::{Conn, NOBODY, Progress, SOMEBODY};
+pub use conn::{Conn, LongMessages, NOBODY, Progress, SOMEBODY};
 pub use error::PoolError;
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::cancel::cancel;
 use crate::conn::{Conn, NOBODY, SOMEBODY};
@@ -57,6 +57,8 @@ struct State {
     waiters: VecDeque<oneshot::Sender<Grant>>,
     /// Waiters that gave up are swept out when the queue is this long.
     sweep_at: usize,
+    /// Sessions whose connection is being reset, and comes back with their values of sequences.
+    resetting: Vec<(u64, watch::Receiver<()>)>,
 }
 
 /// What a waiter gets. If he is gone by then, dropping it passes it on.
@@ -92,12 +94,17 @@ enum Turn {
 
 impl NodePool {
     pub fn new(target: NodeTarget, owner: Owner, config: Arc<PoolConfig>) -> Self {
-        let state = State { idle: Vec::new(), open: 0, waiters: VecDeque::new(), sweep_at: 64 };
+        let state = State { idle: Vec::new(), open: 0, waiters: VecDeque::new(), sweep_at: 64, resetting: Vec::new() };
         NodePool { target: Arc::new(target), owner, config, state: Mutex::new(state) }
     }
 
     /// A connection: an idle one, else a new one, else the first that comes back. Which idle one: see [`State::idle_for`].
     pub async fn get(self: &Arc<Self>, session: u64) -> Result<PooledConn, PoolError> {
+        let reset = self.state.lock().reset_for(session);
+        if let Some(mut reset) = reset {
+            // It ends by being dropped.
+            let _ = reset.changed().await;
+        }
         let turn = self.state.lock().turn(self, session);
         let grant = match turn {
             Turn::Conn(conn) => Grant::Conn(conn),
@@ -123,7 +130,11 @@ impl NodePool {
         let limit = self.config.connect_timeout;
         match &self.owner {
             Owner::Router(login) => Conn::connect_to(self.target.clone(), login, &OWN_STARTUP, limit).await,
-            Owner::Role(role, judge) => role.open(&self.target, judge.as_deref(), STARTUP, limit).await,
+            Owner::Role(role, judge) => {
+                let mut conn = role.open(&self.target, judge.as_deref(), STARTUP, limit).await?;
+                conn.count_long(self.config.long.clone());
+                Ok(conn)
+            }
         }
     }
 
@@ -138,7 +149,13 @@ impl NodePool {
     /// An idle connection, if there is one.
     pub fn try_get(self: &Arc<Self>, session: u64) -> Option<PooledConn> {
         loop {
-            let conn = self.state.lock().idle_for(self, session)?;
+            let conn = {
+                let mut state = self.state.lock();
+                if state.reset_for(session).is_some() {
+                    return None;
+                }
+                state.idle_for(self, session)?
+            };
             let mut conn = PooledConn::new(conn, self.clone());
             if self.is_fit(&conn) && conn.is_alive() {
                 return Some(conn);
@@ -152,6 +169,7 @@ impl NodePool {
         if !self.is_fit(&conn) {
             return self.discard(conn);
         }
+        conn.served = true;
         let mut state = self.state.lock();
         if !state.waiters.is_empty() {
             let mut grant = Grant::Conn(PooledConn::new(conn, self.clone()));
@@ -201,19 +219,31 @@ impl NodePool {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return self.discard(conn);
         };
+        let session = conn.sequences;
+        let (done, waits) = watch::channel(());
+        if !matches!(session, NOBODY | SOMEBODY) {
+            self.state.lock().resetting.push((session, waits));
+        }
         let mut conn = PooledConn::new(conn, self.clone());
-        let limit = self.config.connect_timeout;
+        let (limit, pool) = (self.config.connect_timeout, self.clone());
         runtime.spawn(async move {
-            let done = tokio::time::timeout(limit, conn.reset()).await;
-            if !matches!(done, Ok(Ok(()))) {
+            if !matches!(tokio::time::timeout(limit, conn.reset()).await, Ok(Ok(()))) {
                 conn.mark_broken();
             }
+            if conn.sequences != NOBODY && pool.state.lock().reset_for(session).is_none() {
+                conn.sequences = SOMEBODY;
+            }
+            drop(conn);
+            pool.state.lock().resetting.retain(|(of, _)| *of != session);
+            drop(done);
         });
     }
 
     /// A session will not ask for its values of sequences again.
     pub fn forget(&self, session: u64) {
-        for conn in self.state.lock().idle.iter_mut().filter(|c| c.sequences == session) {
+        let mut state = self.state.lock();
+        state.resetting.retain(|(of, _)| *of != session);
+        for conn in state.idle.iter_mut().filter(|c| c.sequences == session) {
             conn.sequences = SOMEBODY;
         }
     }
@@ -309,6 +339,11 @@ impl NodePool {
 }
 
 impl State {
+    /// The end of the reset of a session's connection.
+    fn reset_for(&self, session: u64) -> Option<watch::Receiver<()>> {
+        self.resetting.iter().find(|(of, _)| *of == session).map(|(_, end)| end.clone())
+    }
+
     /// The idle connection that was used last. Those that remember other sessions' values of sequences come last, and
     /// only when no other may be opened: their sessions may ask for them again.
     fn idle_for(&mut self, pool: &NodePool, session: u64) -> Option<Box<Conn>> {

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 use wire::sqlstate;
 
-use crate::conn::NOBODY;
+use crate::conn::{LongMessages, NOBODY};
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::own::OwnConns;
@@ -25,6 +25,7 @@ const FULL_WAIT: Duration = Duration::from_millis(30);
 /// How often home is asked about the roles of idle connections: for so long those of a role that was dropped stay.
 const ROLES_EVERY: Duration = Duration::from_secs(1);
 
+/// How many connections, and how long they wait and idle.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
     /// Connections to one node for one role, at most.
@@ -37,6 +38,8 @@ pub struct PoolConfig {
     pub connect_timeout: Duration,
     /// Prepared statements kept on one connection, at most.
     pub max_prepared: usize,
+    /// What long messages on clients' connections may take.
+    pub long: Arc<LongMessages>,
 }
 
 impl Default for PoolConfig {
@@ -47,6 +50,7 @@ impl Default for PoolConfig {
             idle_timeout: Duration::from_secs(600),
             connect_timeout: Duration::from_secs(5),
             max_prepared: 256,
+            long: Arc::default(),
         }
     }
 }
@@ -97,7 +101,7 @@ impl Pools {
 
     /// A client that home could not be asked about: nodes judge his name, and his connections serve nobody else.
     pub fn admit_unseen(&self, name: &str, secret: Secret) -> ClientLogin {
-        let word = RoleWord { oid: 0, name: name.into(), version: 0, as_of: 0 };
+        let word = RoleWord { oid: 0, name: name.into(), version: 0, as_of: 0, has_settings: true };
         ClientLogin::new(name, Arc::new(Role::new(RoleKey::unseen(), &word, secret)))
     }
 

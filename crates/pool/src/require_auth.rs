@@ -5,6 +5,7 @@
 
 use std::str::FromStr;
 
+/// The methods that are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequireAuth {
     pub scram: bool,

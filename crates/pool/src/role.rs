@@ -5,24 +5,29 @@
 //! Nodes know roles by name; that the name was the role's own is checked behind each login to a node, because it may
 //! have changed since the client's. It does not know how home is asked ([`Judge`]), nor whether a client is who he says.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::sqlstate;
 
 use parking_lot::Mutex;
 use wire::ErrorFields;
 
+use crate::at_login::AtLogin;
 use crate::conn::Conn;
 use crate::error::PoolError;
+use crate::settings::roles_now;
 use crate::target::{Login, NodeTarget, Secret};
 
 /// A role that is changed again and again while one connection is opened is given up after so many tries.
 const TRIES: usize = 3;
+/// How long the server's own settings are taken to be what they were: changes of its configuration are for the sessions there are.
+const PLAIN_LASTS: Duration = Duration::from_secs(60);
 
 /// What home says of a role at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub struct RoleWord {
     pub version: u64,
     /// Grows with time: of two words the later counts.
     pub as_of: u64,
+    /// Settings were made for it, its database, or everybody; a login is asked what it has made of them.
+    pub has_settings: bool,
 }
 
 /// Asks home about a role.
@@ -73,11 +80,23 @@ pub(crate) struct Role {
     pub key: RoleKey,
     version: AtomicU64,
     now: Mutex<Now>,
+    /// What a login for which nothing was set has found on a node, and when.
+    plain: Mutex<HashMap<Arc<NodeTarget>, Found>>,
 }
+
+type Found = (Instant, Arc<AtLogin>);
 
 struct Now {
     as_of: u64,
+    has_settings: bool,
     login: Arc<Login>,
+}
+
+impl Now {
+    fn of(word: &RoleWord, secret: Secret) -> Now {
+        let login = Arc::new(Login::new(&word.name, secret));
+        Now { as_of: word.as_of, has_settings: word.has_settings, login }
+    }
 }
 
 /// The version of a role that is gone.
@@ -85,8 +104,8 @@ const GONE: u64 = u64::MAX;
 
 impl Role {
     pub fn new(key: RoleKey, word: &RoleWord, secret: Secret) -> Self {
-        let login = Arc::new(Login::new(&word.name, secret));
-        Role { key, version: AtomicU64::new(word.version), now: Mutex::new(Now { as_of: word.as_of, login }) }
+        let (now, plain) = (Mutex::new(Now::of(word, secret)), Default::default());
+        Role { key, version: AtomicU64::new(word.version), now, plain }
     }
 
     pub fn version(&self) -> u64 {
@@ -104,7 +123,7 @@ impl Role {
             return;
         }
         let secret = secret.unwrap_or_else(|| now.login.secret.clone());
-        *now = Now { as_of: word.as_of, login: Arc::new(Login::new(&word.name, secret)) };
+        *now = Now::of(word, secret);
         self.version.store(word.version, Ordering::Relaxed);
     }
 
@@ -122,15 +141,20 @@ impl Role {
         timeout: Duration,
     ) -> Result<Conn, PoolError> {
         for _ in 0..TRIES {
-            let (version, login) = {
+            let (version, login, has_settings) = {
                 let now = self.now.lock();
-                (self.version(), now.login.clone())
+                (self.version(), now.login.clone(), now.has_settings)
             };
-            let opened = Conn::connect_to(target.clone(), &login, startup, timeout).await;
-            if let Err(error) = &opened
-                && !matches!(error, PoolError::Auth { .. })
-            {
-                return opened;
+            let names = roles_now();
+            let mut opened = Conn::connect_to(target.clone(), &login, startup, timeout).await;
+            match &mut opened {
+                Ok(conn) => {
+                    conn.roles_as_of = names;
+                    let read = tokio::time::timeout(timeout, self.ask_at_login(conn, has_settings)).await;
+                    read.unwrap_or_else(|_| Err(no_answer(target)))?;
+                }
+                Err(PoolError::Auth { .. }) => {}
+                Err(_) => return opened,
             }
             // Behind the login: the name was the role's own from the last word to this one, the login in between.
             if self.still(version, target, judge).await? {
@@ -141,6 +165,22 @@ impl Role {
         }
         let why = format!("role \"{}\" is being changed", self.name());
         Err(refused(target, &ErrorFields::error(sqlstate::OBJECT_IN_USE, why).hint("Try again.")))
+    }
+
+    /// What the login has made of settings: asked where there are some, and from time to time where there are none.
+    async fn ask_at_login(&self, conn: &mut Conn, has_settings: bool) -> Result<(), PoolError> {
+        if !has_settings {
+            let known = self.plain.lock().get(&conn.target).cloned();
+            if let Some((_, found)) = known.filter(|(when, _)| when.elapsed() < PLAIN_LASTS) {
+                conn.at_login = found;
+                return Ok(());
+            }
+        }
+        conn.read_at_login().await?;
+        if !has_settings && conn.at_login.own.is_empty() {
+            self.plain.lock().insert(conn.target.clone(), (Instant::now(), conn.at_login.clone()));
+        }
+        Ok(())
     }
 
     /// Whether home still says what it said; what it says now is kept. While home is away nobody changes roles.
@@ -162,6 +202,10 @@ impl Role {
             Err(error) => Err(error),
         }
     }
+}
+
+fn no_answer(target: &NodeTarget) -> PoolError {
+    PoolError::Timeout { node: target.to_string(), doing: "telling what a login has set" }
 }
 
 fn refused(target: &NodeTarget, error: &ErrorFields) -> PoolError {

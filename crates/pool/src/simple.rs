@@ -4,7 +4,7 @@
 use catalog::{Query, Row};
 use wire::{ErrorFields, WireError, backend, put};
 
-use crate::conn::{Conn, NOBODY, Progress};
+use crate::conn::{Conn, NOBODY, Progress, SOMEBODY};
 use crate::error::PoolError;
 use crate::settings::{Settings, roles_now};
 use crate::statements::StatementKey;
@@ -135,38 +135,44 @@ impl Conn {
         error.map_or(Ok(rows), Err)
     }
 
-    /// Makes the session's settings `wanted`. No round trip if they are.
-    pub async fn apply_settings(&mut self, wanted: &Settings) -> Result<(), PoolError> {
-        if let Some(sql) = self.settings_to(wanted) {
-            self.simple(&sql).await?;
-        }
-        Ok(())
-    }
-
     /// SQL that gives the connection these settings, if it has others; from now on it is taken to have them. A role that it
     /// was given by a name is given again where the name may mean another by now.
     pub fn settings_to(&mut self, wanted: &Settings) -> Option<String> {
         let now = roles_now();
         let stale = self.roles_as_of != now && self.settings.have_role();
         self.roles_as_of = now;
+        let login = &self.at_login.own;
         let sql = match stale {
-            true => Some(self.settings.all_sql_to(wanted, true)),
-            false => self.settings.sql_to(wanted),
+            true => Some(self.settings.all_sql_to(wanted, login, true)),
+            false => self.settings.sql_to(wanted, login),
         }?;
         self.settings = wanted.clone();
         Some(sql).filter(|sql| !sql.is_empty())
     }
 
-    /// Makes the session as good as new: no settings, statements, temporary tables, locks, cursors.
+    /// SQL that gives these what a session began with, behind a RESET, which has given them what the connection began with.
+    pub fn back_to(&self, began: &Settings, names: &[&str], local: bool) -> Option<String> {
+        began.sql_back_to(&self.at_login.own, names, local)
+    }
+
+    /// Makes the session as good as new: no settings but those of its login, no statements, temporary tables, locks, cursors.
+    /// Values of sequences that a session may still ask for stay: others' statements forget them before they could see them.
     pub async fn reset(&mut self) -> Result<(), PoolError> {
-        self.simple("DISCARD ALL").await?;
-        self.statements.clear();
-        self.settings.clear();
+        if matches!(self.sequences, NOBODY | SOMEBODY) {
+            self.simple("DISCARD ALL").await?;
+            self.sequences = NOBODY;
+        } else {
+            self.simple(ALL_BUT_SEQUENCES).await?;
+        }
+        self.discarded();
         self.tainted = false;
-        self.sequences = NOBODY;
         Ok(())
     }
 }
+
+/// The parts of DISCARD ALL (`DiscardAll` in discard.c), but one.
+const ALL_BUT_SEQUENCES: &str = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DEALLOCATE ALL; UNLISTEN *; \
+     SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD PLANS; DISCARD TEMP";
 
 /// What a plan can be kept of; the rest is said as it is.
 fn is_question(sql: &str) -> bool {

@@ -46,6 +46,7 @@ pub struct Login {
     pub secret: Secret,
 }
 
+/// With what one logs in.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// For nodes that ask for none (`trust`, `peer`).

@@ -25,7 +25,11 @@ impl Lender {
     }
 
     async fn get(&self) -> PooledConn {
-        self.pools.get(&self.target, &self.login).await.unwrap()
+        self.get_for(pool::NOBODY).await
+    }
+
+    async fn get_for(&self, session: u64) -> PooledConn {
+        self.pools.get_for(&self.target, &self.login, session).await.unwrap()
     }
 
     /// Until `open` connections are open, `idle` of them idle.
@@ -250,6 +254,28 @@ async fn a_tainted_connection_is_reset_before_it_is_lent() {
     next.simple("begin").await.unwrap();
     drop(next);
     assert_ne!(lender.get().await.pid(), pid);
+}
+
+#[tokio::test]
+async fn a_reset_leaves_a_sessions_values_of_sequences() {
+    let lender = Lender::new(config(2));
+    let mut conn = lender.get().await;
+    conn.simple(
+        "create sequence if not exists kept; select nextval('kept'); create temp table secret as select 42;
+         set search_path to nowhere; select pg_advisory_lock(7); prepare p as select 1; listen x; set default_transaction_read_only = on",
+    )
+    .await
+    .unwrap();
+    (conn.sequences, conn.tainted) = (77, true);
+    let pid = conn.pid();
+    drop(conn);
+    let mut next = lender.get_for(77).await;
+    assert_eq!((next.pid(), next.sequences, next.tainted), (pid, 77, false), "the session waits for its own");
+    let left =
+        "select concat_ws(' ', currval('kept') = lastval(), to_regclass('secret'), current_setting('search_path'),
+        (select count(*) from pg_locks where locktype = 'advisory'), (select count(*) from pg_prepared_statements),
+        (select count(*) from pg_listening_channels()), current_setting('default_transaction_read_only'))";
+    assert_eq!(one(&mut next, left).await, "t \"$user\", public 0 0 0 off");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ const STATEMENT_BYTES_MAX: usize = 1024;
 /// A session's place among those that are shown; it leaves when the last clone is gone.
 pub type Shown = Arc<Activity>;
 
+/// One session, as others may see it.
 pub struct Activity {
     pub user: String,
     /// The role's object id on home: a name may be another's by tomorrow.
@@ -40,6 +41,7 @@ pub struct Now {
     pub statement: String,
 }
 
+/// As pg_stat_activity's `state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
     #[default]

@@ -28,7 +28,9 @@ pub struct Retry {
     took_part: usize,
     /// What the client had been answered.
     pub before: u64,
-    begun: Instant,
+    pub begun: Instant,
+    /// When it proved stale first: until then it may have waited for a lock for as long as it likes.
+    stale: Option<Instant>,
     attempt: u32,
     fruitless: usize,
 }
@@ -43,6 +45,7 @@ impl Session {
             took_part: self.transaction.participants.len(),
             before: self.io.answered(),
             begun: Instant::now(),
+            stale: None,
             attempt: 0,
             fruitless: 0,
         }
@@ -55,8 +58,7 @@ impl Session {
         // In the middle of a transaction only on nodes that had no part in it.
         let undone = may && (retry.fresh || retry.first || self.undo_on_new_nodes(retry).await);
         if !undone || !self.moved_since(&e, retry).await {
-            // A name that the client did not write is nothing to show.
-            return Err(if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Stale } else { e });
+            return Err(shown(e, sql));
         }
         match (retry.fresh, retry.first) {
             (true, _) => self.finish_implicit(true).await?,
@@ -69,7 +71,7 @@ impl Session {
 
     async fn undo_on_new_nodes(&mut self, retry: &Retry) -> bool {
         use exec::Client;
-        if self.own_schema || self.transaction.has_failed() || !self.transaction.is_active() {
+        if self.own_catalog.is_own() || self.transaction.has_failed() || !self.transaction.is_active() {
             return false;
         }
         self.transaction.doubtful |= !self.io.settled().await;
@@ -79,7 +81,7 @@ impl Session {
     /// Whether a statement that failed so is worth another try: the catalog has moved on, or a change of it was about to
     /// be finished on some node.
     async fn moved_since(&mut self, e: &ExecError, retry: &mut Retry) -> bool {
-        if retry.begun.elapsed() > STALE_MAX {
+        if retry.stale.get_or_insert_with(Instant::now).elapsed() > STALE_MAX {
             return false;
         }
         let stale = match e {
@@ -160,6 +162,11 @@ fn is_stale(e: &ExecError) -> bool {
                 | sqlstate::CHECK_VIOLATION
                 | sqlstate::INVALID_SCHEMA_NAME
         ) && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+}
+
+/// A name that the client did not write is nothing to show.
+pub fn shown(e: ExecError, sql: &str) -> ExecError {
+    if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Stale } else { e }
 }
 
 /// A partition it was planned for has another name by now, or is gone.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use wire::sqlstate;
 
-use exec::{Bound, ExecError, Forwarded, Literals, Request};
+use exec::{Bound, ExecError, Forwarded, Request};
 use pool::Conn;
 use serde_json::json;
 use sql::ast::{self, Node};
@@ -51,11 +51,19 @@ pub fn names_backends(statement: &NodeEnum) -> bool {
 const OF_NODE: [&str; 5] = ["pg_locks", "pg_stat_ssl", "pg_stat_gssapi", "pg_stat_replication", "pg_stat_wal_receiver"];
 
 fn is_pid(f: &ast::FuncCall) -> bool {
-    names::last(&f.funcname) == "pg_backend_pid" && f.args.is_empty()
+    builtin(f) == "pg_backend_pid" && f.args.is_empty()
+}
+
+/// A function's name, but for one in a schema of users'.
+fn builtin(f: &ast::FuncCall) -> &str {
+    match names::qualified(&f.funcname) {
+        (None | Some("pg_catalog"), name) => name,
+        _ => "",
+    }
 }
 
 fn signal(f: &ast::FuncCall) -> Option<Signal> {
-    match names::last(&f.funcname) {
+    match builtin(f) {
         "pg_terminate_backend" if !f.args.is_empty() => Some(Signal::Terminate),
         "pg_cancel_backend" if !f.args.is_empty() => Some(Signal::Cancel),
         _ => None,
@@ -185,8 +193,8 @@ impl Session {
         let text = sql::deparse(&tree)?;
         // Texts have no place in them that PostgreSQL's errors could point at; the rest is as if it had been written so.
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let compiled = Arc::new(self.compile(&tree, &text, None).await?);
-        self.run(&compiled, &text, bound, None).await
+        let compiled = Arc::new(self.compile(&tree, &text).await?);
+        self.run(&compiled, &text, bound).await
     }
 
     /// The arguments of each call, for the rows the statement would have.
@@ -218,11 +226,11 @@ impl Session {
         }
         let text = sql::deparse(&NodeEnum::SelectStmt(select))?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let compiled = self.compile(&tree, &text, None).await?;
+        let compiled = self.compile(&tree, &text).await?;
         let mut texts = bound.cloned().unwrap_or_default();
         texts.result_formats = vec![];
         texts.tail = exec::bind_tail(&texts);
-        let request = Request { sql: &text, bound: Some(&texts), literals: Literals::Own };
+        let request = Request::bound(&text, Some(&texts));
         let mut held = Held::new(&self.memory);
         self.hold(&compiled, &request, &mut held).await?;
         let mut pids = vec![vec![]; calls.len()];

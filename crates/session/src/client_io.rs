@@ -5,7 +5,7 @@ use std::task::Poll;
 use wire::sqlstate;
 
 use bytes::BytesMut;
-use exec::{Answer, Client, CopyInput, ExecError, tell_parameter};
+use exec::{Answer, Client, ClientError, CopyInput, ExecError, tell_parameter};
 use pool::CancelKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Frame, frame};
@@ -19,7 +19,10 @@ const SMALL_MESSAGE_MAX: usize = 10_000;
 const BUFFER_KEPT_MAX: usize = 256 << 10;
 /// Room for one read, at least.
 const READ_BYTES: usize = 4096;
+/// The same while COPY data comes: clients send it in messages of a few kilobytes, many of which are here at once.
+const COPY_READ_BYTES: usize = 64 << 10;
 
+/// The client's connection as the executor knows it: answers go out, COPY data and cancels come in.
 pub struct ClientIo {
     /// There until closed.
     stream: Option<ClientStream>,
@@ -28,6 +31,8 @@ pub struct ClientIo {
     /// Bytes of answers that are with the client.
     sent: u64,
     message_bytes_max: usize,
+    /// COPY data comes.
+    copying: bool,
     handle: CancelHandle,
     running: bool,
     /// How often to look for the next message before sleeping until it comes; forgotten with the next wait.
@@ -45,6 +50,7 @@ impl ClientIo {
             out: BytesMut::new(),
             sent: 0,
             message_bytes_max,
+            copying: false,
             handle,
             running: false,
             patience: 0,
@@ -60,23 +66,23 @@ impl ClientIo {
                 return Ok(Some(frame));
             }
             let Some(stream) = &mut self.stream else { return Ok(None) };
-            if self.rbuf.is_empty() && self.patience == 0 {
+            if self.rbuf.is_empty() && self.patience == 0 && !self.copying {
                 // Thousands of clients wait at once: none of them holds a buffer meanwhile.
                 self.rbuf = BytesMut::new();
                 if self.out.is_empty() {
                     self.out = BytesMut::new();
                 }
                 if let Err(e) = stream.readable().await {
-                    return Err(ExecError::Client(format!("connection lost: {e}")));
+                    return Err(ExecError::lost(e));
                 }
             }
-            self.rbuf.reserve(READ_BYTES);
+            self.rbuf.reserve(if self.copying { COPY_READ_BYTES } else { READ_BYTES });
             match read(stream, &mut self.rbuf, std::mem::take(&mut self.patience)).await {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
                 // TLS without its goodbye.
                 Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-                Err(e) => return Err(ExecError::Client(format!("connection lost: {e}"))),
+                Err(e) => return Err(ExecError::lost(e)),
             }
         }
     }
@@ -87,9 +93,10 @@ impl ClientIo {
         if let Ok(Some((b'S' | b'H' | b'X' | b'C' | b'D' | b'E' | b'c', len))) = frame::peek(&self.rbuf, usize::MAX)
             && len > SMALL_MESSAGE_MAX
         {
-            return Err(ExecError::Client(format!("invalid message length {len}")));
+            return Err(ExecError::Client(ClientError::Malformed(format!("invalid message length {len}"))));
         }
-        frame::take(&mut self.rbuf, self.message_bytes_max).map_err(|e| ExecError::Client(e.to_string()))
+        frame::take(&mut self.rbuf, self.message_bytes_max)
+            .map_err(|e| ExecError::Client(ClientError::Malformed(e.to_string())))
     }
 
     /// Messages of the front's own for the client.
@@ -109,7 +116,12 @@ impl ClientIo {
 
     /// ReadyForQuery, with the parameters that have changed before it, as PostgreSQL reports them.
     pub fn ready(&mut self, status: u8) {
+        if status == wire::backend::IDLE {
+            // Whoever has the connections next waits on his own account.
+            self.handle.clear();
+        }
         self.handle.idle();
+        self.copying = false;
         for (name, value) in std::mem::take(&mut self.news) {
             if self.told.get(&name) != Some(&value) {
                 wire::backend::parameter_status(&mut self.out, &name, &value);
@@ -121,7 +133,7 @@ impl ClientIo {
 
     /// Notices go on; reports of parameters wait.
     pub fn pass_on(&mut self, mut messages: BytesMut) {
-        while let Ok(Some(f)) = frame::take(&mut messages, 1 << 30) {
+        while let Ok(Some(f)) = frame::take(&mut messages, frame::NODE_MAX) {
             match f.tag() {
                 b'S' => tell_parameter(self, &f),
                 _ => self.out.extend_from_slice(&f.raw),
@@ -181,18 +193,39 @@ impl ClientIo {
         if self.out.is_empty() {
             return Ok(());
         }
-        let Some(stream) = &mut self.stream else { return Err(ExecError::Client("connection lost".into())) };
+        let Some(stream) = &mut self.stream else { return Err(ExecError::lost("closed before")) };
         let written = async {
             stream.write_all(&self.out).await?;
             stream.flush().await
         };
-        written.await.map_err(|e| ExecError::Client(format!("connection lost: {e}")))?;
+        written.await.map_err(ExecError::lost)?;
         self.sent += self.out.len() as u64;
         self.out.clear();
         if self.out.capacity() > BUFFER_KEPT_MAX {
             self.out = BytesMut::new();
         }
         Ok(())
+    }
+
+    /// The next message of a COPY from the client.
+    async fn copied(&mut self) -> exec_result::Result<CopyInput> {
+        loop {
+            let Some(frame) = self.frame().await? else {
+                return Err(ExecError::lost("during COPY"));
+            };
+            match frame.tag() {
+                b'd' => return Ok(CopyInput::Data(frame.raw.slice(frame::HEADER_LEN..))),
+                b'c' => return Ok(CopyInput::Done),
+                b'f' => return Ok(CopyInput::Fail(wire::frontend::query(frame.body()).unwrap_or("").to_string())),
+                b'H' | b'S' => {}
+                b'X' => return Err(ExecError::lost("the client left during COPY")),
+                other => {
+                    return Err(ExecError::Client(ClientError::OutOfStep(format!(
+                        "unexpected message type 0x{other:02X} during COPY from stdin"
+                    ))));
+                }
+            }
+        }
     }
 }
 
@@ -213,6 +246,10 @@ mod exec_result {
 }
 
 impl Client for ClientIo {
+    fn takes_pieces(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn tell(&mut self, answer: Answer<'_>) {
         match answer {
@@ -233,23 +270,8 @@ impl Client for ClientIo {
     }
 
     async fn copy_input(&mut self) -> exec_result::Result<CopyInput> {
-        loop {
-            let Some(frame) = self.frame().await? else {
-                return Err(ExecError::Client("connection lost during COPY".into()));
-            };
-            match frame.tag() {
-                b'd' => return Ok(CopyInput::Data(frame.raw.slice(frame::HEADER_LEN..))),
-                b'c' => return Ok(CopyInput::Done),
-                b'f' => return Ok(CopyInput::Fail(wire::frontend::query(frame.body()).unwrap_or("").to_string())),
-                b'H' | b'S' => {}
-                b'X' => return Err(ExecError::Client("client left during COPY".into())),
-                other => {
-                    return Err(ExecError::Client(format!(
-                        "unexpected message type 0x{other:02X} during COPY from stdin"
-                    )));
-                }
-            }
-        }
+        self.copying = true;
+        self.copied().await
     }
 
     fn waits(&mut self) {

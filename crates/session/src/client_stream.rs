@@ -17,6 +17,7 @@ use crate::shared_tcp::{SharedTcp, Watched};
 /// For the last few bytes to a client.
 const GOODBYE: Duration = Duration::from_millis(500);
 
+/// The client's socket, with or without TLS.
 pub enum ClientStream {
     Tcp(SharedTcp),
     Tls(Box<TlsStream<SharedTcp>>),

@@ -4,15 +4,15 @@
 //!
 //! Which statements may is the catalog's word ([`catalog::SessionCode`]). It does not know what the code does.
 
-use exec::{ExecError, Forwarded, Pin};
-use pool::Settings;
+use exec::{Client, ExecError, Forwarded, Pin};
+use pool::{AtLogin, Settings};
 use txn::Lane;
 use wire::sqlstate;
 
 use crate::activity::Pins;
 use crate::pg_temp;
 use crate::session::{Result, Session};
-use crate::set::Pending;
+use crate::set::{self, Pending};
 use crate::settings_room;
 
 /// What ran in the transaction, or in the statement.
@@ -41,7 +41,7 @@ struct Found {
     settings: Settings,
     /// Custom parameters that were asked for and are there.
     custom: Vec<(String, String)>,
-    temporary: Vec<String>,
+    temporary: pg_temp::Told,
     pins: u8,
 }
 
@@ -78,15 +78,23 @@ impl Session {
             Scope::Transaction => {}
             Scope::Home { kept } => {
                 let code = self.code.take().unwrap_or_default();
+                // A cancel on its way would meet whoever has the connection next.
+                let clean = self.io.settled().await;
+                let mut lane = match kept {
+                    true => match std::mem::take(&mut self.pin) {
+                        Pin::Here(lane) => Some(lane),
+                        _ => None,
+                    },
+                    false => self.pin.take(),
+                };
+                if let Some(lane) = lane.as_mut().filter(|_| !clean) {
+                    lane.conn.mark_broken();
+                }
                 if kept {
                     self.transaction.keep = None;
-                    let lane = match std::mem::take(&mut self.pin) {
-                        Pin::Here(lane) => vec![lane],
-                        _ => vec![],
-                    };
-                    self.code_is_over(code, lane).await?;
-                } else if let Some(lane) = self.pin.take() {
-                    self.code_is_over(code, vec![lane]).await?;
+                }
+                if kept || lane.is_some() {
+                    self.code_is_over(code, lane.into_iter().collect()).await?;
                 }
             }
         }
@@ -96,14 +104,19 @@ impl Session {
     /// Inside the transaction: what the code has set holds for the statements that follow, on all nodes.
     async fn look_inside(&mut self) -> Result<()> {
         let Some(code) = self.code.clone() else { return Ok(()) };
-        let question = self.question(&code);
         let (home, depth) = (self.epoch.snapshot.home, self.transaction.depth());
         let mut changed: Vec<(String, Option<String>, i32)> = Vec::new();
         for at in 0..self.transaction.participants.len() {
+            let at_login = self.transaction.participants[at].lane.conn.at_login.clone();
+            let question = self.question(&code, &at_login);
             let lane = &mut self.transaction.participants[at].lane;
             let node = lane.node;
             let found = read(lane.rows(&question).await?);
-            for (name, value) in self.news(&found, &|s, n| s.setting(n).map(str::to_string)) {
+            refuse_encoding(&found)?;
+            let known = |s: &Session, n: &str| {
+                s.setting(n).or_else(|| s.settings.default_on(&at_login.own, n)).map(str::to_string)
+            };
+            for (name, value) in self.news(&found, &known) {
                 if !changed.iter().any(|(n, ..)| *n == name) {
                     changed.push((name, value, node));
                 }
@@ -135,18 +148,24 @@ impl Session {
     /// # Errors
     /// 53200 if that is more than a session may have: the connection has gone with it.
     pub async fn code_is_over(&mut self, code: Code, lanes: Vec<Lane>) -> Result<()> {
-        let question = self.question(&code);
         let home = self.epoch.snapshot.home;
         // Each connection had these when the code began.
         let before = self.settings.clone();
         for mut lane in lanes {
+            let at_login = lane.conn.at_login.clone();
+            let question = self.question(&code, &at_login);
             let Ok(rows) = lane.rows(&question).await else {
                 lane.conn.mark_broken();
                 self.pin.put_back(lane);
                 continue;
             };
             let found = read(rows);
-            let news = self.news(&found, &|_, n| before.get(n).map(str::to_string));
+            if let Err(e) = refuse_encoding(&found) {
+                lane.conn.mark_broken();
+                self.pin.put_back(lane);
+                return Err(e);
+            }
+            let news = self.news(&found, &|_, n| before.on(&at_login.own, n).map(str::to_string));
             if let Err(e) = self.room_for_settings(news.iter().map(|(n, v)| settings_room::size(n, v)).sum()) {
                 lane.conn.mark_broken();
                 self.pin.put_back(lane);
@@ -196,24 +215,28 @@ impl Session {
         news
     }
 
-    /// Asks a connection for all that outlives a statement there.
-    fn question(&self, code: &Code) -> String {
+    /// Asks a connection for all that outlives a statement there. What its login has set is the session's, too, if that has it set to the same.
+    fn question(&self, code: &Code, at_login: &AtLogin) -> String {
         let own = self.settings.iter().map(|(n, _)| n).chain(self.pending.iter().map(|p| p.name.as_str()));
         let read = &self.epoch.snapshot.session_code.settings;
-        let mut names: Vec<&str> = own.filter(|n| n.contains('.')).chain(["role"]).collect();
+        let by_login = || at_login.own.iter().map(|(n, _)| n);
+        let mut names: Vec<&str> = own.chain(by_login()).filter(|n| n.contains('.')).chain(["role"]).collect();
         names.extend(code.settings.iter().chain(read).map(String::as_str));
         names.sort_unstable();
         names.dedup();
         let names: Vec<String> = names.into_iter().map(catalog::quote_literal).collect();
+        let by_login: Vec<String> = by_login().map(catalog::quote_literal).collect();
         format!(
             "SELECT 's', pg_catalog.lower(name), pg_catalog.left(pg_catalog.current_setting(name), {most}) FROM pg_catalog.pg_settings \
-               WHERE source OPERATOR(pg_catalog.=) 'session' AND name OPERATOR(pg_catalog.!~) '^transaction_' \
+               WHERE (source OPERATOR(pg_catalog.=) 'session' OR source OPERATOR(pg_catalog.~) '^(user|database|global)' \
+                 AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.text[])) AND name OPERATOR(pg_catalog.!~) '^transaction_' \
              UNION ALL SELECT 'c', n, pg_catalog.left(pg_catalog.current_setting(n, true), {most}) FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) n \
-             UNION ALL SELECT 't', relname, NULL FROM ({}) AS t \
+             UNION ALL SELECT kind, name, NULL FROM ({}) AS t \
              UNION ALL SELECT 'p', '{}', NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_locks \
                WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted) \
              UNION ALL SELECT 'p', '{}', NULL FROM pg_catalog.pg_listening_channels() \
              UNION ALL SELECT 'p', '{}', NULL FROM pg_catalog.pg_cursors WHERE is_holdable",
+            by_login.join(", "),
             names.join(", "),
             pg_temp::NAMES,
             Pins::LOCK,
@@ -231,12 +254,20 @@ fn read(rows: Vec<catalog::Row>) -> Found {
         match (kind.as_str(), value) {
             ("s", Some(value)) => found.settings.set(name, value),
             ("c", Some(value)) => found.custom.push((name.to_ascii_lowercase(), value.clone())),
-            ("t", _) => found.temporary.push(name.clone()),
+            ("t" | "y" | "z", _) => found.temporary.add(name, kind),
             ("p", _) => found.pins |= name.parse::<u8>().unwrap_or(0),
             _ => {}
         }
     }
     found
+}
+
+/// Keys are hashed as they come, so they must come as nodes store them.
+fn refuse_encoding(found: &Found) -> Result<()> {
+    match found.settings.get("client_encoding") {
+        Some(encoding) if !matches!(encoding, "UTF8" | "SQL_ASCII") => Err(set::unknown_encoding(encoding)),
+        _ => Ok(()),
+    }
 }
 
 /// What a name in a parameter means for `set_config($1, …)`.

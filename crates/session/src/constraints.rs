@@ -57,7 +57,7 @@ impl Session {
             _ => None,
         });
         // What the transaction has made itself only it can see. Otherwise it is not asked: its first query decides what it sees.
-        let own = self.own_schema || !self.temporary.is_empty();
+        let own = self.own_catalog.is_own() || !self.temporary.is_empty();
         let path = match own {
             true => "pg_catalog.current_schemas(true)".to_string(),
             false => {

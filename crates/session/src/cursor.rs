@@ -1,5 +1,5 @@
-//! SQL cursors. One on a single node is that node's own; over several nodes the rows are gathered into a temporary
-//! table on home, in order, and the cursor runs over that: so every direction PostgreSQL knows works.
+//! SQL cursors. One on a single node is that node's own; over several nodes the rows are gathered and go to home, as parameters of the
+//! cursor, or where there are many into a temporary table of the transaction: so every direction PostgreSQL knows works.
 
 use std::sync::Arc;
 use wire::sqlstate;
@@ -9,10 +9,12 @@ use sql::NodeEnum;
 use sql::ast;
 use wire::backend::{self, Field};
 
+use crate::anew::shown;
 use crate::held::Held;
 use crate::prepared::PortalState;
 use crate::session::{Result, Session};
 
+/// A cursor of SQL's own DECLARE, and the node that has it.
 pub struct Cursor {
     pub node: i32,
     pub hold: bool,
@@ -26,6 +28,8 @@ struct Read {
     types: Vec<u32>,
 }
 
+/// More than this goes into a table, if the transaction may make one: a cursor's parameters are copied for it.
+const ARRAYS_MAX: usize = 8 << 20;
 const OPT_HOLD: i32 = 0x0020;
 /// `CURSOR_OPT_BINARY` in parsenodes.h.
 const OPT_BINARY: i32 = 0x0001;
@@ -42,7 +46,7 @@ impl Session {
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
         let text = sql::deparse(query)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
-        let compiled = self.compile(&tree, &text, None).await?;
+        let compiled = self.compile(&tree, &text).await?;
         // The rows' formats are chosen by each FETCH, not here.
         let bound = bound.map(|b| Bound {
             result_formats: vec![],
@@ -50,7 +54,7 @@ impl Session {
             ..b.clone()
         });
         let bound = bound.as_ref();
-        let request = Request { sql: &text, bound, literals: exec::Literals::Own };
+        let request = Request::bound(&text, bound);
         let placed = self.work().place(&compiled, &request).await?;
         let node = match placed {
             exec::Placed::One(node, _) => Some(node),
@@ -73,25 +77,27 @@ impl Session {
             self.pin_home(crate::activity::Pins::CURSOR);
         }
         let foreign = node.is_some_and(|node| node != home);
-        let types = bound.map(|b| b.types.clone()).unwrap_or_default();
         if foreign && d.options & OPT_BINARY != 0 {
-            let described = self.work().described(&compiled, &types).await?;
-            if exec::has_user_types(described.fields.as_deref().unwrap_or_default()) {
+            let described = self.work().described(&compiled, request.types()).await?;
+            if exec::may_tell_ids(described.fields.as_deref().unwrap_or_default()) {
                 return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "binary cursors over types of users' own are not supported here: they are read on a node other than home")
                     .hint("Use a plain DECLARE, and ask for binary results when fetching."));
             }
         }
-        let rewritten = match (&compiled.plan.whole().rewritten, node) {
+        let rewritten = match (compiled.plan.whole().own_text(), node) {
             (Some(query), Some(_)) => Some(declare_for(d, query)?),
             _ => None,
         };
         let sql = rewritten.as_deref().unwrap_or(sql);
         let done = match node {
             Some(node) => {
+                if let Some(look) = compiled.looks().alone(node) {
+                    self.on_node(node, &look, false).await.map_err(|e| shown(e, sql))?;
+                }
                 let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
                 match bound {
                     Some(b) if !b.values.is_empty() => {
-                        let request = Request { sql, bound: Some(b), literals: exec::Literals::Own };
+                        let request = Request::bound(sql, Some(b));
                         self.work().route(&whole, &request, node, None).await?
                     }
                     _ => self.on_node(node, sql, false).await?,
@@ -112,6 +118,7 @@ impl Session {
                 self.gather_cursor(d, &compiled, &request).await?
             }
         };
+        let types = request.types().to_vec();
         let read = foreign.then(|| Arc::new(Read { compiled, types }));
         self.cursors.insert(d.portalname.clone(), Cursor { node: node.unwrap_or(home), hold, read });
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..done })
@@ -125,13 +132,19 @@ impl Session {
     ) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
         let mut held = Held::new(&self.memory);
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.work().described(compiled, &types).await?;
+        let described = self.work().described(compiled, request.types()).await?;
         let fields = described.fields.clone().unwrap_or_default();
         let types = self.work().type_names(&fields).await?;
         self.work().travel_whole(types.iter().map(String::as_str))?;
         self.hold(compiled, request, &mut held).await?;
-        let table = format!("herd_cursor_{}", self.next_number());
+        let few = held.rows.bytes() <= ARRAYS_MAX && !types.is_empty();
+        if few || !self.work().may_make_temporary().await? {
+            let query = exec::query_over_held(&types, fields.iter().map(|f| f.name.as_str()));
+            let declare = declare_for(d, &query)?;
+            self.work().declare_over_held(declare, types.len(), &held.rows).await?;
+            return Ok(Forwarded::default());
+        }
+        let table = format!("pg_temp.herd_cursor_{}", self.next_number());
         let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
         let mut work = self.work();
         let mut p = work.lane(home).await?;
@@ -165,7 +178,7 @@ impl Session {
             p.lane.finish().await?;
             let names: Vec<String> =
                 fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
-            let query = format!("SELECT {} FROM {table} ORDER BY {table}.n", names.join(", "));
+            let query = format!("SELECT {} FROM {table} held ORDER BY held.n", names.join(", "));
             p.lane.run(&declare_for(d, &query)?).await?;
             Ok(Forwarded::default())
         }
@@ -197,7 +210,7 @@ impl Session {
             // Binary values may hold object ids.
             let _ = whole.described.set(self.work().described(&read.compiled, &read.types).await?);
         }
-        let request = Request { sql, bound: Some(bound), literals: exec::Literals::Own };
+        let request = Request::bound(sql, Some(bound));
         self.work().route_once(&whole, &request, node).await
     }
 
@@ -235,7 +248,7 @@ impl Session {
                 let sql = sql::deparse(&NodeEnum::FetchStmt(renamed))?;
                 let Some(bound) = bound else { return self.on_node(node, &sql, true).await.map(Some) };
                 let whole = Compiled::new(plan::Plan::home(false), &sql, self.context, None);
-                let request = Request { sql: &sql, bound: Some(bound), literals: exec::Literals::Own };
+                let request = Request::bound(&sql, Some(bound));
                 self.work().route_once(&whole, &request, node).await.map(Some)
             }
             PortalState::Held { rows, .. } if f.ismove && f.direction == ast::FetchDirection::FetchForward as i32 => {

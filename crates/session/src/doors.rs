@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorFields;
 
+/// Who is on his way in, and how many sessions each user has.
 pub struct Doors {
     /// Places for those that are logging in.
     logins: Arc<Semaphore>,

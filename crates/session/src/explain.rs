@@ -1,4 +1,5 @@
-//! EXPLAIN: the strategy, the shards pruned to, each node's statement, and the nodes' own plans.
+//! EXPLAIN: the strategy, the shards pruned to, each node's statement, and the nodes' own plans. How that reads in each format is
+//! not known here.
 
 use std::time::Instant;
 use wire::sqlstate;
@@ -8,6 +9,9 @@ use sql::ast::{self, a_const::Val};
 use sql::{NodeEnum, build};
 use wire::backend::{self, Field};
 
+mod shown;
+
+use self::shown::{Explained, Format, NodePlan};
 use crate::held::Held;
 use crate::sequences::asks_elsewhere;
 use crate::session::{Result, Session};
@@ -18,6 +22,18 @@ impl Session {
         let Some(tree) = e.query.as_deref().and_then(|q| q.node.clone()) else {
             return self.on_home_described(sql, described).await;
         };
+        if let NodeEnum::CreateTableAsStmt(c) = &tree {
+            if is_on(e, "analyze") {
+                return Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "EXPLAIN ANALYZE of a statement that makes a table is not supported through the router",
+                )
+                .hint("Use EXPLAIN ANALYZE of its query, or the statement without EXPLAIN."));
+            }
+            let query = ast::ExplainStmt { query: c.query.clone(), ..e.clone() };
+            let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(query.clone())))?;
+            return Box::pin(self.explain(&query, &text, described)).await;
+        }
         let planned = matches!(
             tree,
             NodeEnum::SelectStmt(_)
@@ -26,19 +42,19 @@ impl Session {
                 | NodeEnum::DeleteStmt(_)
                 | NodeEnum::MergeStmt(_)
         );
-        if !planned || exec::recognise(&tree).is_some() {
+        if !planned || self.recognise(&tree).is_some() {
             return self.on_home_described(sql, described).await;
         }
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
-        let mut compiled = self.compile(&tree, &text, None).await;
+        let mut compiled = self.compile(&tree, &text).await;
         let mut text = text;
         // What other nodes would be asked for is asked before, as when it runs.
-        if special(&tree, &self.epoch.snapshot).reads_sequences
+        if special(&tree, &self.names()).reads_sequences
             && asks_elsewhere(&compiled)
             && let Some((asked, asked_text)) = self.with_values_of_home(&tree).await?
         {
-            compiled = self.compile(&asked, &asked_text, None).await;
+            compiled = self.compile(&asked, &asked_text).await;
             text = asked_text;
         }
         let compiled = compiled?;
@@ -52,96 +68,88 @@ impl Session {
         if matches!(compiled.plan, plan::Plan::Forward(_)) {
             return self.on_home_described(sql, described).await;
         }
-        let format = option(e, "format").unwrap_or_else(|| "text".into()).to_ascii_lowercase();
-        if format != "text" {
-            return self.explain_one(&compiled, e, sql, described).await;
-        }
-        let lines = self.explain_lines(&compiled, e, &text).await?;
+        let request = Request::simple(&text);
+        let format = Format::of(option(e, "format").as_deref());
+        let explained = match (self.work().place(&compiled, &request).await?, format) {
+            (exec::Placed::One(node, shard), Some(Format::Text)) => {
+                self.explain_one(&compiled, e, &text, (node, shard)).await?
+            }
+            // The node's own document; or it says which formats there are.
+            (exec::Placed::One(node, _), _) => return self.on_node(node, sql, described).await,
+            (exec::Placed::Several(_), None) => return self.on_home_described(sql, described).await,
+            (exec::Placed::Several(_), Some(_)) => self.explain_several(&compiled, e, &request).await?,
+        };
+        let format = format.unwrap_or(Format::Text);
+        let rows = explained.show(format)?;
         if described {
-            backend::row_description(self.out(), &[Field::text("QUERY PLAN")]);
+            backend::row_description(self.out(), &[Field::new("QUERY PLAN", format.type_oid(), -1)]);
         }
-        for line in &lines {
-            backend::data_row(self.out(), std::iter::once(Some(line.as_bytes())));
+        for row in &rows {
+            backend::data_row(self.out(), std::iter::once(Some(row.as_bytes())));
         }
         Ok(Forwarded { tag: "EXPLAIN".into(), ..Default::default() })
     }
 
-    /// JSON, XML and YAML: the node's own document where there is one node.
     async fn explain_one(
         &mut self,
         compiled: &Compiled,
         e: &ast::ExplainStmt,
-        sql: &str,
-        described: bool,
-    ) -> Result<Forwarded> {
-        let request = Request::simple(&compiled.text);
-        match self.work().place(compiled, &request).await? {
-            exec::Placed::One(node, _) => self.on_node(node, sql, described).await,
-            exec::Placed::Several(_) => {
-                let format = option(e, "format").unwrap_or_default();
-                Err(ExecError::sql(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
-                    format!("EXPLAIN (FORMAT {format}) over several nodes is not supported"),
-                )
-                .hint("Use the text format."))
-            }
-        }
+        text: &str,
+        (node, shard): (i32, Option<i32>),
+    ) -> Result<Explained> {
+        let started = Instant::now();
+        let shown = match shard {
+            Some(s) => ("Shard".to_string(), s.to_string()),
+            None => ("Shards".to_string(), "those on one node".to_string()),
+        };
+        let statement = shard.and_then(|s| compiled.spliced(text, None, s)).unwrap_or_else(|| text.to_string());
+        let nodes = vec![self.explain_node(e, node, statement).await?];
+        let time = is_on(e, "analyze").then(|| started.elapsed());
+        Ok(Explained { strategy: "route", details: vec![shown], nodes, rows: None, time })
     }
 
-    async fn explain_lines(&mut self, compiled: &Compiled, e: &ast::ExplainStmt, text: &str) -> Result<Vec<String>> {
-        let analyze = is_on(e, "analyze");
-        let request = Request::simple(text);
-        let mut lines = Vec::new();
-        let placed = self.work().place(compiled, &request).await?;
+    async fn explain_several(
+        &mut self,
+        compiled: &Compiled,
+        e: &ast::ExplainStmt,
+        request: &Request<'_>,
+    ) -> Result<Explained> {
         let started = Instant::now();
-        match placed {
-            exec::Placed::One(node, shard) => {
-                let spliced = shard.and_then(|s| compiled.spliced(text, None, s));
-                lines.push("Herd route".to_string());
-                lines.push(match shard {
-                    Some(s) => format!("  Shard: {s}"),
-                    None => "  Shards: those on one node".to_string(),
-                });
-                let statement = spliced.unwrap_or_else(|| text.to_string());
-                self.explain_node(&mut lines, e, node, &statement).await?;
-            }
-            exec::Placed::Several(_) => {
-                lines.push(format!("Herd {}", compiled.plan.strategy().as_str()));
-                if let Some(refusal) = compiled.plan.refusal() {
-                    return Err(refusal.clone().into());
-                }
-                lines.extend(plan::explain::describe(&compiled.plan).into_iter().map(|l| format!("  {l}")));
-                lines.extend(self.pruned(compiled, &request).await?);
-                for (node, statement) in self.node_statements(compiled, &request).await? {
-                    self.explain_node(&mut lines, &without_analyze(e), node, &statement).await?;
-                }
-                if analyze {
-                    let mut held = Held::new(&self.memory);
-                    let began = !self.transaction.is_active();
-                    let done = self.hold(compiled, &request, &mut held).await?;
-                    if began {
-                        self.finish_implicit(false).await?;
-                    }
-                    lines.push(format!("Rows: {}", backend::rows_of_tag(&done.tag)));
-                }
-            }
+        if let Some(refusal) = compiled.plan.refusal() {
+            return Err(refusal.clone().into());
         }
-        if analyze {
-            lines.push(format!("Execution Time: {:.3} ms", started.elapsed().as_secs_f64() * 1000.0));
+        let described = plan::explain::describe(&compiled.plan).into_iter();
+        let mut details: Vec<(String, String)> = described.map(|(label, value)| (label.to_string(), value)).collect();
+        details.extend(self.pruned(compiled, request).await?);
+        let mut nodes = Vec::new();
+        for (node, statement) in self.node_statements(compiled, request).await? {
+            nodes.push(self.explain_node(&without_analyze(e), node, statement).await?);
         }
-        Ok(lines)
+        let mut explained =
+            Explained { strategy: compiled.plan.strategy().as_str(), details, nodes, rows: None, time: None };
+        if is_on(e, "analyze") {
+            let mut held = Held::new(&self.memory);
+            let began = !self.transaction.is_active();
+            let done = self.hold(compiled, request, &mut held).await?;
+            if began {
+                self.finish_implicit(false).await?;
+            }
+            explained.rows = Some(backend::rows_of_tag(&done.tag));
+            explained.time = Some(started.elapsed());
+        }
+        Ok(explained)
     }
 
     /// How many shards of each table are looked at.
-    async fn pruned(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Vec<String>> {
-        let mut lines = Vec::new();
+    async fn pruned(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Vec<(String, String)>> {
+        let mut all = Vec::new();
         for t in &compiled.plan.whole().tables {
             let Some(d) = t.relation.distribution() else { continue };
-            let all = d.group.shards.len();
-            let some = self.work().shards_of(compiled, request, t).await?.map_or(all, |s| s.len());
-            lines.push(format!("  Shards of {}: {some} of {all}", t.relation.name));
+            let most = d.group.shards.len();
+            let some = self.work().shards_of(compiled, request, t).await?.map_or(most, |s| s.len());
+            all.push((format!("Shards of {}", t.relation.name), format!("{some} of {most}")));
         }
-        Ok(lines)
+        Ok(all)
     }
 
     /// The statement each node gets.
@@ -155,30 +163,32 @@ impl Session {
         Ok(all)
     }
 
-    async fn explain_node(
-        &mut self,
-        lines: &mut Vec<String>,
-        e: &ast::ExplainStmt,
-        node: i32,
-        statement: &str,
-    ) -> Result<()> {
+    async fn explain_node(&mut self, e: &ast::ExplainStmt, node: i32, statement: String) -> Result<NodePlan> {
         let name = self
             .epoch
             .snapshot
             .node(node)
             .map_or_else(|| node.to_string(), |n| format!("{} ({}:{})", n.name, n.host, n.port));
-        lines.push(format!("  Node: {name}"));
-        lines.push(format!("    Statement: {statement}"));
         let mut explain = e.clone();
-        explain.query = sql::parse(statement, true)?.pop().map(|t| Box::new(build::node(t)));
+        explain.query = sql::parse(&statement, true)?.pop().map(|t| Box::new(build::node(t)));
+        if !matches!(Format::of(option(e, "format").as_deref()), Some(Format::Text)) {
+            // All other formats are made of this one.
+            explain.options.retain(|o| !matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "format"));
+            explain.options.push(build::node(NodeEnum::DefElem(Box::new(ast::DefElem {
+                defname: "format".into(),
+                arg: Some(Box::new(build::node(NodeEnum::String(ast::String { sval: "json".into() })))),
+                defaction: ast::DefElemAction::DefelemUnspec as i32,
+                ..Default::default()
+            }))));
+        }
         let explain = sql::deparse(&NodeEnum::ExplainStmt(Box::new(explain)))?;
         let mut work = self.work();
         let mut p = work.lane(node).await?;
         p.wrote = true;
         let rows = p.lane.rows(&explain).await;
         work.put_back(p).await;
-        lines.extend(rows?.into_iter().filter_map(|r| r.into_iter().next().flatten()).map(|l| format!("    {l}")));
-        Ok(())
+        let plan = rows?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
+        Ok(NodePlan { name, statement, plan })
     }
 }
 

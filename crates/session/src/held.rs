@@ -31,7 +31,7 @@ impl Client for Held {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
+        while let Some(f) = frame::take(&mut self.out, frame::NODE_MAX)? {
             if f.tag() == b'D' {
                 self.rows.push(f.raw)?;
             }
@@ -64,25 +64,16 @@ impl Session {
     /// Runs a statement inside the transaction with its rows held.
     pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
         held.handle = Some(self.io.handle());
-        let now = exec::Now::of(self.now.clone());
+        let now = exec::Now::of(self.transaction.now.clone());
+        let who = (&self.login, &self.settings);
+        let (transaction, pin) = (&mut self.transaction, &mut self.pin);
         let mut work = Work {
-            herd: &self.router.herd,
-            epoch: &self.epoch,
-            login: &self.login,
-            settings: &self.settings,
-            transaction: &mut self.transaction,
-            client: held,
-            pin: &mut self.pin,
-            own_schema: self.own_schema,
+            own_schema: self.own_catalog.is_own(),
             taint: self.taint,
-            sharing: None,
             sequences: Some(&mut self.sequences),
-            uses: Default::default(),
-            patience: 0,
             now,
             bulk: self.bulk,
-            memory: &self.memory,
-            looks: Default::default(),
+            ..Work::plain(&self.router.herd, &self.epoch, who, transaction, held, pin, &self.memory)
         };
         let done = work.run(compiled, request).await;
         held.flush().await?;

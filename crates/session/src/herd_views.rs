@@ -1,5 +1,5 @@
 //! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
-//! and `herd.progress`, of which the router alone knows.
+//! and `herd.progress`, `herd.sessions` and `pg_prepared_statements`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The statement then runs on home with the rows in place of
 //! the view's name. This file does not know what the rows mean, apart from whose backends serve which session.
@@ -13,18 +13,22 @@ use exec::{Bound, Compiled, ExecError, Forwarded};
 use serde_json::json;
 use sql::{NodeEnum, search};
 
+use crate::prepared::Prepared;
 use crate::session::{Result, Session};
 
-/// The views, each with how it is made of the nodes' `rows`, their `decisions` and this router's `sessions`.
-const VIEWS: [(&str, &str); 5] = [
+/// The views by schema and name, each with how it is made of the nodes' `rows`, their `decisions` and this router's `sessions`.
+const VIEWS: [(&str, &str, &str); 6] = [
+    ("pg_catalog", PREPARED, "SELECT r.* FROM rows r"),
     // As pg_stat_progress_copy: who may not see the session sees nothing of it here.
     (
+        "herd",
         "progress",
         "SELECT r.* FROM rows r \
          WHERE pg_catalog.pg_has_role(r.usename::pg_catalog.name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
     ),
-    ("sessions", "SELECT r.* FROM rows r"),
+    ("herd", "sessions", "SELECT r.* FROM rows r"),
     (
+        "herd",
         "verify",
         "SELECT r.node, r.object, r.problem, r.rights FROM rows r WHERE r.problem OPERATOR(pg_catalog.<>) '' \
          UNION ALL SELECT r.node, r.object, CASE WHEN pg_catalog.jsonb_typeof(r.rights) OPERATOR(pg_catalog.=) 'array' THEN 'they are not those on home' \
@@ -32,9 +36,11 @@ const VIEWS: [(&str, &str); 5] = [
          FROM rows r JOIN herd.node n ON n.is_home \
          LEFT JOIN rows h ON h.node OPERATOR(pg_catalog.=) n.id AND h.object OPERATOR(pg_catalog.=) r.object AND h.problem OPERATOR(pg_catalog.=) '' \
          WHERE r.problem OPERATOR(pg_catalog.=) '' AND (h.rights OPERATOR(pg_catalog.=) r.rights) IS NOT TRUE \
-         AND NOT (h.rights IS NULL AND r.rights OPERATOR(pg_catalog.=) '[]'::pg_catalog.jsonb)",
+         AND NOT (h.rights IS NULL AND (r.rights OPERATOR(pg_catalog.=) '[]'::pg_catalog.jsonb \
+             OR r.object OPERATOR(pg_catalog.~~) 'attributes of role %'))",
     ),
     (
+        "herd",
         "transactions",
         "SELECT r.node, r.gid, r.owner, r.prepared_at, r.decider, r.router, \
          CASE WHEN EXISTS (SELECT FROM pg_catalog.jsonb_array_elements_text(d.decisions) AS g \
@@ -42,6 +48,7 @@ const VIEWS: [(&str, &str); 5] = [
          THEN 'committed' ELSE 'undecided' END AS state FROM rows r, decisions d",
     ),
     (
+        "herd",
         "locks",
         "SELECT r.node, r.waiter_pid, (s.sessions OPERATOR(pg_catalog.->>) (r.node OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) r.waiter_pid))::pg_catalog.int4 AS waiter_session, r.waiter, r.waiting, \
          r.waiter_query, r.holder_pid, \
@@ -49,6 +56,9 @@ const VIEWS: [(&str, &str); 5] = [
          r.holder_state, r.holder_query FROM rows r, sessions s",
     ),
 ];
+
+/// PostgreSQL's view of a session's prepared statements: a node knows those of one of its connections.
+const PREPARED: &str = "pg_prepared_statements";
 
 /// Whether a SELECT reads one of the views.
 pub fn names_herd_view(statement: &NodeEnum) -> bool {
@@ -59,8 +69,10 @@ pub fn names_herd_view(statement: &NodeEnum) -> bool {
 fn uses(statement: &NodeEnum) -> Vec<(usize, &'static str, bool)> {
     let mut uses = vec![];
     search::each_relation(statement, |rv| {
-        let view = VIEWS.iter().find(|(name, _)| rv.schemaname == "herd" && rv.relname == *name);
-        if let (Some((name, _)), Ok(at)) = (view, usize::try_from(rv.location)) {
+        // pg_catalog's come before any schema of the path.
+        let is_in = |schema: &str| rv.schemaname == schema || rv.schemaname.is_empty() && schema == "pg_catalog";
+        let view = VIEWS.iter().find(|(schema, name, _)| rv.relname == *name && is_in(schema));
+        if let (Some((_, name, _)), Ok(at)) = (view, usize::try_from(rv.location)) {
             uses.push((at, *name, rv.alias.is_some()));
         }
     });
@@ -79,9 +91,10 @@ impl Session {
             text.replace_range(*at..end, &format!("\"herd.{view}\"{alias}"));
         }
         let mut with = Vec::new();
-        for (view, body) in VIEWS.iter().filter(|(name, _)| uses.iter().any(|u| u.1 == *name)) {
+        for (schema, view, body) in VIEWS.iter().filter(|(_, name, _)| uses.iter().any(|u| u.1 == *name)) {
             let rows = match *view {
                 "progress" => self.progress_rows(),
+                PREPARED => self.prepared_rows(),
                 "sessions" => self.sessions().await?,
                 _ => {
                     self.ask_every_node(&format!(
@@ -102,7 +115,7 @@ impl Session {
             }
             let value = |text: String| format!("{}::pg_catalog.jsonb", catalog::quote_literal(&text));
             with.push(format!(
-                "\"herd.{view}\" AS (WITH rows AS (SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::herd.{view}, {})), \
+                "\"herd.{view}\" AS (WITH rows AS (SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::{schema}.{view}, {})), \
                  decisions AS (SELECT {} AS decisions), sessions AS (SELECT {} AS sessions) {body})",
                 value(format!("[{}]", rows.join(", "))),
                 value(format!("[{}]", decisions.join(", "))),
@@ -127,7 +140,7 @@ impl Session {
         match bound {
             Some(_) => {
                 let compiled = Arc::new(Compiled::new(plan::Plan::home(true), &text, self.context, None));
-                self.run(&compiled, &text, bound, None).await
+                self.run(&compiled, &text, bound).await
             }
             None => self.on_home(&text).await,
         }
@@ -218,6 +231,28 @@ impl Session {
             )
         };
         herd.progress.list().iter().map(|r| row(r)).collect()
+    }
+
+    /// The session's prepared statements, as rows of `pg_prepared_statements`. How often each was planned is the nodes' to know.
+    fn prepared_rows(&self) -> Vec<String> {
+        // A type reads its object id as its name.
+        let types = |oids: &mut dyn Iterator<Item = u32>| oids.map(|oid| oid.to_string()).collect::<Vec<_>>();
+        let row = |(name, kept): (&String, &Arc<Prepared>)| {
+            let by_sql = self.prepared.get(name);
+            let results = kept.fields.as_ref().map(|fields| types(&mut fields.iter().map(|f| f.type_oid)));
+            let row = json!({
+                "name": name,
+                "statement": by_sql.map_or(&kept.sql, |p| &p.said),
+                "prepare_time": timestamp(kept.at),
+                "parameter_types": types(&mut kept.params.iter().copied()),
+                "result_types": results,
+                "from_sql": by_sql.is_some(),
+                "generic_plans": 0,
+                "custom_plans": 0,
+            });
+            row.to_string()
+        };
+        self.statements.iter().filter(|(name, _)| !name.is_empty()).map(row).collect()
     }
 
     /// Which of this router's sessions each backend serves.

@@ -29,15 +29,13 @@ impl Session {
         if let NodeEnum::LockStmt(lock) = statement.as_ref()
             && lock.mode == ACCESS_SHARE
             && let Some(table) = self.split_table(lock)
+            && self.work().manner().await?.read_only
         {
-            let read_only = self.work().ask_home("SHOW transaction_read_only").await?;
-            if read_only.first().and_then(|row| row.first()?.as_deref()) == Some("on") {
-                return Err(ExecError::sql(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
-                    format!("a dump through a router would miss the rows of \"{table}\" on other nodes"),
-                )
-                .hint("Use `herd dump` in place of pg_dump: it dumps all nodes at one snapshot. (LOCK TABLE … IN ACCESS SHARE MODE in a READ ONLY transaction is what pg_dump begins with.)"));
-            }
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("a dump through a router would miss the rows of \"{table}\" on other nodes"),
+            )
+            .hint("Use `herd dump` in place of pg_dump: it dumps all nodes at one snapshot. (LOCK TABLE … IN ACCESS SHARE MODE in a READ ONLY transaction is what pg_dump begins with.)"));
         }
         self.utility(statement, sql, bound).await
     }

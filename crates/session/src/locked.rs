@@ -22,7 +22,7 @@ impl Session {
         if !is_locked(&e) || self.transaction.has_failed() {
             return Err(e);
         }
-        if self.own_schema || self.transaction.is_block() && self.transaction.has(self.epoch.snapshot.home) {
+        if self.own_catalog.is_own() || self.transaction.is_block() && self.transaction.has(self.epoch.snapshot.home) {
             let before = self.epoch.snapshot.locked.clone();
             self.load_own_schema().await?;
             if self.epoch.snapshot.locked != before {
@@ -33,7 +33,7 @@ impl Session {
         let pause = (begun.elapsed() / 4).clamp(PAUSE_MIN, PAUSE_MAX);
         self.work().rest(Some(&limits), pause).await?;
         let (herd, seen) = (self.router.herd.clone(), self.epoch.clone());
-        if !self.own_schema {
+        if !self.own_catalog.is_own() {
             herd.look_again(&seen).await?;
             self.take_epoch();
         }

@@ -43,6 +43,7 @@ pub enum Auth {
     Scram,
 }
 
+/// How clients log in.
 #[derive(Clone)]
 pub struct LoginConfig {
     pub auth: Auth,

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 pub const BUCKETS: [f64; 14] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
+/// As what a statement is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     Route,
@@ -36,12 +37,14 @@ impl Strategy {
     }
 }
 
+/// How often something took how long.
 #[derive(Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS.len() + 1],
     sum_micros: AtomicU64,
 }
 
+/// What the router counts, for its metrics page.
 #[derive(Default)]
 pub struct Metrics {
     latencies: [Histogram; Strategy::ALL.len()],

@@ -8,6 +8,8 @@ use crate::session::{Result, Session};
 pub struct NamedRoles {
     role: Option<u32>,
     session_authorization: Option<u32>,
+    /// The role the session began with, to which RESET ROLE leads.
+    first: Option<u32>,
     /// The names were theirs at that time ([`pool::roles_now`]).
     as_of: u64,
 }
@@ -21,6 +23,18 @@ pub fn question(name: &str) -> Option<String> {
     Some(format!("pg_catalog.quote_ident({who}::pg_catalog.text)::pg_catalog.regrole::pg_catalog.oid"))
 }
 
+/// What reads a setting on a connection. One that names a role tells the name it was set by, which a role that was renamed
+/// since no longer has: it is asked for who that is.
+pub fn value(name: &str) -> String {
+    let read = format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(name));
+    match SETTINGS.iter().find(|(setting, _)| *setting == name) {
+        Some((_, who)) => {
+            format!("CASE WHEN {read} OPERATOR(pg_catalog.=) 'none' THEN 'none' ELSE {who}::pg_catalog.text END")
+        }
+        None => read,
+    }
+}
+
 impl NamedRoles {
     fn of(&mut self, setting: &str) -> Option<&mut Option<u32>> {
         match setting {
@@ -28,6 +42,16 @@ impl NamedRoles {
             "session_authorization" => Some(&mut self.session_authorization),
             _ => None,
         }
+    }
+
+    /// The session begins with this role, if any.
+    pub fn begin_as(&mut self, role: Option<u32>) {
+        (self.role, self.first) = (role, role);
+    }
+
+    /// All that was set since then is forgotten.
+    pub fn begin_again(&mut self) {
+        (self.role, self.session_authorization) = (self.first, None);
     }
 
     /// A setting has a new value; `oid`: of the role it names.
@@ -51,18 +75,24 @@ impl Session {
             if matches!(name, "none" | "default") {
                 continue;
             }
-            let sql = format!("SELECT rolname FROM pg_catalog.pg_roles WHERE oid OPERATOR(pg_catalog.=) {oid}");
-            let rows = self.router.herd.own.get(&self.router.herd.config.home).await?.simple(&sql).await?;
-            match rows.into_iter().next().and_then(|row| row.into_iter().next()?) {
-                Some(new) if new == name => {}
-                // Whoever is called so now is another: no role has no name, so nodes say that there is none.
-                gone_or_renamed => {
-                    self.settings.set(setting, &gone_or_renamed.unwrap_or_default());
-                    self.refresh_context();
-                }
+            let now_called = self.role_called(oid).await?;
+            if now_called != name {
+                self.settings.set(setting, &now_called);
+                self.refresh_context();
             }
+        }
+        if let Some(oid) = self.named_roles.first {
+            let now_called = self.role_called(oid).await?;
+            self.startup.set("role", &now_called);
         }
         self.named_roles.as_of = now;
         Ok(())
+    }
+
+    /// The name a role has now. Of one that is gone: none, which no role has, so that nodes say so; whoever is called as it was is another.
+    async fn role_called(&self, oid: u32) -> Result<String> {
+        let sql = format!("SELECT rolname FROM pg_catalog.pg_roles WHERE oid OPERATOR(pg_catalog.=) {oid}");
+        let rows = self.router.herd.own.get(&self.router.herd.config.home).await?.simple(&sql).await?;
+        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()?).unwrap_or_default())
     }
 }

@@ -29,7 +29,7 @@ impl Session {
     pub fn refresh_context(&mut self) {
         let (role, path) = (self.current_role(), self.named_path());
         let asked = self.epoch.usage.in_question(&path);
-        let known = match asked.is_empty() || self.own_schema {
+        let known = match asked.is_empty() || self.own_catalog.is_own() {
             true => None,
             false => self.epoch.usage.known(&self.role_condition(role.as_deref()), &asked),
         };
@@ -58,7 +58,7 @@ impl Session {
         let path = self.named_path();
         let asked = self.epoch.usage.in_question(&path);
         let role = self.role_condition(self.current_role().as_deref());
-        let usable = match self.own_schema {
+        let usable = match self.own_catalog.is_own() {
             // It sees its own changes.
             true => {
                 let until = Instant::now() + usage::LASTS;
@@ -113,7 +113,7 @@ impl Session {
         self.context = KEY.hash_one((
             &self.search_path,
             unasked,
-            &self.temporary,
+            (&self.temporary, &self.pg_temp.types),
             self.standard_conforming_strings(),
             self.bulk.upsert,
         ));

@@ -1,17 +1,29 @@
-//! The session's temporary schema: which relations are in it, and which of them hide others of their name.
+//! The session's temporary schema: which relations and types are in it, and which of them hide others of their name.
+//!
+//! Relations that hide others are known to the planner. A type counts on home alone: other nodes would take the one it hides, wherever
+//! it is named (views and code among it), so nothing is planned in such a session. (Row types of temporary tables stand in no
+//! statement for other nodes: those name the table, or fail there.)
 //!
 //! Its connection to home tells. It is asked again whenever that can have changed: behind each statement that changes a
 //! schema, and where such changes were undone, or dropped what was ON COMMIT DROP. It does not know who makes them.
 
 use catalog::Snapshot;
+use exec::ExecError;
+use plan::ddl::Mode;
+use plan::kind::{Holds, Kind};
+use sql::NodeEnum;
+use wire::sqlstate;
 
 use crate::activity::Pins;
 use crate::session::{Result, Session};
 
+/// What is temporary, as it was last asked.
 #[derive(Default)]
 pub struct PgTemp {
     /// Of all its relations, indexes among them.
     pub names: Vec<String>,
+    /// Its domains, enums, ranges and composite types; whether one of PostgreSQL's own has that name.
+    pub types: Vec<(String, bool)>,
     pub made: Made,
     /// The transaction has changed what is in it.
     changed: bool,
@@ -27,8 +39,31 @@ pub enum Made {
     Yes,
 }
 
-pub const NAMES: &str = "SELECT relname FROM pg_catalog.pg_class \
-                         WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() ORDER BY 1";
+/// Relations (`t`), and types: those that hide one of PostgreSQL's own (`z`), and others (`y`).
+pub const NAMES: &str = "SELECT relname AS name, 't' AS kind FROM pg_catalog.pg_class \
+         WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+     UNION ALL SELECT t.typname, CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_type b WHERE b.typname OPERATOR(pg_catalog.=) t.typname \
+             AND b.typnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace) THEN 'z' ELSE 'y' END \
+         FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.typrelid \
+         WHERE t.typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+           AND (t.typtype OPERATOR(pg_catalog.=) ANY ('{d,e,r,m}'::pg_catalog.\"char\"[]) OR c.relkind OPERATOR(pg_catalog.=) 'c') \
+     ORDER BY 1, 2";
+
+/// What [`NAMES`] has told.
+#[derive(Default)]
+pub struct Told {
+    names: Vec<String>,
+    types: Vec<(String, bool)>,
+}
+
+impl Told {
+    pub fn add(&mut self, name: &str, kind: &str) {
+        match kind {
+            "t" => self.names.push(name.to_string()),
+            kind => self.types.push((name.to_string(), kind == "z")),
+        }
+    }
+}
 
 impl PgTemp {
     /// What an unqualified name means there and nowhere else: all of it, but for what the search path finds before `pg_temp`.
@@ -36,6 +71,21 @@ impl PgTemp {
         let before = path.iter().position(|s| s == "pg_temp").map_or(&[][..], |at| &path[..at]);
         let found = |name: &String| !before.is_empty() && snapshot.resolve(None, name, before).is_some();
         self.names.iter().filter(|name| !found(name)).cloned().collect()
+    }
+
+    /// A type that hides a permanent one.
+    fn hides_type(&self, snapshot: &Snapshot) -> Option<&str> {
+        let hides = |(name, builtin): &&(String, bool)| *builtin || snapshot.types.values().any(|t| t.name == *name);
+        self.types.iter().find(hides).map(|(name, _)| name.as_str())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.types.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.names.clear();
+        self.types.clear();
     }
 
     /// Something has been put into it.
@@ -86,14 +136,16 @@ impl Session {
     }
 
     /// Code has run on home's connection, which has told what is there.
-    pub fn pg_temp_told(&mut self, names: Vec<String>) {
-        if !names.is_empty() {
+    pub fn pg_temp_told(&mut self, told: Told) {
+        let Told { names, types } = told;
+        if !names.is_empty() || !types.is_empty() {
             self.use_pg_temp();
             let active = self.transaction.is_active();
             self.pg_temp.is_made(active.then(|| self.transaction.depth()));
         }
-        self.pg_temp.changed |= self.transaction.is_active() && self.pg_temp.names != names;
-        self.pg_temp.names = names;
+        let same = self.pg_temp.names == names && self.pg_temp.types == types;
+        self.pg_temp.changed |= self.transaction.is_active() && !same;
+        (self.pg_temp.names, self.pg_temp.types) = (names, types);
     }
 
     /// ROLLBACK TO SAVEPOINT, at what is the transaction's depth now.
@@ -111,7 +163,28 @@ impl Session {
         self.pg_temp.has_ended(committed);
         // A connection that does not answer is lost, and with it the session.
         if changed && self.read_pg_temp().await.is_err() {
-            self.pg_temp.names.clear();
+            self.pg_temp.clear();
+        }
+    }
+
+    /// Before a statement that may be for other nodes.
+    pub fn refuse_hidden_type(&self, statement: &NodeEnum, kind: Kind) -> Result<()> {
+        if self.pg_temp.types.is_empty() {
+            return Ok(());
+        }
+        let on_home = !kind.planned && kind.mode == Mode::NotDdl && kind.holds == Holds::Nothing;
+        if on_home || matches!(statement, NodeEnum::DropStmt(_) | NodeEnum::RenameStmt(_)) {
+            return Ok(());
+        }
+        match self.pg_temp.hides_type(&self.epoch.snapshot) {
+            Some(name) => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "this session has a type in pg_temp that hides the type \"{name}\", which other nodes would take"
+                ),
+            )
+            .hint("Drop it, or give it a name of its own.")),
+            None => Ok(()),
         }
     }
 
@@ -128,7 +201,13 @@ impl Session {
                 None => vec![],
             },
         };
-        self.pg_temp.names = rows.into_iter().flatten().flatten().collect();
+        let mut told = Told::default();
+        for row in &rows {
+            if let [Some(name), Some(kind)] = &row[..] {
+                told.add(name, kind);
+            }
+        }
+        (self.pg_temp.names, self.pg_temp.types) = (told.names, told.types);
         self.refresh_context();
         Ok(())
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use catalog::RelationKind;
 use exec::{Compiled, Epoch, ExecError};
-use sql::template::Template;
 use sql::{NodeEnum, ast, names};
 
 use crate::session::{Result, Session};
@@ -24,7 +23,7 @@ struct Planning<'p> {
 }
 
 impl Planning<'_> {
-    fn plan(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+    fn plan(&self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
         let cx = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;
@@ -35,7 +34,7 @@ impl Planning<'_> {
             }
         }
         let plan = plan::plan(statement, sql, &cx)?;
-        let mut compiled = Compiled::new(plan, sql, self.context, template);
+        let mut compiled = Compiled::new(plan, sql, self.context, None);
         if self.names_temporary(statement) {
             static PARSED: AtomicU64 = AtomicU64::new(1);
             compiled.own = PARSED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -59,7 +58,7 @@ impl Planning<'_> {
 
 impl Session {
     /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
-    pub async fn compile(&mut self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+    pub async fn compile(&mut self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
         let started = Instant::now();
         self.settle_path().await?;
         let planning = Planning {
@@ -70,21 +69,21 @@ impl Session {
             upsert: self.bulk.upsert,
         };
         let compiled = match planning.names_view(statement) {
-            true => Box::pin(self.compile_apart(statement, sql, template)).await,
-            false => planning.plan(statement, sql, template),
+            true => Box::pin(self.compile_apart(statement, sql)).await,
+            false => planning.plan(statement, sql),
         };
         self.large_statements |= started.elapsed() > LONG;
         compiled
     }
 
-    async fn compile_apart(&self, statement: &NodeEnum, sql: &str, template: Option<&Template>) -> Result<Compiled> {
+    async fn compile_apart(&self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
         let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
-        let (statement, sql, template) = (statement.clone(), sql.to_string(), template.cloned());
+        let (statement, sql) = (statement.clone(), sql.to_string());
         let planned = tokio::task::spawn_blocking(move || {
             let planning =
                 Planning { epoch: &epoch, search_path: &search_path, temporary: &temporary, context, upsert };
-            planning.plan(&statement, &sql, template.as_ref())
+            planning.plan(&statement, &sql)
         });
         planned.await.unwrap_or_else(|_| Err(ExecError::internal("planning ended in a panic")))
     }

@@ -1,6 +1,7 @@
 //! Prepared statements and portals of a session. Nothing here talks to a node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use exec::{Bound, Compiled};
 use sql::NodeEnum;
@@ -31,11 +32,14 @@ pub struct Prepared {
     pub parsed: Parsed,
     /// Utility statements are not looked into before they are described or run: their error comes then.
     pub deferred: Option<Box<wire::ErrorFields>>,
-    /// The catalog it was planned with.
-    pub epoch: i64,
+    /// When, since the Unix epoch.
+    pub at: Duration,
+    /// The catalog it was planned with ([`exec::Epoch::serial`]).
+    pub epoch: u64,
     pub context: u64,
 }
 
+/// A prepared statement with its parameters, and how far it has run.
 pub struct Portal {
     pub prepared: Arc<Prepared>,
     pub bound: Bound,
@@ -44,6 +48,7 @@ pub struct Portal {
     pub _taken: Option<exec::Taken>,
 }
 
+/// Where a portal's rows are.
 pub enum PortalState {
     New,
     /// On a node under this name; rows remain.
@@ -57,12 +62,15 @@ pub enum PortalState {
         tag: String,
     },
     Done {
-        tag: String,
+        /// It was a query: run again it gives no more rows. Anything else can't be run again.
+        query: bool,
     },
 }
 
 /// A statement of SQL's own PREPARE.
 pub struct SqlPrepared {
+    /// All of PREPARE.
+    pub said: String,
     pub sql: String,
     /// Declared types as SQL text; empty: all inferred.
     pub types: Vec<String>,

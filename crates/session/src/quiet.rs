@@ -10,6 +10,7 @@ const PATIENCE: u32 = 60;
 /// How long a session must have been the only one.
 const ALONE_FOR_MICROS: u64 = 1000;
 
+/// Which session spoke last, and when.
 pub struct Quiet {
     start: Instant,
     /// The session that spoke last, and since when no other has.

@@ -12,6 +12,7 @@ use crate::login::LoginConfig;
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
 
+/// What one message may take.
 pub struct Limits {
     pub message_bytes_max: usize,
 }
@@ -22,6 +23,7 @@ pub struct RouterDefaults {
     pub shards: i32,
 }
 
+/// What all sessions share, with how they log in and are cancelled.
 pub struct Router {
     pub herd: Arc<Herd>,
     /// Where it listens.

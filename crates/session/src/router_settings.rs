@@ -1,12 +1,14 @@
-//! The settings that routers have of their own, and no node knows: their names, values and defaults. They are part of the
+//! The settings that routers have of their own, and no node knows, or that they keep from nodes (`idle.rs`): their names, values and defaults. They are part of the
 //! transaction as PostgreSQL's are. It does not know what they do.
 
 use std::collections::BTreeMap;
 
 use exec::ExecError;
 use pool::Settings;
+use txn::Cuts;
 use wire::sqlstate;
 
+use crate::idle;
 use crate::session::Result;
 use crate::set::Pending;
 
@@ -19,10 +21,13 @@ pub struct RouterSettings {
     values: BTreeMap<&'static str, String>,
 }
 
+/// What `herd.snapshot` is unless it is set: for what reads repeatably.
+const SNAPSHOT: &str = "repeatable";
+
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 10] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 12] = [
     ("herd.two_phase", &[], "on"),
-    ("herd.snapshot", &[], "off"),
+    ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
     ("herd.multiplex", &[], "on"),
     ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
@@ -31,6 +36,8 @@ const ROUTER_SETTINGS: [(&str, &[&str], &str); 10] = [
     ("herd.in_flight_rows", &["ysql_max_in_flight_ops"], "0"),
     ("citus.shard_count", &["herd.shard_count"], ""),
     ("citus.shard_replication_factor", &[], "1"),
+    (idle::IN_TRANSACTION, &[], "0"),
+    (idle::SESSION, &[], "0"),
 ];
 
 impl RouterSettings {
@@ -38,6 +45,7 @@ impl RouterSettings {
         ROUTER_SETTINGS.iter().find(|(n, aliases, _)| *n == name || aliases.contains(&name)).map(|(n, _, _)| *n)
     }
 
+    /// All of them.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ROUTER_SETTINGS.iter().map(|(name, ..)| *name)
     }
@@ -52,6 +60,15 @@ impl RouterSettings {
     /// What it was set to, if it was.
     pub fn set_to(&self, name: &str) -> Option<String> {
         self.values.get(name).cloned()
+    }
+
+    /// What sees one snapshot of all nodes.
+    pub fn cuts(&self) -> Cuts {
+        match self.get("herd.snapshot") {
+            SNAPSHOT => Cuts::Repeatable,
+            _ if self.is_on("herd.snapshot") => Cuts::All,
+            _ => Cuts::None,
+        }
     }
 
     pub fn is_on(&self, name: &str) -> bool {
@@ -99,20 +116,25 @@ impl RouterSettings {
             )
         };
         Ok(match name {
-            "citus.shard_count" | "citus.shard_replication_factor" | "herd.batch_rows" | "herd.in_flight_rows" => {
-                let n: i64 = value.parse().map_err(|_| invalid())?;
-                if n < 0 || (name == "citus.shard_count" && !(1..=4096).contains(&n)) {
-                    return Err(invalid().hint("citus.shard_count goes from 1 to 4096."));
+            "citus.shard_count" => match value.parse::<i32>() {
+                Ok(n @ 1..=catalog::SHARDS_MAX) => n.to_string(),
+                _ => return Err(invalid().hint(&format!("{name} goes from 1 to {}.", catalog::SHARDS_MAX))),
+            },
+            "citus.shard_replication_factor" => match value.parse::<i64>() {
+                Ok(1) => value.to_string(),
+                Err(_) => return Err(invalid()),
+                Ok(_) => {
+                    let message = "more than one copy of a shard is not supported";
+                    return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+                        .hint("Replicate each node with PostgreSQL's own streaming replication."));
                 }
-                if name == "citus.shard_replication_factor" && n != 1 {
-                    return Err(ExecError::sql(
-                        sqlstate::FEATURE_NOT_SUPPORTED,
-                        "more than one copy of a shard is not supported",
-                    )
-                    .hint("Replicate each node with PostgreSQL's own streaming replication."));
-                }
-                n.to_string()
-            }
+            },
+            "herd.batch_rows" | "herd.in_flight_rows" => match value.parse::<u32>() {
+                Ok(n) => n.to_string(),
+                Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
+            },
+            idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
+            "herd.snapshot" if value.eq_ignore_ascii_case(SNAPSHOT) => SNAPSHOT.to_string(),
             _ => match value.to_ascii_lowercase().as_str() {
                 "on" | "true" | "yes" | "1" => "on".to_string(),
                 "off" | "false" | "no" | "0" => "off".to_string(),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use wire::sqlstate;
 
+use catalog::Oid;
 use exec::{Compiled, ExecError};
 use plan::{Insert, Plan};
 use sql::ast::{self, Node};
@@ -19,17 +20,17 @@ impl Session {
         if self.sequences.seen().is_empty() {
             return Ok(None);
         }
-        let (mut seen, mut last) = (self.sequences.seen().to_vec(), self.sequences.last());
+        let (mut seen, mut last) = (self.sequences.seen().to_vec(), self.sequences.last().cloned());
         match plan::sequences::used(statement, &self.names()) {
             plan::Sequences::None | plan::Sequences::Read => {}
             // Taken by the statement itself, perhaps before it asks.
-            plan::Sequences::Take(names) => {
-                seen.retain(|(name, _)| !names.contains(name));
+            plan::Sequences::Take(sequences) => {
+                seen.retain(|(oid, _)| !sequences.contains(oid));
                 last = None;
             }
             plan::Sequences::Any => return Ok(None),
         }
-        put(statement, |call| known(call, &seen, last)).map(Some)
+        put(statement, |call| known(call, &seen, last.as_ref())).map(Some)
     }
 
     /// The statement with the values home has for what it asks, as constants: other nodes can't be asked. They don't change
@@ -96,7 +97,8 @@ impl Session {
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
     }
 
-    fn names(&self) -> plan::Context<'_> {
+    /// What names in a statement mean now.
+    pub fn names(&self) -> plan::Context<'_> {
         plan::Context::new(&self.epoch.snapshot, &self.search_path, &self.temporary)
     }
 
@@ -134,21 +136,24 @@ pub fn asks_elsewhere(compiled: &Result<Compiled>) -> bool {
     }
 }
 
-/// What stands for currval(…) or lastval() of values the router took.
-fn known(call: &ast::FuncCall, seen: &[(String, String)], last: Option<&str>) -> Asked<Option<String>> {
+/// What stands for currval(…) or lastval() of values the router took. Who may not ask, or asks of one that is gone, is told so by PostgreSQL.
+fn known(call: &ast::FuncCall, seen: &[(Oid, String)], last: Option<&(Oid, String)>) -> Asked<Option<String>> {
+    let value = |oid: &Oid, value: &str| {
+        format!(
+            "CASE WHEN pg_catalog.has_sequence_privilege('{oid}'::pg_catalog.oid, 'USAGE, SELECT'::pg_catalog.text) \
+             THEN '{value}'::pg_catalog.int8 ELSE pg_catalog.currval('{oid}'::pg_catalog.regclass) END"
+        )
+    };
     Ok(match (names::last(&call.funcname), &call.args[..]) {
-        ("lastval", []) => last.map(|value| format!("'{value}'::pg_catalog.int8")),
+        ("lastval", []) => last.map(|(oid, last)| value(oid, last)),
         ("currval", [sequence]) if !seen.is_empty() => {
             let sequence = sql::deparse_expr(sequence)?;
             let known: String = seen
                 .iter()
-                .map(|(name, value)| {
-                    let name = catalog::quote_literal(name);
-                    format!(" WHEN {name}::pg_catalog.regclass THEN '{value}'::pg_catalog.int8")
-                })
+                .map(|(oid, seen)| format!(" WHEN '{oid}'::pg_catalog.oid THEN {}", value(oid, seen)))
                 .collect();
             let else_asked = format!("pg_catalog.currval({sequence})");
-            Some(format!("CASE ({sequence})::pg_catalog.regclass{known} ELSE {else_asked} END"))
+            Some(format!("CASE ({sequence})::pg_catalog.regclass::pg_catalog.oid{known} ELSE {else_asked} END"))
         }
         _ => None,
     })

@@ -15,6 +15,7 @@ use crate::activity::{Pins, Shown, State};
 use crate::client_io::ClientIo;
 use crate::code::Code;
 use crate::cursor::Cursor;
+use crate::idle::Idle;
 use crate::named_roles::NamedRoles;
 use crate::path::PathWord;
 use crate::pg_temp::PgTemp;
@@ -22,6 +23,7 @@ use crate::prepared::{Portal, Prepared, SqlPrepared};
 use crate::router::Router;
 use crate::router_settings::RouterSettings;
 use crate::set::Pending;
+use crate::transaction::OwnCatalog;
 
 /// Looked into for every statement.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -40,6 +42,7 @@ pub enum Turn {
     Skipping,
 }
 
+/// One client: its connection, settings, transaction, and what it has prepared.
 pub struct Session {
     pub router: Arc<Router>,
     pub io: ClientIo,
@@ -52,14 +55,12 @@ pub struct Session {
     /// Settings made in the current transaction.
     pub pending: Vec<Pending>,
     pub own: RouterSettings,
+    /// How long it may wait for its client, and what that was when it began.
+    pub idle: Idle,
+    pub idle_at_start: [Option<String>; 2],
     pub transaction: Transaction,
     pub epoch: Arc<Epoch>,
-    /// The transaction has changed the schema: `epoch` is its own.
-    pub own_schema: bool,
-    /// It is not: it has yet to be loaded.
-    pub own_due: bool,
-    /// How much had run in the transaction when that was loaded ([`Transaction::uses`]).
-    pub loaded_at: u64,
+    pub own_catalog: OwnCatalog,
     pub after_commit: Vec<String>,
     pub pin: Pin,
     /// Why it is pinned, see [`Pins`].
@@ -80,8 +81,6 @@ pub struct Session {
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,
     pub template: Template,
-    /// What became of the try to share the rows of the statement at hand, where its plan is still to be made.
-    pub row_way: Option<exec::RowWay>,
     /// Where unqualified names are looked up.
     pub search_path: Vec<String>,
     pub path_word: PathWord,
@@ -95,8 +94,6 @@ pub struct Session {
     pub sharing: Sharing,
     pub sequences: exec::Sequences,
     pub bulk: Bulk,
-    /// `now()` of the transaction, as a literal's text.
-    pub now: Option<String>,
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
     pub numbering: u64,
@@ -105,25 +102,18 @@ pub struct Session {
 
 impl Session {
     pub fn work(&mut self) -> Work<'_, ClientIo> {
-        let (now, patience) = (Now::of(self.now.clone()), self.io.patience);
+        let (now, patience) = (Now::of(self.transaction.now.clone()), self.io.patience);
+        let who = (&self.login, &self.settings);
+        let (transaction, client, pin) = (&mut self.transaction, &mut self.io, &mut self.pin);
         Work {
-            herd: &self.router.herd,
-            epoch: &self.epoch,
-            login: &self.login,
-            settings: &self.settings,
-            transaction: &mut self.transaction,
-            client: &mut self.io,
-            pin: &mut self.pin,
-            own_schema: self.own_schema,
+            own_schema: self.own_catalog.is_own(),
             taint: self.taint,
             sharing: Some(&mut self.sharing),
             sequences: Some(&mut self.sequences),
-            uses: Default::default(),
             patience,
             now,
             bulk: self.bulk,
-            memory: &self.memory,
-            looks: Default::default(),
+            ..Work::plain(&self.router.herd, &self.epoch, who, transaction, client, pin, &self.memory)
         }
     }
 
@@ -139,7 +129,7 @@ impl Session {
         }
         self.follow_named_roles().await?;
         self.take_epoch();
-        if self.own_due && !self.transaction.has_failed() {
+        if self.own_catalog == OwnCatalog::Due && !self.transaction.has_failed() {
             self.load_own_schema().await?;
         }
         // If home can't be asked, whoever looks names up fails.
@@ -149,7 +139,7 @@ impl Session {
 
     /// The newest catalog this router has, unless the transaction has one of its own.
     pub fn take_epoch(&mut self) {
-        if !self.own_schema {
+        if !self.own_catalog.is_own() {
             let newest = self.router.herd.epoch.load();
             if !Arc::ptr_eq(&newest, &self.epoch) {
                 self.epoch = newest.clone();
@@ -167,7 +157,10 @@ impl Session {
     }
 
     pub fn standard_conforming_strings(&self) -> bool {
-        self.setting("standard_conforming_strings") != Some("off")
+        match self.pending.is_empty() {
+            true => !self.settings.escapes(),
+            false => self.setting("standard_conforming_strings") != Some("off"),
+        }
     }
 
     pub fn status(&self) -> u8 {
@@ -191,8 +184,8 @@ impl Session {
             wire::backend::IN_TRANSACTION => State::InTransaction,
             _ => State::Idle,
         };
-        let temporary = if self.pg_temp.names.is_empty() { 0 } else { Pins::TEMPORARY };
-        let catalog = if self.own_schema { Pins::CATALOG } else { 0 };
+        let temporary = if self.pg_temp.is_empty() { 0 } else { Pins::TEMPORARY };
+        let catalog = if self.own_catalog.is_own() { Pins::CATALOG } else { 0 };
         let nodes = self.transaction.participants.iter().map(|p| p.lane.node);
         self.shown.rest(state, Pins(self.pins & !Pins::TEMPORARY | temporary | catalog), nodes);
         if self.shown.settings() != self.settings.fingerprint() {

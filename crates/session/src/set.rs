@@ -1,13 +1,17 @@
 //! SET, SHOW, RESET, DISCARD. PostgreSQL validates and spells values; the session remembers them, and every connection
 //! that serves it gets them before its statements.
 
+use std::collections::BTreeSet;
+
 use wire::sqlstate;
 
 use exec::{ExecError, Forwarded, Pin};
 use sql::NodeEnum;
 use sql::ast::{self, Node};
+use txn::Cuts;
 use wire::backend::{self, Field};
 
+use crate::idle::Idle;
 use crate::named_roles;
 use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session};
@@ -24,11 +28,24 @@ pub struct Pending {
     pub depth: usize,
 }
 
+/// Who the session is (GUC_NO_RESET_ALL in PostgreSQL's guc_tables.c).
+const STAY: [&str; 2] = ["session_authorization", "role"];
+
+/// A statement that sets something.
+struct Change<'s> {
+    sql: &'s str,
+    names: &'s [&'s str],
+    local: bool,
+    /// RESET, or TO DEFAULT: to what the session began with, which its connections need not have begun with.
+    back: bool,
+}
+
 impl Session {
     /// What of this session may travel with other clients' statements, what its transactions must see, and how its bulk
     /// writes travel.
     pub fn refresh_sharing(&mut self) {
-        self.transaction.wants_cut = self.own.is_on("herd.snapshot");
+        self.idle = Idle::of(&self.own);
+        self.transaction.wants = self.own.cuts();
         self.sharing.reads = self.own.is_on("herd.multiplex");
         self.sharing.writes = self.own.is_on("herd.coalesce");
         let number = |name| self.own.get(name).parse().unwrap_or(0);
@@ -55,7 +72,7 @@ impl Session {
         if let Some(own) = RouterSettings::canonical(&name) {
             let value = match kind {
                 VarSetValue => Some(RouterSettings::spelled(own, &value_text(&s.args))?),
-                _ => RouterSettings::of(&self.startup)?.set_to(own),
+                _ => self.own_at_start()?.set_to(own),
             };
             self.set_own(own, value, s.is_local);
             return Ok(tag(if matches!(kind, VarReset) { "RESET" } else { "SET" }));
@@ -64,11 +81,7 @@ impl Session {
             let value = value_text(&s.args).to_ascii_uppercase().replace('-', "");
             if !matches!(kind, VarSetDefault | VarReset) && !matches!(value.as_str(), "UTF8" | "UNICODE" | "SQL_ASCII")
             {
-                return Err(ExecError::sql(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
-                    format!("client_encoding \"{}\" is not supported", value_text(&s.args)),
-                )
-                .hint("Use UTF8."));
+                return Err(unknown_encoding(&value_text(&s.args)));
             }
         }
         match kind {
@@ -76,31 +89,48 @@ impl Session {
                 // Connections of a batch are reset when they are given back.
                 self.transaction.participants.iter_mut().for_each(|p| p.lane.conn.tainted = true);
                 if self.transaction.is_block() {
-                    return Err(ExecError::sql(
-                        sqlstate::FEATURE_NOT_SUPPORTED,
-                        "RESET ALL inside a transaction block is not supported",
-                    )
-                    .hint("Reset the settings one by one, or after the transaction."));
+                    return Box::pin(self.reset_each()).await;
                 }
                 let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
-                // GUC_NO_RESET_ALL in PostgreSQL's guc_tables.c: who the session is stays.
                 let mut settings = self.startup.clone();
-                for name in ["session_authorization", "role"] {
+                for name in STAY {
                     match self.settings.get(name) {
                         Some(value) => settings.set(name, value),
                         None => settings.remove(name),
                     }
                 }
                 self.settings = settings;
-                self.own = RouterSettings::of(&self.startup)?;
+                self.own = self.own_at_start()?;
                 self.refresh_sharing();
                 self.refresh_context();
                 Ok(forwarded)
             }
             // SET TRANSACTION, SET SESSION CHARACTERISTICS
-            VarSetMulti => self.set_multi(&name, sql, s.is_local).await,
+            VarSetMulti => self.set_multi(&name, sql).await,
             _ => self.set_one(&name, s, sql).await,
         }
+    }
+
+    /// RESET ALL where it may be rolled back: what the session has set, one after the other.
+    async fn reset_each(&mut self) -> Result<Forwarded> {
+        let changed = self.settings.iter().filter(|(name, value)| self.startup.get(name) != Some(value));
+        let names = changed.map(|(name, _)| name).chain(self.pending.iter().map(|p| p.name.as_str()));
+        let own = |name: &&str| STAY.contains(name) || RouterSettings::canonical(name).is_some();
+        let names: BTreeSet<String> = names.filter(|name| !own(name)).map(str::to_string).collect();
+        for name in names {
+            let reset = ast::VariableSetStmt {
+                kind: ast::VariableSetKind::VarReset as i32,
+                name,
+                ..ast::VariableSetStmt::default()
+            };
+            let sql = sql::deparse(&NodeEnum::VariableSetStmt(reset.clone()))?;
+            self.set(&reset, &sql).await?;
+        }
+        let began = self.own_at_start()?;
+        for name in RouterSettings::names() {
+            self.set_own(name, began.set_to(name), false);
+        }
+        Ok(Forwarded { tag: "RESET".into(), ..Default::default() })
     }
 
     fn set_own(&mut self, name: &'static str, value: Option<String>, local: bool) {
@@ -121,16 +151,17 @@ impl Session {
         self.refresh_context();
     }
 
-    async fn set_multi(&mut self, name: &str, sql: &str, _local: bool) -> Result<Forwarded> {
+    async fn set_multi(&mut self, name: &str, sql: &str) -> Result<Forwarded> {
         if name.contains("session characteristics") {
             let names =
                 ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];
-            return self.set_and_read(sql, &names, false).await;
+            return self.set_and_read(Change { sql, names: &names, local: false, back: false }).await;
         }
         if !self.transaction.is_active() {
             return self.on_home(sql).await;
         }
-        if self.transaction.wants_cut && self.transaction.is_fresh() {
+        let imports = name == "transaction snapshot" && self.transaction.wants != Cuts::All;
+        if self.transaction.wants != Cuts::None && self.transaction.is_fresh() && !imports {
             // No node takes part before it is known whether all must; home says whether it is right.
             self.transaction.note_setting(sql);
             if let Err(e) = self.work().manner().await {
@@ -141,7 +172,9 @@ impl Session {
         }
         // Whoever joins later hears of it too.
         if self.transaction.participants.is_empty() {
+            // Another transaction's snapshot is of home alone: the other nodes refuse it.
             let home = self.epoch.snapshot.home;
+            self.transaction.imports |= imports;
             let mut work = self.work();
             let p = work.lane(home).await?;
             work.put_back(p).await;
@@ -152,6 +185,9 @@ impl Session {
     }
 
     async fn set_one(&mut self, name: &str, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
+        if name == "transaction_isolation" && self.transaction.is_active() {
+            return self.set_multi(name, sql).await;
+        }
         if name.starts_with("herd.") {
             return Err(ExecError::sql(
                 sqlstate::UNDEFINED_OBJECT,
@@ -160,15 +196,18 @@ impl Session {
         }
         // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
         let names = if name == "session_authorization" { &[name, "role"][..] } else { &[name] };
+        let kind = ast::VariableSetKind::try_from(s.kind).unwrap_or(ast::VariableSetKind::Undefined);
+        let back = matches!(kind, ast::VariableSetKind::VarSetDefault | ast::VariableSetKind::VarReset);
+        let change = Change { sql, names, local: s.is_local, back };
         // Whoever was dropped has no name.
         let gone = named_roles::SETTINGS.iter().any(|(n, _)| self.settings.get(n) == Some(""));
         if !gone || self.transaction.is_active() || named_roles::question(name).is_none() {
-            return self.set_and_read(sql, names, s.is_local).await;
+            return self.set_and_read(change).await;
         }
         // Who is somebody that was dropped may become another: it is asked of who logged in whether he may.
         let before = self.settings.clone();
         names.iter().for_each(|n| self.settings.remove(n));
-        let done = self.set_and_read(sql, names, s.is_local).await;
+        let done = self.set_and_read(change).await;
         if done.is_err() {
             self.settings = before;
         }
@@ -176,23 +215,33 @@ impl Session {
     }
 
     /// Runs SQL that sets something on home, and on all who take part in the transaction, and remembers what it set.
-    pub async fn set_and_read(&mut self, sql: &str, names: &[&str], local: bool) -> Result<Forwarded> {
+    async fn set_and_read(&mut self, change: Change<'_>) -> Result<Forwarded> {
+        let Change { sql, names, local, back } = change;
         self.room_for_settings(sql.len())?;
         let home = self.epoch.snapshot.home;
         let active = self.transaction.is_active();
         let described = false;
+        let began = back.then(|| self.startup.clone());
         let mut work = self.work();
         let mut p = work.lane(home).await?;
         let result = async {
             p.lane.put_query(sql);
             p.lane.conn.flush().await?;
             let forwarded = exec::forward(&mut p.lane, work.client, described, exec::Ids::Home).await?;
-            let list: Vec<String> = names
-                .iter()
-                .map(|n| format!("pg_catalog.current_setting({}, true)", catalog::quote_literal(n)))
-                .collect();
-            let who = names.iter().filter_map(|n| named_roles::question(n));
-            let list: Vec<String> = list.into_iter().chain(who).collect();
+            if let Some(sql) = began.and_then(|began| p.lane.conn.back_to(&began, names, local)) {
+                p.lane.run(&sql).await?;
+            }
+            if work.before_snapshot() {
+                let mut row = Vec::with_capacity(names.len());
+                for name in names {
+                    let name: Vec<String> = name.split('.').map(catalog::quote_ident).collect();
+                    let shown = p.lane.rows(&format!("SHOW {}", name.join("."))).await?;
+                    row.push(shown.into_iter().next().and_then(|r| r.into_iter().next()).flatten());
+                }
+                return Ok((forwarded, row));
+            }
+            let values = names.iter().map(|n| named_roles::value(n));
+            let list: Vec<String> = values.chain(names.iter().filter_map(|n| named_roles::question(n))).collect();
             let row = p.lane.rows(&format!("SELECT {}", list.join(", "))).await?.into_iter().next().unwrap_or_default();
             Ok::<_, ExecError>((forwarded, row))
         }
@@ -212,6 +261,10 @@ impl Session {
         work.put_back(p).await;
         let (forwarded, row) = result?;
         if active {
+            self.transaction.leaves_settings |= !local;
+            // Other connections began elsewhere.
+            let same = back.then(|| set_to(names, &row, local)).flatten();
+            let sql = same.as_deref().unwrap_or(sql);
             for p in self.transaction.participants.iter_mut().filter(|p| p.lane.node != home) {
                 p.lane.conn.tainted |= !local;
                 p.lane.run(sql).await?;
@@ -238,6 +291,11 @@ impl Session {
 
     /// A setting for the rest of the session.
     pub fn keep(&mut self, name: &str, value: Option<String>) {
+        if let Some(own) = crate::idle::NAMES.into_iter().find(|own| *own == name) {
+            // Code has set it on a node.
+            self.own.keep(own, value);
+            return self.refresh_own();
+        }
         match value.or_else(|| self.startup.get(name).map(str::to_string)) {
             Some(v) => self.settings.set(name, &v),
             None => self.settings.remove(name),
@@ -289,20 +347,20 @@ impl Session {
         if let Some(lane) = self.pin.here() {
             lane.run(sql).await?;
             if mode == ast::DiscardMode::DiscardAll {
-                lane.conn.settings.clear();
-                lane.conn.statements.clear();
+                lane.conn.discarded();
             }
         }
         match mode {
             ast::DiscardMode::DiscardAll => {
                 self.settings = self.startup.clone();
-                self.own = RouterSettings::of(&self.startup)?;
+                self.named_roles.begin_again();
+                self.own = self.own_at_start()?;
                 self.refresh_sharing();
                 self.prepared.clear();
                 self.statements.clear();
                 self.portals.clear();
                 self.cursors.clear();
-                self.pg_temp.names.clear();
+                self.pg_temp.clear();
                 self.forget_sequences();
                 self.unpin();
                 self.refresh_context();
@@ -330,6 +388,20 @@ impl Session {
         self.pins = 0;
         self.transaction.keep = None;
     }
+}
+
+/// SQL that gives these what they have elsewhere.
+fn set_to(names: &[&str], values: &[Option<String>], local: bool) -> Option<String> {
+    let one = |(name, value): (&&str, &Option<String>)| {
+        let (name, value) = (catalog::quote_literal(name), catalog::quote_literal(value.as_deref()?));
+        Some(format!("pg_catalog.set_config({name}, {value}, {local})"))
+    };
+    Some(format!("SELECT {}", names.iter().zip(values).map(one).collect::<Option<Vec<_>>>()?.join(", ")))
+}
+
+pub fn unknown_encoding(encoding: &str) -> ExecError {
+    let message = format!("client_encoding \"{encoding}\" is not supported");
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Use UTF8.")
 }
 
 /// The value of a SET as plain text, for the router's own settings.

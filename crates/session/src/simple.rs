@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::sqlstate;
 
-use exec::{Compiled, ExecError, Forwarded, Pin};
+use exec::{Compiled, ExecError, Forwarded, Pin, Request};
+use plan::kind::{Joins, Kind};
 use sql::NodeEnum;
 use sql::template::Template;
 use wire::backend;
@@ -12,6 +13,15 @@ use wire::backend;
 use crate::locked::is_locked;
 use crate::prepared::Parsed;
 use crate::session::{Result, Session};
+use crate::statement::Tried;
+
+/// What became of a statement whose template is known.
+enum Known {
+    Done(Forwarded),
+    /// Its values lead to several nodes: it is planned by its own text. With what its rows were told when they asked for
+    /// company.
+    Unknown(Option<exec::RowWay>),
+}
 
 impl Session {
     /// A Query message. Errors are reported here; only a lost client comes back as an error.
@@ -27,17 +37,20 @@ impl Session {
             Ok(ranges) => {
                 self.batch = ranges.len() > 1;
                 let mut result = Ok(());
-                // Nothing of a string runs if any of it can't be read.
-                if self.batch
-                    && let Err(e) = sql::parse(sql, scs)
-                {
-                    result = Err(Box::pin(self.syntax_error(sql, e)).await);
+                // Nothing of a string runs if any of it can't be read. What begins and ends blocks stays out of its own.
+                let mut joins = vec![];
+                if self.batch {
+                    match sql::parse(sql, scs) {
+                        Ok(trees) => joins.extend(trees.iter().map(|tree| Kind::of(tree).joins != Joins::Never)),
+                        Err(e) => result = Err(Box::pin(self.syntax_error(sql, e)).await),
+                    }
                 }
                 for (i, range) in ranges.iter().enumerate() {
                     if result.is_err() {
                         break;
                     }
-                    result = self.one(&sql[range.clone()], i + 1 == ranges.len()).await;
+                    let joins = joins.get(i).copied().unwrap_or_default();
+                    result = self.one(&sql[range.clone()], joins, i + 1 == ranges.len()).await;
                 }
                 self.batch = false;
                 result
@@ -52,9 +65,9 @@ impl Session {
         Ok(())
     }
 
-    /// One statement of the string, with its completion.
-    async fn one(&mut self, sql: &str, last: bool) -> Result<()> {
-        if self.batch && !self.transaction.is_active() && joins_implicit(sql) {
+    /// One statement of the string, with its completion. `joins`: it is part of the block that the string has.
+    async fn one(&mut self, sql: &str, joins: bool, last: bool) -> Result<()> {
+        if joins && !self.transaction.is_active() {
             self.transaction.begin("BEGIN", false);
         }
         let done = self.one_statement(sql).await?;
@@ -84,7 +97,6 @@ impl Session {
             result = Box::pin(self.when_unlocked(sql, result)).await;
         }
         self.template = template;
-        self.row_way = None;
         result
     }
 
@@ -99,17 +111,20 @@ impl Session {
     }
 
     async fn with_template(&mut self, sql: &str, template: Option<&Template>) -> Result<Forwarded> {
+        let mut tried = Tried::default();
         if let Some(t) = template
             && !self.transaction.has_failed()
             && let Some(compiled) = self.epoch.by_template(t, self.context)
-            && let Some(done) = self.by_template(&compiled, sql, t).await?
         {
-            return Ok(done);
+            match self.run_template(&compiled, sql, t).await? {
+                Known::Done(done) => return Ok(done),
+                Known::Unknown(rows) => tried.rows = rows,
+            }
         }
         if !self.transaction.has_failed()
             && let Some(compiled) = self.epoch.by_text(self.context, sql, &[])
         {
-            return self.run(&compiled, sql, None, None).await;
+            return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(mut s) => s.pop(),
@@ -117,55 +132,52 @@ impl Session {
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
-        match self.planned(statement.clone(), sql, &[]).await? {
+        match self.planned(statement, sql, &[]).await? {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
             Parsed::Planned(compiled) => {
                 let compiled = match template {
                     Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
-                        self.keep_template(compiled, &statement, sql, t).await?
+                        self.keep_template(compiled, t)
                     }
                     _ => compiled,
                 };
-                self.run(&compiled, sql, None, None).await
+                self.run_request(&compiled, Request::simple(sql), tried).await
             }
         }
     }
 
-    /// A statement of a known template; `None` if its values lead to several nodes, which is planned by its own text.
-    async fn by_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Option<Forwarded>> {
-        if !compiled.plan.is_whole() {
-            let request = exec::Request { sql, bound: None, literals: exec::Literals::Template(t) };
-            if compiled.plan.share_rows().is_some() {
-                match self.share_rows(compiled, &request).await? {
-                    exec::RowWay::Done(forwarded) => return Ok(Some(forwarded)),
-                    // Its own plan is made from its own text.
-                    way => self.row_way = Some(way),
-                }
-                return Ok(None);
-            }
-            match self.work().place(compiled, &request).await? {
-                exec::Placed::One(..) => {}
-                exec::Placed::Several(_) => return Ok(None),
+    /// A statement of a known template.
+    async fn run_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Known> {
+        let request = Request { literals: exec::Literals::Template(t), ..Request::simple(sql) };
+        if compiled.plan.is_whole() {
+            return self.run_request(compiled, request, Tried::default()).await.map(Known::Done);
+        }
+        if compiled.plan.share_rows().is_some() {
+            return Ok(match self.share_rows(compiled, &request).await? {
+                exec::RowWay::Done(forwarded) => Known::Done(forwarded),
+                // Its own plan is made from its own text.
+                way => Known::Unknown(Some(way)),
+            });
+        }
+        match self.work().place(compiled, &request).await? {
+            exec::Placed::Several(_) => Ok(Known::Unknown(None)),
+            placed => {
+                let tried = Tried { placed: Some(placed), ..Tried::default() };
+                self.run_request(compiled, request, tried).await.map(Known::Done)
             }
         }
-        self.run(compiled, sql, None, Some(t)).await.map(Some)
     }
 
     /// Keeps a plan for all statements of its template, where only keys depend on literals.
-    async fn keep_template(
-        &mut self,
-        compiled: Arc<Compiled>,
-        statement: &NodeEnum,
-        sql: &str,
-        t: &Template,
-    ) -> Result<Arc<Compiled>> {
+    fn keep_template(&self, compiled: Arc<Compiled>, t: &Template) -> Arc<Compiled> {
         if compiled.plan.share_rows().is_some() && !compiled.plan.is_whole() {
-            let templated = Arc::new(self.compile(statement, sql, Some(t)).await?);
-            if templated.rows_fit_template() {
+            let templated = Arc::new(compiled.for_template(t));
+            // An upsert's plan depends on which rows there are.
+            if !self.bulk.upsert && templated.rows_fit_template() {
                 self.epoch.keep_template(&templated, t.hash());
             }
-            return Ok(compiled);
+            return compiled;
         }
         let keyed = matches!(compiled.plan, plan::Plan::Forward(_))
             || (!compiled.plan.whole().tables.is_empty()
@@ -176,13 +188,13 @@ impl Session {
                     .iter()
                     .all(|t| t.columns.iter().all(|c| !c.is_empty()) && !t.columns.is_empty()));
         if !keyed {
-            return Ok(compiled);
+            return compiled;
         }
-        let templated = Arc::new(self.compile(statement, sql, Some(t)).await?);
+        let templated = Arc::new(compiled.for_template(t));
         if templated.fits_template() {
             self.epoch.keep_template(&templated, t.hash());
         }
-        Ok(templated)
+        templated
     }
 
     /// Why a text could not be parsed here: PostgreSQL's own error, unless it is too deep.
@@ -205,6 +217,15 @@ impl Session {
                 "this statement's syntax is newer than the router's parser",
             )
             .hint("Run it on each node directly."),
+        }
+    }
+
+    /// As [`allowed_when_failed`](Self::allowed_when_failed), of what a text turned out to be.
+    pub fn parsed_when_failed(&self, parsed: &Parsed) -> Result<()> {
+        match parsed {
+            Parsed::Tree(tree) => self.allowed_when_failed(tree),
+            Parsed::Planned(_) if self.transaction.has_failed() => Err(in_failed_transaction()),
+            Parsed::Planned(_) | Parsed::Empty => Ok(()),
         }
     }
 
@@ -240,7 +261,7 @@ impl Session {
             return self.still_stands();
         }
         if e.code() == sqlstate::QUERY_CANCELED && self.io.has_left() {
-            return Err(ExecError::Client("connection lost: the client left".into()));
+            return Err(ExecError::lost("the client left"));
         }
         let e = match self.io.take_deadlocked() && e.code() == sqlstate::QUERY_CANCELED {
             true => ExecError::Sql(Box::new(
@@ -263,12 +284,6 @@ impl Session {
         self.report(&e);
         Ok(())
     }
-}
-
-/// What begins and ends blocks stays out of the implicit one.
-fn joins_implicit(sql: &str) -> bool {
-    let word = sql::split::first_keyword(sql).to_ascii_uppercase();
-    !matches!(word.as_str(), "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT")
 }
 
 pub fn in_failed_transaction() -> ExecError {

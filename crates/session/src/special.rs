@@ -1,6 +1,9 @@
 //! Statements that leave something behind in a session: which functions and statements do, and what follows from it.
 
-use catalog::{Snapshot, Volatility};
+use std::collections::HashSet;
+
+use catalog::Volatility;
+use plan::Context;
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
@@ -15,6 +18,8 @@ pub struct Special {
     pub pins: bool,
     /// It may run code that uses any table, by text it puts together.
     pub watched: bool,
+    /// It does, where errors are caught.
+    pub catches: bool,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
     /// It asks for values the session took from sequences.
@@ -23,6 +28,7 @@ pub struct Special {
     pub leaves: Leaves,
 }
 
+/// What a statement may leave behind in the session.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Leaves {
     /// It calls code of users' own that may leave something behind.
@@ -51,18 +57,19 @@ impl Special {
     }
 }
 
-pub fn special(statement: &NodeEnum, snapshot: &Snapshot) -> Special {
-    let mut find =
-        Find { snapshot, writes: !snapshot.relation_code.is_empty() && writes(statement), special: Special::default() };
+pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
+    let snapshot = cx.snapshot;
+    let writes = !snapshot.relation_code.is_empty() && writes(statement);
+    let mut find = Find { cx, writes, words: HashSet::new(), special: Special::default() };
     find.node(statement);
     walk::below(statement, &mut find);
-    find.special.leaves.code |= snapshot.session_code.anywhere;
+    find.special.leaves.code |= snapshot.session_code.leaves(find.words, cx.search_path);
     find.special
 }
 
 /// Whether expressions of the statement may run text that somebody puts together; not relations it names.
-pub fn calls_text(statement: &NodeEnum, snapshot: &Snapshot) -> bool {
-    sql::search::any(statement, |n| plan::needs::runs_text(n, snapshot))
+pub fn calls_text(statement: &NodeEnum, cx: &Context) -> bool {
+    sql::search::any(statement, |n| plan::needs::runs_text(n, cx))
 }
 
 fn writes(statement: &NodeEnum) -> bool {
@@ -75,26 +82,31 @@ fn writes(statement: &NodeEnum) -> bool {
     is_write(statement) || sql::search::any(statement, is_write)
 }
 
-struct Find<'s> {
-    snapshot: &'s Snapshot,
+struct Find<'s, 'a> {
+    cx: &'s Context<'s>,
     /// The statement writes to a table, wherever that stands.
     writes: bool,
+    /// Parts of names, whatever they name.
+    words: HashSet<&'a str>,
     special: Special,
 }
 
-impl<'a> Visit<'a> for Find<'_> {
+impl<'a> Visit<'a> for Find<'_, 'a> {
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
-        self.special.leaves.code |= self.snapshot.session_code.is_named(&rv.relname);
-        self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.snapshot);
+        self.words.extend([&*rv.schemaname, &*rv.relname]);
+        // Of its columns' types nothing is known here, nor of what those run.
+        self.special.leaves.code |= self.cx.snapshot.session_code.by_types
+            && (rv.schemaname.starts_with("pg_temp") || self.cx.is_temporary(rv));
+        self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx);
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {
-        self.special.watched |= plan::needs::runs_text(n, self.snapshot);
+        self.special.watched |= plan::needs::runs_text(n, self.cx);
+        self.special.catches |= self.writes && plan::needs::catches(n, self.cx);
         match n {
             NodeEnum::FuncCall(f) => self.call(f),
-            // A row's function may be written as if it were a column of it.
-            NodeEnum::ColumnRef(c) => self.column(&c.fields),
-            NodeEnum::AIndirection(i) => self.column(&i.indirection),
+            // Of functions, types and operators; of columns, too, as a row's function may be written as if it were one.
+            NodeEnum::String(s) => drop(self.words.insert(&s.sval)),
             NodeEnum::UpdateStmt(u) => {
                 self.special.leaves.code |= u.relation.as_ref().is_some_and(|rv| rv.relname == SETTINGS);
             }
@@ -104,12 +116,7 @@ impl<'a> Visit<'a> for Find<'_> {
     }
 }
 
-impl Find<'_> {
-    fn column(&mut self, fields: &[Node]) {
-        let names = || fields.iter().filter_map(string);
-        self.special.leaves.code |= names().any(|name| self.snapshot.session_code.is_named(name));
-    }
-
+impl Find<'_, '_> {
     fn call(&mut self, f: &ast::FuncCall) {
         let name = names::last(&f.funcname);
         let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_"))
@@ -118,15 +125,15 @@ impl Find<'_> {
         self.special.pins |= session_lock;
         if name == "set_config" {
             self.set_config(f);
-        } else if !session_lock && self.snapshot.lasts(name) {
+        } else if !session_lock && self.cx.snapshot.lasts(names::qualified(&f.funcname), self.cx.search_path) {
             self.special.leaves.code = true;
             // What PostgreSQL's own leave, and what a text does, has no name to ask for.
-            self.special.leaves.unknown |= self.snapshot.functions(name).any(|f| f.schema == "pg_catalog" || f.dynamic);
+            self.special.leaves.unknown |=
+                self.cx.functions(&f.funcname).any(|f| f.schema == "pg_catalog" || f.dynamic);
         }
         self.special.reads_sequences |= plan::sequences::reads(f);
         self.special.writes |=
-            self.snapshot.functions(name).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
-        self.special.leaves.code |= self.snapshot.session_code.is_named(name);
+            self.cx.functions(&f.funcname).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
     }
 
     fn set_config(&mut self, f: &ast::FuncCall) {
@@ -162,9 +169,4 @@ fn string(node: &Node) -> Option<&str> {
 
 fn is_true(node: &Node) -> bool {
     matches!(&node.node, Some(NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Boolval(b)), .. })) if b.boolval)
-}
-
-/// The view of PostgreSQL's that would show a connection's prepared statements in place of the session's.
-pub fn names_prepared_statements(statement: &NodeEnum) -> bool {
-    sql::relations::of(statement).iter().any(|rv| rv.relname == "pg_prepared_statements")
 }

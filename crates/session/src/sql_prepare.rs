@@ -1,8 +1,11 @@
 //! SQL's own PREPARE, EXECUTE and DEALLOCATE: kept by the session, executed as statements with the arguments put in.
 
-use exec::{ExecError, Forwarded};
+use std::borrow::Cow;
+
+use exec::{Bound, ExecError, Forwarded};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, search};
+use wire::backend::Field;
 use wire::sqlstate;
 
 use crate::prepared::{Parsed, SqlPrepared};
@@ -10,7 +13,7 @@ use crate::session::{Result, Session};
 use crate::special;
 
 impl Session {
-    pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt) -> Result<Forwarded> {
+    pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt, sql: &str) -> Result<Forwarded> {
         if self.prepared.contains_key(&p.name) || self.statements.contains_key(&p.name) {
             return Err(ExecError::sql(
                 sqlstate::DUPLICATE_PSTATEMENT,
@@ -26,7 +29,7 @@ impl Session {
         let typed = typed(&text, &types)?;
         let kept = self.prepare(&typed, vec![]).await?;
         self.statements.insert(p.name.clone(), std::sync::Arc::new(kept));
-        self.prepared.insert(p.name.clone(), SqlPrepared { sql: text, types });
+        self.prepared.insert(p.name.clone(), SqlPrepared { said: sql.to_string(), sql: text, types });
         Ok(Forwarded { tag: "PREPARE".into(), ..Default::default() })
     }
 
@@ -55,8 +58,7 @@ impl Session {
                 .detail(format!("Expected {wanted} parameters but got {}.", e.params.len())),
             )));
         }
-        let inferred: Vec<wire::backend::Field> =
-            described.params.iter().map(|t| wire::backend::Field::new("", *t, -1)).collect();
+        let inferred: Vec<Field> = described.params.iter().map(|t| Field::new("", *t, -1)).collect();
         let inferred = self.work().type_names(&inferred).await?;
         let of_type = |i: usize| declared.get(i).or_else(|| inferred.get(i)).map_or("text", String::as_str);
         let types: Vec<&str> = (0..e.params.len()).map(of_type).collect();
@@ -79,7 +81,7 @@ impl Session {
         let asked: Vec<String> = open.iter().map(|i| format!("({})::pg_catalog.text", values[*i])).collect();
         let text = format!("SELECT {}", asked.join(", "));
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no arguments"))?;
-        let special = special::special(&tree, &self.epoch.snapshot);
+        let special = special::special(&tree, &self.names());
         if special.pins || special.watched || special.leaves.anything(true) {
             let message =
                 "EXECUTE with arguments that may leave something in the session, or use any table, is not supported";
@@ -88,7 +90,7 @@ impl Session {
         }
         let seen = self.with_values_seen(&tree)?;
         let (tree, text) = seen.as_ref().map_or((&tree, &*text), |(tree, text)| (&**tree, &**text));
-        let compiled = self.compile(tree, text, None).await?;
+        let compiled = self.compile(tree, text).await?;
         let mut work = self.work();
         work.uses = compiled.plan.whole().sequences.clone();
         let row =
@@ -100,16 +102,45 @@ impl Session {
         Ok(())
     }
 
+    /// EXPLAIN of the statement with the values of a client's parameters in it.
+    pub async fn explained_with(&mut self, e: &ast::ExplainStmt, bound: &Bound) -> Result<(ast::ExplainStmt, String)> {
+        let Some(mut tree) = e.query.as_deref().and_then(|q| q.node.clone()) else {
+            return Err(ExecError::internal("EXPLAIN without a statement"));
+        };
+        let described = self.work().describe_text(&sql::deparse(&tree)?, &bound.types).await?;
+        let params: Vec<Field> = described.params.iter().map(|t| Field::new("", *t, -1)).collect();
+        let types = self.work().type_names(&params).await?;
+        let mut values = Vec::with_capacity(types.len());
+        for (i, (ty, value)) in types.iter().zip(&bound.values).enumerate() {
+            let text = match value {
+                None => "NULL".to_string(),
+                Some(value) => {
+                    let text = match bound.format(i) {
+                        0 => Some(Cow::Borrowed(&**value)),
+                        _ => exec::text_of(described.params[i], value),
+                    };
+                    let text = text.ok_or_else(|| unreadable(ty))?;
+                    catalog::quote_literal(std::str::from_utf8(&text).map_err(|_| unreadable(ty))?)
+                }
+            };
+            values.push(format!("CAST({text} AS {ty})"));
+        }
+        put_values(&mut tree, &values)?;
+        let explain = ast::ExplainStmt { query: Some(Box::new(build::node(tree))), ..e.clone() };
+        let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(explain.clone())))?;
+        Ok((explain, text))
+    }
+
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
         let text = self.executed_text(e).await?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
         match self.planned(tree, &text, &[]).await? {
             Parsed::Planned(compiled) => match bound {
-                None => self.run(&compiled, &text, None, None).await,
+                None => self.run(&compiled, &text, None).await,
                 Some(b) => {
                     let mut bound = exec::Bound { result_formats: b.result_formats.clone(), ..Default::default() };
                     bound.tail = exec::bind_tail(&bound);
-                    self.run(&compiled, &text, Some(&bound), None).await
+                    self.run(&compiled, &text, Some(&bound)).await
                 }
             },
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, &text, None)).await,
@@ -132,6 +163,12 @@ impl Session {
         }
         Ok(Forwarded { tag: "DEALLOCATE".into(), ..Default::default() })
     }
+}
+
+fn unreadable(ty: &str) -> ExecError {
+    let message = format!("EXPLAIN with a binary parameter of type {ty} is not supported through the router");
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Send the value as text, or write it into the statement.")
 }
 
 /// Values, as expressions' texts, in place of parameters.

@@ -1,12 +1,32 @@
 //! BEGIN, COMMIT, ROLLBACK, savepoints, and the implicit transactions around everything else.
 
 use exec::{ExecError, Forwarded, catalog_changed, load_own};
+use sql::NodeEnum;
 use sql::ast::{self, TransactionStmtKind as Kind};
-use txn::CommitError;
+use txn::{CommitError, Ended};
 use wire::ErrorFields;
 use wire::sqlstate;
 
 use crate::session::{Result, Session};
+
+/// Which catalog the session's `epoch` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnCatalog {
+    /// The one that is committed.
+    #[default]
+    None,
+    /// The transaction has changed the schema: its own has yet to be loaded.
+    Due,
+    /// The transaction's own; how much had run in it by then ([`Transaction::uses`]).
+    Loaded { at: u64 },
+}
+
+impl OwnCatalog {
+    /// The transaction has changed the schema.
+    pub fn is_own(self) -> bool {
+        self != OwnCatalog::None
+    }
+}
 
 impl Session {
     pub async fn transaction_statement(&mut self, t: &ast::TransactionStmt, sql: &str) -> Result<Forwarded> {
@@ -14,33 +34,12 @@ impl Session {
         let tag = |t: &str| Ok(Forwarded { tag: t.to_string(), ..Default::default() });
         match kind {
             Kind::TransStmtBegin | Kind::TransStmtStart => {
-                if self.transaction.is_block() {
-                    self.notice(
-                        "WARNING",
-                        sqlstate::ACTIVE_SQL_TRANSACTION,
-                        "there is already a transaction in progress",
-                    );
-                } else if self.transaction.is_active() {
-                    // Inside a batch: the implicit transaction becomes the client's.
-                    self.transaction.become_block();
-                    if !t.options.is_empty() {
-                        let options = set_transaction(sql);
-                        self.transaction.everywhere(&options).await?;
-                        self.transaction.note_setting(&options);
-                    }
-                } else {
-                    self.transaction.begin(sql.trim().trim_end_matches(';'), true);
-                    self.now = Some(exec::timestamp());
-                }
+                self.begin_block(t, sql).await?;
                 tag(if kind == Kind::TransStmtStart { "START TRANSACTION" } else { "BEGIN" })
             }
             Kind::TransStmtCommit => {
-                if !self.transaction.is_block() {
-                    self.no_chain(t, "COMMIT AND CHAIN")?;
-                    self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                    if !self.transaction.is_active() {
-                        return tag("COMMIT");
-                    }
+                if self.ends_nothing(t, "COMMIT AND CHAIN")? {
+                    return tag("COMMIT");
                 }
                 let chained = self.chained(t);
                 let done = self.commit().await?;
@@ -48,12 +47,8 @@ impl Session {
                 tag(&done)
             }
             Kind::TransStmtRollback => {
-                if !self.transaction.is_block() {
-                    self.no_chain(t, "ROLLBACK AND CHAIN")?;
-                    self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                    if !self.transaction.is_active() {
-                        return tag("ROLLBACK");
-                    }
+                if self.ends_nothing(t, "ROLLBACK AND CHAIN")? {
+                    return tag("ROLLBACK");
                 }
                 let chained = self.chained(t);
                 self.rollback().await;
@@ -78,14 +73,7 @@ impl Session {
             Kind::TransStmtRollbackTo => {
                 self.need_block("ROLLBACK TO SAVEPOINT")?;
                 self.need_savepoint(&t.savepoint_name)?;
-                self.transaction.rollback_to(&t.savepoint_name).await?;
-                let depth = self.transaction.depth();
-                self.pending.retain(|p| p.depth < depth);
-                self.refresh_own();
-                self.pg_temp_undone().await?;
-                if self.own_schema {
-                    self.load_own_schema().await?;
-                }
+                self.rollback_to(&t.savepoint_name).await?;
                 tag("ROLLBACK")
             }
             Kind::TransStmtPrepare | Kind::TransStmtCommitPrepared | Kind::TransStmtRollbackPrepared => {
@@ -99,6 +87,46 @@ impl Session {
         }
     }
 
+    async fn begin_block(&mut self, t: &ast::TransactionStmt, sql: &str) -> Result<()> {
+        if self.transaction.is_block() {
+            let message = "there is already a transaction in progress";
+            self.notice("WARNING", sqlstate::ACTIVE_SQL_TRANSACTION, message);
+        } else if self.transaction.is_active() {
+            // Inside a batch: the implicit transaction becomes the client's.
+            if !t.options.is_empty() {
+                let options = set_transaction(t)?;
+                self.transaction.everywhere(&options).await?;
+                self.transaction.note_setting(&options);
+            }
+            self.transaction.become_block();
+        } else {
+            self.transaction.begin(sql.trim().trim_end_matches(';'), true);
+        }
+        Ok(())
+    }
+
+    /// COMMIT or ROLLBACK without a block is warned of; true: there is no implicit transaction that it ends, either.
+    fn ends_nothing(&mut self, t: &ast::TransactionStmt, chain: &str) -> Result<bool> {
+        if self.transaction.is_block() {
+            return Ok(false);
+        }
+        self.no_chain(t, chain)?;
+        self.notice("WARNING", sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        Ok(!self.transaction.is_active())
+    }
+
+    async fn rollback_to(&mut self, savepoint: &str) -> Result<()> {
+        self.transaction.rollback_to(savepoint).await?;
+        let depth = self.transaction.depth();
+        self.pending.retain(|p| p.depth < depth);
+        self.refresh_own();
+        self.pg_temp_undone().await?;
+        if self.own_catalog.is_own() {
+            self.load_own_schema().await?;
+        }
+        Ok(())
+    }
+
     /// AND CHAIN: how the next transaction is begun, as this one runs.
     fn chained(&self, t: &ast::TransactionStmt) -> Option<Vec<String>> {
         let said = self.transaction.manners().map(str::to_string);
@@ -109,7 +137,6 @@ impl Session {
         let Some([begin, manners @ ..]) = chained.as_deref() else { return };
         self.transaction.begin(begin, true);
         manners.iter().for_each(|sql| self.transaction.note_setting(sql));
-        self.now = Some(exec::timestamp());
     }
 
     /// AND CHAIN and savepoints want a block of the client's own: an implicit one (TBLOCK_IMPLICIT_INPROGRESS in
@@ -141,15 +168,23 @@ impl Session {
         let two_phase = self.own.is_on("herd.two_phase");
         let identity = self.router.herd.identity();
         let number = self.router.herd.next_transaction();
-        let mut tag = String::new();
         let failed = self.transaction.has_failed();
         self.transaction.doubtful |= !self.io.settled().await;
         self.transaction.defers = !self.epoch.snapshot.anyones;
-        let done = self.transaction.commit(&identity, number, two_phase, &mut tag).await;
-        let committed = done.is_ok() && !failed;
-        self.ended(committed).await;
+        if !failed && let Err(e) = self.work().learn_whether_serializable().await {
+            self.rollback().await;
+            return Err(e);
+        }
+        if self.own_catalog.is_own()
+            && let Err(e) = Box::pin(self.judge_beside_others(&identity)).await
+        {
+            self.rollback().await;
+            return Err(e);
+        }
+        let done = self.transaction.commit(&identity, number, two_phase).await;
+        self.ended(matches!(done, Ok(Ended::Committed))).await;
         match done {
-            Ok(()) => Ok(tag),
+            Ok(ended) => Ok(ended.tag().to_string()),
             // Deferred constraints speak here.
             Err(CommitError::RolledBack(e)) => {
                 Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e.into())).await)
@@ -162,6 +197,31 @@ impl Session {
                 ErrorFields::error(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, e.to_string())
                     .hint("Set max_prepared_transactions on every node and restart it, or SET herd.two_phase = off to let each node commit by itself."),
             ))),
+        }
+    }
+
+    /// What code may use was judged when the transaction changed the schema, by what was committed then. Others may have changed
+    /// it since, each by himself in the right: whoever commits later is judged again, while nobody else can commit. All that
+    /// the judgement looks at raises the epoch; and where kinds are what they were, what others have changed is what two changes at a
+    /// time may always have changed.
+    async fn judge_beside_others(&mut self, identity: &txn::Identity) -> Result<()> {
+        if self.own_catalog == OwnCatalog::Due || self.transaction.raises_epoch.is_none() {
+            return Ok(());
+        }
+        if let Err(e) = self.transaction.raise(identity).await {
+            return Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e.into())).await);
+        }
+        let seen = &self.epoch.snapshot;
+        match self.transaction.raised_to {
+            Some(raised) if raised.epoch > seen.epoch + 1 && raised.kinds != seen.kinds => {}
+            _ => return Ok(()),
+        }
+        let herd = self.router.herd.clone();
+        herd.refresh(None).await?;
+        self.load_own_schema().await?;
+        match exec::code::refuse_change(&[&herd.epoch.load_full()], &self.epoch) {
+            Some(broken) => Err(self.work().told_of(broken).await?.into()),
+            None => Ok(()),
         }
     }
 
@@ -186,7 +246,6 @@ impl Session {
     async fn ended(&mut self, committed: bool) {
         let reports = std::mem::take(&mut self.transaction.reports);
         self.io.pass_on(reports);
-        self.now = None;
         self.cursors.retain(|_, c| c.hold);
         self.portals.clear();
         self.settle_settings(committed);
@@ -198,11 +257,10 @@ impl Session {
         }
         self.pg_temp_settled(committed).await;
         let after = std::mem::take(&mut self.after_commit);
-        if self.own_schema {
-            self.own_schema = false;
-            let due = std::mem::take(&mut self.own_due);
+        let own_catalog = std::mem::take(&mut self.own_catalog);
+        if own_catalog.is_own() {
             if committed {
-                let last = after.is_empty() && !due && self.loaded_at == self.transaction.uses;
+                let last = after.is_empty() && own_catalog == OwnCatalog::Loaded { at: self.transaction.uses };
                 let own = self.transaction.raised_to.filter(|_| last).map(|raised| (self.epoch.clone(), raised));
                 catalog_changed(&self.router.herd, after, self.transaction.raised, own).await;
             }
@@ -221,16 +279,15 @@ impl Session {
     /// The transaction has changed the schema in a way that nobody judges: it loads its own catalog if another statement
     /// comes; most often its end does.
     pub fn own_schema_is_due(&mut self) {
-        (self.own_schema, self.own_due) = (true, true);
+        self.own_catalog = OwnCatalog::Due;
     }
 
     /// The transaction has changed the schema: it sees its own catalog from now on.
     pub async fn load_own_schema(&mut self) -> Result<()> {
-        self.own_schema = true;
-        self.own_due = false;
+        self.own_catalog = OwnCatalog::Due;
         let mut work = self.work();
         self.epoch = load_own(&mut work).await?;
-        self.loaded_at = self.transaction.uses;
+        self.own_catalog = OwnCatalog::Loaded { at: self.transaction.uses };
         self.refresh_context();
         Ok(())
     }
@@ -249,11 +306,12 @@ impl Session {
 }
 
 /// `BEGIN ISOLATION LEVEL …` inside a batch: the options, as SET TRANSACTION takes them.
-fn set_transaction(begin: &str) -> String {
-    let upper = begin.to_ascii_uppercase();
-    let options = ["ISOLATION", "READ", "DEFERRABLE", "NOT"].iter().filter_map(|w| upper.find(w)).min();
-    match options {
-        Some(at) => format!("SET TRANSACTION {}", begin[at..].trim_end_matches(';')),
-        None => "SELECT 1".into(),
-    }
+fn set_transaction(begin: &ast::TransactionStmt) -> Result<String> {
+    let set = ast::VariableSetStmt {
+        kind: ast::VariableSetKind::VarSetMulti as i32,
+        name: "TRANSACTION".into(),
+        args: begin.options.clone(),
+        ..Default::default()
+    };
+    Ok(sql::deparse(&NodeEnum::VariableSetStmt(set))?)
 }

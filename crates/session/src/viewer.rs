@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use crate::activity::Shown;
 use crate::session::{Result, Session};
 
+/// Whose sessions may be seen.
 pub struct Viewer {
     /// The roles whose rights the session has, by their object ids on home.
     roles: HashSet<u32>,

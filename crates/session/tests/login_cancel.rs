@@ -92,7 +92,8 @@ async fn the_right_secret_cancels_on_every_node_and_others_do_not() {
     let registry = registry();
     let place = registry.register(V3_0);
     let stranger = registry.register(V3_2);
-    place.handle.set_running(vec![one.key(11), other.key(22)]);
+    place.handle.add_running(one.key(11));
+    place.handle.add_running(other.key(22));
 
     let mut wrong = place.secret.clone();
     wrong[3] ^= 1;
@@ -123,7 +124,7 @@ async fn connections_are_kept_until_a_cancel_has_arrived() {
     let mut node = Node::start().await;
     let registry = registry();
     let place = registry.register(V3_0);
-    place.handle.set_running(vec![node.key(11)]);
+    place.handle.add_running(node.key(11));
     let cancelling = cancel(&registry, place.pid, &place.secret);
     let (_, unanswered) = node.request().await;
 
@@ -144,11 +145,11 @@ async fn a_cancel_after_the_statement_reaches_nobody() {
     let registry = registry();
     let place = registry.register(V3_0);
     place.handle.begin();
-    place.handle.set_running(vec![node.key(11)]);
+    place.handle.add_running(node.key(11));
     assert_eq!(place.handle.finish().await, Settled::Clean);
     assert_eq!(registry.cancel(place.pid, &place.secret).await, CancelOutcome::Done);
     assert!(!place.handle.is_cancelled());
-    place.handle.set_running(vec![node.key(12)]);
+    place.handle.add_running(node.key(12));
     place.handle.clear();
     assert_eq!(registry.cancel(place.pid, &place.secret).await, CancelOutcome::Done);
     assert!(node.is_left_alone().await);
@@ -176,7 +177,7 @@ async fn what_may_still_be_on_its_way_makes_connections_doubtful() {
     let mut node = Node::start().await;
     let registry = Arc::new(CancelRegistry::new(MOMENT));
     let place = registry.register(V3_0);
-    place.handle.set_running(vec![node.key(11)]);
+    place.handle.add_running(node.key(11));
     let cancelling = cancel(&registry, place.pid, &place.secret);
     let (_, _unanswered) = node.request().await;
     assert_eq!(cancelling.await.unwrap(), CancelOutcome::Done);
@@ -186,7 +187,7 @@ async fn what_may_still_be_on_its_way_makes_connections_doubtful() {
     // Somebody who stops cancelling halfway.
     let registry = self::registry();
     let place = registry.register(V3_0);
-    place.handle.set_running(vec![node.key(12)]);
+    place.handle.add_running(node.key(12));
     let cancelling = cancel(&registry, place.pid, &place.secret);
     let (_, _unanswered) = node.request().await;
     cancelling.abort();

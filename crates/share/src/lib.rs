@@ -44,6 +44,7 @@ const APART: Duration = Duration::from_secs(1);
 /// Queues kept; those that nobody uses are forgotten when there are more.
 const QUEUES_MAX: usize = 1024;
 
+/// Reads and writes travel apart: a write waits for its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
     Read,

@@ -18,6 +18,7 @@ const CROWD: usize = BATCH_MAX;
 /// Connections a crowd, or batches that are stuck, may add.
 const MORE_MAX: usize = 6;
 
+/// Statements for one node, by one user under the same settings, and its workers.
 pub struct SharedQueue {
     pub(super) pools: Pools,
     pub(super) target: NodeTarget,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+/// What one execution is told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// DataRow and NoticeResponse messages, in order.

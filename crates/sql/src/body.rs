@@ -6,6 +6,7 @@
 
 mod dynamic;
 mod plpgsql;
+mod utility;
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use crate::walk::{self, Visit};
 /// Schema, if given, and name.
 pub type Name = (Option<String>, String);
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     /// Everything named where a table can stand, those that are written included.
     pub reads: BTreeSet<Name>,
@@ -32,6 +33,10 @@ pub struct Body {
     pub varies: Option<String>,
     /// Runs text that is put together at run time, and may name anything.
     pub unknown: bool,
+    /// Its blocks that catch errors: what they have locked is free when one is caught, and nobody sees that it was.
+    pub caught: Vec<Body>,
+    /// Its statements that are neither queries nor writes: what they do to the catalog is judged where that is known.
+    pub utilities: Vec<NodeEnum>,
     /// Of what could not be parsed: its words, in lower case, and the whole text for names that are no words.
     pub words: Option<Words>,
 }
@@ -102,6 +107,9 @@ impl Body {
         words.text.push(' ');
         words.text.push_str(&new.text);
         self.unknown |= words.words.contains("execute");
+        if self.unknown && ["exception", "subtransaction"].iter().any(|word| words.words.contains(*word)) {
+            self.caught.push(Body { unknown: true, ..Body::default() });
+        }
     }
 
     fn definition(&mut self, definition: &str) {
@@ -150,6 +158,7 @@ impl Body {
     }
 
     fn statement(&mut self, statement: &NodeEnum) {
+        utility::note(self, statement);
         self.visit(|look| {
             look.node(statement);
             if let NodeEnum::SelectStmt(s) = statement {
@@ -222,14 +231,14 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
             DeleteStmt(s) => self.written(&s.relation),
             MergeStmt(s) => self.written(&s.relation),
             CopyStmt(s) if s.is_from => self.written(&s.relation),
-            AlterTableStmt(s) => self.written(&s.relation),
-            TruncateStmt(s) => self.all_written(&s.relations),
-            LockStmt(s) => self.all_written(&s.relations),
             NotifyStmt(_) => {
                 self.body.calls.insert((Some("pg_catalog".into()), "pg_notify".into()));
             }
             FuncCall(f) => self.called(f),
             CallStmt(s) => s.funccall.iter().for_each(|f| self.called(f)),
+            // Aggregates with a syntax of their own: what they give depends on the order of rows, as json_agg() does.
+            JsonArrayAgg(_) | JsonArrayQueryConstructor(_) => self.own_syntax("json_arrayagg"),
+            JsonObjectAgg(_) => self.own_syntax("json_objectagg"),
             AExpr(e) => {
                 let (schema, name) = names::qualified(&e.name);
                 self.body.operators.insert((schema.map(str::to_string), name.to_string()));
@@ -242,20 +251,6 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
                     self.body.varies.get_or_insert_with(|| "the current time or catalog".into());
                 }
             }
-            // Code that makes code: what it is can be seen afterwards only.
-            CreateFunctionStmt(_)
-            | AlterFunctionStmt(_)
-            | CreateTrigStmt(_)
-            | DefineStmt(_)
-            | CreateCastStmt(_)
-            | CreateDomainStmt(_)
-            | AlterDomainStmt(_)
-            | CreateEnumStmt(_)
-            | AlterEnumStmt(_)
-            | CreateRangeStmt(_)
-            | CompositeTypeStmt(_)
-            | CreateSchemaStmt(_)
-            | CreateExtensionStmt(_) => self.body.unknown = true,
             AIndirection(i) => self.body.fields.extend(names::strings(&i.indirection).into_iter().map(str::to_string)),
             ColumnRef(c) => {
                 let column = names::last(&c.fields);
@@ -299,12 +294,8 @@ impl<'a> Look<'_, 'a> {
         }
     }
 
-    fn all_written(&mut self, nodes: &'a [Node]) {
-        for n in nodes {
-            if let Some(NodeEnum::RangeVar(rv)) = &n.node {
-                self.tables.push((rv, true));
-            }
-        }
+    fn own_syntax(&mut self, name: &str) {
+        self.body.calls.insert((Some("pg_catalog".into()), name.into()));
     }
 }
 

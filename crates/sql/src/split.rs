@@ -191,34 +191,3 @@ fn row_end(tokens: &mut Lexer<'_>) -> Result<Option<usize>, LexError> {
     }
     Ok(None)
 }
-
-/// The expressions of one row, which [`values_rows`] found, without white space and comments around them. An
-/// expression that is missing, as in `(1,,2)`, is an empty range.
-pub fn row_fields(
-    sql: &str,
-    standard_conforming_strings: bool,
-    row: Range<usize>,
-) -> Result<Vec<Range<usize>>, LexError> {
-    let mut fields = Vec::new();
-    let mut field: Option<Range<usize>> = None;
-    let mut depth = Depth::default();
-    for token in Lexer::starting_at(&sql[..row.end], row.start, standard_conforming_strings) {
-        let token = token?;
-        if depth.is_zero() {
-            // The row's own parenthesis.
-            depth.pass(token.kind);
-            continue;
-        }
-        let top_level_comma = depth.0 == 1 && token.kind == TokenKind::Punct(b',');
-        depth.pass(token.kind);
-        if top_level_comma || depth.is_zero() {
-            let is_empty_row = depth.is_zero() && fields.is_empty() && field.is_none();
-            if !is_empty_row {
-                fields.push(field.take().unwrap_or(token.start..token.start));
-            }
-        } else {
-            field = Some(field.map_or(token.start, |field| field.start)..token.end);
-        }
-    }
-    Ok(fields)
-}

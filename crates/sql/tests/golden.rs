@@ -72,9 +72,7 @@ fn rows(statement: &str) -> String {
     };
     let mut out = String::new();
     for row in rows {
-        let fields = sql::split::row_fields(statement, true, row).unwrap();
-        let fields: Vec<_> = fields.into_iter().map(|f| statement[f].to_owned()).collect();
-        write!(out, "\n  row {}", fields.join(" | ")).unwrap();
+        write!(out, "\n  row {}", &statement[row]).unwrap();
     }
     out
 }

@@ -1,7 +1,7 @@
 //! Statements, rows and fields, found without parsing; compared with PostgreSQL's parser where it has a say.
 
 use sql::lexer::{LexError, Lexer};
-use sql::split::{first_keyword, row_fields, split_statements, values_rows};
+use sql::split::{first_keyword, split_statements, values_rows};
 
 fn check(sql: &str, expected: &[&str]) {
     let ranges = split_statements(sql, true).unwrap();
@@ -111,21 +111,4 @@ fn rows_of_values() {
     let sql = "VALUES ('\\'),('), (2)";
     let escaped = values_rows(sql, false, 0).unwrap();
     assert_eq!(escaped.into_iter().map(|row| &sql[row]).collect::<Vec<_>>(), ["('\\'),(')", "(2)"]);
-}
-
-#[test]
-fn fields_of_rows() {
-    let check = |row: &str, expected: &[&str]| {
-        let sql = format!("VALUES {row}, (9)");
-        let fields = row_fields(&sql, true, 7..7 + row.len()).unwrap();
-        let fields: Vec<_> = fields.into_iter().map(|field| &sql[field]).collect();
-        assert_eq!(fields, expected, "{row}");
-    };
-    check("(1)", &["1"]);
-    check("( 1 + 2 , 'a,b' ,f(1,2),ARRAY[1,2], -3 )", &["1 + 2", "'a,b'", "f(1,2)", "ARRAY[1,2]", "-3"]);
-    check("(/* a */ 1 -- b\n , 'x'\n'y', ($1))", &["1", "'x'\n'y'", "($1)"]);
-    check("((1,2),(3))", &["(1,2)", "(3)"]);
-    check("()", &[]);
-    check("(1,)", &["1", ""]);
-    check("(,1)", &["", "1"]);
 }

@@ -18,6 +18,7 @@ use crate::lane::Lane;
 use crate::seal::Seal;
 use crate::transaction::{Raised, Transaction};
 
+/// Why a transaction did not end as was asked, or nobody knows whether it did.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// Nothing was committed.
@@ -30,25 +31,33 @@ pub enum CommitError {
     NoPreparedTransactions,
 }
 
+/// How a transaction has ended that COMMIT was said to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Committed,
+    /// It had failed before.
+    RolledBack,
+}
+
+impl Ended {
+    /// PostgreSQL's command tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Ended::Committed => "COMMIT",
+            Ended::RolledBack => "ROLLBACK",
+        }
+    }
+}
+
 impl Transaction {
     /// Commits. `chain` is not handled here. On any error the transaction is over.
     /// `two_phase`: false means each node commits by itself (the user chose `herd.two_phase = off`).
-    pub async fn commit(
-        &mut self,
-        identity: &Identity,
-        number: u64,
-        two_phase: bool,
-        tag: &mut String,
-    ) -> Result<(), CommitError> {
-        *tag = "COMMIT".to_string();
+    pub async fn commit(&mut self, identity: &Identity, number: u64, two_phase: bool) -> Result<Ended, CommitError> {
         if self.has_failed() {
             self.rollback().await;
-            *tag = "ROLLBACK".to_string();
-            return Ok(());
+            return Ok(Ended::RolledBack);
         }
-        if let Some(home) = self.raises_epoch
-            && let Err(e) = self.raise_epoch(home, &identity.seal).await
-        {
+        if let Err(e) = self.raise(identity).await {
             self.rollback().await;
             return Err(CommitError::RolledBack(e));
         }
@@ -60,10 +69,16 @@ impl Transaction {
             return Err(CommitError::RolledBack(e));
         }
         let writers = self.writers();
+        if writers > 0
+            && let Err(e) = self.see_locks().await
+        {
+            self.rollback().await;
+            return Err(CommitError::RolledBack(e));
+        }
         let result = if writers <= 1 || !two_phase {
-            self.commit_one_phase(tag).await
+            self.commit_one_phase().await
         } else {
-            self.commit_two_phase(identity, number).await
+            self.commit_two_phase(identity, number).await.map(|()| Ended::Committed)
         };
         if result.is_err() {
             // Whoever still can, rolls back; prepared ones wait for recovery where the outcome is unknown.
@@ -101,6 +116,27 @@ impl Transaction {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Locks on nodes that were not written to hold until what was written can be seen: a node that was lost has none any more.
+    async fn see_locks(&mut self) -> Result<(), PoolError> {
+        let mut lanes: Vec<_> =
+            self.participants.iter_mut().filter(|p| p.locked && !p.wrote).map(|p| &mut p.lane).collect();
+        for lane in &mut lanes {
+            lane.put_query("SELECT");
+            lane.conn.flush().await?;
+        }
+        finish_all(&mut lanes).await
+    }
+
+    /// Raises the epoch, unless that has been done or need not be: from here to the end nobody else can commit a change of the catalog.
+    pub async fn raise(&mut self, identity: &Identity) -> Result<(), PoolError> {
+        match self.raises_epoch {
+            Some(home) if self.raised_to.is_none() && !self.has_failed() => {
+                self.raise_epoch(home, &identity.seal).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Home's first: its row is what changes wait for one another at, so that they come to the other nodes in the same order.
     /// Before that, deferred constraints: nobody waits for what their triggers do, however long it takes.
     async fn raise_epoch(&mut self, home: NodeId, seal: &Seal) -> Result<(), PoolError> {
@@ -118,20 +154,25 @@ impl Transaction {
         put_raise(lane, None, seal);
         lane.conn.flush().await?;
         let checked = lane.finish().await;
-        let raised = if lane.conn.outstanding() == 0 { Ok(None) } else { lane.value().await };
-        let raised = checked.and(raised)?.unwrap_or_default();
-        let (epoch, kinds) = raised.split_once(' ').unwrap_or_default();
-        self.raised_to = epoch.parse().ok().zip(kinds.parse().ok()).map(|(epoch, kinds)| Raised { epoch, kinds });
+        let epoch = if lane.conn.outstanding() == 0 { Ok(None) } else { lane.value().await };
+        let kinds = if lane.conn.outstanding() == 0 { Ok(None) } else { lane.value().await };
+        // The first error is the reason of those behind it.
+        let epoch = checked.and(epoch)?.unwrap_or_default();
+        let kinds = kinds?.and_then(|kinds| kinds.parse().ok());
+        self.raised_to = epoch.parse().ok().zip(kinds).map(|(epoch, kinds)| Raised { epoch, kinds });
         for lane in &mut others {
-            put_raise(lane, Some(epoch), seal);
+            put_raise(lane, Some(&epoch), seal);
             lane.conn.flush().await?;
         }
         finish_all(&mut others).await
     }
 
-    /// Readers first: should one fail (a serialization failure), nothing has been committed yet.
-    async fn commit_one_phase(&mut self, tag: &mut String) -> Result<(), CommitError> {
-        for wrote in [false, true] {
+    /// Whoever waits for a lock of this transaction, or for a notification, wants to see what it has written: those nodes
+    /// that it has only read, locked or notified on come last. Not in SERIALIZABLE transactions: there a reader's COMMIT may
+    /// fail, and nothing must have been committed then.
+    async fn commit_one_phase(&mut self) -> Result<Ended, CommitError> {
+        let mut ended = Ended::Committed;
+        for wrote in [!self.readers_first(), self.readers_first()] {
             for p in self.participants.iter_mut().filter(|p| p.wrote == wrote) {
                 p.lane.put_query("COMMIT");
                 // What goes wrong here is seen again when the answer is read.
@@ -139,9 +180,13 @@ impl Transaction {
             }
             failpoint::reached(if wrote { "one_phase.commit_sent" } else { "one_phase.readers_sent" }).await;
             let mut failure = None;
+            let written = self.writers() > 0 && !self.readers_first();
             for p in self.participants.iter_mut().filter(|p| p.wrote == wrote) {
                 match p.lane.finish().await {
-                    Ok(t) => *tag = t,
+                    Ok(tag) if tag == Ended::RolledBack.tag() => ended = Ended::RolledBack,
+                    Ok(_) => {}
+                    // What was written is committed; the connection is of no more use.
+                    Err(_) if written && !wrote => p.lane.conn.mark_broken(),
                     Err(e) if wrote && may_have_committed(&e) => {
                         failure.get_or_insert(CommitError::Unknown(e));
                     }
@@ -154,14 +199,19 @@ impl Transaction {
                 return Err(e);
             }
         }
-        Ok(())
+        Ok(ended)
+    }
+
+    fn readers_first(&self) -> bool {
+        self.serializable.is_some_and(|(_, serializable)| serializable)
     }
 
     async fn commit_two_phase(&mut self, identity: &Identity, number: u64) -> Result<(), CommitError> {
         // A node with temporary objects can't prepare; only the session's home lane may have some, so it decides.
         let kept =
             self.keep.or(self.home).and_then(|n| self.participants.iter().position(|p| p.wrote && p.lane.node == n));
-        let decider = kept.or_else(|| self.participants.iter().position(|p| p.wrote)).unwrap_or(0);
+        // Who locks one row to change others, locks it first: it is given free last.
+        let decider = kept.or_else(|| self.participants.iter().rposition(|p| p.wrote)).unwrap_or(0);
         self.participants.swap(0, decider);
         failpoint::reached("two_phase.begin").await;
         if self.defers
@@ -175,14 +225,9 @@ impl Transaction {
         if let Err(e) = self.prepare(gid).await {
             let _ = self.participants[0].lane.run("ROLLBACK").await;
             self.end_prepared(gid, "ROLLBACK").await;
-            return Err(match &e {
-                PoolError::Server(f)
-                    if f.code() == sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE
-                        && f.message().contains("prepared transactions are disabled") =>
-                {
-                    CommitError::NoPreparedTransactions
-                }
-                _ => CommitError::RolledBack(e),
+            return Err(match self.prepares_nothing(&e).await {
+                true => CommitError::NoPreparedTransactions,
+                false => CommitError::RolledBack(e),
             });
         }
         failpoint::reached("two_phase.prepared").await;
@@ -202,6 +247,7 @@ impl Transaction {
         failpoint::reached("two_phase.decided").await;
         // What fails now is finished by recovery; the client's transaction is committed.
         self.end_prepared(gid, "COMMIT").await;
+        self.end_readers().await;
         failpoint::reached("two_phase.finished").await;
         Ok(())
     }
@@ -243,9 +289,10 @@ impl Transaction {
         Ok(Gid { herd: identity.herd.clone(), decider: lane.node, router: identity.router, number, xid })
     }
 
-    /// All but the decider prepare, at once; who has only read commits.
+    /// All but the decider prepare, at once; who has only read commits where that may fail.
     async fn prepare(&mut self, gid: &Gid) -> Result<(), PoolError> {
-        let others = &mut self.participants[1..];
+        let readers_too = self.readers_first();
+        let mut others: Vec<_> = self.participants[1..].iter_mut().filter(|p| p.wrote || readers_too).collect();
         for (i, p) in others.iter_mut().enumerate() {
             let sql = match p.wrote {
                 true => format!("PREPARE TRANSACTION '{}'", gid.participant(p.lane.node)),
@@ -258,7 +305,7 @@ impl Transaction {
             }
         }
         let mut failure = None;
-        for p in others.iter_mut() {
+        for p in others {
             match p.lane.finish().await {
                 // A transaction that had failed answers PREPARE with ROLLBACK.
                 Ok(tag) if p.wrote && tag != "PREPARE TRANSACTION" => {
@@ -271,6 +318,38 @@ impl Transaction {
             }
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Whether PREPARE failed because a node has no room for prepared transactions at all.
+    async fn prepares_nothing(&mut self, error: &PoolError) -> bool {
+        let PoolError::Server(fields) = error else { return false };
+        if fields.code() != sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE {
+            return false;
+        }
+        for p in &mut self.participants[1..] {
+            let asked = p.lane.rows("SELECT pg_catalog.current_setting('max_prepared_transactions')").await;
+            if asked.is_ok_and(|rows| rows.first().is_some_and(|r| r[0].as_deref() == Some("0"))) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What was only read, locked or notified on is committed when all that was written can be seen.
+    async fn end_readers(&mut self) {
+        if self.readers_first() {
+            return;
+        }
+        let mut readers: Vec<_> = self.participants.iter_mut().filter(|p| !p.wrote).collect();
+        for p in &mut readers {
+            p.lane.put_query("COMMIT");
+            let _ = p.lane.conn.flush().await;
+        }
+        for p in readers {
+            if p.lane.finish().await.is_err() {
+                p.lane.conn.mark_broken();
+            }
+        }
     }
 
     /// COMMIT PREPARED or ROLLBACK PREPARED where something is prepared, at once. What fails is left to recovery.
@@ -301,15 +380,14 @@ const FLUSHED: &str = "CASE WHEN pg_catalog.current_setting('synchronous_commit'
 /// nor as part of a plan that is printed. They are tokens.
 const QUIET: &str = "SET LOCAL log_parameter_max_length_on_error = 0; SET LOCAL debug_print_plan = off";
 
-/// Raises the epoch by one on home, which tells it, and `kinds`: the transaction's own deferred triggers have raised those
-/// before. Elsewhere to what home has raised it to.
+/// Raises the epoch by one on home, which tells it, and then `kinds`, which are raised with it. Elsewhere to what home has raised it to.
 fn put_raise(lane: &mut Lane, target: Option<&str>, seal: &Seal) {
     let token = token(seal, "epoch", lane);
     match target {
-        None => lane.put_statement(
-            "SELECT pg_catalog.concat(herd.raise_epoch(NULL, $1::pg_catalog.bytea), ' ', (SELECT e.kinds FROM herd.epoch e))",
-            &[&token],
-        ),
+        None => {
+            lane.put_statement("SELECT herd.raise_epoch(NULL, $1::pg_catalog.bytea)", &[&token]);
+            lane.put_statement("SELECT e.kinds FROM herd.epoch e", &[]);
+        }
         Some(epoch) => lane.put_statement(
             "SELECT herd.raise_epoch($1::pg_catalog.text::pg_catalog.int8, $2::pg_catalog.bytea)",
             &[epoch, &token],
@@ -319,8 +397,7 @@ fn put_raise(lane: &mut Lane, target: Option<&str>, seal: &Seal) {
 
 /// What is asked for, under the herd's seal, as a bytea. Of no use but on this very connection.
 fn token(seal: &Seal, asked: &str, lane: &Lane) -> String {
-    let token = seal.token(&format!("{asked} {}", lane.conn.pid()));
-    token.iter().fold("\\x".to_string(), |hex, byte| hex + &format!("{byte:02x}"))
+    format!("\\x{}", seal.token_hex(&format!("{asked} {}", lane.conn.pid())))
 }
 
 /// All are waited for; the first error is returned.

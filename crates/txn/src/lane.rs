@@ -3,8 +3,11 @@
 
 use catalog::NodeId;
 use pool::{ClientLogin, NodeTarget, PoolError, PooledConn, Pools, Settings};
-use wire::{ErrorFields, Frame, backend, put};
+use wire::{ErrorFields, Frame, backend, put, sqlstate};
 
+use crate::said::{Said, WAITING_MAX};
+
+/// A connection to a node while a statement or transaction has it, and what is to be sent in front.
 pub struct Lane {
     pub node: NodeId,
     pub conn: PooledConn,
@@ -12,8 +15,8 @@ pub struct Lane {
     skip: u32,
     /// Notices of statements run by [`run`](Self::run), whole messages, for whoever wants to pass them on.
     pub notices: bytes::BytesMut,
-    /// Notices of the client's own statement, whole messages: the client gets them, whichever node this is.
-    pub said: bytes::BytesMut,
+    /// Notices of the client's own statement: the client gets them, whichever node this is.
+    pub said: Said,
     /// What is read behind the next statement, in its transaction: fails if its names mean something else by then.
     pub look: Option<std::sync::Arc<str>>,
 }
@@ -90,7 +93,10 @@ impl Lane {
             }
         }
         match error {
-            Some(fields) => {
+            Some(mut fields) => {
+                if fields.code() == sqlstate::INSUFFICIENT_PRIVILEGE && fields.get(b'H').is_none() {
+                    fields = fields.hint("What the session's role may set, or has set for it, was changed since the session began: connect again.");
+                }
                 // The connection is not in the state it should be in: what followed is not to be trusted.
                 self.conn.mark_broken();
                 Err(PoolError::Server(Box::new(fields)))
@@ -159,6 +165,8 @@ impl Lane {
                     self.conn.flush().await?;
                 }
                 b'Z' => break,
+                // A change of the catalog can run code for each row, which may say more than anybody has memory for.
+                b'N' if self.notices.len() > WAITING_MAX => {}
                 b'N' | b'S' => self.notices.extend_from_slice(&frame.raw),
                 _ => {}
             }

@@ -9,12 +9,14 @@ mod gid;
 mod lane;
 mod manner;
 pub mod recover;
+mod said;
 mod seal;
 mod transaction;
 
-pub use commit::CommitError;
+pub use commit::{CommitError, Ended};
 pub use gid::{Gid, Identity};
 pub use lane::Lane;
 pub use manner::{Manner, SHOWN};
+pub use said::Said;
 pub use seal::Seal;
-pub use transaction::{Participant, Raised, Transaction};
+pub use transaction::{Cuts, Participant, Raised, Transaction};

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+/// Isolation, limits and the like, as a node has said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
     /// REPEATABLE READ or SERIALIZABLE: one snapshot for all statements.
@@ -10,6 +11,7 @@ pub struct Manner {
     pub serializable: bool,
     /// SERIALIZABLE READ ONLY DEFERRABLE: its snapshot waits until other transactions have ended.
     pub deferrable: bool,
+    pub read_only: bool,
     pub lock_timeout: Option<Duration>,
     pub statement_timeout: Option<Duration>,
 }
@@ -23,6 +25,7 @@ impl Manner {
             repeatable: is(0, "repeatable read") || is(0, "serializable"),
             serializable: is(0, "serializable"),
             deferrable: is(0, "serializable") && is(1, "on") && is(2, "on"),
+            read_only: is(2, "on"),
             lock_timeout: time(3),
             statement_timeout: time(4),
         }
@@ -58,7 +61,7 @@ mod tests {
         let plain = shown(["read committed", "off", "off", "0", "0"]);
         assert_eq!(plain, Manner::default());
         let m = shown(["serializable", "on", "on", "250ms", "2min"]);
-        assert!(m.repeatable && m.serializable && m.deferrable);
+        assert!(m.repeatable && m.serializable && m.deferrable && m.read_only);
         assert_eq!(
             (m.lock_timeout, m.statement_timeout),
             (Some(Duration::from_millis(250)), Some(Duration::from_secs(120)))

@@ -4,25 +4,23 @@
 
 use sha2::{Digest, Sha256};
 
+/// 32 bytes from home's `herd.seal`.
 #[derive(Clone)]
 pub struct Seal([u8; 32]);
 
 impl Seal {
     /// From 64 hexadecimal digits.
     pub fn from_hex(hex: &str) -> Option<Self> {
-        let digits = hex.as_bytes();
-        let mut seal = [0; 32];
-        if digits.len() != 64 {
-            return None;
-        }
-        for (byte, pair) in seal.iter_mut().zip(digits.chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Seal(seal))
+        Some(Seal(wire::hex::decode(hex)?.try_into().ok()?))
     }
 
     pub fn hex(&self) -> String {
-        hex(&self.0)
+        wire::hex::encode(&self.0)
+    }
+
+    /// The name's [`token`](Self::token) in hexadecimal.
+    pub fn token_hex(&self, name: &str) -> String {
+        wire::hex::encode(&self.token(name))
     }
 
     /// The name's token. Two rounds, so that nobody can lengthen a name whose token he has seen.
@@ -39,10 +37,6 @@ impl std::fmt::Debug for Seal {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,7 +50,7 @@ mod tests {
         assert_eq!(format!("{:?}", seal("a")), "Seal");
         assert!(Seal::from_hex("ab").is_none() && Seal::from_hex(&"g".repeat(64)).is_none());
         // As sha256() of PostgreSQL has it: select sha256(s || sha256(s || 'x')) with s = repeat('a', 64) in hex.
-        assert_eq!(hex(&seal("a").token("x"))[..16], EXPECTED[..16]);
+        assert_eq!(seal("a").token_hex("x")[..16], EXPECTED[..16]);
     }
 
     const EXPECTED: &str = "ff66a99f58bb42168b5dae2d2c98ef09db213e1efdf125a4c02e2afe7dbbadb4";

@@ -2,16 +2,21 @@
 //!
 //! It does not know which statements run in it, nor how many phases a commit takes (`commit.rs`).
 
-use catalog::NodeId;
+use std::sync::Arc;
+
+use catalog::{NodeId, Snapshot};
 use pool::PoolError;
 
 use crate::lane::Lane;
 use crate::manner::Manner;
 
+/// A node that takes part, and what the transaction has done there.
 pub struct Participant {
     pub lane: Lane,
     /// It may have changed data: it takes part in the commit.
     pub wrote: bool,
+    /// It may have locked what others wait for.
+    pub locked: bool,
     /// Its part stands as a prepared transaction.
     pub(crate) prepared: bool,
     /// By which of the transaction's statements it has joined, and by which it was used last.
@@ -21,10 +26,11 @@ pub struct Participant {
 
 impl Participant {
     pub fn new(lane: Lane) -> Self {
-        Participant { lane, wrote: false, prepared: false, since: 0, used: 0 }
+        Participant { lane, wrote: false, locked: false, prepared: false, since: 0, used: 0 }
     }
 }
 
+/// The client's transaction over all nodes it has touched.
 #[derive(Default)]
 pub struct Transaction {
     pub participants: Vec<Participant>,
@@ -43,12 +49,22 @@ pub struct Transaction {
     pub kept: Vec<Lane>,
     /// A cancel may still be on its way to the connections: nobody else gets them when the transaction ends.
     pub doubtful: bool,
-    /// `herd.snapshot`: what reads several nodes, or repeatably, sees a cut (see `gate.rs`).
-    pub wants_cut: bool,
+    /// `herd.snapshot`: what sees a cut.
+    pub wants: Cuts,
+    /// Something was said of it by which it may read repeatably, whatever its session's default is.
+    repeats: bool,
+    /// The catalog as it was when one that may read repeatably first looked at anything: what it sees on its nodes is as old.
+    pub began_with: Option<Arc<Snapshot>>,
+    /// Its snapshot is one that another transaction has exported.
+    pub imports: bool,
+    /// The statement at work takes no snapshot (analyze_requires_snapshot in PostgreSQL's analyze.c): LOCK TABLE, SHOW.
+    pub takes_no_snapshot: bool,
     /// The nodes whose snapshots are one cut; none: there is no cut.
     pub cut: Vec<NodeId>,
     /// How transactions with the settings of this mark run, as asked last.
     pub manner: Option<(u64, Manner)>,
+    /// Whether those with the settings of this mark are SERIALIZABLE, as asked last.
+    pub serializable: Option<(u64, bool)>,
     /// Numbers of the pauses that others make for it, until whoever ends it has ended them.
     pub pauses: Vec<u64>,
     /// Tables (by home's object ids) it has asked for since the client began it.
@@ -68,6 +84,11 @@ pub struct Transaction {
     pub holds_sequences: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
     pub schema_mark: u64,
+    /// It has set what outlives it: whoever has a connection of its next must not have that.
+    pub leaves_settings: bool,
+    /// The transaction's time as a timestamptz's text, where it is known, and the node whose own time it is.
+    pub now: Option<String>,
+    pub clock: Option<NodeId>,
     /// Counts statements of clients, over all transactions.
     pub statement: u64,
     /// It has gone back to a savepoint, so that who seemed to write may have been stopped, or be undone; or code of a user's own ran,
@@ -75,6 +96,18 @@ pub struct Transaction {
     pub asks_who_wrote: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
+}
+
+/// What sees a cut through all nodes (see `gate.rs`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cuts {
+    /// `off`: nothing.
+    None,
+    /// What PostgreSQL gives one snapshot for several statements: REPEATABLE READ and SERIALIZABLE.
+    #[default]
+    Repeatable,
+    /// `on`: whatever reads several nodes.
+    All,
 }
 
 /// What `herd.epoch` on home holds since the transaction's last statement.
@@ -135,17 +168,22 @@ impl Transaction {
     pub fn begin(&mut self, sql: &str, block: bool) {
         debug_assert!(self.participants.is_empty());
         self.begin = sql.to_string();
+        self.repeats = may_repeat(sql);
+        (self.began_with, self.imports) = (None, false);
         self.history.clear();
         self.state = if block { State::Block } else { State::Implicit };
         self.raised_to = None;
         self.holds_sequences = false;
+        self.leaves_settings = false;
         self.cut.clear();
+        (self.now, self.clock) = (None, None);
     }
 
     /// In another way, before any node has taken part; what was set already stays set.
     pub fn begin_as(&mut self, sql: &str) {
         debug_assert!(self.participants.is_empty());
         self.begin = sql.to_string();
+        self.repeats = may_repeat(sql);
     }
 
     /// How it runs itself, as SET TRANSACTION has said in it.
@@ -160,7 +198,12 @@ impl Transaction {
         })
     }
 
-    /// Whether a cut may yet be made: no node has taken part.
+    /// Whether it may read repeatably, where `by_default` is what its session's do: home knows (`Manner`).
+    pub fn may_repeat(&self, by_default: bool) -> bool {
+        self.is_active() && self.repeats || by_default
+    }
+
+    /// No node has taken part.
     pub fn is_fresh(&self) -> bool {
         self.participants.is_empty() && self.cut.is_empty()
     }
@@ -175,14 +218,28 @@ impl Transaction {
 
     /// A node joins: BEGIN and what has happened so far travel in front of its first statement.
     pub fn join(&mut self, mut lane: Lane) -> &mut Participant {
+        lane.conn.tainted |= self.leaves_settings;
         for sql in self.opening() {
             lane.put_before(&sql);
         }
         self.uses += 1;
         let (since, used) = (self.statement, self.statement);
-        self.participants.push(Participant { since, used, ..Participant::new(lane) });
+        self.admit(Participant { since, used, ..Participant::new(lane) });
         let last = self.participants.len() - 1;
         &mut self.participants[last]
+    }
+
+    /// Nothing can have been told what time it is.
+    pub fn has_no_time(&self) -> bool {
+        self.now.is_none() && self.clock.is_none()
+    }
+
+    /// A node takes part. The time of the first is the transaction's, unless that has one already.
+    pub fn admit(&mut self, participant: Participant) {
+        if self.now.is_none() {
+            self.clock.get_or_insert(participant.lane.node);
+        }
+        self.participants.push(participant);
     }
 
     /// Takes a participant out for the statement at work. Whoever does puts it back.
@@ -212,6 +269,7 @@ impl Transaction {
 
     /// A SET inside the transaction, for nodes that join later.
     pub fn note_setting(&mut self, sql: &str) {
+        self.repeats |= may_repeat(sql);
         self.history.push(Event::Setting(sql.to_string()));
     }
 
@@ -346,6 +404,7 @@ impl Transaction {
             return false;
         }
         for mut p in self.participants.extract_if(.., |p| p.since == now) {
+            self.clock = self.clock.filter(|node| *node != p.lane.node);
             if p.lane.run("ROLLBACK").await.is_err() || self.doubtful {
                 p.lane.conn.mark_broken();
             }
@@ -386,7 +445,15 @@ impl Transaction {
         self.history.clear();
         self.state = State::Idle;
         self.cut.clear();
+        self.began_with = None;
+        (self.now, self.clock) = (None, None);
     }
+}
+
+/// The text names one of the levels that read repeatably. More may do.
+fn may_repeat(sql: &str) -> bool {
+    let names = |word: &str| sql.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+    names("repeatable") || names("serializable")
 }
 
 /// SET TRANSACTION, as opposed to a setting.

@@ -88,6 +88,24 @@ impl ErrorFields {
         Ok(ErrorFields { fields })
     }
 
+    /// Of a message of which only the beginning is there: what is told last is cut, between characters, and says so.
+    pub fn parse_beginning(body: &[u8]) -> Self {
+        let mut fields = Vec::with_capacity(8);
+        let mut rest = body;
+        while let Some((code, text)) = rest.split_first().filter(|(code, _)| **code != 0) {
+            let Some(end) = memchr::memchr(0, text) else {
+                let whole =
+                    std::str::from_utf8(text).err().filter(|e| e.error_len().is_none()).map(|e| e.valid_up_to());
+                let text = String::from_utf8_lossy(&text[..whole.unwrap_or(text.len())]);
+                fields.push((*code, format!("{text}… (cut here)")));
+                break;
+            };
+            fields.push((*code, String::from_utf8_lossy(&text[..end]).into_owned()));
+            rest = &text[end + 1..];
+        }
+        ErrorFields { fields }
+    }
+
     /// Writes an ErrorResponse (`b'E'`) or NoticeResponse (`b'N'`).
     pub fn put(&self, buf: &mut BytesMut, tag: u8) {
         put::message(buf, tag, |b| {
@@ -98,5 +116,24 @@ impl ErrorFields {
             }
             b.put_u8(0);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_message_is_cut_between_characters() {
+        let body = "SERROR\0VERROR\0C22000\0Mäöü".as_bytes();
+        for len in 0..body.len() {
+            let found = ErrorFields::parse_beginning(&body[..len]);
+            let mut out = BytesMut::new();
+            found.put(&mut out, b'E');
+            let again = ErrorFields::parse(&out[crate::frame::HEADER_LEN..]).unwrap();
+            assert_eq!(again, found);
+            assert!(!found.message().contains('\u{fffd}'), "{}", found.message());
+        }
+        assert_eq!(ErrorFields::parse_beginning(&body[..body.len() - 1]).message(), "äö… (cut here)");
     }
 }

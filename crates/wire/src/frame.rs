@@ -7,6 +7,12 @@ use crate::error::{Result, WireError};
 /// Bytes before a body: type and length.
 pub const HEADER_LEN: usize = 5;
 
+/// PostgreSQL's own limit (MaxAllocSize): no message of a node is longer than 1 GiB.
+pub const NODE_MAX: usize = 1 << 30;
+
+/// Bytes of a message that are long: it is not for everybody to hold it whole.
+pub const LONG: usize = 1 << 20;
+
 /// One whole message, header included, so that it can be forwarded as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -38,6 +44,28 @@ pub fn peek(buf: &[u8], max: usize) -> Result<Option<(u8, usize)>> {
         return Err(WireError::TooLong { bytes: total, max });
     }
     Ok(Some((buf[0], total)))
+}
+
+/// How many bytes of whole rows `buf` begins with: they go on in one piece.
+pub fn run_of_rows(buf: &[u8]) -> usize {
+    let mut at = 0;
+    while buf.len() - at >= HEADER_LEN && buf[at] == b'D' {
+        match peek(&buf[at..], NODE_MAX) {
+            Ok(Some((_, len))) if buf.len() - at >= len => at += len,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// The length of a long row, or piece of COPY data, of which the beginning is in `buf`, and not all of it.
+pub fn long_row(buf: &[u8]) -> Option<usize> {
+    match buf.first() {
+        Some(b'D' | b'd') => {
+            peek(buf, NODE_MAX).ok()?.map(|(_, total)| total).filter(|total| *total > LONG && buf.len() < *total)
+        }
+        _ => None,
+    }
 }
 
 /// Takes the first message out of `buf` once it is there whole.

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::frame::Reader;
 
+/// Parse: a statement gets a name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parse<'a> {
     pub name: &'a str,
@@ -23,6 +24,7 @@ pub struct Bind<'a> {
     pub tail: &'a [u8],
 }
 
+/// Describe or Close.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Named<'a> {
     /// `b'S'` statement or `b'P'` portal.
@@ -30,6 +32,7 @@ pub struct Named<'a> {
     pub name: &'a str,
 }
 
+/// Execute: rows of a portal, all or so many.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     pub portal: &'a str,

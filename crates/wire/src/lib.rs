@@ -8,6 +8,7 @@ pub mod error;
 pub mod error_fields;
 pub mod frame;
 pub mod frontend;
+pub mod hex;
 pub mod put;
 pub mod scram;
 pub mod sqlstate;

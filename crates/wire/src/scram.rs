@@ -9,6 +9,8 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::hex;
+
 mod client;
 mod server;
 mod verifier;
@@ -54,9 +56,8 @@ pub fn nonce(random: [u8; 18]) -> String {
 
 /// The answer to AuthenticationMD5Password: `md5` + md5(md5(password + user) + salt), in hexadecimal.
 pub fn md5_password(user: &str, password: &str, salt: [u8; 4]) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let inner = hex(&md5::Md5::new().chain_update(password).chain_update(user).finalize());
-    format!("md5{}", hex(&md5::Md5::new().chain_update(inner).chain_update(salt).finalize()))
+    let inner = hex::encode(&md5::Md5::new().chain_update(password).chain_update(user).finalize());
+    format!("md5{}", hex::encode(&md5::Md5::new().chain_update(inner).chain_update(salt).finalize()))
 }
 
 fn hmac(key: &[u8], parts: &[&str]) -> Key {

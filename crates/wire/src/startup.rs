@@ -13,6 +13,7 @@ const GSSENC_REQUEST: u32 = 80877104;
 /// As PostgreSQL's MAX_STARTUP_PACKET_LENGTH.
 pub const STARTUP_MAX: usize = 10_000;
 
+/// The first packet of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Startup {
     Ssl,

@@ -17,6 +17,7 @@ pub const XID: Oid = 28;
 pub const CID: Oid = 29;
 pub const OIDVECTOR: Oid = 30;
 pub const JSON: Oid = 114;
+pub const XML: Oid = 142;
 pub const CIDR: Oid = 650;
 pub const FLOAT4: Oid = 700;
 pub const FLOAT8: Oid = 701;
@@ -36,6 +37,7 @@ pub const INTERVAL: Oid = 1186;
 pub const TIMETZ: Oid = 1266;
 pub const NUMERIC: Oid = 1700;
 pub const RECORD: Oid = 2249;
+pub const RECORD_ARRAY: Oid = 2287;
 pub const UUID: Oid = 2950;
 pub const PG_LSN: Oid = 3220;
 pub const JSONB: Oid = 3802;
@@ -46,6 +48,16 @@ pub const FIRST_USER_OID: Oid = 16384;
 
 pub fn is_integer(oid: Oid) -> bool {
     matches!(oid, INT8 | INT2 | INT4)
+}
+
+/// PostgreSQL's own ranges: int4range, numrange, tsrange, tstzrange, daterange, int8range.
+pub fn is_range(oid: Oid) -> bool {
+    matches!(oid, 3904 | 3906 | 3908 | 3910 | 3912 | 3926)
+}
+
+/// Their multiranges.
+pub fn is_multirange(oid: Oid) -> bool {
+    matches!(oid, 4451 | 4532..=4536)
 }
 
 pub fn is_number(oid: Oid) -> bool {

@@ -130,6 +130,9 @@ copy cpy (t, id) to stdout;
 copy cpy (id, a, t) to stdout with (format csv);
 copy cpy (id, t) to stdout with (format csv, delimiter ';', null 'NIL', force_quote (t));
 copy (select id, t from cpy where id = 11) to stdout;
+copy (select id, t from only cpy where id = 11) to stdout;
+copy (select tableoid::regclass, id from cpy where id = 11) to stdout with (format csv, delimiter '|', header, force_quote *);
+copy (with unused as (select * from cpy_local) select id from cpy where id = 11) to stdout;
 copy (select id, a from cpy where a > 100) to stdout with (format csv);
 -- ordered
 copy (select id, t from cpy order by id) to stdout;

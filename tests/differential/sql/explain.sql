@@ -18,6 +18,10 @@ explain (format json) select * from events where id = 7;
 -- rows vary
 explain (format yaml) select * from events;
 -- rows vary
+explain (format xml, costs off) select grp, count(*) from events group by grp;
+-- rows vary
+explain (analyze, format json) select * from events order by k limit 3;
+-- rows vary
 explain insert into events (id) values (1000);
 -- rows vary
 explain update events set k = 1;

@@ -63,3 +63,11 @@ prepare bad as select nosuch from prep;
 -- simple only
 execute bad;
 prepare bad as selec;
+select count(*) from prep_as;
+prepare picks (int) as select id, count(*) as n from prep where id < $1 group by id order by id;
+create table if not exists prep_as as execute picks(4);
+prepare changes as update prep set v = v where id = 1 returning id;
+create table prep_more as execute changes;
+create table prep_more as execute nosuch;
+create table prep_more as execute picks(1, 2);
+drop table prep_as;

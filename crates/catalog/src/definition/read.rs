@@ -1,6 +1,6 @@
 //! Reading a table's definition from home: the table itself, its columns and sequences, and what blocks it.
 //!
-//! The caller holds a lock on the table when what is read must still hold later (see `lock_statements`).
+//! The caller holds a lock on the table when what is read must still hold later (see `distribute.rs`).
 //! Constraints, indexes and the like are read in `details.rs`.
 
 use super::{Blockers, ColumnDefinition, Definition, IncomingKey, Privilege, SequenceDefinition, details};

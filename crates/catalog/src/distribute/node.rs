@@ -61,7 +61,7 @@ pub fn plan_add_node(
             }
         }
     }
-    Ok((node, builder.finish()))
+    Ok((node, builder.finish_nodes()))
 }
 
 /// A node may be of another version than home, but not where a table's definition would differ.
@@ -129,7 +129,7 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
         Snapshot { nodes: snapshot.nodes.iter().filter(|n| n.id != id).cloned().collect(), ..snapshot.clone() };
     let mut builder = Builder::new(&without);
     builder.after(snapshot.home, [format!("DELETE FROM herd.node WHERE id OPERATOR(pg_catalog.=) {id}")]);
-    let mut plan = builder.finish();
+    let mut plan = builder.finish_nodes();
     let relations = snapshot.relations.values().filter(|r| !matches!(r.placement, Placement::Local));
     let mut statements: Vec<String> =
         relations.map(|r| format!("DROP TABLE IF EXISTS {} CASCADE", qualified(&r.schema, &r.name))).collect();

@@ -1,4 +1,4 @@
-//! What every node has besides tables: roles, schemas, extensions, types, functions, casts, and who may use them. Queries for home that give the
+//! What every node has besides tables: roles, schemas, extensions, types, functions, casts, who may use them, and default privileges. Queries for home that give the
 //! statements which make the same on a new node, in an order that works. It does not run them, and does not know tables.
 //!
 //! Names come out qualified if the queries run with `search_path = pg_catalog`. Objects that belong to an extension come
@@ -117,10 +117,21 @@ WITH RECURSIVE own AS (
 SELECT sql FROM made ORDER BY stage, place, sql
 "#;
 
-/// Functions that name tables in their signatures or parsed bodies, and casts by them.
-pub const AFTER_TABLES: &str = "WITH RECURSIVE made AS (SELECT place, sql FROM functions WHERE late)
+/// Functions that name tables in their signatures or parsed bodies, and casts by them. What is granted of objects to come, last:
+/// what is there has its own.
+pub const AFTER_TABLES: &str = r#"WITH RECURSIVE made AS (SELECT place, sql FROM functions WHERE late
+    UNION ALL
+    SELECT 9223372036854775807, concat_ws('; ',
+        CASE WHEN d.defaclnamespace = 0 THEN format('ALTER DEFAULT PRIVILEGES FOR ROLE %1$I REVOKE ALL ON %2$s FROM PUBLIC, %1$I', r.rolname, k.kind) END,
+        (SELECT string_agg(format('ALTER DEFAULT PRIVILEGES FOR ROLE %I%s GRANT %s ON %s TO %s%s', r.rolname, ' IN SCHEMA ' || quote_ident(n.nspname),
+                    a.privilege_type, k.kind, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(g.rolname) END,
+                    CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ')
+           FROM aclexplode(d.defaclacl) a LEFT JOIN pg_roles g ON g.oid = a.grantee))
+      FROM pg_default_acl d JOIN pg_roles r ON r.oid = d.defaclrole LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace
+      JOIN (VALUES ('r', 'TABLES'), ('S', 'SEQUENCES'), ('f', 'ROUTINES'), ('T', 'TYPES'), ('n', 'SCHEMAS'), ('L', 'LARGE OBJECTS')) k (letter, kind)
+        ON k.letter = d.defaclobjtype::text)
 SELECT sql FROM made ORDER BY place, sql
-";
+"#;
 
 /// The functions of both, and casts, as the first terms of their WITH.
 const FUNCTIONS: &str = r#"routines AS (

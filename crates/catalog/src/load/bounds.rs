@@ -117,15 +117,11 @@ async fn ask_server<Q: Query>(
     }
     for mut row in cells(q, &selects.join(" UNION ALL ")).await? {
         let (i, hex): (usize, String) = (row.number()?, row.text());
-        let value = from_hex(&hex).ok_or_else(|| CatalogError::Corrupt(format!("\"{hex}\" is not hexadecimal")))?;
+        let value =
+            wire::hex::decode(&hex).ok_or_else(|| CatalogError::Corrupt(format!("\"{hex}\" is not hexadecimal")))?;
         known.insert(unknown[i].clone(), value);
     }
     Ok(())
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
-    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 fn binary(bound: &BoundText, key_types: &[Oid], known: &HashMap<(Oid, String), Vec<u8>>) -> Result<Bound, Refusal> {

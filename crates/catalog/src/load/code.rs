@@ -53,14 +53,22 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                     code.whole_schemas.insert(object);
                 }
             }
-            _ => code.attached.push(Attached {
-                oid,
-                table: row.number()?,
-                name: row.text(),
-                definition: definitions.of_rule(oid).or(row.opt()),
-                before_rows: row.opt().is_some_and(|t| t == "true"),
-                what,
-            }),
+            _ => {
+                let (table, name) = (row.number()?, row.text());
+                let (definition, before) = (definitions.of_rule(oid).or(row.opt()), row.opt());
+                let trigger = if what == "trigger" { row.opt() } else { None };
+                code.attached.push(Attached {
+                    oid,
+                    table,
+                    name,
+                    definition,
+                    before_rows: before.as_deref() == Some("true"),
+                    transition: trigger.as_deref() == Some("transition"),
+                    deferrable: trigger.as_deref() == Some("deferrable"),
+                    columns: if what == "foreign key" { row.texts() } else { vec![] },
+                    what,
+                })
+            }
         }
     }
     for routine in &mut code.routines {
@@ -125,12 +133,17 @@ fn question() -> String {
          FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= {user} AND r.rulename = '_RETURN' \
          UNION ALL SELECT 'rule', r.oid, r.ev_class::text, r.rulename::text, herd.code_in(r.ev_action::text), NULL, NULL \
          FROM pg_rewrite r WHERE r.oid >= {user} AND r.rulename <> '_RETURN' \
-         UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, (t.tgtype & 3 = 3)::text, NULL \
+         UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, (t.tgtype & 3 = 3)::text, \
+                CASE WHEN t.tgdeferrable THEN 'deferrable' WHEN t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL THEN 'transition' END \
          FROM pg_trigger t WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' \
          UNION ALL SELECT 'default', d.oid, d.adrelid::text, a.attname::text, NULL, NULL, NULL \
          FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.oid >= {user} \
          UNION ALL SELECT 'constraint', c.oid, c.conrelid::text, c.conname::text, NULL, NULL, NULL \
          FROM pg_constraint c WHERE c.contype = 'c' AND c.conrelid <> 0 AND c.oid >= {user} \
+         UNION ALL SELECT 'foreign key', c.oid, c.conrelid::text, c.conname::text, NULL, NULL, \
+                ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.conrelid AND a.attnum = ANY ( \
+                      CASE WHEN c.confupdtype = 'd' THEN c.conkey ELSE coalesce(c.confdelsetcols, c.conkey) END))::text \
+         FROM pg_constraint c WHERE c.contype = 'f' AND 'd' IN (c.confdeltype, c.confupdtype) AND c.oid >= {user} \
          UNION ALL SELECT 'policy', p.oid, p.polrelid::text, p.polname::text, NULL, NULL, NULL FROM pg_policy p \
          UNION ALL SELECT 'index', i.indexrelid, i.indrelid::text, c.relname::text, NULL, NULL, NULL \
          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \

@@ -53,17 +53,25 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
 }
 
 pub(super) async fn load_types<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
-    // An array type is recognised by its element pointing back at it.
+    // An array type is recognised by its element pointing back at it. A domain has taken over the default of the domain under it
+    // (`DefineDomain` in typecmds.c). One that names a row's type would wait for whoever has that table locked: as it was written.
     let sql = format!(
         "SELECT t.oid, n.nspname, t.typname, CASE WHEN e.oid IS NOT NULL THEN 'a' ELSE t.typtype END, \
-                CASE WHEN e.oid IS NOT NULL THEN e.oid ELSE t.typbasetype END \
+                CASE WHEN e.oid IS NOT NULL THEN e.oid ELSE t.typbasetype END, \
+                CASE WHEN t.typtype <> 'd' THEN NULL WHEN herd.names_rows(t.typdefaultbin::text) THEN t.typdefault \
+                     ELSE pg_get_expr(t.typdefaultbin, 0) END, \
+                (SELECT array_to_string(array_agg(a.atttypid ORDER BY a.attnum), ',') FROM pg_attribute a \
+                  WHERE a.attrelid = t.typrelid AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped) \
          FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
          LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
          WHERE t.typtype <> 'p' AND {NOT_SYSTEM}"
     );
     for mut row in cells(q, &sql).await? {
         let oid = row.number()?;
-        let user_type = UserType { schema: row.text(), name: row.text(), kind: row.char(), base: row.number()? };
+        let (schema, name, kind, base) = (row.text(), row.text(), row.char(), row.number()?);
+        let default = row.opt();
+        let fields = row.opt().map(|f| f.split(',').filter_map(|oid| oid.parse().ok()).collect()).unwrap_or_default();
+        let user_type = UserType { schema, name, kind, base, default, fields };
         snapshot.types.insert(oid, user_type);
     }
     Ok(())

@@ -41,6 +41,7 @@ fn function<E: std::error::Error>(row: &mut crate::cells::Cells) -> Result<Funct
         reads_herd_tables: false,
         needs_home: false,
         dynamic: false,
+        varies: false,
         of_row: row.boolean(),
     })
 }

@@ -27,6 +27,7 @@ pub(super) async fn load<Q: Query>(
     let mut drafts = load_relations(q, snapshot, definitions).await?;
     snapshot.own_collations = load_columns(q, &mut drafts, snapshot, definitions).await?;
     load_unique_indexes(q, &mut drafts).await?;
+    name_sequences(&mut drafts);
     for mut draft in drafts.into_values() {
         if let Placement::Distributed(distribution) = &mut draft.relation.placement {
             let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
@@ -180,6 +181,7 @@ async fn load_columns<Q: Query>(
             not_null: row.boolean(),
             default: None,
             sequence: None,
+            sequence_oid: 0,
             identity: 0,
             generated: false,
             collation_is_bytes: false,
@@ -192,6 +194,7 @@ async fn load_columns<Q: Query>(
             }
         } else {
             row.opt();
+            column.default = snapshot.types.get(&column.type_oid).and_then(|t| t.default.clone());
         }
         let identity_sequence = row.opt().zip(row.opt());
         column.sequence = match &identity_sequence {
@@ -200,6 +203,9 @@ async fn load_columns<Q: Query>(
         };
         column.identity = row.char();
         column.generated = row.boolean();
+        if column.generated {
+            column.default = None;
+        }
         column.collation_is_bytes = match row.char() {
             b'd' => snapshot.collation_is_bytes,
             answer => answer == b'y',
@@ -209,6 +215,17 @@ async fn load_columns<Q: Query>(
         draft.relation.columns.push(column);
     }
     Ok(own_collations)
+}
+
+/// Names may change behind a session that took values: it knows sequences by their object ids.
+fn name_sequences(drafts: &mut HashMap<Oid, Draft>) {
+    let of = |d: &Draft| (crate::qualified(&d.relation.schema, &d.relation.name), d.relation.oid);
+    let sequences: HashMap<String, Oid> =
+        drafts.values().filter(|d| d.relation.kind == RelationKind::Sequence).map(of).collect();
+    for column in drafts.values_mut().flat_map(|d| &mut d.relation.columns) {
+        let oid = column.sequence.as_ref().and_then(|name| sequences.get(name));
+        column.sequence_oid = oid.copied().unwrap_or_default();
+    }
 }
 
 /// The sequence of a default that is nothing but `nextval('…'::regclass)`; quoted and qualified, as `regclass` prints it.

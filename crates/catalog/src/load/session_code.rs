@@ -5,7 +5,11 @@
 //! a function of PostgreSQL's own that leaves something ([`lasting`]), and without the name of what has one, can do no such thing in SQL
 //! and PL/pgSQL: what is run as a string takes `EXECUTE` or one of the functions that run strings. Other languages are taken
 //! to do anything. Expressions (defaults, CHECKs, policies, …) are searched as PostgreSQL keeps them, by functions' numbers.
+//!
+//! Found by names alone is all that might count for anybody; what of it counts for a statement, its search path tells
+//! ([`SessionCode`]).
 
+mod behind;
 mod lasting;
 mod reach;
 mod used;
@@ -16,7 +20,8 @@ use self::reach::{Body, Reach, is_word};
 use self::used::used;
 use super::facts::NOT_SYSTEM;
 use crate::load::cells;
-use crate::{CatalogError, Query, SessionCode, Snapshot, quote_literal};
+use crate::session_code::{Path, SessionCode, Thing};
+use crate::{CatalogError, Query, Snapshot, quote_literal};
 
 /// What of SQL and pg_catalog outlives the statement it stands in.
 const WORDS: &[&str] = &[
@@ -48,17 +53,55 @@ const WORDS: &[&str] = &[
 /// What PostgreSQL remembers for the session, in functions. Defaults are followed by other means (`exec::Sequences`).
 const SEQUENCES: &[&str] = &["nextval", "setval", "currval", "lastval"];
 
-/// A function's name, its body, and whether its language can be looked into.
-type Source = (String, String, bool);
+/// Something with a text that may mention what leaves something.
+struct Source {
+    schema: String,
+    name: String,
+    body: Body,
+    /// Its language can be looked into.
+    known: bool,
+    operator: bool,
+    /// An operator or a type.
+    by_type: bool,
+    path: Path,
+}
+
+impl Source {
+    fn of(schema: String, name: String, text: &str) -> Self {
+        let body = Body::of(text);
+        // Names that are written by their characters' numbers are found in no text.
+        let known = !body.text.contains(ESCAPED);
+        Source { schema, name, body, known, operator: false, by_type: false, path: Path::Callers }
+    }
+
+    /// By its owner's or its own settings.
+    fn under(self, path: Option<String>, as_another: bool) -> Self {
+        let path = match path {
+            Some(p) if as_another || p.contains(['"', '$']) => Path::Any,
+            Some(p) => Path::Own(p.split(',').map(|name| name.trim().to_lowercase()).collect()),
+            None if as_another => Path::Any,
+            None => Path::Callers,
+        };
+        Source { path, ..self }
+    }
+}
+
+const ESCAPED: &str = "u&\"";
 
 async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Error>> {
-    // An aggregate's body is the functions it calls. Of extensions only the functions' own names count.
+    // An aggregate's body is the functions it calls. Of extensions only the functions' own names count. A definer's "$user" is not
+    // the caller's, nor are the schemas he may use; a path of the function's own is the same for all.
     let sql = format!(
-        "SELECT p.proname, \
-                CASE WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
+        "SELECT n.nspname, p.proname, \
+                concat_ws(' ', CASE WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
                      WHEN l.lanname NOT IN ('c', 'internal') \
                      THEN concat_ws(' ', p.prosrc, herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text)) END, \
-                a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql') \
+                     (SELECT string_agg(format_type(t.oid, NULL), ' ') \
+                        FROM unnest(COALESCE(p.proallargtypes, p.proargtypes::oid[]) || p.prorettype) t (oid) WHERE t.oid >= 16384)), \
+                a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql'), \
+                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), \
+                p.prosecdef AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%') \
+                OR EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c ~ '^(role|session_authorization)=') \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
          LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
          WHERE {NOT_SYSTEM} AND NOT EXISTS (SELECT FROM pg_depend e \
@@ -66,7 +109,10 @@ async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Err
     );
     let mut found = Vec::new();
     for mut row in cells(q, &sql).await? {
-        found.push((row.text(), row.text(), row.boolean()));
+        let source = Source::of(row.text(), row.text(), &row.text());
+        let known = row.boolean() && source.known;
+        let (path, as_another) = (row.opt(), row.boolean());
+        found.push(Source { known, ..source.under(path, as_another) });
     }
     Ok(found)
 }
@@ -79,82 +125,71 @@ struct Names {
 }
 
 impl Names {
+    fn of(words: &[&str]) -> Self {
+        let mut names = Names::default();
+        words.iter().for_each(|word| names.add(word));
+        names
+    }
+
     fn add(&mut self, name: &str) {
         let name = name.to_lowercase();
         if name.chars().all(is_word) {
             self.words.insert(name);
         } else {
-            self.odd.push(name.replace('"', "\"\""));
+            self.odd.push(name);
         }
     }
 }
 
 impl Body {
     fn mentions(&self, names: &Names) -> bool {
-        !self.words.is_disjoint(&names.words) || names.odd.iter().any(|name| self.text.contains(name))
+        !self.words.is_disjoint(&names.words) || names.odd.iter().any(|name| self.has(name))
+    }
+
+    fn mentioned<'b>(&'b self, names: &'b Names) -> impl Iterator<Item = String> + 'b {
+        let words = self.words.intersection(&names.words);
+        words.chain(names.odd.iter().filter(|name| self.has(name))).cloned()
+    }
+
+    fn has(&self, odd: &str) -> bool {
+        self.text.contains(&odd.replace('"', "\"\""))
     }
 }
 
 pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
-    let sources = sources(q).await?;
-    let mut reached = Names::default();
-    WORDS.iter().for_each(|w| reached.add(w));
-    let mut clean: Vec<(String, Body, bool)> =
-        sources.into_iter().map(|(name, text, known)| (name, Body::of(&text), known)).collect();
+    let mut all = sources(q).await?;
     // Of a view that somebody has locked nothing is known.
-    let views = snapshot
-        .relations
-        .values()
-        .filter_map(|r| Some((r.name.clone(), Body::of(&r.view.as_ref()?.query), !snapshot.locked.contains(&r.oid))));
-    clean.extend(views);
+    all.extend(snapshot.relations.values().filter_map(|r| {
+        let source = Source::of(r.schema.clone(), r.name.clone(), &r.view.as_ref()?.query);
+        let known = source.known && !snapshot.locked.contains(&r.oid);
+        Some(Source { known, ..source })
+    }));
     let lasting = lasting::names(snapshot);
-    lasting.iter().for_each(|name| reached.add(name));
-    let mut sequences = Names::default();
-    SEQUENCES.iter().for_each(|w| sequences.add(w));
-    let calling: Vec<String> =
-        clean.iter().filter(|(_, body, _)| body.mentions(&sequences)).map(|(name, ..)| name.clone()).collect();
-    let own = used(q, &lasting).await?;
-    if calling.is_empty() && !own.anything() && !clean.iter().any(|(_, body, known)| !known || body.mentions(&reached))
-    {
-        snapshot.session_code = SessionCode::default();
+    let mut leaving = Names::of(WORDS);
+    lasting.iter().for_each(|name| leaving.add(name));
+    let sequences = Names::of(SEQUENCES);
+    let takes_values = |source: &Source| source.body.mentions(&sequences);
+    let leaves = |source: &Source| !source.known || source.body.mentions(&leaving);
+    snapshot.session_code = SessionCode::default();
+    if !all.iter().any(|s| leaves(s) || takes_values(s)) && !used(q, &lasting).await? {
         return Ok(());
     }
-    for mut row in cells(q, &relations(&lasting)).await? {
-        clean.push((row.text(), Body::of(&row.text()), true));
-    }
-    let mut strings = strings();
+    // Sequences of columns are followed by other means.
+    let called = all.len();
+    relations(q, &lasting, &mut all).await?;
+    behind::load(q, snapshot, &mut all).await?;
+
+    let reached = reached(&all, &lasting, |at, source| leaves(source) || at < called && takes_values(source));
+    let mut strings = Names::of(&["execute"]);
     lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
-    let mut code = SessionCode::default();
-    for (_, body, _) in &clean {
-        settings_read(&body.text, &mut code.settings);
+    let things = things(&all, &reached, |at, source| (leaves(source), at < called && takes_values(source)));
+    let mut code = SessionCode::of(things);
+    for source in &all {
+        settings_read(&source.body.text, &mut code.settings);
     }
-    let mut reach = Reach::new(clean.iter().map(|(_, body, _)| body));
-    let mut names: Vec<String> =
-        WORDS.iter().map(|w| w.to_string()).chain(lasting.iter().map(|l| l.to_string())).collect();
-    for name in calling {
-        code.names.insert(name.clone());
-        code.sequences.insert(name.clone());
-        names.push(name);
-    }
-    let mut callers = Vec::new();
-    let mut hit: Vec<usize> = (0..clean.len()).filter(|at| !clean[*at].2 && reach.take(*at)).collect();
-    loop {
-        for at in hit {
-            let (name, body, known) = &clean[at];
-            code.opaque |= !known || body.mentions(&strings) || names_at_run_time(&body.text);
-            settings_set(&body.text, &mut code.settings);
-            code.names.insert(name.clone());
-            names.push(name.clone());
-            callers.push((name, body));
-        }
-        let Some(name) = names.pop() else { break };
-        hit = reach.mentioning(&name);
-    }
-    code.calls_sequences(&callers);
-    code.anywhere = own.anywhere;
-    if !code.anywhere && !code.names.is_empty() {
-        let names: Vec<&String> = code.names.iter().collect();
-        code.anywhere = used(q, &names).await?.anywhere;
+    for source in reached.iter().map(|at| &all[*at]) {
+        code.opaque |= !source.known || source.body.mentions(&strings) || names_at_run_time(&source.body.text);
+        settings_set(&source.body.text, &mut code.settings);
     }
     code.settings.sort_unstable();
     code.settings.dedup();
@@ -162,22 +197,71 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     Ok(())
 }
 
-impl SessionCode {
-    /// Whatever calls what may take or ask for values of sequences may do so, too.
-    fn calls_sequences(&mut self, callers: &[(&String, &Body)]) {
-        let mut reach = Reach::new(callers.iter().map(|(_, body)| *body));
-        let mut names: Vec<String> = self.sequences.iter().cloned().collect();
-        while let Some(name) = names.pop() {
-            for at in reach.mentioning(&name) {
-                self.sequences.insert(callers[at].0.clone());
-                names.push(callers[at].0.clone());
-            }
+/// What may leave something, or mentions what may, and so on: by names alone.
+fn reached(all: &[Source], lasting: &[String], is_first: impl Fn(usize, &Source) -> bool) -> Vec<usize> {
+    let mut reach = Reach::new(all.iter().map(|s| &s.body));
+    let mut names: Vec<&str> = WORDS.iter().copied().chain(lasting.iter().map(String::as_str)).collect();
+    let mut found = Vec::new();
+    let mut hit: Vec<usize> = (0..all.len()).filter(|at| is_first(*at, &all[*at]) && reach.take(*at)).collect();
+    loop {
+        for &at in &hit {
+            found.push(at);
+            names.push(&all[at].name);
         }
+        if hit.iter().any(|at| all[*at].operator) {
+            // Whoever calls it need not write its name.
+            found.extend((0..all.len()).filter(|at| reach.take(*at)));
+            return found;
+        }
+        let Some(name) = names.pop() else { return found };
+        hit = reach.mentioning(name);
     }
 }
 
-/// Each relation with the names in what runs by itself when it is read or written: without a lock, which printing would take.
-fn relations(lasting: &[String]) -> String {
+/// Of those that were reached, what each of them mentions.
+fn things(all: &[Source], reached: &[usize], says: impl Fn(usize, &Source) -> (bool, bool)) -> Vec<Thing> {
+    let mut names = Names::default();
+    for source in reached.iter().map(|at| &all[*at]) {
+        names.add(&source.schema);
+        if !source.operator {
+            names.add(&source.name);
+        }
+    }
+    let thing = |at: &usize| {
+        let source = &all[*at];
+        let (leaves, sequences) = says(*at, source);
+        Thing {
+            schema: source.schema.to_lowercase(),
+            name: source.name.to_lowercase(),
+            operator: source.operator,
+            by_type: source.by_type,
+            leaves: leaves || sequences,
+            sequences,
+            mentions: source.body.mentioned(&names).collect(),
+            path: source.path.clone(),
+        }
+    };
+    reached.iter().map(thing).collect()
+}
+
+/// Each relation with the names in what runs by itself when it is read or written, and with its columns' types: without a lock, which
+/// printing would take.
+async fn relations<Q: Query>(
+    q: &mut Q,
+    lasting: &[String],
+    all: &mut Vec<Source>,
+) -> Result<(), CatalogError<Q::Error>> {
+    for mut row in cells(q, &question(lasting)).await? {
+        let source = Source::of(row.text(), row.text(), &row.text());
+        // What foreign keys do, they do as the other table's owner.
+        let cascading = row.opt().map(|text| Source::of(source.schema.clone(), source.name.clone(), &text));
+        all.extend(cascading.map(|c| c.under(None, true)));
+        all.push(source);
+    }
+    Ok(())
+}
+
+fn question(lasting: &[String]) -> String {
     // Most expressions have only operators and functions of PostgreSQL's own that leave nothing: those need no closer look.
     let words: Vec<String> = WORDS
         .iter()
@@ -194,17 +278,20 @@ fn relations(lasting: &[String]) -> String {
         "WITH telling (what) AS (SELECT concat(':relid |:(?:funcid|opfuncid|aggfnoid|winfnoid) (?:[0-9]{{5}}|(?:', \
                                                string_agg(p.oid::text, '|'), ') )') \
                                    FROM pg_proc p WHERE p.oid < 16384 AND p.proname IN ({})) \
-         SELECT c.relname, concat_ws(' ', \
+         SELECT n.nspname, c.relname, concat_ws(' ', \
             (SELECT string_agg({}, ' ') FROM pg_attrdef d WHERE d.adrelid = c.oid), \
             (SELECT string_agg({}, ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'), \
             (SELECT string_agg(concat_ws(' ', {}, {}), ' ') FROM pg_policy l WHERE l.polrelid = c.oid), \
-            (SELECT string_agg(p.proname, ' ') FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
+            (SELECT string_agg(t.tgfoid::regproc::text, ' ') FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
             (SELECT string_agg({}, ' ') FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgqual IS NOT NULL), \
             (SELECT string_agg(concat_ws(' ', {}, {}), ' ') FROM pg_index i WHERE i.indrelid = c.oid), \
             (SELECT {} FROM pg_partitioned_table t WHERE t.partrelid = c.oid), \
             (SELECT string_agg(herd.code_in(r.ev_action::text), ' ') FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
-            (SELECT string_agg(x.relname, ' ') FROM pg_constraint k JOIN pg_class x ON x.oid = k.conrelid WHERE k.confrelid = c.oid AND x.oid <> c.oid), \
-            (SELECT string_agg(x.relname, ' ') FROM pg_inherits i JOIN pg_class x ON x.oid = i.inhrelid WHERE i.inhparent = c.oid)) \
+            (SELECT string_agg(DISTINCT format_type(a.atttypid, NULL), ' ') FROM pg_attribute a \
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384), \
+            (SELECT string_agg(i.inhrelid::regclass::text, ' ') FROM pg_inherits i WHERE i.inhparent = c.oid)), \
+            (SELECT string_agg(k.conrelid::regclass::text, ' ') FROM pg_constraint k \
+              WHERE k.confrelid = c.oid AND k.conrelid <> c.oid AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))) \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {NOT_SYSTEM}",
         words.join(", "),
         names("d.adbin"),
@@ -216,13 +303,6 @@ fn relations(lasting: &[String]) -> String {
         names("i.indpred"),
         names("t.partexprs"),
     )
-}
-
-/// What runs a string that is put together at run time: no name can be found in it.
-fn strings() -> Names {
-    let mut names = Names::default();
-    names.add("execute");
-    names
 }
 
 /// Names in `current_setting('…')` of custom parameters.
@@ -262,31 +342,28 @@ fn custom(name: &str) -> Option<String> {
 }
 
 impl SessionCode {
-    /// Whether a statement that names this function or relation may leave something behind.
-    pub fn is_named(&self, name: &str) -> bool {
-        self.names.contains(name)
-    }
-
-    /// Whether code given as text (DO, CALL) names such a function or relation.
-    pub fn is_called_in(&self, text: &str) -> bool {
-        let text = text.to_lowercase();
-        let words: HashSet<&str> = text.split(|c| !is_word(c)).collect();
-        self.anywhere || self.names.iter().any(|n| words.contains(&*n.to_lowercase()))
+    /// Whether code given as text (DO, CALL) may run what leaves something.
+    pub fn is_called_in(&self, text: &str, path: &[String]) -> bool {
+        self.leaves(Body::of(text).mentioned(&self.names()).collect::<Vec<_>>().iter().map(String::as_str), path)
     }
 
     /// Whether code given as text may take or ask for values of sequences.
-    pub fn sequences_in(&self, text: &str) -> bool {
-        let mut names = Names::default();
-        SEQUENCES.iter().for_each(|w| names.add(w));
-        self.sequences.iter().for_each(|name| names.add(name));
-        Body::of(text).mentions(&names)
+    pub fn sequences_in(&self, text: &str, path: &[String]) -> bool {
+        let body = Body::of(text);
+        let words: Vec<String> = body.mentioned(&self.names()).collect();
+        body.mentions(&Names::of(SEQUENCES)) || self.takes_values(words.iter().map(String::as_str), path)
     }
 
     /// Whether code given as text may leave something behind by itself.
     pub fn is_text(text: &str) -> bool {
-        let mut words = Names::default();
-        WORDS.iter().chain(SEQUENCES).for_each(|w| words.add(w));
-        Body::of(text).mentions(&words)
+        let body = Body::of(text);
+        body.text.contains(ESCAPED) || body.mentions(&Names::of(WORDS)) || body.mentions(&Names::of(SEQUENCES))
+    }
+
+    fn names(&self) -> Names {
+        let mut names = Names::default();
+        self.all_names().for_each(|name| names.add(name));
+        names
     }
 
     /// Names of custom parameters that code given as text may set.
@@ -295,7 +372,7 @@ impl SessionCode {
         let mut found = Vec::new();
         settings_set(&text, &mut found);
         let body = Body::of(&text);
-        let runs = body.mentions(&strings()) || body.words.iter().any(|word| lasting::runs(word));
-        (found, names_at_run_time(&text) || runs)
+        let runs = body.mentions(&Names::of(&["execute"])) || body.words.iter().any(|word| lasting::runs(word));
+        (found, names_at_run_time(&text) || runs || text.contains(ESCAPED))
     }
 }

@@ -29,8 +29,21 @@ BEGIN
             USING ERRCODE = 'invalid_transaction_state', HINT = 'SET default_transaction_isolation = ''read committed''.';
     END IF;
 
+    -- Whoever has used the table in a transaction that goes on ends first: he could want more of it, and would wait for this while the
+    -- exchange waits for him. In a short try, before any row is copied; meanwhile the router has transactions wait that have not.
+    BEGIN
+        PERFORM set_config('lock_timeout', '450ms', true);
+        EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', parent);
+        EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', part);
+        RAISE EXCEPTION USING ERRCODE = 'HERD0';
+    EXCEPTION WHEN SQLSTATE 'HERD0' THEN
+        -- Undone, so that readers go on.
+        NULL;
+    END;
+    PERFORM set_config('lock_timeout', '250ms', true);
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', parent);
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', part);
+    PERFORM set_config('lock_timeout', '1s', true);
     IF (SELECT count(DISTINCT relation) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ShareLock' AND granted
            AND locktype = 'relation' AND relation IN (parent, part)) <> 2
        OR NOT EXISTS (SELECT FROM pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid JOIN pg_class p ON p.oid = h.inhparent
@@ -115,6 +128,10 @@ BEGIN
     FOR try IN 1..8 LOOP
         BEGIN
             PERFORM set_config('lock_timeout', '100ms', true);
+            -- He has used the table and wants more of it: he would wait for this while this waits for him.
+            EXIT WHEN EXISTS (SELECT FROM pg_locks w JOIN pg_locks h ON h.pid = w.pid WHERE w.locktype = 'relation' AND h.locktype = 'relation'
+                AND NOT w.granted AND h.granted AND w.database = h.database AND w.relation IN (parent, part) AND h.relation IN (parent, part)
+                AND w.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
             EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', parent);
             EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', part);
             -- A transaction that keeps its snapshot between statements (repeatable read) would find the new table empty.

@@ -153,35 +153,82 @@ CREATE OR REPLACE VIEW herd.progress AS
      WHERE false;
 COMMENT ON VIEW herd.progress IS 'how far COPY and INSERT of many rows have come that run through this router';
 
+-- What a transaction has changed that raises kinds: tables, or (NULL) nodes. Nobody else sees its rows before it commits, and
+-- whoever raises the epoch takes them away.
+CREATE TABLE IF NOT EXISTS herd.changed (schema text, name text);
+
+-- Never has rows: it is locked by who changes kinds of tables, or their groups, so that there is one at a time. No client may.
+CREATE TABLE IF NOT EXISTS herd.kinds ();
+
 CREATE OR REPLACE FUNCTION herd.kinds_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ BEGIN
-    UPDATE herd.epoch SET kinds = kinds + 1;
     IF TG_TABLE_NAME = 'node' THEN
-        UPDATE herd.epoch SET members = kinds;
-    ELSIF TG_OP <> 'DELETE' THEN
-        UPDATE herd.relation SET since = (SELECT kinds FROM herd.epoch) WHERE schema = NEW.schema AND name = NEW.name;
+        INSERT INTO herd.changed VALUES (NULL, NULL);
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO herd.changed VALUES (OLD.schema, OLD.name);
+    ELSE
+        INSERT INTO herd.changed VALUES (NEW.schema, NEW.name);
     END IF;
     RETURN NULL;
 END $$;
 
 -- kinds is raised by whatever makes a table distributed, reference or local, gives one another name, or changes where
 -- reference tables are; members is what it was raised to when nodes came or went last, since when a table became what it
--- is. A statement that relies on tables being local looks at them in its own transaction. Raised when a transaction
--- commits, so that one that stays open holds nobody up. Made once: its locks would stop others.
+-- is. A statement that relies on tables being local looks at them in its own transaction. Raised with the epoch, as the last
+-- thing before a commit and whatever SET CONSTRAINTS says, so that who stays open holds nobody up.
+CREATE OR REPLACE FUNCTION herd.raise_kinds() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    IF EXISTS (SELECT FROM herd.changed) THEN
+        NEW.kinds := OLD.kinds + 1;
+        IF EXISTS (SELECT FROM herd.changed WHERE name IS NULL) THEN
+            NEW.members := NEW.kinds;
+        END IF;
+        UPDATE herd.relation r SET since = NEW.kinds FROM herd.changed c WHERE r.schema = c.schema AND r.name = c.name;
+        DELETE FROM herd.changed;
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- Made once: their locks would stop others.
 DO $herd$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.epoch'::regclass AND attname = 'members') THEN
         ALTER TABLE herd.epoch ADD COLUMN IF NOT EXISTS kinds bigint NOT NULL DEFAULT 1;
         ALTER TABLE herd.epoch ADD COLUMN members bigint NOT NULL DEFAULT 0;
         ALTER TABLE herd.relation ADD COLUMN since bigint NOT NULL DEFAULT 0;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = 'herd.epoch'::regclass AND tgname = 'raise_kinds') THEN
         DROP TRIGGER IF EXISTS kinds_changed ON herd.relation;
         DROP TRIGGER IF EXISTS kinds_changed ON herd.node;
-        CREATE CONSTRAINT TRIGGER kinds_changed AFTER INSERT OR DELETE OR UPDATE OF schema, name, kind ON herd.relation
-            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
-        CREATE CONSTRAINT TRIGGER kinds_changed AFTER INSERT OR DELETE OR UPDATE ON herd.node
-            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
+        CREATE TRIGGER kinds_changed AFTER INSERT OR DELETE OR UPDATE OF schema, name, kind ON herd.relation
+            FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
+        CREATE TRIGGER kinds_changed AFTER INSERT OR DELETE OR UPDATE ON herd.node
+            FOR EACH ROW EXECUTE FUNCTION herd.kinds_changed();
+        CREATE TRIGGER raise_kinds BEFORE UPDATE OF epoch ON herd.epoch FOR EACH ROW EXECUTE FUNCTION herd.raise_kinds();
     END IF;
 END $herd$;
+
+-- Groups that DDL has taken the last table of go where nobody else can be about to put one in: under the lock on herd.kinds, or when
+-- nodes change. At a DROP TABLE they would hold up who does.
+CREATE OR REPLACE FUNCTION herd.forget_groups() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS
+$$ DELETE FROM herd.colocation g WHERE NOT EXISTS (SELECT FROM herd.relation r WHERE r.colocation = g.id) $$;
+COMMENT ON FUNCTION herd.forget_groups() IS 'takes groups without tables out of the catalog of the herd';
+
+-- What a change of a table's kind holds on home besides the table, to the end of its transaction: nodes neither come nor go (`key`,
+-- shared, as all DDL holds it), no other kinds change, and the schema keeps its name. Waits for each no longer than so many
+-- milliseconds.
+CREATE OR REPLACE FUNCTION herd.lock_kinds(key bigint, schema text, wait_ms integer) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    LOCK TABLE herd.kinds IN EXCLUSIVE MODE;
+    PERFORM pg_advisory_xact_lock_shared(key);
+    PERFORM herd.hold_schema(schema);
+    PERFORM herd.forget_groups();
+END $body$;
+COMMENT ON FUNCTION herd.lock_kinds(bigint, text, integer) IS 'takes what a change of a table''s kind holds besides the table, or gives up after a time';
 
 -- Whether this transaction has met a table that became the herd's, or got its name, after kinds was so much. Its locks tell
 -- which tables it has met, whatever code did it.
@@ -212,7 +259,7 @@ SELECT c.oid::regclass
          LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum AND k.attnum > 0 ORDER BY k.place)
 $$;
 
--- Takes tables out of the catalog that are not there any more, and groups that have lost their last table.
+-- Takes tables out of the catalog that are not there any more. Groups that have lost their last one go when kinds change next.
 CREATE OR REPLACE FUNCTION herd.forget_dropped() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
@@ -220,7 +267,6 @@ DELETE FROM herd.relation r WHERE NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = r.schema AND c.relname = r.name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END
        AND NOT EXISTS (SELECT FROM herd.replaced() p WHERE p = c.oid::regclass));
-DELETE FROM herd.colocation g WHERE NOT EXISTS (SELECT FROM herd.relation r WHERE r.colocation = g.id);
 $$;
 COMMENT ON FUNCTION herd.forget_dropped() IS 'takes dropped tables out of the catalog of the herd';
 

@@ -316,6 +316,13 @@ SELECT 'memberships of role ' || r.rolname, '', (
           FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid GROUP BY g.rolname) q)
   FROM pg_roles r WHERE r.oid >= 16384
 UNION ALL
+SELECT 'attributes of role ' || r.rolname, '', to_jsonb(array_remove(ARRAY[
+       CASE WHEN r.rolsuper THEN 'SUPERUSER' END, CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END,
+       CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END, CASE WHEN r.rolcreatedb THEN 'CREATEDB' END,
+       CASE WHEN r.rolreplication THEN 'REPLICATION' END, CASE WHEN r.rolinherit THEN 'INHERIT' END,
+       CASE WHEN r.rolcanlogin THEN 'LOGIN' END, 'VALID UNTIL ' || extract(epoch FROM r.rolvaliduntil)], NULL))
+  FROM pg_roles r WHERE r.oid >= 16384
+UNION ALL
 SELECT s.shard::text, difference.problem, NULL
   FROM herd.shard_tables s, herd.rights(s.shard) has, herd.rights_of_shards(s.parent) wants,
        herd.settings(s.shard, s.parent) is_set, herd.settings(s.parent, s.parent) as_set, LATERAL (VALUES
@@ -338,8 +345,8 @@ SELECT c.oid::regclass::text, 'is among the shards and belongs to no distributed
    AND NOT EXISTS (SELECT FROM herd.shard_tables s WHERE s.shard = c.oid)
    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i'))
 $body$;
-COMMENT ON FUNCTION herd.verify() IS 'what is wrong with owners, privileges and row-level security of shards on this node, and memberships of roles; herd.verify looks at all nodes';
+COMMENT ON FUNCTION herd.verify() IS 'what is wrong with owners, privileges and row-level security of shards on this node, and attributes and memberships of roles; herd.verify looks at all nodes';
 
 CREATE OR REPLACE VIEW herd.verify AS
     SELECT NULL::integer AS node, v.object, v.problem, v.rights FROM herd.verify() v;
-COMMENT ON VIEW herd.verify IS 'what is wrong with owners, privileges and row-level security of distributed tables, and with memberships of roles; nothing should be';
+COMMENT ON VIEW herd.verify IS 'what is wrong with owners, privileges and row-level security of distributed tables, and with attributes and memberships of roles; nothing should be';

@@ -157,11 +157,21 @@ impl Herd {
             }
             Ok(())
         };
+        let lock = lock_kinds_sql("public", std::time::Duration::from_secs(1));
+        self.home().try_sql(&lock)?;
+        let epoch = self.home().one("SELECT epoch + 1 FROM herd.epoch");
         run(&plan.before, &mut self.nodes)?;
         for copy in &plan.copies {
             self.copy(copy);
         }
-        run(&plan.after, &mut self.nodes)
+        run(&plan.after, &mut self.nodes)?;
+        let gone = "SELECT pg_catalog.to_regclass('herd.epoch') IS NULL";
+        for node in &mut self.nodes {
+            if node.one(gone) == "f" {
+                node.sql(&format!("SELECT herd.bump_epoch({epoch})"));
+            }
+        }
+        Ok(())
     }
 
     fn copy(&mut self, copy: &CopyRows) {

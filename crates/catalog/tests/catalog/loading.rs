@@ -239,8 +239,12 @@ fn what_leaves_something_in_the_session() {
     on_each_server(|server| {
         let mut herd = Herd::new(server, 1);
         let snapshot = herd.snapshot();
-        let mut lasting: Vec<&str> =
-            snapshot.builtin_functions.keys().map(String::as_str).filter(|name| snapshot.lasts(name)).collect();
+        let mut lasting: Vec<&str> = snapshot
+            .builtin_functions
+            .keys()
+            .map(String::as_str)
+            .filter(|name| snapshot.lasts((None, name), &[]))
+            .collect();
         lasting.retain(|name| !LOOKED_AT.iter().any(|begin| name.starts_with(begin)) || LASTING.contains(name));
         lasting.sort_unstable();
         assert_eq!(lasting, LASTING);

@@ -76,7 +76,7 @@ fn a_node_joins_and_leaves() {
 fn where_a_node_is() {
     on_each_server(|server| {
         let mut herd = Herd::new(server, 1);
-        herd.home().sql(&catalog::schema::set_node_address_sql(1, "it's.example", 6543, "db"));
+        herd.home().sql("UPDATE herd.node SET host = 'it''s.example', port = 6543, database = 'db' WHERE id = 1");
         let node = herd.snapshot().nodes[0].clone();
         assert_eq!((node.host.as_str(), node.port, node.database.as_str()), ("it's.example", 6543, "db"));
     });

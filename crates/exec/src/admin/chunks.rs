@@ -40,15 +40,6 @@ pub(super) async fn end_copy(p: &mut Participant) -> Result<()> {
     error.map_or(Ok(()), |e| Err(PoolError::Server(Box::new(e)).into()))
 }
 
-pub(super) fn decode_hex(hex: &str) -> Result<Vec<u8>> {
-    let byte = |i: usize| hex.get(i..i + 2).and_then(|h| u8::from_str_radix(h, 16).ok());
-    (0..hex.len())
-        .step_by(2)
-        .map(byte)
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| ExecError::internal("unreadable key value"))
-}
-
 /// The rows of a `COPY … TO STDOUT` of a query as a query, with the key's values in binary behind them. None: it is of a table.
 pub(super) fn select_of(copy: &str, rows: &CopyRows) -> Result<Option<String>> {
     let unreadable = || ExecError::internal("unreadable COPY");
@@ -57,7 +48,7 @@ pub(super) fn select_of(copy: &str, rows: &CopyRows) -> Result<Option<String>> {
     let mut list = columns.clone();
     if let CopyTarget::ByKey { key, group } = &rows.to {
         for (k, ty) in key.iter().zip(&group.key_types) {
-            let send = crate::work::shards::send_function(*ty);
+            let send = crate::work::ask_key::send_function(*ty);
             list.push(format!("pg_catalog.encode({send}({}), 'hex')", columns[*k]));
         }
     }

@@ -1,6 +1,7 @@
 //! `herd.cluster(table, index)`: the shards of a table are rewritten in the order of an index, one after another on each
 //! node, all nodes at once. Each shard is a transaction of its own on its node.
 //!
+//! Transactions that have not begun with the table wait at the routers while a shard of each node is: they would come to wait for it in their middle.
 //! How one shard is rewritten is `herd.cluster_partition` in the catalog's `schema/cluster.sql`.
 
 use std::collections::BTreeMap;
@@ -8,15 +9,18 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use catalog::NodeId;
+use txn::Participant;
 
+use super::kind::waits;
 use crate::admin::{AdminCall, split_name};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::pause::{SETTLE, Who};
 use crate::work::Work;
 
 /// How often a shard in use is tried again, and how long its writers have for themselves in between.
-const TRIES_MAX: usize = 20;
-const TRY_EVERY: Duration = Duration::from_millis(1000);
+const TRIES_MAX: usize = 40;
+const TRY_EVERY: Duration = Duration::from_millis(500);
 
 impl<C: Client> Work<'_, C> {
     /// The number of shards that were rewritten.
@@ -54,6 +58,11 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
+        let herd = self.herd.clone();
+        let mut backends = Vec::new();
+        for p in &lanes {
+            backends.push((herd.target(&self.epoch.snapshot, p.lane.node)?, p.lane.conn.pid()));
+        }
         let mut done = 0;
         for round in 0.. {
             let parts: Vec<Option<&String>> = shards.values().map(|parts| parts.get(round)).collect();
@@ -67,33 +76,15 @@ impl<C: Client> Work<'_, C> {
             }
             let mut parts = parts;
             for attempt in 0.. {
-                for (p, part) in lanes.iter_mut().zip(&parts) {
-                    let Some(part) = part else { continue };
-                    p.lane.put_query(&format!(
-                        "SELECT herd.cluster_partition({parent}::pg_catalog.regclass, {}::pg_catalog.regclass, {})",
-                        catalog::quote_literal(part),
-                        catalog::quote_literal(&index)
-                    ));
-                    if let Err(e) = p.lane.conn.flush().await {
-                        failure.get_or_insert(e.into());
-                    }
-                }
-                for (p, part) in lanes.iter_mut().zip(&mut parts) {
-                    if part.is_none() {
-                        continue;
-                    }
-                    match p.lane.finish().await {
-                        Ok(_) => {
-                            *part = None;
-                            done += 1;
-                        }
-                        Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE && attempt < TRIES_MAX => {}
-                        Err(e) => {
-                            *part = None;
-                            failure.get_or_insert(e.into());
-                        }
-                    }
-                }
+                let work = async {
+                    tokio::time::sleep(SETTLE).await;
+                    one_try(&mut lanes, &mut parts, &parent, &index).await
+                };
+                let (tried, pause) =
+                    herd.keep_paused(&[relation.oid], Who::Blocks, || waits(&herd, &backends), work).await;
+                herd.end_pauses(pause.as_slice()).await;
+                done += tried.done;
+                failure = failure.or(tried.failure).or(tried.in_use.filter(|_| attempt >= TRIES_MAX));
                 if parts.iter().all(Option::is_none) || failure.is_some() || self.is_cancelled() {
                     break;
                 }
@@ -112,4 +103,45 @@ impl<C: Client> Work<'_, C> {
             }
         }
     }
+}
+
+/// What became of a try.
+#[derive(Default)]
+struct Tried {
+    done: u32,
+    /// A shard was in use: it may be tried again.
+    in_use: Option<ExecError>,
+    failure: Option<ExecError>,
+}
+
+/// A shard of each node, all nodes at once. Those that are done are taken out of `parts`.
+async fn one_try(lanes: &mut [Participant], parts: &mut [Option<&String>], parent: &str, index: &str) -> Tried {
+    let mut tried = Tried::default();
+    for (p, part) in lanes.iter_mut().zip(parts.iter()) {
+        let Some(part) = part else { continue };
+        p.lane.put_query(&format!(
+            "SELECT herd.cluster_partition({parent}::pg_catalog.regclass, {}::pg_catalog.regclass, {})",
+            catalog::quote_literal(part),
+            catalog::quote_literal(index)
+        ));
+        if let Err(e) = p.lane.conn.flush().await {
+            tried.failure.get_or_insert(e.into());
+        }
+    }
+    for (p, part) in lanes.iter_mut().zip(parts.iter_mut()).filter(|(_, part)| part.is_some()) {
+        match p.lane.finish().await {
+            Ok(_) => {
+                *part = None;
+                tried.done += 1;
+            }
+            Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE => {
+                tried.in_use.get_or_insert(e.into());
+            }
+            Err(e) => {
+                *part = None;
+                tried.failure.get_or_insert(e.into());
+            }
+        }
+    }
+    tried
 }

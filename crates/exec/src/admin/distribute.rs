@@ -1,5 +1,5 @@
 //! Runs the catalog's plans that change what a table is, or the herd's nodes: statements on each node and rows copied in
-//! bounded chunks, all in one transaction.
+//! bounded chunks, all in one transaction. Nodes are seen to here, tables in `kind.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,22 +8,17 @@ use wire::sqlstate;
 
 use catalog::schema::CATALOG_LOCK;
 use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
-use plan::code::{Graph, Kind};
 
-use crate::admin::{AdminCall, AdminDone, AdminFunction, split_name};
+use crate::admin::{AdminCall, AdminDone, AdminFunction};
 use crate::client::{Answer, Client};
-use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
 use crate::router::herd::{catalog_error, refused};
-use crate::router::pause::CATALOG;
+use crate::router::pause::{CATALOG, Who};
 use crate::work::Work;
 
 /// How long the catalog's lock is waited for in one go.
 const CATALOG_TRY: Duration = Duration::from_millis(300);
-/// How long making shards may wait for another's transaction, which can hold nothing but a name.
-const NAMES_TRY: Duration = Duration::from_millis(500);
-const NAMES: &str = "herd_names";
 /// How long a plan about everybody's tables waits for one of their owners while others' changes wait for it.
 const OWNERS_TRY: Duration = Duration::from_millis(1000);
 
@@ -50,15 +45,18 @@ impl<C: Client> Work<'_, C> {
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
             return Ok(self.answer(&call, described, &text, vec![], false));
         }
+        if !matches!(call.function, AdminFunction::AddNode | AdminFunction::RemoveNode) {
+            self.change_kind(&call, search_path, shards).await?;
+            return Ok(self.answer(&call, described, b"", vec![], true));
+        }
         self.need_transaction();
         let snapshot = self.current_snapshot().await?;
-        let mut begun = None;
         let (plan, value) = match call.function {
             AdminFunction::AddNode => {
                 let (plan, id) = self.plan_node(&call, &snapshot).await.map_err(locked_by_owner)?;
                 (plan, Some(id))
             }
-            AdminFunction::RemoveNode => {
+            _ => {
                 let (host, port, _) = call.address()?;
                 let node = snapshot.nodes.iter().find(|n| n.host == host && n.port == port);
                 let id = node
@@ -71,23 +69,11 @@ impl<C: Client> Work<'_, C> {
                     .id;
                 (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
             }
-            _ => {
-                refuse_kind(&call, &snapshot, search_path)?;
-                let mut plan = self.plan_table(&call, &snapshot, search_path, shards, true).await?;
-                if call.function == AdminFunction::CreateDistributedTable {
-                    begun = self.begin_if_names_are_free(&plan).await?;
-                    if begun.is_none() {
-                        plan = self.plan_table(&call, &snapshot, search_path, shards, false).await?;
-                    }
-                }
-                (plan, None)
-            }
         };
         let joining = value.filter(|_| call.function == AdminFunction::AddNode);
+        let mut begun = None;
         if let Some(node) = joining {
             self.copy_objects(node, objects::BEFORE_TABLES).await?;
-        }
-        if joining.is_some() {
             begun = Some(self.begin_plan(&plan, Some(OWNERS_TRY)).await.map_err(locked_by_owner)?);
         }
         self.run_plan(&plan, begun).await?;
@@ -117,26 +103,40 @@ impl<C: Client> Work<'_, C> {
         AdminDone { forwarded: Forwarded { tag: "SELECT 1".into(), ..Default::default() }, after_commit, changed }
     }
 
-    /// The catalog as it is now, read inside the transaction with the catalog locked, so that plans are never stale.
+    /// The catalog as it is now, read inside the transaction with the catalog locked, so that plans about nodes are never stale.
     async fn current_snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        self.may_change_kinds().await?;
         self.lock_catalog().await?;
+        self.ask_home("SELECT herd.forget_groups()").await?;
+        self.snapshot_now().await
+    }
+
+    /// Whether the client may, and his transaction can: one that keeps its snapshot would pass over rows of others. The epoch.
+    pub(super) async fn may_change_kinds(&mut self) -> Result<i64> {
+        // On the client's connection, where `=` may be an operator of his own.
+        const MAY: &str = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER'), pg_catalog.current_setting('transaction_isolation'), e.epoch \
+                           FROM herd.epoch e, pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
+        let rows = self.ask_home(MAY).await?;
+        let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref());
+        if cell(0) != Some("t") {
+            return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, "permission denied for the herd's catalog")
+                .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
+        }
+        if cell(1) != Some("read committed") {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "tables and nodes of the herd can't be changed in a transaction that keeps its snapshot",
+            )
+            .hint("BEGIN ISOLATION LEVEL READ COMMITTED, or call it outside of a transaction."));
+        }
+        Ok(cell(2).and_then(|e| e.parse().ok()).unwrap_or(0))
+    }
+
+    /// The catalog as the transaction sees it now.
+    pub(super) async fn snapshot_now(&mut self) -> Result<Arc<Snapshot>> {
         let home = self.home();
         let mut p = self.lane(home).await?;
-        let loaded = async {
-            // On the client's connection, where `=` may be an operator of his own.
-            let owner = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER') FROM pg_catalog.pg_namespace n \
-                         WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
-            let allowed = p.lane.rows(owner).await?;
-            if allowed.first().and_then(|r| r[0].as_deref()) != Some("t") {
-                return Err(ExecError::sql(
-                    sqlstate::INSUFFICIENT_PRIVILEGE,
-                    "permission denied for the herd's catalog",
-                )
-                .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
-            }
-            catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error)
-        }
-        .await;
+        let loaded = catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error);
         self.put_back(p).await;
         Ok(Arc::new(loaded?))
     }
@@ -155,7 +155,7 @@ impl<C: Client> Work<'_, C> {
         let lock = format!("SELECT herd.lock_catalog({CATALOG_LOCK}, {})::pg_catalog.int4", CATALOG_TRY.as_millis());
         let mut limits = None;
         loop {
-            let pause = self.herd.pauses.begin(&[CATALOG], true, 3 * CATALOG_TRY);
+            let pause = self.herd.pauses.begin(&[CATALOG], Who::All, 3 * CATALOG_TRY);
             if limits.is_some() {
                 self.herd.announce_pause(pause).await;
             }
@@ -175,68 +175,6 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    async fn plan_table(
-        &mut self,
-        call: &AdminCall,
-        snapshot: &Snapshot,
-        search_path: &[String],
-        shards: i32,
-        plain_names: bool,
-    ) -> Result<DistributionPlan> {
-        let (schema, name) = split_name(&call.table()?)?;
-        let found = snapshot.resolve(schema.as_deref(), &name, search_path);
-        let (schema, name) = match found {
-            Some(r) => (r.schema.clone(), r.name.clone()),
-            None => {
-                return Err(ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")));
-            }
-        };
-        if let Some(r) = found.filter(|r| r.distribution().is_some() || r.is_reference()) {
-            self.take_locks(&Locks::exclusive(r)).await?;
-        }
-        let home = self.home();
-        let mut p = self.lane(home).await?;
-        let planned = async {
-            for sql in catalog::lock_statements(&schema, &name) {
-                p.lane.run(&sql).await?;
-            }
-            let definition = catalog::read_definition(&mut p.lane, &schema, &name).await.map_err(catalog_error)?;
-            match call.function {
-                AdminFunction::CreateReferenceTable => {
-                    catalog::plan_reference(snapshot, &definition).map_err(|r| refused(&r))
-                }
-                AdminFunction::UndistributeTable => {
-                    catalog::plan_undistribute(snapshot, &definition).map_err(|r| refused(&r))
-                }
-                _ => {
-                    let (mut request, bounds) = call.distribute_request(&schema, &name, |column| {
-                        found.is_some_and(|r| r.column(column).is_some())
-                    })?;
-                    if let Some(texts) = bounds {
-                        let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
-                        request.bounds = Some(
-                            catalog::read_bounds(&mut p.lane, &definition, &request.columns, strategy, &texts)
-                                .await
-                                .map_err(catalog_error)?,
-                        );
-                    }
-                    if let Some(other) = request.colocate_with.as_mut().filter(|o| *o != "default" && *o != "none") {
-                        let (schema, table) = split_name(other)?;
-                        if let Some(r) = snapshot.resolve(schema.as_deref(), &table, search_path) {
-                            *other = catalog::qualified(&r.schema, &r.name);
-                        }
-                    }
-                    let rows = p.lane.rows(&catalog::new_prefix_sql(&name, plain_names)).await?;
-                    request.prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
-                    catalog::plan_distribution(snapshot, &definition, &request, shards).map_err(|r| refused(&r))
-                }
-            }
-        }
-        .await;
-        self.put_back(p).await;
-        planned
-    }
-
     /// Prepares a new server and plans its place in the herd.
     async fn plan_node(&mut self, call: &AdminCall, snapshot: &Snapshot) -> Result<(DistributionPlan, NodeId)> {
         let (host, port, database) = call.address()?;
@@ -249,6 +187,7 @@ impl<C: Client> Work<'_, C> {
         if crate::router::roles::bring_verifier(&mut own_home, &mut conn).await? {
             tracing::info!(host, port, "the router's role has home's verifier on the new node now");
         }
+        crate::router::likeness::is_like_home(&mut own_home, &mut conn).await?;
         drop(own_home);
         let version = conn.simple("SELECT pg_catalog.current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
@@ -306,25 +245,13 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    /// Begins a plan that makes shards. Owners of tables may make something among the shards, and so take a name, or be about to
-    /// on any node. `None`, and nothing is done: one is taken; other names are to be had, which nobody can guess.
-    async fn begin_if_names_are_free(&mut self, plan: &DistributionPlan) -> Result<Option<Begun>> {
-        self.transaction.savepoint(NAMES).await?;
-        let begun = match self.begin_plan(plan, Some(NAMES_TRY)).await {
-            Ok(begun) => Some(begun),
-            Err(e) if is_taken(&e) => {
-                self.transaction.rollback_to(NAMES).await?;
-                None
-            }
-            Err(e) => return Err(e),
-        };
-        self.transaction.release(NAMES).await?;
-        Ok(begun)
-    }
-
     /// What comes before rows are copied, under a search path that no object of a user's is on: plans have PostgreSQL's own
     /// operators unqualified.
-    async fn begin_plan(&mut self, plan: &DistributionPlan, lock_timeout: Option<Duration>) -> Result<Begun> {
+    pub(super) async fn begin_plan(
+        &mut self,
+        plan: &DistributionPlan,
+        lock_timeout: Option<Duration>,
+    ) -> Result<Begun> {
         let parts = plan.before.iter().chain(&plan.after).map(|part| part.node);
         let sources = plan.copies.iter().flat_map(|copy| copy.sources.iter().map(|(node, _)| *node));
         let nodes: BTreeSet<NodeId> = parts.chain(sources).collect();
@@ -345,7 +272,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Runs a plan, or what is left of one that has begun.
-    async fn run_plan(&mut self, plan: &DistributionPlan, begun: Option<Begun>) -> Result<()> {
+    pub(super) async fn run_plan(&mut self, plan: &DistributionPlan, begun: Option<Begun>) -> Result<()> {
         let begun = match begun {
             Some(begun) => begun,
             None => self.begin_plan(plan, None).await?,
@@ -361,7 +288,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Sets something for a node's transaction, and returns what it was.
-    async fn set_on(&mut self, node: NodeId, name: &str, value: &str) -> Result<String> {
+    pub(super) async fn set_on(&mut self, node: NodeId, name: &str, value: &str) -> Result<String> {
         let mut p = self.lane(node).await?;
         let sql = format!(
             "SELECT pg_catalog.current_setting('{name}'), pg_catalog.set_config('{name}', {}, true)",
@@ -391,7 +318,7 @@ impl<C: Client> Work<'_, C> {
 }
 
 /// A plan that has begun: the search path of each node's transaction before it.
-struct Begun {
+pub(super) struct Begun {
     paths: Vec<(NodeId, String)>,
 }
 
@@ -403,32 +330,4 @@ fn locked_by_owner(e: ExecError) -> ExecError {
     let fields = e.to_fields();
     ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, format!("a table's owner holds a lock: {}", fields.message()))
         .hint("Try again when his transaction has ended; herd.locks shows it.")
-}
-
-/// Another's object has a name that the plan wants, or his transaction is about to.
-fn is_taken(e: &ExecError) -> bool {
-    const TAKEN: [&str; 4] = [
-        sqlstate::DUPLICATE_TABLE,
-        sqlstate::DUPLICATE_OBJECT,
-        sqlstate::UNIQUE_VIOLATION,
-        sqlstate::LOCK_NOT_AVAILABLE,
-    ];
-    TAKEN.contains(&e.code().as_str())
-}
-
-/// Code that works with the table as it is must be right with it as it will be.
-fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, search_path: &[String]) -> Result<()> {
-    let kind = match call.function {
-        AdminFunction::CreateReferenceTable => Kind::Reference,
-        AdminFunction::UndistributeTable => Kind::Local,
-        _ => Kind::Distributed,
-    };
-    let (schema, name) = split_name(&call.table()?)?;
-    let Some(table) = snapshot.resolve(schema.as_deref(), &name, search_path) else { return Ok(()) };
-    let bodies = crate::router::bodies::bodies(snapshot);
-    let before = Graph::new(snapshot, &bodies);
-    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&[before]) {
-        Some(broken) => Err(broken.refusal.into()),
-        None => Ok(()),
-    }
 }

@@ -6,6 +6,7 @@
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
+use txn::Cuts;
 use wire::sqlstate;
 
 impl<C: Client> Work<'_, C> {
@@ -13,10 +14,13 @@ impl<C: Client> Work<'_, C> {
     pub(crate) async fn export_snapshot(&mut self) -> Result<String> {
         let mut nodes: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         nodes.sort_unstable();
-        if !self.transaction.is_block() || !self.transaction.wants_cut || !self.manner().await?.repeatable {
-            return Err(ExecError::sql(sqlstate::ACTIVE_SQL_TRANSACTION, "herd.export_snapshot() needs one snapshot over all nodes").hint(
-                "SET herd.snapshot = on; BEGIN ISOLATION LEVEL REPEATABLE READ; then call it, and keep the transaction open.",
-            ));
+        let wants = self.transaction.wants != Cuts::None;
+        if !self.transaction.is_block() || !wants || !self.manner().await?.repeatable {
+            return Err(ExecError::sql(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "herd.export_snapshot() needs one snapshot over all nodes",
+            )
+            .hint("BEGIN ISOLATION LEVEL REPEATABLE READ; then call it, and keep the transaction open."));
         }
         self.whole_read().await?;
         let mut exported = Vec::with_capacity(nodes.len());

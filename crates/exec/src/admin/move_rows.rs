@@ -11,10 +11,11 @@ use pool::{PoolError, Progress};
 use txn::Participant;
 use wire::{ErrorFields, put, sqlstate};
 
-use crate::admin::chunks::{decode_hex, end_copy, open_copy, select_of};
+use crate::admin::chunks::{end_copy, open_copy, select_of};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
+use crate::work::ask_key::key_bytes;
 use crate::work::copy_lane::copy_line;
 
 /// Rows fetched at a time from the table that is moved.
@@ -109,7 +110,7 @@ impl<C: Client> Work<'_, C> {
                 CopyTarget::ByKey { group, .. } => {
                     let keys = row[width..]
                         .iter()
-                        .map(|hex| hex.as_deref().map(decode_hex).transpose())
+                        .map(|hex| hex.as_deref().map(key_bytes).transpose())
                         .collect::<Result<Vec<_>>>()?;
                     let node = match key::locate(group.strategy, &group.key_types, &bounds, &keys)
                         .map_err(crate::work::shards::key_error)?

@@ -2,10 +2,12 @@
 //!
 //! It does not know the formats (crate `copy`), nor how rows find their lanes (`sink`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use catalog::Relation;
 use copy::{CopyOptions, Format, Splitter};
+use smallvec::SmallVec;
 use sql::ast;
 use wire::{sqlstate, type_oid};
 
@@ -43,6 +45,12 @@ impl<C: Client> Work<'_, C> {
                 })
                 .collect::<Result<Vec<_>>>()?,
         };
+        if relation.distribution().is_some() && self.epoch.snapshot.nodes.len() > 1 {
+            plan::copy_from::refuse_counts(copy)?;
+        }
+        if relation.is_reference() && self.epoch.snapshot.nodes.len() > 1 {
+            plan::copy_from::refuse(copy, &relation, &columns, options.default.is_some(), &self.epoch.snapshot)?;
+        }
         let clause = match bulk.replace || self.bulk.upsert {
             true => plan::upsert::on_conflict(&relation)?,
             false => None,
@@ -73,8 +81,16 @@ impl<C: Client> Work<'_, C> {
             }
             None => SinkKind::Copy,
         };
+        let one_time = !upsert && options.format != Format::Binary && relation.columns.iter().any(plan::reads_clock);
+        if one_time {
+            // Before the nodes' connections are the rows'.
+            self.settle_now().await?;
+        }
         let mut sink = Sink::open(self, relation.clone(), columns.clone(), kind, &[], batching).await?;
         sink.numbered = true;
+        if one_time && let Err(e) = sink.fill_clocks(self) {
+            return Err(sink.abort(self, e).await);
+        }
         let followed = self.follow("COPY FROM", "PIPE", Some(relation.clone()), copy.where_clause.is_some());
         sink.follow(&followed.running);
         options.csv_end_marker = sink.has_server_before(18);
@@ -82,7 +98,7 @@ impl<C: Client> Work<'_, C> {
         if let (Format::Binary, Some(name)) = (options.format, unknown) {
             let e = ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
-                format!("binary COPY without values for column \"{name}\", which takes them from a sequence, is not supported"),
+                format!("binary COPY without values for column \"{name}\", whose default is computed once for all nodes, is not supported"),
             )
             .hint("Use text or CSV, or give the values.");
             return Err(sink.abort(self, e).await);
@@ -124,10 +140,16 @@ impl<C: Client> Work<'_, C> {
         let width = columns.len();
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
-        let wanted: Vec<usize> = sink.key_positions().iter().copied().filter(|k| *k < width).collect();
+        // A table that has a key is on no two nodes.
+        let keys = sink.key_positions().iter().copied().filter(|k| *k < width);
+        let wanted: Vec<usize> = match options.format {
+            Format::Binary => keys.collect(),
+            _ => keys.chain(sink.moment_positions().iter().copied()).collect(),
+        };
         let mut splitter = Splitter::new(options, wanted, &names);
         let mut memory = self.memory.nothing();
         let mut preamble_sent = false;
+        let mut records = Records::default();
         loop {
             // While the client is slow, what it has sent goes on, and what the nodes say is heard.
             let said = tokio::select! {
@@ -136,17 +158,20 @@ impl<C: Client> Work<'_, C> {
                 at = sink.said() => Ok(at?),
             };
             let input = match said {
-                Err(input) => input,
+                Err(input) => Some(input),
                 Ok(at) => match sink.error_of(at).await? {
                     Some(e) => return Err(e),
-                    None => continue,
+                    None => None,
                 },
             };
+            sink.tell_said(self.client);
+            self.client.relieve().await?;
+            let Some(input) = input else { continue };
             match input {
                 CopyInput::Data(_) if sink.commits() && self.is_cancelled() => return Err(ExecError::cancelled()),
                 CopyInput::Data(data) => {
                     progress::add(&running.bytes, data.len() as u64);
-                    let mut records = Records::default();
+                    records.clear();
                     let pushed = splitter.push(&data, &mut |r, k| records.add(r, k));
                     // Rows before a bad one go on: one of them may be worse.
                     let sent = deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await;
@@ -161,7 +186,7 @@ impl<C: Client> Work<'_, C> {
                 CopyInput::Fail(reason) => return Err(ExecError::copy_failed(&reason)),
             }
         }
-        let mut records = Records::default();
+        records.clear();
         splitter.finish(&mut |r, k| records.add(r, k))?;
         deliver(options, sink, &splitter, &mut preamble_sent, &records, &filled).await?;
         if options.format == Format::Binary {
@@ -171,20 +196,44 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// Records of one CopyData message, with their key values.
+/// A buffer that grew beyond this for one message is given back after it.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Records of one CopyData message, with their key values: as many for each.
 #[derive(Default)]
 struct Records {
     data: Vec<u8>,
     ends: Vec<usize>,
-    keys: Vec<Vec<Option<Vec<u8>>>>,
+    key_bytes: Vec<u8>,
+    keys: Vec<Option<Range<usize>>>,
 }
 
 impl Records {
     fn add(&mut self, record: &[u8], keys: &[Option<&[u8]>]) -> Result<()> {
         self.data.extend_from_slice(record);
         self.ends.push(self.data.len());
-        self.keys.push(keys.iter().map(|k| k.map(<[u8]>::to_vec)).collect());
+        for key in keys {
+            let start = self.key_bytes.len();
+            self.key_bytes.extend_from_slice(key.unwrap_or_default());
+            self.keys.push(key.map(|_| start..self.key_bytes.len()));
+        }
         Ok(())
+    }
+
+    fn clear(&mut self) {
+        if self.data.capacity() > KEPT_BYTES_MAX {
+            *self = Records::default();
+        }
+        self.data.clear();
+        self.ends.clear();
+        self.key_bytes.clear();
+        self.keys.clear();
+    }
+
+    /// A record's key values, in the order of the key's columns that are given.
+    fn keys(&self, at: usize) -> impl Iterator<Item = Option<&[u8]>> {
+        let count = self.keys.len() / self.ends.len().max(1);
+        self.keys[at * count..(at + 1) * count].iter().map(|k| k.clone().map(|range| &self.key_bytes[range]))
     }
 }
 
@@ -211,40 +260,48 @@ async fn deliver(
     let given = sink.given();
     let mut start = 0;
     let mut line = Vec::new();
-    for (end, keys) in records.ends.iter().zip(&records.keys) {
+    for (at, end) in records.ends.iter().enumerate() {
         let record = &records.data[start..*end];
         start = *end;
-        let values: Vec<Vec<u8>> = match binary {
-            false => sink.next_values().await?.into_iter().map(String::into_bytes).collect(),
+        let texts = sink.next_values().await?;
+        let values: Vec<Option<Vec<u8>>> = match binary {
+            false => texts.into_iter().map(|text| text.map(String::into_bytes)).collect(),
             true => {
-                let texts = sink.next_values().await?;
-                let both = sink.filled_columns().zip(&texts);
-                let values = both.map(|(column, text)| {
-                    binary_integer(column.type_oid, text).ok_or_else(|| out_of_range(column, text))
-                });
-                values.collect::<Result<_>>()?
+                let value = |(column, text): (&catalog::Column, &Option<String>)| match text {
+                    Some(text) => {
+                        binary_integer(column.type_oid, text).ok_or_else(|| out_of_range(column, text)).map(Some)
+                    }
+                    None => Ok(None),
+                };
+                sink.filled_columns().zip(&texts).map(value).collect::<Result<_>>()?
             }
         };
-        let mut given_keys = keys.iter();
-        let all: Vec<Option<&[u8]>> = sink
+        let mut given_keys = records.keys(at);
+        let all: SmallVec<[Option<&[u8]>; 4]> = sink
             .key_positions()
             .iter()
             .map(|k| match *k {
                 usize::MAX => None,
-                k if k < given => given_keys.next().and_then(|v| v.as_deref()),
-                k => Some(&values[k - given][..]),
+                k if k < given => given_keys.next().flatten(),
+                k => values[k - given].as_deref(),
             })
             .collect();
+        if !binary {
+            for (at, value) in sink.moment_positions().iter().zip(given_keys) {
+                sink.refuse_moment(*at, value)?;
+            }
+        }
         let lanes = sink.lanes_for(&all, binary)?;
         if values.is_empty() {
             sink.record(lanes, record, record).await?;
         } else {
             line.clear();
             if binary {
-                let filled: Vec<Option<&[u8]>> = values.iter().map(|v| Some(&v[..])).collect();
+                let filled: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
                 copy::append_binary_fields(record, &filled, &mut line);
             } else {
-                let filled: Vec<Option<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
+                let filled: Vec<Option<&str>> =
+                    values.iter().map(|v| std::str::from_utf8(v.as_deref()?).ok()).collect();
                 copy::append_fields(options, record, &filled, &mut line);
             }
             sink.record(lanes, record, &line).await?;

@@ -15,6 +15,7 @@ use crate::client::{Answer, Client};
 use crate::copy::format_error;
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
+use crate::object_ids;
 use crate::request::Request;
 use crate::route::Forwarded;
 use crate::router::compiled::Compiled;
@@ -46,9 +47,27 @@ impl<C: Client> Work<'_, C> {
             .distribution()
             .map(|d| d.group.shards.iter().map(|s| s.node).collect::<std::collections::BTreeSet<_>>())
             .unwrap_or_default();
+        let named = |n: &str| catalog::quote_ident(n);
+        let sent = relation.columns.iter().filter(|c| names.contains(&named(&c.name))).map(|c| c.type_oid);
+        if nodes.iter().any(|n| *n != self.home()) {
+            self.refuse_foreign_ids(copy, sent)?;
+        }
         let followed = self.follow("COPY TO", "PIPE", Some(relation.clone()), false);
         let looks = Looks::of_tables(std::iter::once(relation));
         self.copy_nodes_to(copy, &query, &nodes, &looks, &followed.running).await
+    }
+
+    /// Binary values of users' own types tell object ids, which are a node's own.
+    fn refuse_foreign_ids(&self, copy: &ast::CopyStmt, types: impl IntoIterator<Item = catalog::Oid>) -> Result<()> {
+        let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+        match options.format == Format::Binary && object_ids::hold_any(&self.epoch.snapshot, types) {
+            true => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "binary COPY of arrays, composite values and records of users' own types from other nodes than home is not supported: they would tell object ids that are the node's own",
+            )
+            .hint("Use text or CSV.")),
+            false => Ok(()),
+        }
     }
 
     /// The same query on each node, its COPY data joined into one stream.
@@ -142,8 +161,13 @@ impl<C: Client> Work<'_, C> {
         let request = Request::simple(&query.text);
         match self.place(&query, &request).await? {
             Placed::One(node, _) => {
+                if node != self.home() && is_binary(copy) {
+                    let described = self.described(&query, &[]).await?;
+                    self.refuse_foreign_ids(copy, described.fields.iter().flatten().map(|f| f.type_oid))?;
+                }
                 let local = self.guard(&query, node).is_some();
-                let sql = query.looks().in_front(node, sql);
+                let own = query.plan.whole().own_text().map(|text| copy_of(copy, text)).transpose()?;
+                let sql = query.looks().in_front(node, own.as_deref().unwrap_or(sql));
                 self.copy_on(node, &sql, query.plan.whole().writes, local).await
             }
             Placed::Several(_) => {
@@ -189,6 +213,10 @@ impl<C: Client> Work<'_, C> {
             }
         }
     }
+}
+
+fn is_binary(copy: &ast::CopyStmt) -> bool {
+    CopyOptions::from_ast(&copy.options).is_ok_and(|options| options.format == Format::Binary)
 }
 
 /// Formats caught rows as COPY data, one message a row as PostgreSQL does.
@@ -240,4 +268,10 @@ fn option_list(options: &[Node], first: bool) -> Result<String> {
         .map(|i| i + "TO STDOUT".len())
         .ok_or_else(|| ExecError::internal("COPY options could not be written"))?;
     Ok(text[at..].to_string())
+}
+
+/// The same COPY of another query.
+fn copy_of(copy: &ast::CopyStmt, query: &str) -> Result<String> {
+    let query = sql::parse(query, true)?.pop().map(|tree| Box::new(sql::build::node(tree)));
+    Ok(sql::deparse(&NodeEnum::CopyStmt(Box::new(ast::CopyStmt { query, ..copy.clone() })))?)
 }

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 
+/// The client's `statement_timeout` and `lock_timeout`, counted from when the statement began.
 pub struct Limits {
     begun: Instant,
     statement: Option<Duration>,
@@ -40,14 +41,23 @@ impl Limits {
 impl<C: Client> Work<'_, C> {
     /// As home has them for this session; of a statement that began then.
     pub async fn limits(&mut self, begun: Instant) -> Result<Limits> {
-        let ms = |name: &str| {
-            format!(
-                "(EXTRACT(epoch FROM pg_catalog.current_setting('{name}')::pg_catalog.interval) * 1000)::pg_catalog.int8"
-            )
-        };
-        let sql = format!("SELECT {}, {}", ms("statement_timeout"), ms("lock_timeout"));
-        Ok(Limits::read(begun, &self.ask_home(&sql).await?))
+        Ok(Limits::read(begun, &self.ask_home(&question()).await?))
     }
+
+    /// The same of a statement that has not begun on any node: its transaction takes no snapshot for it.
+    pub async fn limits_beside(&mut self, begun: Instant) -> Result<Limits> {
+        let mut lane = self.outside(self.home()).await?;
+        Ok(Limits::read(begun, &lane.rows(&question()).await?))
+    }
+}
+
+fn question() -> String {
+    let ms = |name: &str| {
+        format!(
+            "(EXTRACT(epoch FROM pg_catalog.current_setting('{name}')::pg_catalog.interval) * 1000)::pg_catalog.int8"
+        )
+    };
+    format!("SELECT {}, {}", ms("statement_timeout"), ms("lock_timeout"))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! the change while it waits for him is not in a deadlock for longer, either. Statements that have not touched the
 //! tables yet wait meanwhile (`router/pause.rs`), so that a try comes through under load. It does not know what is changed.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::sqlstate;
 
@@ -19,6 +20,7 @@ use plan::ddl::{Facts, subtype};
 use super::Limits;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::pause::{PAUSE_MAX, SETTLE, Who};
 use crate::work::Work;
 
 /// How long a try waits for a lock on a node: less than PostgreSQL's deadlock_timeout.
@@ -27,11 +29,26 @@ const TRIES: [Duration; 4] =
 /// From a change's locks to its end, as long as those who wait for it are not let to the nodes.
 const CHANGE_MAX: Duration = Duration::from_millis(500);
 
+/// How often a change of a kind lets them go first. Some are on nobody's pause: clients that are connected to nodes, code.
+const WAITERS_MAX: usize = 10;
+
 /// Locks that a statement is going to need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locks {
     tables: Vec<(Oid, String)>,
     mode: &'static str,
+    kind: Option<KindLocks>,
+}
+
+/// What a change of a table's kind needs besides the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KindLocks {
+    schema: String,
+    /// The table is on home alone.
+    local: bool,
+    /// Tables that its foreign keys refer to, quoted and qualified, and whether every node has them. They get and lose triggers; nobody
+    /// may rename them, or write to them and wait for the table, until then.
+    referenced: Vec<(String, bool)>,
 }
 
 /// Those of the herd's tables that the statement changes; none where what it needs stops nobody.
@@ -68,7 +85,7 @@ pub fn wanted(statement: &NodeEnum, snapshot: &catalog::Snapshot, facts: &Facts)
     let mut tables: Vec<(Oid, String)> = tables.into_iter().map(|r| (r.oid, of_relation(r))).collect();
     tables.sort();
     tables.dedup();
-    (!tables.is_empty()).then_some(Locks { tables, mode })
+    (!tables.is_empty()).then_some(Locks { tables, mode, kind: None })
 }
 
 /// What PostgreSQL does under SHARE UPDATE EXCLUSIVE (`AlterTableGetLockLevel` in tablecmds.c) goes on beside writers.
@@ -91,27 +108,36 @@ fn stops_others(cmd: &ast::Node) -> bool {
 }
 
 impl Locks {
-    /// All of one table.
-    pub fn exclusive(r: &catalog::Relation) -> Self {
-        Locks { tables: vec![(r.oid, of_relation(r))], mode: "ACCESS EXCLUSIVE" }
+    /// For a change of a table's kind: all of it, wherever it is. `referenced`: by its foreign keys.
+    pub fn of_kind(r: &catalog::Relation, referenced: &[Arc<catalog::Relation>]) -> Self {
+        let kind = KindLocks {
+            schema: r.schema.clone(),
+            local: !is_herd(r),
+            referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
+        };
+        Locks { tables: vec![(r.oid, of_relation(r))], mode: "ACCESS EXCLUSIVE", kind: Some(kind) }
     }
 
     fn oids(&self) -> Vec<Oid> {
         self.tables.iter().map(|t| t.0).collect()
     }
 
-    fn readers(&self) -> bool {
-        self.mode == "ACCESS EXCLUSIVE"
+    fn who(&self) -> Who {
+        if self.mode == "ACCESS EXCLUSIVE" { Who::All } else { Who::Writers }
     }
 
-    fn sql(&self, wait: Duration) -> String {
-        let tables = self.tables.iter().map(|t| t.1.as_str()).collect::<Vec<_>>().join(", ");
-        format!(
-            "SAVEPOINT herd_locks; SELECT herd.lock_tables({}, '{}', {})",
-            quote_literal(&tables),
-            self.mode,
-            wait.as_millis()
-        )
+    /// What a node is asked for; None: nothing.
+    fn sql(&self, home: bool, wait: Duration) -> Option<String> {
+        let lock = |tables: Vec<&str>, mode: &str| {
+            let list = quote_literal(&tables.join(", "));
+            (!tables.is_empty()).then(|| format!("SELECT herd.lock_tables({list}, '{mode}', {})", wait.as_millis()))
+        };
+        let here = home || self.kind.as_ref().is_none_or(|k| !k.local);
+        let own = self.tables.iter().filter(|_| here).map(|t| t.1.as_str()).collect();
+        let referenced = self.kind.iter().flat_map(|k| &k.referenced).filter(|r| home || r.1);
+        let referenced = lock(referenced.map(|r| r.0.as_str()).collect(), "SHARE ROW EXCLUSIVE");
+        let all: Vec<String> = lock(own, self.mode).into_iter().chain(referenced).collect();
+        (!all.is_empty()).then(|| format!("SAVEPOINT herd_locks; {}", all.join("; ")))
     }
 }
 
@@ -125,25 +151,13 @@ impl<C: Client> Work<'_, C> {
         let mut limits = None;
         for attempt in 0.. {
             let wait = TRIES[attempt.min(TRIES.len() - 1)];
-            let pause = self.herd.pauses.begin(&locks.oids(), locks.readers(), wait + CHANGE_MAX);
-            if attempt > 0 {
-                self.herd.announce_pause(pause).await;
-            }
-            let e = match self.try_locks(&nodes, &locks.sql(wait)).await {
-                Ok(()) => {
-                    self.transaction.pauses.push(pause);
-                    return Ok(());
-                }
-                Err(e) => e,
-            };
-            self.herd.end_pauses(&[pause]).await;
-            if !matches!(e.code().as_str(), sqlstate::LOCK_NOT_AVAILABLE | sqlstate::T_R_DEADLOCK_DETECTED) {
+            let Err(e) = self.one_try(&nodes, locks, wait, attempt).await else { return Ok(()) };
+            let of_statement = locks.kind.is_none();
+            match e.code().as_str() {
+                sqlstate::LOCK_NOT_AVAILABLE | sqlstate::T_R_DEADLOCK_DETECTED => {}
                 // The statement itself will fail, and says so in its own words; or it needs less than we thought.
-                return if matches!(e.code().as_str(), sqlstate::INSUFFICIENT_PRIVILEGE | sqlstate::UNDEFINED_TABLE) {
-                    Ok(())
-                } else {
-                    Err(e)
-                };
+                sqlstate::INSUFFICIENT_PRIVILEGE | sqlstate::UNDEFINED_TABLE if of_statement => return Ok(()),
+                _ => return Err(e),
             }
             limits = match limits {
                 None => Some(self.limits(begun).await?),
@@ -154,15 +168,44 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
+    /// All of it or nothing.
+    async fn one_try(&mut self, nodes: &[NodeId], locks: &Locks, wait: Duration, attempt: usize) -> Result<()> {
+        if let Some(kind) = &locks.kind {
+            // First, and while nobody waits for the table: another such change may hold it for long.
+            let lock = format!("SAVEPOINT herd_kinds; {}", catalog::lock_kinds_sql(&kind.schema, wait));
+            if let Err(e) = self.ask_home(&lock).await {
+                self.ask_home("ROLLBACK TO SAVEPOINT herd_kinds; RELEASE SAVEPOINT herd_kinds").await?;
+                return Err(e);
+            }
+        }
+        let length = if locks.kind.is_some() { PAUSE_MAX } else { wait + CHANGE_MAX };
+        let pause = self.herd.pauses.begin(&locks.oids(), locks.who(), length);
+        if attempt > 0 || locks.kind.is_some() {
+            self.herd.announce_pause(pause).await;
+        }
+        let done = self.try_locks(nodes, locks, wait, attempt).await;
+        match &done {
+            Ok(()) => self.transaction.pauses.push(pause),
+            Err(_) => self.herd.end_pauses(&[pause]).await,
+        }
+        if locks.kind.is_some() {
+            let undo = done.as_ref().err().map_or("", |_| "ROLLBACK TO SAVEPOINT herd_kinds; ");
+            self.ask_home(&format!("{undo}RELEASE SAVEPOINT herd_kinds")).await?;
+        }
+        done
+    }
+
     /// Home's locks, then the others', side by side; all or none.
-    async fn try_locks(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
+    async fn try_locks(&mut self, nodes: &[NodeId], locks: &Locks, wait: Duration, attempt: usize) -> Result<()> {
+        let home = self.home();
         let mut asked: Vec<NodeId> = Vec::new();
         let mut failure = None;
         for part in [&nodes[..1], &nodes[1..]] {
             let mut lanes = Vec::new();
             for node in part {
+                let Some(sql) = locks.sql(*node == home, wait) else { continue };
                 let mut p = self.lane(*node).await?;
-                p.lane.put_query(sql);
+                p.lane.put_query(&sql);
                 asked.push(*node);
                 if let Err(e) = p.lane.conn.flush().await {
                     failure.get_or_insert(ExecError::from(e));
@@ -179,6 +222,15 @@ impl<C: Client> Work<'_, C> {
                 break;
             }
         }
+        if failure.is_none() && locks.kind.is_some() && attempt < WAITERS_MAX {
+            tokio::time::sleep(SETTLE).await;
+            for node in &asked {
+                failure = self.waited_for(*node).await.err();
+                if failure.is_some() {
+                    break;
+                }
+            }
+        }
         let undo = failure.as_ref().map_or("", |_| "ROLLBACK TO SAVEPOINT herd_locks; ");
         for node in asked {
             let mut p = self.lane(node).await?;
@@ -191,6 +243,22 @@ impl<C: Client> Work<'_, C> {
             self.put_back(p).await;
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Whoever waits for the table at a node, since he came before the routers had him wait, would find another one there, perhaps
+    /// in the middle of a transaction: an error, so that he goes first.
+    async fn waited_for(&mut self, node: NodeId) -> Result<()> {
+        const WAITERS: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks l \
+             WHERE NOT l.granted AND l.locktype OPERATOR(pg_catalog.=) 'relation' \
+               AND l.relation OPERATOR(pg_catalog.<>) COALESCE(pg_catalog.to_regclass('herd.kinds')::pg_catalog.oid, 0) \
+               AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) ANY (pg_catalog.pg_blocking_pids(l.pid))";
+        let mut p = self.lane(node).await?;
+        let rows = p.lane.rows(WAITERS).await;
+        self.put_back(p).await;
+        match rows?.first().and_then(|r| r.first()?.as_deref()) {
+            Some("0") => Ok(()),
+            _ => Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "others wait for the table")),
+        }
     }
 
     /// Between two tries. An error if the client does not want to wait any longer.

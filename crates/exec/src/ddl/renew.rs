@@ -105,8 +105,7 @@ impl<C: Client> Work<'_, C> {
             for n in &mut spread.nodes {
                 n.steps.extend(r.steps(n.node, &prefix));
             }
-            let token = self.herd.config.seal.token(&format!("prefix {} {} {prefix}", r.prefix.len(), r.prefix));
-            let token: String = token.iter().map(|b| format!("{b:02x}")).collect();
+            let token = self.herd.config.seal.token_hex(&format!("prefix {} {} {prefix}", r.prefix.len(), r.prefix));
             let (old, new) = (quote_literal(&r.prefix), quote_literal(&prefix));
             spread.push_home(format!("SELECT herd.follow_prefix({old}, {new}, pg_catalog.decode('{token}', 'hex'))"));
         }

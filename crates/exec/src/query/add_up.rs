@@ -8,12 +8,12 @@ use wire::type_oid;
 
 use crate::client::{Answer, Client};
 use crate::error::Result;
-use crate::query::finish::parameters;
-use crate::query::gather::{Arrays, PartRows};
+use crate::query::gather::PartRows;
 use crate::render::Fill;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
+use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::Reply;
 
@@ -25,7 +25,7 @@ impl<C: Client> Work<'_, C> {
         AddUp { rows: part, functions, otherwise }: &AddUp,
         described: &Described,
     ) -> Result<String> {
-        let bound = parameters(request, described);
+        let bound = described.parameters(request);
         let columns = self.part_columns(compiled, &[part], &bound).await?;
         let nodes = self.part_nodes(compiled, request, part).await?;
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
@@ -75,6 +75,7 @@ impl<C: Client> Work<'_, C> {
                 Ok("SELECT 1".into())
             }
             None => {
+                self.travel_whole(columns[0].types.iter().map(String::as_str))?;
                 let mut arrays = Arrays::new(columns[0].fields.len());
                 for p in &partials {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;

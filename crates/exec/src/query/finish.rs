@@ -2,13 +2,14 @@
 
 use plan::{Part, Text};
 use txn::Lane;
+use wire::sqlstate;
 
-use crate::client::{Answer, Client};
+use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::query::gather::PartRows;
 use crate::query::spill::{self, Spill};
 use crate::render::{Child, Fill, Source};
-use crate::request::{Bound, Request};
+use crate::request::Request;
 use crate::route::{Ids, forward};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
@@ -27,7 +28,7 @@ impl<C: Client> Work<'_, C> {
         reads_home: bool,
         described: &Described,
     ) -> Result<String> {
-        let bound = parameters(request, described);
+        let bound = described.parameters(request);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
         self.travel_whole(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)))?;
@@ -57,6 +58,51 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
+    /// Home says of the finish what it said of the statement: rows in tables' places are seen to mean something else by errors and
+    /// types. Asked once.
+    pub async fn agrees(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        parts: &[&Part],
+        text: &Text,
+        described: &Described,
+    ) -> Result<()> {
+        if compiled.agrees.initialized() {
+            return Ok(());
+        }
+        let bound = described.parameters(request);
+        let columns = self.part_columns(compiled, parts, &bound).await?;
+        let children = columns.iter().map(|c| {
+            let source = Source::Arrays(c.types.iter().map(|_| None).collect());
+            Child { source, types: c.types.clone() }
+        });
+        let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
+        let statement = fill.statement([text]);
+        let types = |d: &Described| d.fields.iter().flatten().map(|f| f.type_oid).collect::<Vec<_>>();
+        let why = match self.describe_text(&statement.sql, &statement.types).await {
+            Ok(own) if types(&own) == types(described) => {
+                let _ = compiled.agrees.set(());
+                return Ok(());
+            }
+            Ok(_) => "its columns would be of other types".to_string(),
+            Err(ExecError::Sql(e)) if e.code().starts_with("42") => e.message().to_string(),
+            Err(e) => return Err(e),
+        };
+        Err(plan::Refusal::not_in_place(&why).into())
+    }
+
+    /// Behind a finish that has read local or reference tables: they may have become others while it waited for their locks.
+    pub async fn still_planned(&mut self) -> Result<()> {
+        let (home, kinds) = (self.home(), self.epoch.snapshot.kinds);
+        let look = format!("SELECT FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+        if self.own_schema || self.outside(home).await?.rows(&look).await?.is_empty() {
+            return Ok(());
+        }
+        let message = "tables were distributed, or made local or reference tables, while the statement ran";
+        Err(ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, message).hint("Try it again."))
+    }
+
     /// Runs a statement over answers that are already here; on `lane`, if that has some of them.
     pub async fn finish_over(
         &mut self,
@@ -67,7 +113,7 @@ impl<C: Client> Work<'_, C> {
         parts: Vec<PartRows>,
         lane: Option<&mut Lane>,
     ) -> Result<String> {
-        let bound = parameters(request, described);
+        let bound = described.parameters(request);
         let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
         let children = parts.into_iter().zip(columns.iter()).enumerate().map(|(n, (rows, c))| {
             let source = match rows {
@@ -97,20 +143,4 @@ impl<C: Client> Work<'_, C> {
         self.put_back(p).await;
         Ok(result?.tag)
     }
-
-    /// RowDescription, where the protocol wants it: of the statement as PostgreSQL itself described it.
-    pub fn describe_to_client(&mut self, request: &Request<'_>, described: &Described) {
-        if request.is_simple()
-            && let Some(fields) = &described.fields
-        {
-            self.client.tell(Answer::Columns(fields));
-        }
-    }
-}
-
-/// The client's parameters with all their types known.
-pub fn parameters(request: &Request<'_>, described: &Described) -> Bound {
-    let mut bound = request.bound.cloned().unwrap_or_default();
-    bound.types = described.params.clone();
-    bound
 }

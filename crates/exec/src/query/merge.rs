@@ -19,6 +19,7 @@ fn is_string(oid: u32) -> bool {
     matches!(oid, type_oid::NAME | type_oid::TEXT | type_oid::BPCHAR | type_oid::VARCHAR)
 }
 
+/// Sorted streams, one row of each in hand.
 pub struct Merge {
     sort: Vec<SortKey>,
     types: Vec<u32>,

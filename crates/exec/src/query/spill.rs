@@ -12,8 +12,8 @@ use txn::Lane;
 use crate::budget::Taken;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::gather::Arrays;
 use crate::render::{self, NodeStatement};
+use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 

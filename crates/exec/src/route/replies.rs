@@ -3,16 +3,12 @@
 //! It does not know how the statement was sent.
 
 use txn::Lane;
-use wire::frame::{self, HEADER_LEN};
-use wire::{ErrorFields, Frame, backend, put, sqlstate};
+use wire::{ErrorFields, Frame, backend, frame, put, sqlstate};
 
 use crate::client::{Answer, Client, CopyInput, PENDING_MAX, tell_parameter};
 use crate::error::{ExecError, Result};
 use crate::router::compiled::Compiled;
 use crate::work::guard;
-
-/// Messages longer than this from a node are a fault (PostgreSQL's own limit is 1 GiB).
-const FRAME_MAX: usize = 1 << 30;
 
 /// What came of forwarding.
 #[derive(Debug, Default)]
@@ -20,6 +16,8 @@ pub struct Forwarded {
     pub tag: String,
     pub empty: bool,
     pub suspended: bool,
+    /// The node that has the portal, if one was asked for.
+    pub node: Option<i32>,
     /// The look behind a read has found that kinds of tables have changed.
     pub stale: bool,
     /// More than one node worked on it.
@@ -36,7 +34,7 @@ pub enum Ids<'a> {
     /// Columns are those of the statement's tables; of other types only home knows the ids.
     Tables(&'a Compiled),
     /// The description has gone to the client; these columns' values hold some.
-    Arrays(&'a crate::arrays::ArrayColumns),
+    Values(&'a crate::object_ids::Columns),
 }
 
 /// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
@@ -60,19 +58,30 @@ async fn forward_replies<C: Client>(
     lane.settle_before().await?;
     let mut done = Forwarded::default();
     let mut error: Option<ErrorFields> = None;
+    let mut refused = None;
     let mut look = Look::default();
     loop {
         let rbuf = lane.conn.rbuf();
-        let at = run_of_rows(rbuf);
+        let at = frame::run_of_rows(rbuf);
         if at > 0 {
             let mut run = rbuf.split_to(at);
-            if let Ids::Arrays(arrays) = ids {
-                crate::arrays::rewrite(&mut run, arrays);
+            if let Ids::Values(ids) = ids
+                && refused.is_none()
+            {
+                refused = crate::object_ids::rewrite(&mut run, ids).err();
             }
-            if error.is_none() && !look.begun {
+            if error.is_none() && !look.begun && refused.is_none() {
                 client.tell(Answer::Sent(&run));
                 client.relieve().await?;
             }
+            continue;
+        }
+        if client.takes_pieces()
+            && !matches!(ids, Ids::Values(_))
+            && let Some(total) = frame::long_row(lane.conn.rbuf())
+        {
+            let tell = error.is_none() && !look.begun;
+            Box::pin(in_pieces(lane, total, tell.then_some(&mut *client))).await?;
             continue;
         }
         let Some(frame) = lane.conn.buffered_frame()? else {
@@ -106,7 +115,7 @@ async fn forward_replies<C: Client>(
                 error.get_or_insert(fields);
             }
             b'T' if described => match ids {
-                Ids::Home | Ids::Arrays(_) => client.tell(Answer::Sent(&frame.raw)),
+                Ids::Home | Ids::Values(_) => client.tell(Answer::Sent(&frame.raw)),
                 Ids::Tables(compiled) => {
                     let mut fields = backend::parse_row_description(frame.body())?;
                     if !is_as_at_home(&mut fields, compiled) {
@@ -139,20 +148,38 @@ async fn forward_replies<C: Client>(
     match error {
         Some(_) if look.rolled_back => Err(ExecError::Stale),
         Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
-        None => Ok(done),
+        None => refused.map_or(Ok(done), Err),
     }
 }
 
-/// How many bytes of whole rows the buffer begins with: they are copied to the client in one piece.
-fn run_of_rows(buffer: &[u8]) -> usize {
-    let mut at = 0;
-    while buffer.len() - at >= HEADER_LEN && buffer[at] == b'D' {
-        match frame::peek(&buffer[at..], FRAME_MAX) {
-            Ok(Some((_, len))) if buffer.len() - at >= len => at += len,
-            _ => break,
+/// Passes a long message on as it comes: nobody holds it whole. Without a client it is passed over.
+///
+/// # Errors
+/// When some of it is with the client, who can be told nothing any more, the client counts as lost.
+async fn in_pieces<C: Client>(lane: &mut Lane, total: usize, mut client: Option<&mut C>) -> Result<()> {
+    /// In the middle of a message nothing else can be read.
+    struct Midway<'l>(&'l mut Lane, usize);
+    impl Drop for Midway<'_> {
+        fn drop(&mut self) {
+            if self.1 > 0 {
+                self.0.conn.mark_broken();
+            }
         }
     }
-    at
+    let mut midway = Midway(lane, total);
+    loop {
+        let rbuf = midway.0.conn.rbuf();
+        let piece = rbuf.split_to(midway.1.min(rbuf.len()));
+        midway.1 -= piece.len();
+        if let Some(client) = client.as_deref_mut() {
+            client.tell(Answer::Sent(&piece));
+            client.relieve().await?;
+        }
+        if midway.1 == 0 {
+            return Ok(());
+        }
+        midway.0.conn.fill().await.map_err(ExecError::lost)?;
+    }
 }
 
 /// What the guard behind a statement says.

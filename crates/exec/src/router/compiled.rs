@@ -1,15 +1,16 @@
 //! Compiled statements and the cache of them. A plan is made once for a template (or a text) and a snapshot; a new
 //! snapshot starts with an empty cache, so nothing stale is ever used.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use catalog::{NodeId, Snapshot};
 use key::Bound;
 use parking_lot::Mutex;
-use plan::{Change, Insert, KeyExpr, Plan};
+use plan::{KeyExpr, Plan};
 use pool::StatementKey;
 use share::{Many, SharedStatement};
 use sql::template::{Position, Template};
@@ -21,7 +22,7 @@ use crate::router::described::{Described, PartColumns};
 use crate::router::looks::Looks;
 use crate::router::plan_cache::PlanCache;
 use crate::router::shared_literals::{self, SharedLiterals};
-use crate::router::usage::Usage;
+use crate::router::usage::{self, Usage};
 use wire::type_oid;
 
 /// What a plan takes: so many times its text (the tables' texts of its parts and its own), and this besides.
@@ -32,7 +33,6 @@ pub(crate) const LEARNT_MAX: usize = 4096;
 
 /// Looked into for every statement; the hash is quick and seeded at random, so that nobody can construct collisions.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
-type FastSet<K> = HashSet<K, foldhash::fast::RandomState>;
 
 /// Node, settings, and whether it comes by the simple protocol.
 type ManyKey = (NodeId, u64, bool);
@@ -43,7 +43,10 @@ type TextKey = (u64, String, Vec<u32>);
 /// A role's object id, and the settings (`role` among them) under which it asked.
 pub(crate) type Asker = (u32, u64);
 
+/// A snapshot of the catalog, and what was learnt under it: plans, bounds, who may use what.
 pub struct Epoch {
+    /// No other catalog of this process has it, whether it is committed or a transaction's own.
+    pub serial: u64,
     pub snapshot: Arc<Snapshot>,
     /// What the snapshot's routines name.
     pub bodies: plan::code::Bodies,
@@ -68,7 +71,9 @@ impl Epoch {
         let (templates, texts) =
             (Mutex::new(PlanCache::new(plan_bytes / 2)), Mutex::new(PlanCache::new(plan_bytes / 2)));
         let usage = Usage::of(&snapshot);
-        Epoch { snapshot: Arc::new(snapshot), bodies, bounds, usage, templates, texts }
+        static MADE: AtomicU64 = AtomicU64::new(1);
+        let serial = MADE.fetch_add(1, Ordering::Relaxed);
+        Epoch { serial, snapshot: Arc::new(snapshot), bodies, bounds, usage, templates, texts }
     }
 
     /// What a transaction has loaded for itself, as everybody's once it is committed.
@@ -118,6 +123,8 @@ pub struct Compiled {
     /// Not 0: it names the session's temporary tables, whose columns only it knows, so that no other parsing of the same text
     /// may have its prepared statement on a node.
     pub own: u64,
+    /// Its text holds a value of this execution: nodes keep nothing for it.
+    pub once: bool,
     template_text: Vec<u8>,
     /// Literals of the plan by their byte offset: which literal of the template, and whether a minus is before it.
     literals: FastMap<usize, (usize, bool)>,
@@ -127,11 +134,13 @@ pub struct Compiled {
     has_run: AtomicBool,
     /// Columns of each part of a multi-node read.
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
+    /// Home has said of its finish what it says of the statement.
+    pub agrees: OnceCell<()>,
     keys: Mutex<FastMap<(i32, u64), StatementKey>>,
     /// Everybody has USAGE of its tables' schemas.
     pub(crate) schemas_are_open: bool,
     /// Of other schemas: who has.
-    named_by: Mutex<FastSet<Asker>>,
+    named_by: Mutex<FastMap<Asker, Instant>>,
     /// How it travels with other clients' statements: literals that become parameters, and those that stay.
     pub(crate) shared_literals: Option<SharedLiterals>,
     /// Of rows that travel with those of other clients: where a template's literals are.
@@ -166,6 +175,7 @@ impl Compiled {
         let schemas_are_open = plan.whole().tables.iter().all(|t| t.relation.schema_is_open);
         Compiled {
             own: 0,
+            once: false,
             schemas_are_open,
             named_by: Mutex::default(),
             shared_literals,
@@ -182,8 +192,14 @@ impl Compiled {
             described: OnceCell::new(),
             has_run: AtomicBool::new(false),
             parts: OnceCell::new(),
+            agrees: OnceCell::new(),
             keys: Mutex::default(),
         }
+    }
+
+    /// The same plan for all statements of a template that differ in literals only.
+    pub fn for_template(&self, template: &Template) -> Self {
+        Compiled { own: self.own, ..Compiled::new(self.plan.clone(), &self.text, self.context, Some(template)) }
     }
 
     /// Bytes it takes while it is kept.
@@ -194,7 +210,7 @@ impl Compiled {
     /// A statement with parameters comes again, with others; one without if it came before.
     pub fn keep(&self, request: &Request<'_>) -> Keep {
         let again = request.bound.is_some() || self.has_run.load(Ordering::Relaxed);
-        if again && self.own == 0 { Keep::Yes } else { Keep::No }
+        if again && self.own == 0 && !self.once { Keep::Yes } else { Keep::No }
     }
 
     pub fn has_run(&self) {
@@ -265,15 +281,7 @@ impl Compiled {
 
     /// The tables of the herd that it reads by key or writes.
     pub fn relations(&self) -> impl Iterator<Item = &Arc<catalog::Relation>> {
-        let written = match &self.plan {
-            Plan::Insert { rows: Insert::Rows(i), .. } => Some(&i.relation),
-            Plan::Insert { rows: Insert::Select(i), .. } => Some(&i.relation),
-            Plan::Insert { rows: Insert::Copies(w), .. } | Plan::Modify { change: Change::Copies(w), .. } => {
-                Some(&w.relation)
-            }
-            _ => None,
-        };
-        self.plan.whole().tables.iter().map(|t| &t.relation).chain(written)
+        self.plan.whole().tables.iter().map(|t| &t.relation).chain(self.plan.written())
     }
 
     /// What nodes look at beside it where it names those tables themselves.
@@ -292,8 +300,9 @@ impl Compiled {
                 .any(|t| t.relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_USER_OID))
     }
 
+    /// As home has said a moment ago: rights are also taken past the routers.
     pub(crate) fn may_be_named_by(&self, asker: Asker) -> bool {
-        self.named_by.lock().contains(&asker)
+        self.named_by.lock().get(&asker).is_some_and(|said| said.elapsed() < usage::LASTS)
     }
 
     pub(crate) fn was_named_by(&self, asker: Asker) {
@@ -301,7 +310,7 @@ impl Compiled {
         if named_by.len() >= LEARNT_MAX {
             named_by.clear();
         }
-        named_by.insert(asker);
+        named_by.insert(asker, Instant::now());
     }
 
     /// The key of the prepared statement for a shard (−1: through the parent).

@@ -3,6 +3,9 @@
 use wire::backend::Field;
 use wire::type_oid;
 
+use crate::request::{Bound, Request};
+
+/// A statement's parameters and columns, as PostgreSQL says.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
     pub params: Vec<u32>,
@@ -10,9 +13,23 @@ pub struct Described {
     pub fields: Option<Vec<Field>>,
 }
 
+impl Described {
+    /// The client's parameters with all their types known.
+    pub fn parameters(&self, request: &Request<'_>) -> Bound {
+        let mut bound = request.bound.cloned().unwrap_or_default();
+        bound.types = self.params.clone();
+        bound
+    }
+}
+
 /// Columns of types that have other object ids on other nodes.
 pub fn has_user_types(fields: &[Field]) -> bool {
     fields.iter().any(|f| f.type_oid >= type_oid::FIRST_USER_OID)
+}
+
+/// Whether binary values of these columns may tell object ids of users' own types; those of type `record` do if fields of theirs are.
+pub fn may_tell_ids(fields: &[Field]) -> bool {
+    has_user_types(fields) || fields.iter().any(|f| matches!(f.type_oid, type_oid::RECORD | type_oid::RECORD_ARRAY))
 }
 
 /// The columns of a part: as described, and the names by which their texts are cast back.

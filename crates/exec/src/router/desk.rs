@@ -4,6 +4,7 @@
 use catalog::Row;
 use pool::{Conn, PoolError};
 
+/// The router's connection for questions about the catalog.
 pub struct Desk(pub Conn);
 
 impl catalog::Query for Desk {

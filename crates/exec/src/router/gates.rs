@@ -39,6 +39,7 @@ pub const SNAPSHOTS: Duration = Duration::from_secs(2);
 /// How long recovery may take before readers go on without it.
 const RECOVERY: Duration = Duration::from_secs(4);
 
+/// Readers that wait for a cut, and the leader's connections.
 #[derive(Default)]
 pub struct Gates {
     waiting: Mutex<Waiting>,

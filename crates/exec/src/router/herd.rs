@@ -28,10 +28,10 @@ use crate::router::row_queue::RowQueues;
 const READERS: usize = 2;
 const WRITERS: usize = 1;
 
+/// What the operator has said of the herd.
 #[derive(Clone, Debug)]
 pub struct HerdConfig {
     pub home: NodeTarget,
-    pub default_shards: i32,
     /// What routers sign decisions with.
     pub seal: Seal,
     /// Bytes that kept plans take at most.
@@ -41,6 +41,7 @@ pub struct HerdConfig {
     pub row_bytes: usize,
 }
 
+/// What all sessions of a router share: connections, roles, the catalog, queues, pauses.
 pub struct Herd {
     /// Connections for clients, each as the client's role.
     pub pools: Pools,
@@ -166,7 +167,7 @@ impl Herd {
     ///   questions, whichever snapshot each had; one that was committed later, up to our own raising, has raised the epoch in between,
     ///   and ours went by more than one; and from our raising to our commit nobody could commit any.
     /// - What the transaction itself has changed is in it: nothing ran on its nodes after the load (`Transaction::uses`) but deferred
-    ///   triggers, of which only the herd's own may be there ([`Snapshot::anyones`]); they change `kinds`, which raising has told.
+    ///   triggers, of which none may be there ([`Snapshot::anyones`]); what raising the epoch itself changes is `kinds`, which it has told.
     /// - It says the same whoever asks: the settings that texts are printed by are given (`catalog::load::SETTINGS`), all that is read
     ///   is readable by everybody and filtered for nobody, and temporary objects of the session's, which would be printed without
     ///   their schema, are not there (`anyones` again).

@@ -28,6 +28,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// The same for those who look in the background whether home is back.
 const PROBE_MAX: Duration = Duration::from_millis(800);
 
+/// Until when the snapshot may be taken for the newest.
 pub struct Lease {
     /// In nanoseconds of the clock.
     until: AtomicU64,

@@ -35,9 +35,14 @@ impl Looks {
     /// In front of a COPY, whose rows nobody sends twice: it fails before it asks for any. PREPARE keeps a lock on the
     /// partition to the end of the transaction, so its name, and with it the table's, stays what it is.
     pub fn in_front(&self, node: NodeId, sql: &str) -> String {
-        match self.0.get(&node) {
-            Some(look) => format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look; {sql}"),
+        match self.alone(node) {
+            Some(look) => format!("{look}; {sql}"),
             None => sql.to_string(),
         }
+    }
+
+    /// The same, before what is asked in a transaction.
+    pub fn alone(&self, node: NodeId) -> Option<String> {
+        self.0.get(&node).map(|look| format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look"))
     }
 }

@@ -3,7 +3,10 @@
 //! The names of partitions follow from the snapshot; those of their indexes are looked up on the node, only when an
 //! error names one.
 
-use catalog::{NodeId, Placement, Snapshot};
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use catalog::{NodeId, Placement, Relation, Snapshot};
 use wire::ErrorFields;
 use wire::sqlstate;
 
@@ -11,6 +14,7 @@ use crate::error::ExecError;
 use crate::router::herd::Herd;
 
 const SCHEMA: &str = "herd_shards";
+const SCHEMA_AND_DOT: &str = "herd_shards.";
 const FOREIGN_KEY_VIOLATION: &str = sqlstate::FOREIGN_KEY_VIOLATION;
 
 /// Restores names in an error that came from `node`.
@@ -31,27 +35,42 @@ fn may_be_a_partitions(fields: &ErrorFields) -> bool {
     fields.get(b's') == Some(SCHEMA) || (fields.get(b'C') == Some(FOREIGN_KEY_VIOLATION) && numbered())
 }
 
-/// Restores table names alone: no node is asked.
+/// Restores table names alone: no node is asked. A text is gone through once: who causes an error may put many names into it.
 pub fn rename_tables(snapshot: &Snapshot, fields: &mut ErrorFields) {
-    let mut renamed = Vec::new();
-    for code in [b'M', b'D', b'H', b'W', b't'] {
-        let Some(text) = fields.get(code) else { continue };
-        for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')) {
-            if let Some((schema, name)) = table_of(snapshot, word) {
-                renamed.push((word.to_string(), schema, name));
-            }
+    let tables = OnceCell::new();
+    let name = |word: &str| table_of(snapshot, &tables, word).map(|table| table.name.as_str());
+    for code in [b'M', b'D', b'H', b'W'] {
+        if let Some(renamed) = fields.get(code).and_then(|text| renamed(text, name)) {
+            fields.set(code, renamed);
         }
     }
-    for (partition, schema, name) in renamed {
-        replace(fields, &format!("{SCHEMA}.{partition}"), &name);
-        replace(fields, &partition, &name);
-        if fields.get(b't') == Some(&partition) {
-            fields.set(b't', name.clone());
-        }
-        if fields.get(b's') == Some(SCHEMA) {
-            fields.set(b's', schema);
-        }
+    let Some(table) = fields.get(b't').and_then(|word| table_of(snapshot, &tables, word)) else { return };
+    fields.set(b't', table.name.clone());
+    if fields.get(b's') == Some(SCHEMA) {
+        fields.set(b's', table.schema.clone());
     }
+}
+
+/// Distributed tables by the prefixes of their partitions' names.
+type Tables<'s> = OnceCell<HashMap<&'s str, &'s Relation>>;
+
+/// A text with tables' names in place of partitions', if it has such. `table`: the table of a partition's name.
+fn renamed<'s>(text: &str, table: impl Fn(&str) -> Option<&'s str>) -> Option<String> {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let mut out: Option<String> = None;
+    let (mut at, mut copied) = (0, 0);
+    while let Some(start) = text[at..].find(part).map(|n| at + n) {
+        let end = text[start..].find(|c| !part(c)).map_or(text.len(), |n| start + n);
+        if let Some(name) = table(&text[start..end]) {
+            let out = out.get_or_insert_default();
+            let before = &text[copied..start];
+            out.push_str(before.strip_suffix(SCHEMA_AND_DOT).unwrap_or(before));
+            out.push_str(name);
+            copied = end;
+        }
+        at = end;
+    }
+    out.map(|out| out + &text[copied..])
 }
 
 fn replace(fields: &mut ErrorFields, from: &str, to: &str) {
@@ -81,11 +100,14 @@ fn whole_words(text: &str, from: &str, to: &str) -> String {
 }
 
 /// The table a partition's name belongs to.
-fn table_of(snapshot: &Snapshot, word: &str) -> Option<(String, String)> {
+fn table_of<'s>(snapshot: &'s Snapshot, tables: &Tables<'s>, word: &str) -> Option<&'s Relation> {
     let (prefix, number) = word.rsplit_once('_')?;
     number.parse::<i32>().ok()?;
-    let relation = snapshot.relations.values().find(|r| r.distribution().is_some_and(|d| d.prefix == prefix))?;
-    Some((relation.schema.clone(), relation.name.clone()))
+    let all = || {
+        let distributed = snapshot.relations.values().filter_map(|r| Some((r.distribution()?, r)));
+        distributed.map(|(d, r)| (d.prefix.as_str(), &**r)).collect()
+    };
+    tables.get_or_init(all).get(prefix).copied()
 }
 
 /// The parent's name of a partition's index or constraint. `schema`: that of the table it is on.
@@ -177,5 +199,31 @@ pub async fn restore_error(herd: &Herd, snapshot: &Snapshot, error: ExecError) -
         _ if restored == fields => error,
         ExecError::Partial(_) => ExecError::Partial(Box::new(restored)),
         _ => ExecError::Sql(Box::new(restored)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(word: &str) -> Option<&'static str> {
+        let (prefix, number) = word.rsplit_once('_')?;
+        number.parse::<i32>().ok()?;
+        [("d", "orders"), ("order_2", "order_2")].into_iter().find(|(p, _)| *p == prefix).map(|(_, name)| name)
+    }
+
+    #[test]
+    fn partitions_names_become_tables_where_they_stand_alone() {
+        let text = r#"row of herd_shards.d_12 in "d_1", xd_1, d_1x, d_x, order_2_7, order_2 und é d_13"#;
+        let wanted = r#"row of orders in "orders", xd_1, d_1x, d_x, order_2, order_2 und é orders"#;
+        assert_eq!(renamed(text, table).as_deref(), Some(wanted));
+        assert_eq!(renamed("herd_shards.other_1 and d", table), None);
+    }
+
+    /// Whoever causes an error may have it name anything any number of times.
+    #[test]
+    fn many_names_cost_what_their_bytes_cost() {
+        let renamed = renamed(&"d_1 ".repeat(2_000_000), table).expect("renamed");
+        assert_eq!(renamed.len(), 7 * 2_000_000);
     }
 }

@@ -22,11 +22,46 @@ use crate::router::herd::Herd;
 
 /// No statement waits longer than this in one go, whatever was announced.
 pub const PAUSE_MAX: Duration = Duration::from_millis(1000);
+/// How long a pause stays that is kept, if it is not ended: long enough for a commit.
+const KEPT: Duration = Duration::from_millis(3000);
+/// How long statements may be on their way to a node that began before a pause.
+pub const SETTLE: Duration = Duration::from_millis(10);
+/// How often it is renewed.
+const KEEP_EVERY: Duration = Duration::from_millis(400);
 /// Stands for the catalog's lock: no table has this object id.
 pub const CATALOG: Oid = 0;
 /// Routers whose last word is remembered.
 const ROUTERS_MAX: usize = 256;
 
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Writers,
+    /// Statements in transactions that go on, whatever they do: those keep what they take.
+    Blocks,
+    All,
+}
+
+/// A statement that begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Begins {
+    pub writes: bool,
+    pub in_block: bool,
+}
+
+impl Who {
+    const EACH: [(&str, Who); 3] = [("w", Who::Writers), ("b", Who::Blocks), ("a", Who::All)];
+
+    fn waits(self, statement: Begins) -> bool {
+        match self {
+            Who::Writers => statement.writes,
+            Who::Blocks => statement.in_block,
+            Who::All => true,
+        }
+    }
+}
+
+/// The pauses of this router's changes, and of those that others have announced.
 pub struct Pauses {
     router: u64,
     seal: Seal,
@@ -50,9 +85,10 @@ struct Pause {
     router: u64,
     number: u64,
     tables: Vec<Oid>,
-    /// Who only reads waits, too.
-    readers: bool,
+    who: Who,
     until: Instant,
+    /// Who has it waits for nobody, and renews it as long as that lasts.
+    kept: bool,
     announced: bool,
 }
 
@@ -68,16 +104,26 @@ impl Pauses {
     }
 
     /// Tables by their object ids on home. The number is for [`end`](Self::end).
-    pub fn begin(&self, tables: &[Oid], readers: bool, length: Duration) -> u64 {
+    pub fn begin(&self, tables: &[Oid], who: Who, length: Duration) -> u64 {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.add(self.router, number, tables.to_vec(), readers, length);
+        let until = Instant::now() + length.min(PAUSE_MAX);
+        let tables = tables.to_vec();
+        self.add(Pause { router: self.router, number, tables, who, until, kept: false, announced: false });
         number
     }
 
-    fn add(&self, router: u64, number: u64, tables: Vec<Oid>, readers: bool, length: Duration) {
-        let until = Instant::now() + length.min(PAUSE_MAX);
+    /// As [`begin`](Self::begin), by one who has all locks he needs, and begins it again before it ends: whoever waits for it may wait
+    /// for longer than for others, since he is waited for by nobody it needs.
+    fn renew(&self, tables: &[Oid], who: Who) -> u64 {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (until, tables) = (Instant::now() + KEPT, tables.to_vec());
+        self.add(Pause { router: self.router, number, tables, who, until, kept: true, announced: false });
+        number
+    }
+
+    fn add(&self, pause: Pause) {
         let mut all = self.all.lock();
-        all.pauses.push(Pause { router, number, tables, readers, until, announced: false });
+        all.pauses.push(pause);
         self.count.store(all.pauses.len(), Ordering::Relaxed);
     }
 
@@ -102,17 +148,23 @@ impl Pauses {
         over
     }
 
-    /// Waits while one of the tables is paused by others than oneself.
-    pub async fn wait(&self, tables: &[Oid], writes: bool, own: &[u64]) {
+    /// Waits while one of the tables is paused by others than oneself: no longer than [`PAUSE_MAX`] in one go. Whether a pause that is
+    /// kept was the reason.
+    pub async fn wait(&self, tables: &[Oid], statement: Begins, own: &[u64]) -> bool {
         let last = Instant::now() + PAUSE_MAX;
+        let mut kept = false;
         loop {
             let ended = self.ended.notified();
             let now = Instant::now();
             let until = {
                 let all = self.all.lock();
                 let others = all.pauses.iter().filter(|p| p.router != self.router || !own.contains(&p.number));
-                let mine = others.filter(|p| p.until > now && (writes || p.readers));
-                mine.filter(|p| p.tables.iter().any(|t| tables.contains(t))).map(|p| p.until).max()
+                let mine = others.filter(|p| p.until > now && p.who.waits(statement));
+                let mine = mine.filter(|p| p.tables.iter().any(|t| tables.contains(t)));
+                mine.max_by_key(|p| p.until).map(|p| {
+                    kept = p.kept;
+                    p.until
+                })
             };
             match until.map(|u| u.min(last)) {
                 Some(until) if until > now => {
@@ -121,7 +173,8 @@ impl Pauses {
                         self.end(&[]);
                     }
                 }
-                _ => break,
+                Some(_) => return kept,
+                None => return false,
             }
         }
     }
@@ -133,12 +186,12 @@ impl Pauses {
         p.announced = true;
         let tables = p.tables.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
         let ms = p.until.saturating_duration_since(Instant::now()).as_millis();
-        Some(self.sealed(format!("pause {} {number} {tables} {} {ms}", p.router, u8::from(p.readers))))
+        let who = Who::EACH.iter().find(|(_, who)| *who == p.who).map_or("a", |(word, _)| word);
+        Some(self.sealed(format!("pause {} {number} {tables} {who} {ms} {}", p.router, u8::from(p.kept))))
     }
 
     fn sealed(&self, text: String) -> String {
-        let token: String = self.seal.token(&text).iter().map(|b| format!("{b:02x}")).collect();
-        format!("{text} {token}")
+        format!("{text} {}", self.seal.token_hex(&text))
     }
 
     /// Does what another router has announced.
@@ -154,9 +207,11 @@ impl Pauses {
             Some("go") => drop(self.end_of(router, &[number])),
             Some("pause") if self.is_new(router, number) => {
                 let tables = words.next().into_iter().flat_map(|t| t.split(',')).filter_map(|t| t.parse().ok());
-                let (tables, readers) = (tables.collect(), words.next() == Some("1"));
-                let ms = words.next().and_then(|ms| ms.parse().ok()).unwrap_or(0);
-                self.add(router, number, tables, readers, Duration::from_millis(ms));
+                let (tables, word) = (tables.collect(), words.next());
+                let who = Who::EACH.iter().find(|(w, _)| Some(*w) == word).map_or(Who::All, |(_, who)| *who);
+                let ms = words.next().and_then(|ms| ms.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
+                let (until, kept) = (Instant::now() + ms.min(KEPT), words.next() == Some("1"));
+                self.add(Pause { router, number, tables, who, until, kept, announced: false });
             }
             _ => {}
         }
@@ -180,6 +235,39 @@ impl Herd {
     pub(crate) async fn announce_pause(&self, number: u64) {
         let said = self.pauses.announcement(number);
         self.say(said.into_iter().collect()).await;
+    }
+
+    /// Does the work of a change that has all locks it needs, with statements that begin with its tables waiting at all routers until
+    /// it is done: at the nodes each would wait for it, too, and then find a table that it was not planned for. `waits` tells
+    /// whether the work waits for somebody after all, who may be one of those. The pause that is left at the end, for the caller to end.
+    pub(crate) async fn keep_paused<T, F: Future<Output = bool>>(
+        &self,
+        tables: &[Oid],
+        who: Who,
+        waits: impl Fn() -> F,
+        work: impl Future<Output = T>,
+    ) -> (T, Option<u64>) {
+        let last = Mutex::new(None);
+        let renew = || async {
+            let new = self.pauses.renew(tables, who);
+            let old = last.lock().replace(new);
+            self.announce_pause(new).await;
+            self.end_pauses(old.as_slice()).await;
+        };
+        renew().await;
+        let keep = async {
+            loop {
+                tokio::time::sleep(KEEP_EVERY).await;
+                if !waits().await {
+                    renew().await;
+                }
+            }
+        };
+        let done = tokio::select! {
+            done = work => done,
+            never = keep => never,
+        };
+        (done, last.into_inner())
     }
 
     /// Whoever waited goes on, everywhere.
@@ -211,27 +299,33 @@ mod tests {
     }
 
     async fn waits(pauses: &Pauses, table: Oid, writes: bool, own: &[u64]) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), pauses.wait(&[table], writes, own)).await.is_err()
+        let statement = Begins { writes, in_block: false };
+        tokio::time::timeout(Duration::from_millis(20), pauses.wait(&[table], statement, own)).await.is_err()
     }
 
     #[tokio::test]
     async fn who_needs_the_table_waits_and_others_do_not() {
         let pauses = pauses(1, "a");
         assert!(pauses.none());
-        let number = pauses.begin(&[7, 8], false, Duration::from_millis(300));
+        let number = pauses.begin(&[7, 8], Who::Writers, Duration::from_millis(300));
         assert!(!waits(&pauses, 9, true, &[]).await && !waits(&pauses, 7, false, &[]).await);
         assert!(!waits(&pauses, 7, true, &[number]).await, "who makes it does not wait");
         assert!(waits(&pauses, 7, true, &[]).await);
-        pauses.wait(&[7], true, &[]).await;
+        assert!(!pauses.wait(&[7], Begins { writes: true, in_block: false }, &[]).await);
         assert!(pauses.none(), "it has run out");
-        let number = pauses.begin(&[7], true, PAUSE_MAX * 9);
+        let number = pauses.begin(&[7], Who::All, PAUSE_MAX * 9);
+        assert!(waits(&pauses, 7, false, &[]).await);
         assert!(pauses.end(&[number]).is_empty() && pauses.none() && !waits(&pauses, 7, false, &[]).await);
+        let number = pauses.renew(&[7], Who::Blocks);
+        assert!(!waits(&pauses, 7, true, &[]).await, "it keeps nothing");
+        assert!(pauses.wait(&[7], Begins { writes: false, in_block: true }, &[]).await, "and waits once more");
+        assert!(pauses.end(&[number]).is_empty() && pauses.none());
     }
 
     #[tokio::test]
     async fn other_routers_heed_what_bears_the_seal_once() {
         let (here, there, stranger) = (pauses(1, "a"), pauses(2, "a"), pauses(3, "b"));
-        let number = here.begin(&[7], true, PAUSE_MAX);
+        let number = here.begin(&[7], Who::All, PAUSE_MAX);
         let said = here.announcement(number).expect("it is there");
         stranger.heed(&said);
         there.heed(&said.replace(" 7 ", " 8 "));

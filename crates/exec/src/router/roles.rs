@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use pool::{Conn, Judge, NodeTarget, OwnConns, PoolError, RoleWord};
 use wire::{ErrorFields, sqlstate};
 
+/// Who users are, as home has said; known names are followed.
 pub struct Roles {
     own: OwnConns,
     home: NodeTarget,
@@ -30,8 +31,6 @@ pub struct Found {
     pub may_connect: bool,
     /// `rolpassword`; `None`: it has none, or it has expired, or nobody asked for it.
     pub verifier: Option<String>,
-    /// Settings were made for it or its database.
-    pub has_settings: bool,
 }
 
 /// Gives the router's own role home's verifier on a server that becomes a node: the router logs in to all nodes by home's
@@ -110,8 +109,7 @@ impl Roles {
         format!(
             "SELECT r.oid, r.rolname, pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()), r.rolcanlogin, \
              CASE WHEN r.rolsuper THEN -1 ELSE r.rolconnlimit END, \
-             pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT'), {verifier}, s.settings IS NOT NULL, \
-             {xmin}, r::pg_catalog.text, s.settings \
+             pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT'), {verifier}, s.settings IS NOT NULL, {xmin}, r::pg_catalog.text, s.settings \
              FROM {table} r, pg_catalog.pg_database d, LATERAL (SELECT \
                pg_catalog.string_agg(c.xmin::pg_catalog.text || c::pg_catalog.text, '' ORDER BY c.setdatabase, c.setrole) AS settings \
                FROM pg_catalog.pg_db_role_setting c WHERE c.setdatabase IN (0, d.oid) AND c.setrole IN (0, r.oid)) s \
@@ -128,6 +126,7 @@ impl Found {
             oid: cell(0)?.parse().ok()?,
             name: cell(1)?.to_string(),
             as_of: cell(2)?.parse().ok()?,
+            has_settings: is(7),
             version: hash(row.get(8..)?),
         };
         Some(Found {
@@ -136,7 +135,6 @@ impl Found {
             connection_limit: cell(4)?.parse().ok()?,
             may_connect: is(5),
             verifier: cell(6).map(str::to_string),
-            has_settings: is(7),
         })
     }
 }

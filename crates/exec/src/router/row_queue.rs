@@ -21,8 +21,8 @@ use crate::router::herd::Herd;
 /// Batches of one queue at work at once: while one commits, the next one's rows are on their way.
 const AT_ONCE: usize = 2;
 /// Rows and bytes of a batch, at most, but for the last statement's.
-const BATCH_ROWS: usize = 2000;
-const BATCH_BYTES: usize = 256 << 10;
+const SHARED_ROWS: usize = 2000;
+const SHARED_BYTES: usize = 256 << 10;
 /// Queues kept; those that nobody uses are forgotten when there are more.
 const QUEUES_MAX: usize = 256;
 
@@ -40,6 +40,7 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
+/// A statement that waits with its rows.
 pub struct Job {
     pub rows: Rows,
     /// Of what is done the messages are the last row's values from sequences.
@@ -47,6 +48,7 @@ pub struct Job {
     number: u64,
 }
 
+/// INSERTs of one form, by one user under the same settings.
 pub struct RowQueue {
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
@@ -87,8 +89,8 @@ impl RowQueue {
         columns.filter(|(i, c)| c.sequence.is_some() && !self.columns.contains(i))
     }
 
-    pub fn sequences(&self) -> impl Iterator<Item = &str> {
-        self.filled().filter_map(|(_, c)| c.sequence.as_deref())
+    pub fn sequences(&self) -> impl Iterator<Item = (catalog::Oid, &str)> {
+        self.filled().filter_map(|(_, c)| Some((c.sequence_oid, c.sequence.as_deref()?)))
     }
 
     /// `make` is asked for the rows only if they have to wait; `None`: they can't be shared.
@@ -121,7 +123,7 @@ impl RowQueue {
     pub fn take(&self) -> Vec<Job> {
         let mut state = self.state.lock();
         let (mut jobs, mut rows, mut bytes) = (Vec::new(), 0, 0);
-        while rows < BATCH_ROWS && bytes < BATCH_BYTES {
+        while rows < SHARED_ROWS && bytes < SHARED_BYTES {
             let Some(job) = state.queue.pop_front() else { break };
             rows += job.rows.rows.len();
             bytes += job.rows.data.len();

@@ -22,6 +22,7 @@ const LASTS_WITHOUT_HOME: Duration = Duration::from_secs(10);
 /// A role and the schemas in question.
 type Question = (String, Vec<String>);
 
+/// What home has said of schemas, for one snapshot.
 pub struct Usage {
     /// Schemas with relations that not everybody may use.
     closed: HashSet<String>,

@@ -17,16 +17,14 @@ use tokio::task::JoinSet;
 use txn::{CommitError, Lane, Participant, Transaction};
 use wire::put;
 
-use crate::bulk_settings::Bulk;
-use crate::client::{Answer, Client, CopyInput};
+use crate::client::Nobody;
 use crate::error::{ExecError, Result};
-use crate::now::Now;
 use crate::router::looks::Looks;
 use crate::router::row_queue::{Job, RowQueue, Turn};
 use crate::work::Work;
 use crate::work::copy_lane::{end_copy, push};
 use crate::work::pin::Pin;
-use crate::write::sink::node_of;
+use crate::work::row_node::node_of;
 
 /// How often the others get their turn before a batch is taken.
 const TURNS: usize = 2;
@@ -74,7 +72,7 @@ async fn work(turn: Turn) {
 async fn values(queue: &RowQueue, rows: usize) -> Result<Vec<Vec<String>>> {
     let sequences: Vec<String> = queue
         .sequences()
-        .map(|name| format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(name)))
+        .map(|(_, name)| format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(name)))
         .collect();
     if sequences.is_empty() {
         return Ok(vec![vec![]; rows]);
@@ -173,8 +171,8 @@ async fn attempt(queue: &RowQueue, jobs: &[Routed]) -> Result<Option<PoolError>>
         return Err(e);
     }
     let (identity, number) = (queue.herd.identity(), queue.herd.next_transaction());
-    match transaction.commit(&identity, number, true, &mut String::new()).await {
-        Ok(()) => Ok(None),
+    match transaction.commit(&identity, number, true).await {
+        Ok(_) => Ok(None),
         Err(CommitError::Unknown(e)) => Ok(Some(e)),
         Err(CommitError::RolledBack(e)) => Err(e.into()),
         Err(e @ CommitError::NoPreparedTransactions) => {
@@ -191,25 +189,8 @@ async fn send(
     transaction: &mut Transaction,
 ) -> Result<()> {
     let (mut pin, mut client) = (Pin::Free, Nobody);
-    let mut work = Work {
-        herd: &queue.herd,
-        epoch: &queue.epoch,
-        login: &queue.login,
-        settings: &queue.settings,
-        transaction,
-        client: &mut client,
-        pin: &mut pin,
-        own_schema: false,
-        taint: false,
-        sharing: None,
-        sequences: None,
-        uses: Default::default(),
-        patience: 0,
-        now: Now::default(),
-        bulk: Bulk::default(),
-        memory: &queue.herd.memory,
-        looks: Default::default(),
-    };
+    let who = (&queue.login, &queue.settings);
+    let mut work = Work::plain(&queue.herd, &queue.epoch, who, transaction, &mut client, &mut pin, &queue.herd.memory);
     let table = catalog::qualified(&queue.relation.schema, &queue.relation.name);
     let columns = queue.columns.iter().copied().chain(queue.filled().map(|(i, _)| i));
     let names: Vec<String> = columns.map(|i| catalog::quote_ident(&queue.relation.columns[i].name)).collect();
@@ -237,7 +218,7 @@ async fn send(
             let _ = push(p).await;
         }
         for (p, rows) in &mut lanes {
-            match end_copy(p, false).await {
+            match end_copy(p, false, work.client).await {
                 // A trigger of a partition's own, say, has kept some away.
                 Ok(count) if count != *rows => {
                     sent = Err(ExecError::internal("a node has taken other rows than it got"))
@@ -276,23 +257,4 @@ fn put_rows(p: &mut Participant, jobs: &[Routed]) -> u64 {
     put::copy_data(p.lane.conn.out(), &line);
     put::copy_done(p.lane.conn.out());
     count
-}
-
-/// No client: nothing a COPY says is for anyone.
-struct Nobody;
-
-impl Client for Nobody {
-    fn tell(&mut self, _: Answer<'_>) {}
-
-    fn waiting(&self) -> usize {
-        0
-    }
-
-    async fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    async fn copy_input(&mut self) -> Result<CopyInput> {
-        Err(ExecError::internal("COPY FROM STDIN of a batch"))
-    }
 }

@@ -60,7 +60,7 @@ impl<C: Client> Work<'_, C> {
                     Ok(Outcome::Done(reply)) => {
                         if let Some(own) = &mut self.sequences {
                             let value = |v: &'_ bytes::Bytes| String::from_utf8_lossy(v).into_owned();
-                            queue.sequences().zip(&reply.messages).for_each(|(name, v)| own.took(name, &value(v)));
+                            queue.sequences().zip(&reply.messages).for_each(|((oid, _), v)| own.took(oid, &value(v)));
                         }
                         Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
                     }

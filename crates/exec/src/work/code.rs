@@ -2,10 +2,12 @@
 //!
 //! Also what a statement in front of the client needs of it: whether home's part alone was touched by text nobody knew.
 
+use std::collections::BTreeSet;
+
 use wire::sqlstate;
 
 use plan::Refusal;
-use plan::code::{Broken, Graph, Scope};
+use plan::code::{Broken, Graph, Scope, Watched};
 use sql::body::Body;
 
 use crate::client::Client;
@@ -20,13 +22,13 @@ pub fn refuse_change(before: &[&Epoch], after: &Epoch) -> Option<Broken> {
     Graph::new(&after.snapshot, &after.bodies).new_refusal(&before)
 }
 
-/// What DO or CALL must not do, if it can be known; otherwise whether it must be watched.
+/// What DO or CALL must not do, if it can be known; otherwise what it must be watched for.
 pub fn judge_at_home(
     statement: &sql::NodeEnum,
     text: &str,
     epoch: &Epoch,
     path: &[String],
-) -> std::result::Result<bool, Refusal> {
+) -> std::result::Result<Option<Watched>, Refusal> {
     let (what, body) = match statement {
         sql::NodeEnum::DoStmt(_) => ("a DO block", Body::of_definition(text)),
         _ => ("a procedure", Body::of_statement(statement)),
@@ -35,7 +37,10 @@ pub fn judge_at_home(
     let scope = Scope::of_text(text, path);
     match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
         Some(refusal) => Err(refusal),
-        None => Ok(graph.is_dynamic(&body, &scope)),
+        None => match graph.watched(&body, &scope) {
+            Some(Watched::Text) => graph.catches(&body, &scope).map_or(Ok(Some(Watched::Text)), Err),
+            watched => Ok(watched),
+        },
     }
 }
 
@@ -55,6 +60,19 @@ pub fn refuse_temporary_code(statement: &sql::NodeEnum) -> std::result::Result<(
     }
 }
 
+/// A type in pg_temp comes before all others of its name, on home: other nodes would take the one it hides. (One that hides PostgreSQL's
+/// own, or comes to hide another later, ends the session's use of other nodes.)
+pub fn refuse_hiding_type(statement: &sql::NodeEnum, epoch: &Epoch) -> std::result::Result<(), Refusal> {
+    let Some(name) = plan::ddl::temporary_type(statement) else { return Ok(()) };
+    match epoch.snapshot.types.values().any(|t| t.name == name) {
+        true => Err(Refusal::new(
+            format!("a type in pg_temp that hides the type \"{name}\" is not supported through the router"),
+            "Give it a name of its own.",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// A temporary table's or view's query runs on home.
 pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]) -> std::result::Result<(), Refusal> {
     use sql::NodeEnum::{CreateTableAsStmt, SelectStmt, ViewStmt};
@@ -62,15 +80,44 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]
         ViewStmt(_) => "a temporary view",
         sql::NodeEnum::CreateDomainStmt(_) => "a temporary domain",
         CreateTableAsStmt(_) | SelectStmt(_) => "a temporary table's query",
+        sql::NodeEnum::CreateStmt(_) => return refuse_conditions("a temporary table", statement, epoch, path),
         _ => return Ok(()),
     };
+    if matches!(statement, sql::NodeEnum::CreateDomainStmt(_)) {
+        refuse_conditions(what, statement, epoch, path)?;
+    }
     let body = Body::of_statement(statement);
     let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &Scope::Path(path)) {
+    let scope = Scope::Path(path);
+    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
         Some(refusal) => Err(Refusal {
-            hint: Some("Create the temporary table first, then use INSERT … SELECT; for a view, make one that is not temporary.".into()),
+            hint: Some(
+                "CREATE TABLE … AS makes one that is not temporary; a view can be one that is not temporary, too."
+                    .into(),
+            ),
             ..refusal
         }),
+        None => Ok(()),
+    }
+}
+
+/// What is temporary is in no catalog a router reads, and nobody watches whoever writes it.
+fn refuse_conditions(
+    what: &str,
+    statement: &sql::NodeEnum,
+    epoch: &Epoch,
+    path: &[String],
+) -> std::result::Result<(), Refusal> {
+    let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
+    let watched = |n: &sql::NodeEnum| match n {
+        sql::NodeEnum::Constraint(c) => graph.watched(&Body::of_expression(c.raw_expr.as_deref()?), &Scope::Path(path)),
+        _ => None,
+    };
+    match sql::search::find(statement, watched) {
+        Some(_) => Err(Refusal::new(
+            format!("{what} with conditions or defaults that run statements they put together is not supported"),
+            "Write the statements out in place of EXECUTE.",
+        )),
         None => Ok(()),
     }
 }
@@ -78,21 +125,39 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]
 /// What was so before code ran that is watched.
 pub struct Watch {
     pub made: Made,
+    how: Watched,
+    touched: BTreeSet<String>,
     /// `max_parallel_workers`
     workers: String,
 }
 
-/// Locks a transaction keeps to its end: of shards, whatever it did there, and of reference tables that it wrote.
-const TOUCHED: &str = "SELECT c.relname FROM pg_catalog.pg_locks l \
-    JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation \
-    JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
-    LEFT JOIN herd.relation r ON r.schema OPERATOR(pg_catalog.=) n.nspname AND r.name OPERATOR(pg_catalog.=) c.relname \
-    WHERE l.locktype OPERATOR(pg_catalog.=) 'relation' AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() \
-      AND l.database OPERATOR(pg_catalog.=) \
-          (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
-      AND (n.nspname OPERATOR(pg_catalog.=) 'herd_shards' OR r.kind OPERATOR(pg_catalog.=) 'd' OR r.kind OPERATOR(pg_catalog.=) 'r' \
-           AND l.mode OPERATOR(pg_catalog.<>) 'AccessShareLock' AND l.mode OPERATOR(pg_catalog.<>) 'RowShareLock') \
-    ORDER BY r.name IS NULL LIMIT 1";
+/// Locks a transaction keeps to its end: of shards, whatever it did there, and of reference tables that it wrote. Where all statements
+/// are known, so are the rows they use: only locks of changes count then. A key that points to a reference table locks it, too.
+fn touched_now(how: Watched) -> String {
+    let counts = match how {
+        Watched::Text => {
+            "(n.nspname OPERATOR(pg_catalog.=) 'herd_shards' OR r.kind OPERATOR(pg_catalog.=) 'd' OR r.kind OPERATOR(pg_catalog.=) 'r' \
+              AND l.mode OPERATOR(pg_catalog.<>) ALL ('{AccessShareLock,RowShareLock,ShareRowExclusiveLock}'::pg_catalog.text[]))"
+        }
+        Watched::Catalog => {
+            "(n.nspname OPERATOR(pg_catalog.=) 'herd_shards' OR r.kind IS NOT NULL) \
+             AND l.mode OPERATOR(pg_catalog.<>) ALL ('{AccessShareLock,RowShareLock,RowExclusiveLock}'::pg_catalog.text[]) \
+             AND NOT (r.kind OPERATOR(pg_catalog.=) 'r' AND l.mode OPERATOR(pg_catalog.=) 'ShareRowExclusiveLock')"
+        }
+    };
+    format!(
+        "SELECT pg_catalog.string_agg(pg_catalog.concat(coalesce(r.name, c.relname), ' ', l.relation, l.mode), pg_catalog.chr(10) \
+             ORDER BY r.name IS NULL) FROM pg_catalog.pg_locks l \
+         LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation \
+         LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+         LEFT JOIN herd.relation r ON r.oid OPERATOR(pg_catalog.=) l.relation \
+              OR r.schema OPERATOR(pg_catalog.=) n.nspname AND r.name OPERATOR(pg_catalog.=) c.relname \
+         WHERE l.locktype OPERATOR(pg_catalog.=) 'relation' AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() \
+           AND l.database OPERATOR(pg_catalog.=) \
+               (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
+           AND {counts}"
+    )
+}
 
 impl<C: Client> Work<'_, C> {
     /// What the client hears of it: nothing of relations that he could not look into himself.
@@ -112,38 +177,54 @@ impl<C: Client> Work<'_, C> {
         ))
     }
 
-    /// Before text that nobody knew runs on home: a table of the herd that this transaction has touched there, and what is so
-    /// before. Parallel workers, whose locks end with them, do not run it.
-    pub async fn watch_home(&mut self) -> Result<(Option<String>, Watch)> {
+    /// Before code runs on home that is watched: what is so. Parallel workers, whose locks end with them, do not run it.
+    pub async fn watch_home(&mut self, how: Watched) -> Result<Watch> {
         let ask = "pg_catalog.current_setting('max_parallel_workers'), pg_catalog.set_config('max_parallel_workers', '0', true)";
-        let rows = self.ask_home(&format!("SELECT {}, {ask}, ({TOUCHED})", made::question())).await?;
-        let mut row = rows.into_iter().next().unwrap_or_default();
-        let made = Made::of(&row);
-        let touched = row.pop().flatten();
-        row.pop();
-        Ok((touched, Watch { made, workers: row.pop().flatten().unwrap_or_default() }))
+        let rows = self.ask_home(&format!("SELECT {}, ({}), {ask}", made::question(), touched_now(how))).await?;
+        let row = rows.into_iter().next().unwrap_or_default();
+        let touched = touched(&row);
+        if let (Watched::Text, Some(line)) = (how, touched.first()) {
+            return Err(used_before(table_of(line)));
+        }
+        let workers = row.get(Made::COLUMNS + 1).cloned().flatten().unwrap_or_default();
+        Ok(Watch { made: Made::of(&row), how, touched, workers })
     }
 
-    /// After it: a table that it has touched, and what it has made.
-    pub async fn watched_home(&mut self, before: &Watch) -> Result<(Option<String>, Made)> {
+    /// After it: what it has made, if it has touched nothing that others have a part of.
+    pub async fn watched_home(&mut self, before: &Watch) -> Result<Made> {
         let workers = format!(
             "CASE WHEN pg_catalog.current_setting('max_parallel_workers') OPERATOR(pg_catalog.=) '0' \
              THEN pg_catalog.set_config('max_parallel_workers', {}, true) END",
             catalog::quote_literal(&before.workers)
         );
-        let rows = self.ask_home(&format!("SELECT {}, {workers}, ({TOUCHED})", made::question())).await?;
-        let mut row = rows.into_iter().next().unwrap_or_default();
-        Ok((row.pop().flatten(), Made::of(&row)))
+        let rows =
+            self.ask_home(&format!("SELECT {}, ({}), {workers}", made::question(), touched_now(before.how))).await?;
+        let row = rows.into_iter().next().unwrap_or_default();
+        match touched(&row).difference(&before.touched).next() {
+            Some(line) => Err(used(before.how, table_of(line))),
+            None => Ok(Made::of(&row)),
+        }
     }
 }
 
+/// A line for each lock: the table's name first.
+fn touched(row: &[Option<String>]) -> BTreeSet<String> {
+    let lines = row.get(Made::COLUMNS).and_then(|c| c.as_deref()).unwrap_or_default();
+    lines.lines().map(str::to_string).collect()
+}
+
+fn table_of(line: &str) -> &str {
+    line.rsplit_once(' ').map_or(line, |(table, _)| table)
+}
+
 /// Code has run that may have used a part of a table.
-pub fn touched(table: &str) -> ExecError {
-    ExecError::sql(
-        sqlstate::FEATURE_NOT_SUPPORTED,
-        format!("code that runs on home has used \"{table}\", a table of the herd, by a statement it put together"),
-    )
-    .hint("It would have seen and changed home's part alone: send such statements through the router one by one.")
+fn used(how: Watched, table: &str) -> ExecError {
+    let what = match how {
+        Watched::Text => format!("has used \"{table}\", a table of the herd, by a statement it put together"),
+        Watched::Catalog => format!("has changed \"{table}\", a table of the herd"),
+    };
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, format!("code that runs on home {what}"))
+        .hint("It would have seen and changed home's part alone: send such statements through the router one by one.")
 }
 
 /// Nobody could look at what it has touched before its rows are the client's.
@@ -156,7 +237,7 @@ pub fn unwatched() -> ExecError {
 }
 
 /// The same can't be told of a transaction that has used them already.
-pub fn touched_before(table: &str) -> ExecError {
+fn used_before(table: &str) -> ExecError {
     ExecError::sql(
         sqlstate::FEATURE_NOT_SUPPORTED,
         format!("code that puts statements together can't run in a transaction that has used \"{table}\", a table of the herd"),

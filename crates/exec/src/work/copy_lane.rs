@@ -8,6 +8,7 @@ use pool::Progress;
 use txn::Participant;
 use wire::{ErrorFields, backend};
 
+use crate::client::{Client, tell_said};
 use crate::error::{ExecError, Result};
 use crate::work::rows;
 
@@ -51,7 +52,7 @@ pub async fn any_said(lanes: &mut [Participant]) -> Result<usize> {
 pub async fn error_said(p: &mut Participant) -> Result<Option<ExecError>> {
     while let Some(frame) = p.lane.conn.buffered_frame()? {
         if frame.tag() == b'N' {
-            p.lane.said.extend_from_slice(&frame.raw);
+            p.lane.said.hear(&frame);
         }
         if frame.tag() == b'E' {
             // The node has stopped reading COPY data: what waits is thrown away by it.
@@ -62,8 +63,8 @@ pub async fn error_said(p: &mut Participant) -> Result<Option<ExecError>> {
     Ok(None)
 }
 
-/// Reads the end of a COPY; the rows it counted.
-pub async fn end_copy(p: &mut Participant, forgive: bool) -> Result<u64> {
+/// Reads the end of a COPY; the rows it counted. What the node says besides is told at once: it may be much.
+pub async fn end_copy(p: &mut Participant, forgive: bool, client: &mut impl Client) -> Result<u64> {
     p.lane.conn.flush().await?;
     let mut count = 0;
     let mut error: Option<ErrorFields> = None;
@@ -72,7 +73,11 @@ pub async fn end_copy(p: &mut Participant, forgive: bool) -> Result<u64> {
         match frame.tag() {
             b'C' => count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
             b'E' => error = Some(ErrorFields::parse(frame.body())?),
-            b'N' => p.lane.said.extend_from_slice(&frame.raw),
+            b'N' => {
+                p.lane.said.hear(&frame);
+                tell_said(client, &mut p.lane);
+                client.relieve().await?;
+            }
             b'Z' => break,
             _ => {}
         }

@@ -1,18 +1,26 @@
-//! `herd.snapshot`: one cut through all nodes for a read over several of them, or for a transaction that reads repeatably.
+//! One cut through all nodes for a transaction that reads repeatably (unless `herd.snapshot` is off), or for a read over several of
+//! them (where it is on).
+//!
+//! A transaction that reads repeatably takes it with its first statement that takes a snapshot on PostgreSQL, and from then on keeps
+//! the catalog of that moment, too: a table that has become another kind since is not what its snapshots show. What has locked
+//! tables before has no snapshot yet, and keeps its connections.
 //!
 //! All nodes join at once: while the gates are held (`router/gates.rs`), each is told what stands prepared, BEGIN, and a statement
 //! that takes the snapshot, in one message. What the statement is about is not known here. Statements of READ COMMITTED
 //! blocks: `work/cut_statement.rs`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::sqlstate;
 
-use catalog::NodeId;
-use txn::{Gid, Lane, Manner, Participant, SHOWN, gate};
+use catalog::{NodeId, Placement, Relation, Snapshot};
+use txn::{Cuts, Gid, Lane, Manner, Participant, SHOWN, gate};
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::compiled::Compiled;
 use crate::router::gates::{self, Grant, SNAPSHOTS};
+use crate::router::herd::Herd;
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 
@@ -58,20 +66,42 @@ impl<C: Client> Work<'_, C> {
     /// block it can't be: then the read's parts are opened together.
     pub async fn whole_read(&mut self) -> Result<()> {
         let t = &self.transaction;
-        if !t.wants_cut || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
+        let all = t.wants == Cuts::All;
+        if !(all || self.may_repeat()) || self.has_looked() || !self.may_cut() {
             return Ok(());
         }
         if !t.is_active() {
             self.transaction.begin("BEGIN", false);
         }
         let manner = self.manner().await?;
-        if self.transaction.is_block() && !manner.repeatable {
-            return Ok(());
-        }
         if !manner.repeatable {
+            if !all || self.transaction.is_block() || !self.transaction.is_fresh() {
+                return Ok(());
+            }
             self.transaction.begin_as("BEGIN ISOLATION LEVEL REPEATABLE READ");
         }
         self.make_cut(&manner).await
+    }
+
+    /// Whether the transaction at work, or the one that would begin, may be REPEATABLE READ or SERIALIZABLE.
+    pub fn may_repeat(&self) -> bool {
+        self.transaction.may_repeat(self.settings.repeats())
+    }
+
+    /// The statement at work takes no snapshot, and its transaction, which may read repeatably, has none yet: to ask anything in it
+    /// would be to take one.
+    pub fn before_snapshot(&self) -> bool {
+        self.transaction.takes_no_snapshot && self.transaction.is_active() && self.may_repeat() && !self.has_looked()
+    }
+
+    /// Nothing can be done about what it sees any more.
+    fn has_looked(&self) -> bool {
+        let t = &self.transaction;
+        !t.cut.is_empty() || t.began_with.is_some() || !t.is_fresh() && !self.may_repeat()
+    }
+
+    fn may_cut(&self) -> bool {
+        self.transaction.wants != Cuts::None && !self.transaction.imports && self.epoch.snapshot.nodes.len() > 1
     }
 
     /// As [`whole_read`](Self::whole_read), for what can't be opened and executed apart.
@@ -83,7 +113,7 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// Before a node is used by the transaction: with `herd.snapshot`, one that reads repeatably begins with a cut.
+    /// Before a node is used by a transaction that may read repeatably: it begins with a cut.
     pub async fn whole_transaction(&mut self, node: NodeId) -> Result<()> {
         let t = &self.transaction;
         if !t.cut.is_empty() && !t.cut.contains(&node) && !t.has(node) {
@@ -93,22 +123,48 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Try the transaction again."));
         }
-        if !t.is_active() || !t.wants_cut || !t.is_fresh() || self.epoch.snapshot.nodes.len() < 2 {
+        if self.before_snapshot() || self.has_looked() {
             return Ok(());
         }
-        let manner = self.manner().await?;
-        match manner.repeatable {
-            true => self.make_cut(&manner).await,
-            false => Ok(()),
+        if self.may_cut() {
+            let manner = self.manner().await?;
+            if manner.repeatable {
+                return self.make_cut(&manner).await;
+            }
         }
+        self.transaction.began_with = Some(self.epoch.snapshot.clone());
+        Ok(())
+    }
+
+    /// A transaction that reads repeatably sees its nodes as they were: not the rows of a table that has become another kind since.
+    pub async fn as_it_began(&mut self, compiled: &Compiled) -> Result<()> {
+        let others = &compiled.plan.whole().others;
+        let now = self.epoch.snapshot.clone();
+        let local = now.relations.values().filter(|r| others.contains(&r.oid));
+        self.tables_as_it_began(compiled.relations().chain(local)).await
+    }
+
+    /// The same for tables.
+    pub async fn tables_as_it_began<'r>(&mut self, mut tables: impl Iterator<Item = &'r Arc<Relation>>) -> Result<()> {
+        let Some(then) = &self.transaction.began_with else { return Ok(()) };
+        if then.kinds == self.epoch.snapshot.kinds || self.own_schema {
+            return Ok(());
+        }
+        let Some(other) = tables.find(|r| !was_the_same(then, r)) else { return Ok(()) };
+        if !self.manner().await?.repeatable {
+            return Ok(());
+        }
+        let message = format!(
+            "could not serialize access: \"{}\" was distributed, or made reference or local, after the transaction's snapshot",
+            other.name
+        );
+        Err(ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, message).hint("Try the transaction again."))
     }
 
     /// How the transaction will run, asked once for the same settings: home is told its beginning, says, and rolls back.
     pub async fn manner(&mut self) -> Result<Manner> {
         let opening = self.transaction.opening();
-        let mark = opening.iter().fold(self.settings.fingerprint(), |mark, sql| {
-            sql.bytes().fold(mark ^ 0x9e37_79b9_7f4a_7c15, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-        });
+        let mark = self.manner_mark(&opening);
         if let Some((known, manner)) = self.transaction.manner
             && known == mark
         {
@@ -127,17 +183,42 @@ impl<C: Client> Work<'_, C> {
         Ok(manner)
     }
 
+    /// Differs where transactions may run in another manner.
+    fn manner_mark(&self, opening: &[String]) -> u64 {
+        opening.iter().fold(self.settings.fingerprint(), |mark, sql| {
+            sql.bytes().fold(mark ^ 0x9e37_79b9_7f4a_7c15, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        })
+    }
+
+    /// Before it commits where it has written and where it has not: whether reading may have been wrong. Asked once for the
+    /// same settings, of a node it has only read.
+    pub async fn learn_whether_serializable(&mut self) -> Result<()> {
+        let mark = self.manner_mark(&self.transaction.opening());
+        if self.transaction.serializable.is_some_and(|(known, _)| known == mark) {
+            return Ok(());
+        }
+        let participants = &mut self.transaction.participants;
+        if !participants.iter().any(|p| p.wrote) {
+            return Ok(());
+        }
+        let Some(reader) = participants.iter_mut().find(|p| !p.wrote) else { return Ok(()) };
+        let asked = reader.lane.rows("SELECT pg_catalog.current_setting('transaction_isolation')").await?;
+        let serializable = asked.first().is_some_and(|row| row[0].as_deref() == Some("serializable"));
+        self.transaction.serializable = Some((mark, serializable));
+        Ok(())
+    }
+
     /// All nodes join, with snapshots that are one cut.
     async fn make_cut(&mut self, manner: &Manner) -> Result<()> {
         if manner.deferrable {
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "SERIALIZABLE READ ONLY DEFERRABLE is not supported with herd.snapshot",
-            )
-            .hint("Leave DEFERRABLE out, or SET herd.snapshot = off."));
+            // It would wait for others while they wait at the gates. Like this it can fail, as any that is SERIALIZABLE.
+            let at_once = "SET TRANSACTION NOT DEFERRABLE";
+            self.transaction.everywhere(at_once).await?;
+            self.transaction.note_setting(at_once);
         }
         let limit = Limit::of(manner);
         let mut nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        nodes.retain(|node| !self.transaction.has(*node));
         nodes.sort_unstable();
         let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
@@ -174,9 +255,10 @@ impl<C: Client> Work<'_, C> {
         }
         for lane in lanes {
             self.client.started(lane.conn.cancel_key());
-            self.transaction.cut.push(lane.node);
-            self.transaction.participants.push(Participant::new(lane));
+            self.transaction.admit(Participant::new(lane));
         }
+        self.transaction.cut = self.transaction.participants.iter().map(|p| p.lane.node).collect();
+        self.transaction.began_with = Some(self.epoch.snapshot.clone());
         Ok(())
     }
 
@@ -198,9 +280,10 @@ impl<C: Client> Work<'_, C> {
     /// With all gates held: begins on each lane and takes its snapshot. False: something stands prepared that nobody
     /// finishes, and nothing has begun.
     async fn snapshots(&mut self, lanes: &mut [Lane], grant: Grant) -> Result<bool> {
-        let herd = &self.epoch.snapshot.herd_id;
-        let opening = self.transaction.opening();
-        let list = gate::list(herd);
+        let (herd, snapshot, transaction) = (&**self.herd, &*self.epoch.snapshot, &mut *self.transaction);
+        let joined: Vec<NodeId> = transaction.participants.iter().map(|p| p.lane.node).collect();
+        let opening = transaction.opening();
+        let list = gate::list(&snapshot.herd_id);
         let taken = async {
             for lane in lanes.iter_mut() {
                 lane.put_query(&list);
@@ -211,11 +294,16 @@ impl<C: Client> Work<'_, C> {
             let mut left = false;
             for lane in lanes.iter_mut() {
                 for gid in values(lane).await? {
-                    left |= Gid::parse(&gid, herd).is_some_and(|(_, node)| node == lane.node);
+                    left |= Gid::parse(&gid, &snapshot.herd_id).is_some_and(|(_, node)| node == lane.node);
                 }
                 for _ in 0..=opening.len() {
                     lane.finish().await?;
                 }
+            }
+            left |= left_on(&joined, herd, snapshot, &list).await?;
+            if !left {
+                // Those that take part already have none yet.
+                transaction.everywhere("SELECT 1").await?;
             }
             Ok::<_, ExecError>(left)
         };
@@ -240,6 +328,36 @@ impl<C: Client> Work<'_, C> {
             }
         }
     }
+}
+
+/// Who had a snapshot by that catalog sees all rows of a relation as it is now. What was made since has none for him.
+fn was_the_same(then: &Snapshot, now: &Relation) -> bool {
+    let before = then.relations.values().find(|r| r.oid == now.oid);
+    match (before.map(|r| &r.placement), &now.placement) {
+        (Some(Placement::Local), Placement::Local) | (Some(Placement::Reference), Placement::Reference) => true,
+        (Some(Placement::Distributed(a)), Placement::Distributed(b)) => {
+            let same = |(a, b): (&catalog::Shard, &catalog::Shard)| a.node == b.node;
+            a.group.shards.len() == b.group.shards.len() && a.group.shards.iter().zip(&b.group.shards).all(same)
+        }
+        (None, Placement::Local) => {
+            let named = then.relations.get(&(now.schema.clone(), now.name.clone()));
+            named.is_none_or(|r| matches!(r.placement, Placement::Local))
+        }
+        _ => false,
+    }
+}
+
+/// Whether something stands prepared on nodes that take part already. Asked beside the transaction, which would have its
+/// snapshot by asking.
+async fn left_on(joined: &[NodeId], herd: &Herd, snapshot: &Snapshot, list: &str) -> Result<bool> {
+    for &node in joined {
+        let rows = herd.admin(snapshot, node).await?.simple(list).await?;
+        let mut gids = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+        if gids.any(|gid| Gid::parse(&gid, &snapshot.herd_id).is_some_and(|(_, of)| of == node)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn ask_manner(lane: &mut Lane, opening: &[String]) -> Result<Manner> {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use wire::sqlstate;
 
 use catalog::NodeId;
-use txn::{Gid, Participant, gate};
+use txn::{Cuts, Gid, Participant, gate};
 use wire::put;
 
 use crate::client::Client;
@@ -39,7 +39,7 @@ impl<C: Client> Work<'_, C> {
     /// Whether this statement's parts must be opened together before any is executed.
     pub fn opens_together(&self) -> bool {
         let t = &self.transaction;
-        t.is_active() && t.wants_cut && t.cut.is_empty() && self.epoch.snapshot.nodes.len() > 1
+        t.is_active() && t.wants == Cuts::All && t.cut.is_empty() && self.epoch.snapshot.nodes.len() > 1
     }
 
     /// Opens all parts as one cut; [`take_opened`](Self::take_opened) finds them.

@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use wire::{sqlstate, type_oid};
 
+use plan::{Finish, Plan};
 use txn::Lane;
 use wire::backend::{self, Field};
 use wire::{ErrorFields, put};
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::render::{Fill, NodeStatement};
-use crate::request::Bound;
+use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::router::described::{Described, PartColumns};
 use crate::work::Work;
@@ -31,8 +32,20 @@ impl<C: Client> Work<'_, C> {
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {
             let statement = Fill::new(bound, &self.now).statement([&part.text]);
-            let fields = self.describe_text(&statement.sql, &statement.types).await?.fields.unwrap_or_default();
+            // Home has understood the whole: what it does not understand of a part is why this can't be done in parts.
+            let described = match self.describe_text(&statement.sql, &statement.types).await {
+                Err(ExecError::Sql(e))
+                    if e.code().starts_with("42") && e.code() != sqlstate::INSUFFICIENT_PRIVILEGE =>
+                {
+                    return Err(plan::Refusal::not_in_place(e.message()).into());
+                }
+                described => described?,
+            };
+            let fields = described.fields.unwrap_or_default();
             let mut types = self.type_names(&fields).await?;
+            if matches!(&compiled.plan, Plan::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described) {
+                self.add_domains(&statement, &fields, &mut types).await?;
+            }
             if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {
                 self.add_collations(&statement, &fields, &mut types).await?;
             }
@@ -62,6 +75,24 @@ impl<C: Client> Work<'_, C> {
         Ok(row.into_iter().map(|t| t.unwrap_or_else(|| "text".into())).collect())
     }
 
+    /// Descriptions tell the type under a domain. Where a table's rows stand in its place, its columns keep theirs.
+    async fn add_domains(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
+        let domain = |(i, f): (usize, &Field)| {
+            format!(
+                "CASE WHEN pg_catalog.pg_typeof(x.c{i})::pg_catalog.oid OPERATOR(pg_catalog.<>) '{}' \
+                 THEN pg_catalog.format_type(pg_catalog.pg_typeof(x.c{i}), -1) END",
+                f.type_oid
+            )
+        };
+        let asked: Vec<_> = fields.iter().enumerate().map(domain).collect();
+        for (name, domain) in types.iter_mut().zip(self.ask_of_columns(part, fields.len(), &asked).await?) {
+            if let Some(domain) = domain {
+                *name = domain;
+            }
+        }
+        Ok(())
+    }
+
     /// A column that is sorted and compared by other rules than the database's keeps them behind its type's name.
     async fn add_collations(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
         let oids: Vec<String> = fields.iter().map(|f| f.type_oid.to_string()).collect();
@@ -75,9 +106,24 @@ impl<C: Client> Work<'_, C> {
         if columns.is_empty() {
             return Ok(());
         }
-        // What follows from the statement's text is the same for a row of NULLs: nothing of it runs.
         let asked: Vec<_> = columns.iter().map(|i| format!("pg_catalog.pg_collation_for(x.c{i})")).collect();
-        let names: Vec<_> = (0..fields.len()).map(|i| format!("c{i}")).collect();
+        let row = self.ask_of_columns(part, fields.len(), &asked).await?;
+        for (i, collation) in columns.into_iter().zip(row) {
+            if let Some(collation) = collation.filter(|c| c != "\"default\"") {
+                types[i].push_str(&format!(" COLLATE {collation}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows from a part's text for its columns `x.c0`, `x.c1`, …: it is the same for a row of NULLs, and nothing of it runs.
+    async fn ask_of_columns(
+        &mut self,
+        part: &NodeStatement,
+        width: usize,
+        asked: &[String],
+    ) -> Result<Vec<Option<String>>> {
+        let names: Vec<_> = (0..width).map(|i| format!("c{i}")).collect();
         let sql = format!(
             "SELECT {} FROM (VALUES (1)) AS v LEFT JOIN LATERAL ({}) AS x({}) ON false",
             asked.join(", "),
@@ -90,12 +136,27 @@ impl<C: Client> Work<'_, C> {
         let mut p = self.lane(home).await?;
         let row = first_row(&mut p.lane, &statement).await;
         self.put_back(p).await;
-        for (i, collation) in columns.into_iter().zip(row?) {
-            if let Some(collation) = collation.filter(|c| c != "\"default\"") {
-                types[i].push_str(&format!(" COLLATE {collation}"));
-            }
+        row
+    }
+
+    /// What PostgreSQL says of a statement, and the client's parameters with all their types known.
+    pub async fn described_bound(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+    ) -> Result<(Arc<Described>, Bound)> {
+        let described = self.described(compiled, request.types()).await?;
+        let bound = described.parameters(request);
+        Ok((described, bound))
+    }
+
+    /// RowDescription, where the protocol wants it: of the statement as PostgreSQL itself described it.
+    pub fn describe_to_client(&mut self, request: &Request<'_>, described: &Described) {
+        if request.is_simple()
+            && let Some(fields) = &described.fields
+        {
+            self.client.tell(Answer::Columns(fields));
         }
-        Ok(())
     }
 
     /// Asks once for each compiled statement; the answer is kept with it.

@@ -8,7 +8,9 @@
 //! writes fails and is rolled back; who reads is told. INSERTs put together have one of their own
 //! ([`Guard::of_rows`]). It does not know how a statement is sent.
 //!
-//! Not seen under REPEATABLE READ and SERIALIZABLE, whose snapshots stay as old as the transaction.
+//! Under REPEATABLE READ and SERIALIZABLE snapshots stay as old as the transaction. What is planned in one by a catalog that is newer
+//! than its snapshot, `cut.rs` looks at; a table that was replaced while the statement waited for its lock is gone by its object
+//! id, which is no question of snapshots: PostgreSQL looks into its catalogs by newer ones.
 
 use wire::sqlstate;
 
@@ -31,18 +33,21 @@ impl Guard {
     /// For a statement planned when home's number was `kinds`. It has no rows unless the statement has met a table that
     /// has changed since. Which ones it has met is looked at only where any has changed at all.
     pub fn of(kinds: i64, writes: bool) -> Self {
-        Self::unless(kinds, "", writes)
+        Self::unless(kinds, "", &[], writes)
     }
 
     /// For writes of what every node has: the nodes must be those of `kinds`, too.
     fn of_copies(kinds: i64) -> Self {
-        Self::unless(kinds, &format!("members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8 OR "), true)
+        Self::unless(kinds, &format!("members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8 OR "), &[], true)
     }
 
-    fn unless(kinds: i64, or: &str, writes: bool) -> Self {
+    /// `stay`: tables that must be there.
+    fn unless(kinds: i64, or: &str, stay: &[u32], writes: bool) -> Self {
         // Qualified: the client's search_path may hold operators of its own.
-        let changed = format!("kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
-        let met = format!("{or}herd.met_since({kinds}::pg_catalog.int8)");
+        let gone: String =
+            stay.iter().map(|oid| format!("pg_catalog.pg_table_is_visible({oid}) IS NULL OR ")).collect();
+        let changed = format!("{gone}kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+        let met = format!("{gone}{or}herd.met_since({kinds}::pg_catalog.int8)");
         // Evaluated in the order of the CASE, the division only where it is true.
         let then = match writes {
             true => format!("CASE WHEN {met} THEN {} IS NULL ELSE false END", Self::FAILS),
@@ -72,12 +77,20 @@ impl<C: crate::client::Client> Work<'_, C> {
     /// The guard a statement on `node` needs.
     pub fn guard(&self, compiled: &Compiled, node: i32) -> Option<Guard> {
         let plan = compiled.plan.whole();
+        let stay = if self.may_repeat() { plan.others.as_slice() } else { &[] };
         (plan.local && plan.tables.is_empty() && node == self.home())
-            .then(|| Guard::of(self.epoch.snapshot.kinds, plan.writes))
+            .then(|| Guard::unless(self.epoch.snapshot.kinds, "", stay, plan.writes))
     }
 
     /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.
     pub async fn same_kinds(&mut self) -> Result<()> {
+        if self.before_snapshot() {
+            // What it has met is asked in it: any change will do.
+            let (home, kinds) = (self.home(), self.epoch.snapshot.kinds);
+            let look = format!("SELECT FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+            let moved = !self.outside(home).await?.rows(&look).await?.is_empty();
+            return if moved { Err(ExecError::Stale) } else { Ok(()) };
+        }
         match self.ask_home(&Guard::of_copies(self.epoch.snapshot.kinds).sql).await {
             Err(e) if e.code() == RAISED => Err(ExecError::Stale),
             other => other.map(drop),

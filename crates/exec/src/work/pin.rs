@@ -6,6 +6,7 @@ use txn::Lane;
 use wire::ErrorFields;
 use wire::sqlstate;
 
+/// The session's own connection to home: wanted, in use, or lost.
 #[derive(Default)]
 pub enum Pin {
     /// Any connection will do.

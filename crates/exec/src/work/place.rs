@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{NodeId, Placement, Relation};
-use plan::{Change, Insert, Plan};
+use plan::{Change, Plan};
 
 use crate::client::Client;
 use crate::error::Result;
@@ -12,6 +12,7 @@ use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::shards::Targets;
 
+/// Where an execution goes.
 pub enum Placed {
     /// One node; with the one shard all of it is in, if it is just one.
     One(i32, Option<i32>),
@@ -21,18 +22,19 @@ pub enum Placed {
 impl<C: Client> Work<'_, C> {
     /// Where this execution goes.
     pub async fn place(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Placed> {
+        if self.transaction.began_with.is_some() {
+            Box::pin(self.as_it_began(compiled)).await?;
+        }
         let whole = compiled.plan.whole();
         match &compiled.plan {
             Plan::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
-            Plan::Insert { rows: Insert::Rows(i), .. } => return Ok(Placed::Several(self.nodes_of(&i.relation))),
-            Plan::Insert { rows: Insert::Select(i), .. } => return Ok(Placed::Several(self.nodes_of(&i.relation))),
-            Plan::Insert { rows: Insert::Copies(w), .. } | Plan::Modify { change: Change::Copies(w), .. } => {
-                return Ok(Placed::Several(self.nodes_of(&w.relation)));
-            }
             Plan::Modify { change: Change::Move(_), .. } => {
                 return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes));
             }
             Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => {}
+        }
+        if let Some(relation) = compiled.plan.written() {
+            return Ok(Placed::Several(self.nodes_of(relation)));
         }
         if let Some((node, shard)) = self.one_shard(compiled, request)? {
             return Ok(Placed::One(node, Some(shard)));

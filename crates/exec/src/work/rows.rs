@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use pool::{PoolError, StatementKey, StatementName};
+use pool::{PoolError, StatementKey};
 use txn::Lane;
-use wire::backend::{self, Field};
+use wire::backend;
 use wire::{ErrorFields, Frame, put};
 
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub fn send(
     values: &[Option<Bytes>],
     result_formats: &[i16],
 ) {
-    let name = keep.map(|mark| prepared(lane, StatementKey::of(&format!("{mark} {sql}"), types), sql, types));
+    let name = keep.map(|mark| lane.conn.prepare(StatementKey::of(&format!("{mark} {sql}"), types), sql, types).0);
     let look = lane.look.take();
     let out = lane.conn.out();
     let name = match &name {
@@ -59,20 +59,6 @@ pub fn put_look(out: &mut BytesMut, look: Option<Arc<str>>) {
     }
 }
 
-/// The name of a statement on the lane's connection; where it has none yet, its Parse goes in front.
-pub fn prepared(lane: &mut Lane, key: StatementKey, sql: &str, types: &[u32]) -> StatementName {
-    if let Some(name) = lane.conn.statements.get(&key) {
-        return name;
-    }
-    let (name, evicted) = lane.conn.statements.insert(key);
-    let out = lane.conn.out();
-    if let Some(old) = evicted {
-        put::close(out, b'S', &old);
-    }
-    put::parse(out, &name, sql, types);
-    name
-}
-
 /// Executes a portal that was bound before, without waiting, and closes it.
 pub fn send_opened(lane: &mut Lane, portal: &str) {
     let look = lane.look.take();
@@ -87,7 +73,6 @@ pub fn send_opened(lane: &mut Lane, portal: &str) {
 
 /// What a lane says next of its query.
 pub enum Reply {
-    Described(#[allow(dead_code)] Option<Vec<Field>>),
     Row(Frame),
     /// It is among what the lane has said.
     Notice,
@@ -100,14 +85,12 @@ pub async fn next(lane: &mut Lane) -> Result<Reply> {
     loop {
         let frame = lane.next().await?;
         match frame.tag() {
-            b'T' => return Ok(Reply::Described(Some(backend::parse_row_description(frame.body())?))),
-            b'n' => return Ok(Reply::Described(None)),
             b'D' => return Ok(Reply::Row(frame)),
             b'C' => return Ok(Reply::Complete(backend::parse_command_complete(frame.body())?.to_string())),
             b'Z' => return Ok(Reply::Done),
             b'E' => return Err(after_error(lane, &frame).await),
             b'N' => {
-                lane.said.extend_from_slice(&frame.raw);
+                lane.said.hear(&frame);
                 return Ok(Reply::Notice);
             }
             _ => {}

@@ -16,13 +16,12 @@ impl<C: Client> Work<'_, C> {
         if compiled.schemas_are_open {
             return Ok(());
         }
-        let settings = self.settings.fingerprint() ^ self.transaction.settings_mark();
+        let settings = self.settings_mark();
         let asker = self.login.oid().map(|role| (role, settings));
         if asker.is_some_and(|a| compiled.may_be_named_by(a)) {
             return Ok(());
         }
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        Box::pin(self.describe_text(&compiled.text, &types)).await?;
+        Box::pin(self.describe_text(&compiled.text, request.types())).await?;
         if let Some(asker) = asker {
             compiled.was_named_by(asker);
         }

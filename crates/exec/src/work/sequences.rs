@@ -9,24 +9,28 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use catalog::Oid;
 use plan::Sequences as Uses;
 use pool::SOMEBODY;
 use txn::Lane;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// What a session has taken from sequences, and on which connection.
 pub struct Sequences {
     /// Marks the session's connection.
     number: u64,
-    /// Sequences, quoted and qualified, with the values the router took last: newer than what the connection remembers.
-    seen: Vec<(String, String)>,
-    /// `lastval`, if it is the router that took it.
-    last: Option<String>,
+    /// Sequences, with the values the router took last: newer than what the connection remembers.
+    seen: Vec<(Oid, String)>,
+    /// `lastval`, and of which sequence, if it is the router that took it.
+    last: Option<(Oid, String)>,
+    /// A connection has been marked.
+    marked: bool,
 }
 
 impl Default for Sequences {
     fn default() -> Self {
-        Sequences { number: NEXT.fetch_add(1, Ordering::Relaxed), seen: vec![], last: None }
+        Sequences { number: NEXT.fetch_add(1, Ordering::Relaxed), seen: vec![], last: None, marked: false }
     }
 }
 
@@ -36,24 +40,25 @@ impl Sequences {
     }
 
     /// What the session knows by the router.
-    pub fn seen(&self) -> &[(String, String)] {
+    pub fn seen(&self) -> &[(Oid, String)] {
         &self.seen
     }
 
-    pub fn last(&self) -> Option<&str> {
-        self.last.as_deref()
+    pub fn last(&self) -> Option<&(Oid, String)> {
+        self.last.as_ref()
     }
 
     /// The router took a value for the session, which is newer than any its connection remembers.
-    pub fn took(&mut self, sequence: &str, value: &str) {
-        self.seen.retain(|(name, _)| name != sequence);
-        self.seen.push((sequence.to_string(), value.to_string()));
-        self.last = Some(value.to_string());
+    pub fn took(&mut self, sequence: Oid, value: &str) {
+        self.seen.retain(|(oid, _)| *oid != sequence);
+        self.seen.push((sequence, value.to_string()));
+        self.last = Some((sequence, value.to_string()));
     }
 
-    /// `lastval`, of the sequences that were just told.
+    /// `lastval`, of one of the sequences that were just told.
     pub(crate) fn took_last(&mut self, value: String) {
-        self.last = Some(value);
+        let of = self.seen.iter().rev().find(|(_, seen)| *seen == value).map(|(oid, _)| *oid);
+        self.last = Some((of.unwrap_or_default(), value));
     }
 
     /// Values were taken in the session's name that nobody has seen.
@@ -65,9 +70,9 @@ impl Sequences {
     pub(crate) fn come_to(&mut self, lane: &mut Lane, uses: &Uses) {
         match uses {
             Uses::None | Uses::Read => {}
-            Uses::Take(names) => {
+            Uses::Take(sequences) => {
                 let known = self.seen.len();
-                self.seen.retain(|(name, _)| !names.contains(name));
+                self.seen.retain(|(oid, _)| !sequences.contains(oid));
                 // A statement without rows takes none, and what the connection remembers is older than what was known here.
                 if self.last.take().is_some() || self.seen.len() < known {
                     self.number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -77,6 +82,11 @@ impl Sequences {
             Uses::Any if !self.seen.is_empty() => self.lose(),
             Uses::Any => {}
         }
+        // Where it took some before, it may find older values than it takes now.
+        if self.marked && lane.conn.sequences != self.number && !matches!(uses, Uses::Read) {
+            self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        self.marked = true;
         claim(lane, self.number);
     }
 }

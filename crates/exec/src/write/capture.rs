@@ -10,14 +10,22 @@ use crate::write::sink::Sink;
 /// Where caught rows go.
 pub trait Consumer: Send {
     fn row(&mut self, values: &[Option<&[u8]>]) -> impl Future<Output = Result<()>> + Send;
+
+    /// Tells what nodes have said to a row.
+    fn tell_said(&mut self, _client: &mut impl Client) {}
 }
 
 impl Consumer for Sink {
     async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         Sink::row(self, values).await
     }
+
+    fn tell_said(&mut self, client: &mut impl Client) {
+        Sink::tell_said(self, client);
+    }
 }
 
+/// A client to the statement that is caught, a source to its consumer.
 pub struct Capture<'c, R: Consumer, C: Client> {
     out: BytesMut,
     consumer: &'c mut R,
@@ -64,15 +72,20 @@ impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        while let Some(f) = frame::take(&mut self.out, 1 << 30)? {
+        while let Some(f) = frame::take(&mut self.out, frame::NODE_MAX)? {
             match f.tag() {
                 b'D' => {
                     if let Err(e) = self.consumer.row(&backend::parse_data_row(f.body())?).await {
                         self.failure = Some(e);
-                        return Err(ExecError::Client("the rows' consumer failed".into()));
+                        return Err(ExecError::lost("the rows' consumer failed"));
                     }
+                    self.consumer.tell_said(self.client);
+                    self.client.relieve().await?;
                 }
-                b'N' => self.client.tell(Answer::Sent(&f.raw)),
+                b'N' => {
+                    self.client.tell(Answer::Sent(&f.raw));
+                    self.client.relieve().await?;
+                }
                 _ => {}
             }
         }

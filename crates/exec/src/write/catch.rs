@@ -2,11 +2,11 @@
 //! sequences is remembered there; the session is told, or forgets what it knew: an older value would be wrong. It does not
 //! know where the rows go.
 
+use catalog::Oid;
 use plan::Plan;
 use txn::Transaction;
 use wire::sqlstate;
 
-use crate::bulk_settings::Bulk;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::request::Request;
@@ -19,8 +19,7 @@ use crate::write::sink::Sink;
 /// What a source has taken, as far as it can be told.
 #[derive(Default)]
 struct Taken {
-    /// Names, quoted and qualified, with values.
-    values: Vec<(String, String)>,
+    values: Vec<(Oid, String)>,
     last: Option<String>,
 }
 
@@ -36,31 +35,19 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<()> {
         sink.start().await?;
         let mut reading = Transaction::default();
-        reading.wants_cut = self.transaction.wants_cut;
+        reading.wants = self.transaction.wants;
         let named = takes.unwrap_or_default();
         // The connection is kept until it was asked what it remembers.
         let mut pin = if named.is_empty() { Pin::Free } else { Pin::Wanted };
         // Not the session's own: its values would be remembered in two places then.
         let mut own = Sequences::default();
         let cancelled = self.client.cancelled();
+        let who = (self.login, self.settings);
         let mut reader = Work {
-            herd: self.herd,
-            epoch: self.epoch,
-            login: self.login,
-            settings: self.settings,
-            transaction: &mut reading,
-            client: self.client,
-            pin: &mut pin,
-            own_schema: false,
-            taint: false,
-            sharing: None,
             sequences: Some(&mut own),
             uses: source.plan.whole().sequences.clone(),
-            patience: 0,
             now: self.now.clone(),
-            bulk: Bulk::default(),
-            memory: self.memory,
-            looks: Default::default(),
+            ..Work::plain(self.herd, self.epoch, who, &mut reading, self.client, &mut pin, self.memory)
         };
         let read = tokio::select! {
             biased;
@@ -102,14 +89,14 @@ impl<C: Client> Work<'_, C> {
         let mut known = true;
         for sequence in named {
             let sql = format!(
-                "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.currval(c.oid), pg_catalog.lastval() \
-                 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
-                 WHERE c.oid OPERATOR(pg_catalog.=) {sequence}::pg_catalog.regclass"
+                "SELECT s.oid, pg_catalog.currval(s.oid), pg_catalog.lastval() \
+                 FROM (SELECT {sequence}::pg_catalog.regclass::pg_catalog.oid AS oid) s"
             );
             match p.lane.rows(&sql).await.map_err(ExecError::from) {
                 Ok(rows) => match rows.into_iter().next().as_deref() {
-                    Some([Some(name), Some(value), last]) => {
-                        taken.values.push((name.clone(), value.clone()));
+                    Some([Some(oid), Some(value), last]) => {
+                        let Ok(oid) = oid.parse() else { return None };
+                        taken.values.push((oid, value.clone()));
                         taken.last = last.clone();
                     }
                     _ => known = false,
@@ -133,7 +120,7 @@ impl Taken {
     fn tell(self, own: &mut Sequences) {
         let Some(last) = self.last else { return };
         for (sequence, value) in &self.values {
-            own.took(sequence, value);
+            own.took(*sequence, value);
         }
         own.took_last(last);
     }

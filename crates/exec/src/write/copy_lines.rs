@@ -11,6 +11,7 @@ use crate::error::ExecError;
 /// Rows of one lane that are remembered: nodes read on as rows come, so that an error is about one of the last.
 const ROWS_MAX: usize = 1 << 20;
 
+/// Which line of the client's data each node's lines were.
 pub struct CopyLines {
     table: String,
     csv: bool,

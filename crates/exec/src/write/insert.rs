@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use catalog::NodeId;
-use plan::{Evaluation, SplitInsert, Text};
+use plan::{Evaluation, Piece, SplitInsert, Text};
 use wire::backend;
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::query::finish::parameters;
 use crate::render::{Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
@@ -26,13 +25,13 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         insert: &SplitInsert,
     ) -> Result<String> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
+        let is_first = self.transaction.is_active() && self.transaction.has_no_time();
         // Without parameters and rows to return there is nothing PostgreSQL would have to say of it.
         let described = match request.bound.is_none() && !insert.returning {
             true => Default::default(),
-            false => self.described(compiled, &types).await?,
+            false => self.described(compiled, request.types()).await?,
         };
-        let bound = parameters(request, &described);
+        let bound = described.parameters(request);
         if !insert.evaluate.is_empty() {
             self.travel_whole(insert.relation.columns.iter().map(|c| c.type_name.as_str()))?;
         }
@@ -43,6 +42,11 @@ impl<C: Client> Work<'_, C> {
         for (i, keys) in insert.keys.iter().enumerate() {
             let shard = self.shard_of_row(compiled, request, &insert.relation, keys, &evaluated).await?;
             nodes.entry(d.group.shards[shard].node).or_default().push(i);
+        }
+        if is_first && compiled.plan.whole().clock.is_some() {
+            let texts = insert.rows.iter().chain([&insert.head, &insert.tail]);
+            let reads = texts.flat_map(Text::pieces).any(|piece| *piece == Piece::Now);
+            Box::pin(self.settle_first(nodes.keys().copied(), reads)).await?;
         }
         let (now, comma) = (self.now.clone(), Text::from(", "));
         let fill = Fill { evaluated: &evaluated, ..Fill::new(&bound, &now) };
@@ -58,26 +62,13 @@ impl<C: Client> Work<'_, C> {
             return self.split_apart(request, &described, &nodes, &text).await;
         }
         let texts: Vec<_> = nodes.iter().map(|(node, rows)| text(*node, rows)).collect();
-        let mut lanes = self.write(&texts, request).await?;
+        let lanes = self.write(&texts, request).await?;
         self.describe_to_client(request, &described);
-        let mut count = 0;
-        let mut answers = Vec::with_capacity(lanes.len());
-        let mut failure = None;
-        for p in &mut lanes {
-            match self.read_answer(p, !insert.returning).await {
-                Ok(answer) => {
-                    count += backend::rows_of_tag(&answer.tag);
-                    answers.push(answer);
-                }
-                Err(e) => {
-                    failure.get_or_insert(e);
-                }
-            }
-        }
-        self.abandon(lanes).await;
-        if let Some(e) = failure {
-            return Err(self.as_home_says(compiled, e).await);
-        }
+        let answers = match self.read_answers(lanes, !insert.returning).await {
+            Ok(answers) => answers,
+            Err(e) => return Err(self.as_home_says(compiled, e).await),
+        };
+        let count: u64 = answers.iter().map(|answer| backend::rows_of_tag(&answer.tag)).sum();
         // RETURNING in the order of VALUES, as plain PostgreSQL has it; ON CONFLICT may have skipped rows, then node by node.
         let whole = answers.iter().zip(nodes.values()).all(|(a, rows)| a.rows.len() == rows.len());
         if whole {
@@ -137,23 +128,11 @@ impl<C: Client> Work<'_, C> {
             });
             let statement = Fill::new(bound, &self.now).statement(items);
             let home = std::collections::BTreeSet::from([self.home()]);
-            let mut lanes = self.ask_part(&home, &statement, &[], Keep::No).await?;
-            let mut failure = None;
-            for p in &mut lanes {
-                match self.read_answer(p, false).await {
-                    Ok(answer) => {
-                        for row in answer.rows.iter() {
-                            let row = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
-                            let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
-                            values.extend(row.into_iter().map(|v| v.map(text)));
-                        }
-                    }
-                    Err(e) => failure = Some(e),
-                }
-            }
-            self.abandon(lanes).await;
-            if let Some(e) = failure {
-                return Err(e);
+            let lanes = self.ask_part(&home, &statement, &[], Keep::No).await?;
+            for row in self.read_answers(lanes, false).await?.iter().flat_map(|answer| answer.rows.iter()) {
+                let row = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
+                let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
+                values.extend(row.into_iter().map(|v| v.map(text)));
             }
         }
         Ok(values)

@@ -11,13 +11,11 @@ use catalog::Relation;
 use plan::{InsertSelect, Part, Plan};
 use wire::{backend, frame, sqlstate};
 
-use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
-use crate::query::finish::parameters;
 use crate::render::Fill;
-use crate::request::{Literals, Request};
+use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::place::Placed;
@@ -28,23 +26,20 @@ use crate::write::sink::{Sink, SinkKind};
 macro_rules! caught {
     ($work:expr, $client:expr) => {
         Work {
-            herd: $work.herd,
-            epoch: $work.epoch,
-            login: $work.login,
-            settings: $work.settings,
-            transaction: $work.transaction,
-            client: $client,
-            pin: $work.pin,
             own_schema: $work.own_schema,
             taint: $work.taint,
-            sharing: None,
             sequences: $work.sequences.as_deref_mut(),
             uses: $work.uses.clone(),
-            patience: 0,
             now: $work.now.clone(),
-            bulk: Bulk::default(),
-            memory: $work.memory,
-            looks: Default::default(),
+            ..Work::plain(
+                $work.herd,
+                $work.epoch,
+                ($work.login, $work.settings),
+                $work.transaction,
+                $client,
+                $work.pin,
+                $work.memory,
+            )
         }
     };
 }
@@ -59,9 +54,7 @@ impl<C: Client> Work<'_, C> {
         part: &Part,
         nodes: &BTreeSet<i32>,
     ) -> Result<String> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
-        let bound = parameters(request, &described);
+        let (described, bound) = self.described_bound(compiled, request).await?;
         let commits = self.commits_batches(relation, None, triggers(relation));
         if nodes.len() > 1 {
             self.whole_read_at_once().await?;
@@ -81,9 +74,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         i: &InsertSelect,
     ) -> Result<String> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
-        let bound = parameters(request, &described);
+        let (described, bound) = self.described_bound(compiled, request).await?;
         let reads_target = i.source.whole().tables.iter().any(|t| t.relation.oid == i.relation.oid);
         let why_not = match reads_target {
             // Rows that are already committed could be read, and inserted, again.
@@ -96,7 +87,8 @@ impl<C: Client> Work<'_, C> {
         let beside = can && self.may_read_beside().await?;
         self.travel_whole(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()))?;
         let source = self.source(i, &bound.types).await?;
-        let kind = if i.insert.tail.is_empty() {
+        // COPY does not look at policies.
+        let kind = if i.insert.tail.is_empty() && !i.relation.row_security {
             SinkKind::Copy
         } else {
             SinkKind::insert(&i.insert, i.returning, &bound, &self.now)
@@ -108,7 +100,7 @@ impl<C: Client> Work<'_, C> {
         let mut text = bound.clone();
         text.result_formats.clear();
         text.tail = crate::request::bind_tail(&text);
-        let inner = Request { sql: &source.text, bound: request.bound.map(|_| &text), literals: Literals::Own };
+        let inner = Request::bound(&source.text, request.bound.map(|_| &text));
         let kept = match beside {
             true => None,
             false => Some(self.keep_source(&source, &inner).await?),
@@ -121,7 +113,7 @@ impl<C: Client> Work<'_, C> {
         let followed = self.follow("INSERT", "QUERY", Some(i.relation.clone()), false);
         sink.follow(&followed.running);
         let fed = match kept {
-            Some(kept) => kept.feed(&mut sink).await,
+            Some(kept) => kept.feed(&mut sink, self.client).await,
             None => self.catch(&source, i.source_takes.as_deref(), &inner, &mut sink).await,
         };
         if let Err(e) = fed {
@@ -248,10 +240,12 @@ impl Consumer for WaitingRows {
 }
 
 impl WaitingRows {
-    async fn feed(mut self, sink: &mut Sink) -> Result<()> {
+    async fn feed(mut self, sink: &mut Sink, client: &mut impl Client) -> Result<()> {
         sink.start().await?;
         while let Some(row) = self.0.pop() {
             sink.row(&backend::parse_data_row(&row[frame::HEADER_LEN..])?).await?;
+            sink.tell_said(client);
+            client.relieve().await?;
         }
         Ok(())
     }

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use catalog::NodeId;
+use plan::Part;
 use txn::Participant;
 use wire::backend;
 
 use crate::client::{Answer, Client};
 use crate::error::Result;
 use crate::kept_rows::KeptRows;
-use crate::render::NodeStatement;
+use crate::render::{Fill, NodeStatement};
 use crate::request::{Keep, Request};
+use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 use crate::write::bulk::Tally;
@@ -22,6 +24,20 @@ pub struct Returned {
 }
 
 impl<C: Client> Work<'_, C> {
+    /// The same UPDATE or DELETE on every node; the rows counted.
+    pub async fn modify_each(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        part: &Part,
+        nodes: &BTreeSet<NodeId>,
+    ) -> Result<u64> {
+        let (described, bound) = self.described_bound(compiled, request).await?;
+        self.describe_to_client(request, &described);
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        self.everywhere(nodes, &statement, request).await
+    }
+
     /// Sends a text to nodes in one transaction; rows go to the client as they come. The rows counted are returned.
     pub async fn everywhere(
         &mut self,
@@ -30,19 +46,9 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
     ) -> Result<u64> {
         let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
-        let mut lanes = self.write(&texts, request).await?;
-        let mut count = 0;
-        let mut failure = None;
-        for p in &mut lanes {
-            match self.read_answer(p, true).await {
-                Ok(answer) => count += backend::rows_of_tag(&answer.tag),
-                Err(e) => {
-                    failure.get_or_insert(e);
-                }
-            }
-        }
-        self.abandon(lanes).await;
-        failure.map_or(Ok(count), Err)
+        let lanes = self.write(&texts, request).await?;
+        let answers = self.read_answers(lanes, true).await?;
+        Ok(answers.iter().map(|answer| backend::rows_of_tag(&answer.tag)).sum())
     }
 
     /// As [`everywhere`](Self::everywhere), but each node commits by itself.
@@ -126,6 +132,22 @@ impl<C: Client> Work<'_, C> {
         .await
     }
 
+    /// Reads the answer of each lane, whatever the others say, and puts them back. The first error is told.
+    pub async fn read_answers(&mut self, mut lanes: Vec<Participant>, forward: bool) -> Result<Vec<Returned>> {
+        let mut answers = Vec::with_capacity(lanes.len());
+        let mut failure = None;
+        for p in &mut lanes {
+            match self.read_answer(p, forward).await {
+                Ok(answer) => answers.push(answer),
+                Err(e) => {
+                    failure.get_or_insert(e);
+                }
+            }
+        }
+        self.abandon(lanes).await;
+        failure.map_or(Ok(answers), Err)
+    }
+
     /// Reads one node's answer. `forward`: its rows go to the client at once, otherwise they are kept.
     pub async fn read_answer(&mut self, p: &mut Participant, forward: bool) -> Result<Returned> {
         let mut answer = Returned { rows: KeptRows::new(self.memory), tag: String::new() };
@@ -138,7 +160,7 @@ impl<C: Client> Work<'_, C> {
                 Reply::Row(frame) => answer.rows.push(frame.raw)?,
                 Reply::Complete(tag) => answer.tag = tag,
                 Reply::Done => return Ok(answer),
-                Reply::Described(_) | Reply::Notice => {}
+                Reply::Notice => {}
             }
         }
     }

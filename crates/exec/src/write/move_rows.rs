@@ -1,5 +1,5 @@
 //! Runs an UPDATE that changes keys: DELETE … RETURNING the new rows on every node concerned, then each row goes to the
-//! node of its new key. One transaction over all of them.
+//! node of its new key. One transaction over all of them, beside which nobody else writes the table.
 
 use std::collections::BTreeSet;
 use wire::sqlstate;
@@ -10,7 +10,6 @@ use wire::backend;
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::query::finish::parameters;
 use crate::render::Fill;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
@@ -25,31 +24,19 @@ impl<C: Client> Work<'_, C> {
         m: &MoveRows,
         nodes: &BTreeSet<NodeId>,
     ) -> Result<String> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
+        let (described, mut bound) = self.described_bound(compiled, request).await?;
         self.travel_whole(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()))?;
         self.may_move(m).await?;
-        let mut bound = parameters(request, &described);
         // Rows between nodes are text, whatever the client wants of RETURNING.
         bound.result_formats.clear();
         self.need_transaction();
+        // Who waits for a row that is deleted passes over it, and does not find it where it is inserted: nobody may wait for one.
+        let shards = m.relation.distribution().map(|d| d.group.shards.as_slice()).unwrap_or_default();
+        self.stop_writers(&m.relation, shards.iter().map(|s| s.node).collect()).await?;
         let delete = Fill::new(&bound, &self.now).statement([&m.delete.text]);
         let texts: Vec<_> = nodes.iter().map(|n| (*n, delete.clone())).collect();
-        let mut lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
-        let mut answers = Vec::with_capacity(lanes.len());
-        let mut failure = None;
-        for p in &mut lanes {
-            match self.read_answer(p, false).await {
-                Ok(answer) => answers.push(answer),
-                Err(e) => {
-                    failure.get_or_insert(e);
-                }
-            }
-        }
-        self.abandon(lanes).await;
-        if let Some(e) = failure {
-            return Err(e);
-        }
+        let lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
+        let answers = self.read_answers(lanes, false).await?;
         let returning = !m.insert.tail.is_empty();
         let kind = SinkKind::insert(&m.insert, returning, &bound, &self.now);
         let mut sink =

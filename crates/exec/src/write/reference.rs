@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use catalog::{NodeId, Relation};
-use plan::{ReferenceWrite, Text};
-use wire::{backend, sqlstate};
+use plan::{InsertSelect, ReferenceWrite, Text};
+use wire::{backend, sqlstate, type_oid};
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::finish::parameters;
-use crate::query::gather::Arrays;
 use crate::render::{self, Child, Fill, NodeStatement, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
+use crate::text_arrays::Arrays;
 use crate::work::rows::Reply;
 use crate::work::{Work, rows};
 use txn::Participant;
@@ -25,15 +24,31 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         w: &ReferenceWrite,
     ) -> Result<u64> {
-        let types = request.bound.map(|b| b.types.clone()).unwrap_or_default();
-        let described = self.described(compiled, &types).await?;
-        let bound = parameters(request, &described);
+        let (described, bound) = self.described_bound(compiled, request).await?;
         let home = self.home();
         let others: BTreeSet<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         // A node that has just come is not among them: seen before the commit.
         self.need_transaction();
-        let count = match (&w.everywhere, &w.by_rows) {
-            (Ok(text), _) => {
+        let moment = !others.is_empty() && names_moment(&bound, w);
+        let once = w.everywhere.is_err() || moment || w.reads_others && !others.is_empty();
+        let by_key = match w.by_key.as_deref().filter(|_| once) {
+            Some(by_key) if self.may_return(&w.relation).await? => Some(by_key),
+            _ => None,
+        };
+        let by_rows = w.by_rows.as_ref().filter(|_| once);
+        let count = match (by_key, by_rows, &w.everywhere) {
+            (Some(by_key), ..) => self.by_key(request, w, by_key, &bound, &described, &others).await,
+            (None, Some(by_rows), _) => self.by_rows(request, w, by_rows, &bound, &described, others).await,
+            (None, None, Err(refusal)) => Err(refusal.clone().into()),
+            (None, None, Ok(_)) if moment => Err(moment_given(&w.relation)),
+            (None, None, Ok(_)) if !others.is_empty() && self.is_compared(w).await? => {
+                let compared = w.compared.as_deref();
+                self.compared(request, w, compared, &bound, &described, others).await
+            }
+            (None, None, Ok(text)) => {
+                if w.chooses && !others.is_empty() && self.may_stop_writers(&w.relation).await? {
+                    self.stop_writers(&w.relation, others.clone()).await?;
+                }
                 let statement = Fill::new(&bound, &self.now).statement([text]);
                 let texts: Vec<_> = std::iter::once(home).chain(others).map(|n| (n, statement.clone())).collect();
                 let mut lanes = self.write(&texts, request).await?;
@@ -59,11 +74,21 @@ impl<C: Client> Work<'_, C> {
                     None => Ok(count),
                 }
             }
-            (Err(_), Some(by_rows)) => self.by_rows(request, w, by_rows, &bound, &described, others).await,
-            (Err(refusal), None) => Err(refusal.clone().into()),
         }?;
+        for relation in &w.tied {
+            self.compare_copies(relation).await?;
+        }
         self.same_kinds().await?;
         Ok(count)
+    }
+
+    /// Rows that home would compute and return, for a role that may not read the table.
+    pub async fn unread<'w>(&mut self, w: &'w ReferenceWrite) -> Result<Option<&'w InsertSelect>> {
+        let once = w.everywhere.is_err() && self.epoch.snapshot.nodes.len() > 1;
+        match w.unread.as_deref().filter(|_| once) {
+            Some(unread) if !self.may_return(&w.relation).await? => Ok(Some(unread)),
+            _ => Ok(None),
+        }
     }
 
     /// Values that could differ from node to node are computed once, on home; the others get the finished rows.
@@ -92,7 +117,7 @@ impl<C: Client> Work<'_, C> {
             let texts: Vec<_> = others.iter().map(|n| (*n, copy.clone())).collect();
             let mut lanes = self.write(&texts, &Request::simple(&copy.sql)).await?;
             let written = self.read_written(&mut lanes, &w.relation).await;
-            lanes.iter_mut().for_each(|p| p.lane.said.clear());
+            lanes.iter_mut().for_each(|p| p.lane.said.forget());
             self.abandon(lanes).await;
             // Triggers have changed finished rows once more.
             if written?.iter().any(|(_, copy)| w.relation.triggers && *copy != values) {
@@ -103,12 +128,9 @@ impl<C: Client> Work<'_, C> {
             let types = w.relation.columns.iter().map(|c| c.type_name.clone()).collect();
             let children = vec![Child { source: Source::Arrays(values), types }];
             let all = Fill { children, ..Fill::new(bound, &self.now) }.statement([returned]);
-            let mut lanes = self.ask_part(&home, &all, request.result_formats(), Keep::No).await?;
+            let lanes = self.ask_part(&home, &all, request.result_formats(), Keep::No).await?;
             self.describe_to_client(request, described);
-            for p in &mut lanes {
-                self.read_answer(p, true).await?;
-            }
-            self.abandon(lanes).await;
+            self.read_answers(lanes, true).await?;
         }
         Ok(count)
     }
@@ -138,6 +160,30 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
+/// A parameter that each node would read as a moment of its own: 'now', as text.
+fn names_moment(bound: &Bound, w: &ReferenceWrite) -> bool {
+    bound.values.iter().enumerate().any(|(i, value)| {
+        let Some(text) = value.as_deref().and_then(|v| std::str::from_utf8(v).ok()) else { return false };
+        let oid = bound.types.get(i).copied().unwrap_or(type_oid::UNKNOWN);
+        // Of text, both formats are the text.
+        let read = match plan::clock_text::may_hold(oid) {
+            true => bound.format(i) == 0,
+            false => w.moments.contains(&(i + 1)),
+        };
+        read && plan::clock_text::may_name(text)
+    })
+}
+
+fn moment_given(relation: &Relation) -> ExecError {
+    let message = format!(
+        "{} as a parameter of a change of reference table \"{}\" is not supported here: each node would read it by itself",
+        plan::clock_text::said(),
+        relation.name
+    );
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Write now() or CURRENT_DATE, or give the moment itself.")
+}
+
 fn changed_again(relation: &Relation) -> ExecError {
     ExecError::sql(
         sqlstate::FEATURE_NOT_SUPPORTED,
@@ -150,7 +196,7 @@ fn changed_again(relation: &Relation) -> ExecError {
 }
 
 /// What another transaction committed meanwhile, one node had already and another not yet.
-fn seen_apart(relation: &Relation) -> ExecError {
+pub(super) fn seen_apart(relation: &Relation) -> ExecError {
     ExecError::sql(
         sqlstate::T_R_SERIALIZATION_FAILURE,
         format!(
@@ -162,7 +208,7 @@ fn seen_apart(relation: &Relation) -> ExecError {
 }
 
 /// Another copy's answer: how many rows it has changed. What it says besides, home has said.
-async fn read_copy(p: &mut Participant) -> Result<u64> {
+pub(super) async fn read_copy(p: &mut Participant) -> Result<u64> {
     let mut count = 0;
     let read = loop {
         match rows::next(&mut p.lane).await {
@@ -172,7 +218,7 @@ async fn read_copy(p: &mut Participant) -> Result<u64> {
             Err(e) => break Err(e),
         }
     };
-    p.lane.said.clear();
+    p.lane.said.forget();
     read
 }
 

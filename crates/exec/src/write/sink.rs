@@ -1,15 +1,14 @@
-//! Rows on their way into a table: each goes to the node of its shard (or to all, or to home), by COPY or by INSERTs of
-//! whole batches. Memory is bounded by the lanes' write buffers and one batch.
+//! Rows on their way into a table: to the node of its shard, to all or to home, by COPY or by INSERTs of whole batches. Memory is bounded by the lanes' write buffers and a batch.
 
 mod end;
+mod filled;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::sqlstate;
 
 use catalog::{NodeId, Placement, Relation};
-use key::{Bound, Located};
+use key::Bound;
 use plan::{InsertRows, Text};
 use pool::{ClientLogin, NodeTarget, Pools, Settings};
 use txn::{Lane, Participant};
@@ -20,17 +19,20 @@ use crate::client::{Client, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::now::Now;
-use crate::query::gather::Arrays;
 use crate::render::{self, BatchStatement, Fill};
 use crate::request::Bound as BoundParameters;
 use crate::router::looks::Looks;
 use crate::router::progress::{self, Running};
+use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::copy_lane::{any_said, copy_line, error_said, push};
+use crate::work::row_node::node_of;
 use crate::work::rows::{self, Reply};
 use crate::write::bulk::{self, Held, HeldSql, Stream};
 use crate::write::copy_lines::CopyLines;
+use filled::Filled;
 
+/// How rows go into the table.
 pub enum SinkKind {
     Copy,
     Insert(Box<SinkInsert>),
@@ -71,16 +73,17 @@ impl SinkKind {
 }
 
 /// Rows of one INSERT batch.
-const BATCH_ROWS: u64 = 2000;
-const BATCH_BYTES: usize = 1 << 20;
-/// Sequence values fetched at a time, growing.
-const SEQUENCE_BATCH_MAX: usize = 5000;
+const STATEMENT_ROWS: u64 = 2000;
+const STATEMENT_BYTES: usize = 1 << 20;
 
+/// A table that rows go into, on all its nodes at once.
 pub struct Sink {
     pub relation: Arc<Relation>,
-    /// Target columns of a row, in order; those after `given` are filled from sequences.
+    /// Target columns of a row, in order; those after `given` are filled.
     columns: Vec<usize>,
     given: usize,
+    /// Positions of given columns that may hold moments, of a table of which each node reads all values.
+    moments: Vec<usize>,
     /// For each key column its position in a row.
     key: Vec<usize>,
     bounds: Arc<[Bound]>,
@@ -96,7 +99,7 @@ pub struct Sink {
     /// A node was sent an INSERT.
     inserted: bool,
     home: NodeId,
-    sequences: Vec<Sequence>,
+    filled: Vec<Filled>,
     source: Source,
     looks: Looks,
     batching: Option<Batching>,
@@ -115,14 +118,6 @@ enum Batches {
     Held(Held),
 }
 
-struct Sequence {
-    name: String,
-    values: VecDeque<String>,
-    batch: usize,
-    /// The value of the last row.
-    last: Option<String>,
-}
-
 impl Sink {
     /// Opens lanes in the transaction to every node that may get rows.
     pub async fn open<C: Client>(
@@ -134,18 +129,33 @@ impl Sink {
         batching: Option<Batching>,
     ) -> Result<Sink> {
         let given = columns.len();
-        let mut sequences = Vec::new();
+        let mut filled = Vec::new();
         if relation.distribution().is_some() || relation.is_reference() {
             for (i, c) in relation.columns.iter().enumerate() {
-                if let Some(name) = &c.sequence
-                    && !columns.contains(&i)
-                {
-                    columns.push(i);
-                    sequences.push(Sequence { name: name.clone(), values: VecDeque::new(), batch: 16, last: None });
+                if columns.contains(&i) {
+                    continue;
                 }
+                if let Some(name) = &c.sequence {
+                    filled.push(Filled::of_sequence(c.sequence_oid, name));
+                } else if relation.is_reference()
+                    && plan::same::default_differs(&work.epoch.snapshot, c)
+                    && let Some(query) = plan::copy_from::defaults(c)?
+                {
+                    work.travel_whole([c.type_name.as_str()])?;
+                    let query = Fill::new(&BoundParameters::default(), &work.now).statement([&query]);
+                    filled.push(Filled::new(query.sql, None));
+                } else {
+                    continue;
+                }
+                columns.push(i);
             }
         }
-        if !sequences.is_empty() && work.transaction.holds_sequences {
+        let is_moment = |(_, c): &(usize, &usize)| plan::clock_text::may_hold(relation.columns[**c].type_oid);
+        let moments = match relation.is_reference() {
+            true => columns[..given].iter().enumerate().filter(is_moment).map(|(at, _)| at).collect(),
+            false => vec![],
+        };
+        if filled.iter().any(|f| f.sequence.is_some()) && work.transaction.holds_sequences {
             let message = format!(
                 "this transaction has made or changed sequences: values for {} can't be taken beside it before it commits",
                 catalog::qualified(&relation.schema, &relation.name)
@@ -191,6 +201,7 @@ impl Sink {
             relation,
             columns,
             given,
+            moments,
             key,
             bounds,
             lanes: vec![],
@@ -202,7 +213,7 @@ impl Sink {
             count: 0,
             inserted: false,
             home,
-            sequences,
+            filled,
             source,
             batching,
             bulk: Batches::None,
@@ -219,12 +230,12 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Names of the target columns, those filled from sequences last.
+    /// Names of the target columns, those filled last.
     pub fn column_names(&self) -> Vec<String> {
         self.columns.iter().map(|c| catalog::quote_ident(&self.relation.columns[*c].name)).collect()
     }
 
-    /// Columns filled from sequences.
+    /// Columns that are filled, not given.
     pub fn filled_columns(&self) -> impl Iterator<Item = &catalog::Column> {
         self.columns[self.given..].iter().map(|c| &self.relation.columns[*c])
     }
@@ -238,7 +249,7 @@ impl Sink {
         self.lanes.iter().filter_map(version).any(|version| version < major)
     }
 
-    /// Names of the columns filled from sequences.
+    /// Names of the columns that are filled.
     pub fn filled_names(&self) -> Vec<&str> {
         self.columns[self.given..].iter().map(|c| self.relation.columns[*c].name.as_str()).collect()
     }
@@ -274,7 +285,7 @@ impl Sink {
                 match frame.tag() {
                     b'G' => break,
                     b'E' => return Err(rows::after_error(&mut p.lane, &frame).await),
-                    b'N' => p.lane.said.extend_from_slice(&frame.raw),
+                    b'N' => p.lane.said.hear(&frame),
                     b'Z' => return Err(ExecError::internal("COPY did not start")),
                     _ => {}
                 }
@@ -319,25 +330,34 @@ impl Sink {
         Ok(())
     }
 
-    /// Values for the columns filled from sequences, for the next row.
-    pub async fn next_values(&mut self) -> Result<Vec<String>> {
-        let mut values = Vec::with_capacity(self.sequences.len());
-        for s in &mut self.sequences {
-            if s.values.is_empty() {
-                let sql = format!(
-                    "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, {})",
-                    catalog::quote_literal(&s.name),
-                    s.batch
-                );
-                s.values =
-                    self.source.rows(&sql).await?.into_iter().filter_map(|r| r.into_iter().next().flatten()).collect();
-                s.batch = (s.batch * 4).min(SEQUENCE_BATCH_MAX);
-            }
-            let value = s.values.pop_front().ok_or_else(|| ExecError::internal("a sequence gave no value"))?;
-            s.last = Some(value.clone());
-            values.push(value);
+    /// Values for the columns that are filled, for the next row.
+    pub async fn next_values(&mut self) -> Result<Vec<Option<String>>> {
+        let mut values = Vec::with_capacity(self.filled.len());
+        for f in &mut self.filled {
+            values.push(f.next(&self.source).await?);
         }
         Ok(values)
+    }
+
+    /// Positions of given values that each node would read by itself.
+    pub fn moment_positions(&self) -> &[usize] {
+        &self.moments
+    }
+
+    /// Refuses a value, of the column at that position, which each node would take for a moment of its own.
+    pub fn refuse_moment(&self, at: usize, value: Option<&[u8]>) -> Result<()> {
+        match value.and_then(|v| std::str::from_utf8(v).ok()) {
+            Some(text) if plan::clock_text::may_name(text) => {
+                let column = &self.relation.columns[self.columns[at]].name;
+                let message = format!(
+                    "{} among the rows for column \"{column}\" of reference table \"{}\" is not supported: each node would read it by itself",
+                    plan::clock_text::said(),
+                    self.relation.name
+                );
+                Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Give the moment itself."))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The lanes a row belongs to. `values`: of the key columns, as text or binary.
@@ -446,8 +466,12 @@ impl Sink {
 
     /// A row of text values.
     pub async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        for at in &self.moments {
+            self.refuse_moment(*at, values.get(*at).copied().flatten())?;
+        }
         let filled = self.next_values().await?;
-        let all: Vec<Option<&[u8]>> = values.iter().copied().chain(filled.iter().map(|v| Some(v.as_bytes()))).collect();
+        let all: Vec<Option<&[u8]>> =
+            values.iter().copied().chain(filled.iter().map(|v| v.as_deref().map(str::as_bytes))).collect();
         let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
         let lanes = self.lanes_for(&keys, false)?;
         self.count_row(lanes.clone());
@@ -463,7 +487,7 @@ impl Sink {
             SinkKind::Insert(_) => {
                 for i in lanes {
                     self.batches[i].push(&all)?;
-                    if self.batches[i].rows >= BATCH_ROWS || self.batches[i].bytes() > BATCH_BYTES {
+                    if self.batches[i].rows >= STATEMENT_ROWS || self.batches[i].bytes() > STATEMENT_BYTES {
                         self.insert_batch(i).await?;
                     }
                 }
@@ -530,50 +554,4 @@ impl Sink {
         }
         None
     }
-}
-
-/// The node of a distributed table's row; `None`: its key has no place, or is none.
-pub fn node_of(relation: &Relation, bounds: &[Bound], keys: &[Option<&[u8]>], binary: bool) -> Result<Option<NodeId>> {
-    let d = relation.distribution().ok_or_else(|| ExecError::internal("not a distributed table"))?;
-    let mut values = Vec::with_capacity(keys.len());
-    for (i, value) in keys.iter().enumerate() {
-        let ty = d.group.key_types[i];
-        let column = &relation.columns[d.key[i]];
-        let Some(v) = value else {
-            values.push(None);
-            continue;
-        };
-        let v = match binary {
-            true => v.to_vec(),
-            false => {
-                let text = std::str::from_utf8(v).map_err(|_| {
-                    ExecError::sql(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-                })?;
-                match key::parse_text(ty, text) {
-                    Ok(v) => v,
-                    Err(e @ key::KeyError::NeedsServer) => {
-                        return Err(ExecError::sql(
-                            sqlstate::FEATURE_NOT_SUPPORTED,
-                            format!(
-                                "the value \"{text}\" of the distribution key \"{}\" can't be read by the router: {e}",
-                                column.name
-                            ),
-                        )
-                        .hint("Write dates and times in ISO form, with an offset where they have a time zone."));
-                    }
-                    Err(_) => return Ok(None),
-                }
-            }
-        };
-        match key::fit(ty, column.typmod, &v) {
-            Ok(v) => values.push(Some(v)),
-            Err(_) => return Ok(None),
-        }
-    }
-    let located =
-        key::locate(d.group.strategy, &d.group.key_types, bounds, &values).map_err(crate::work::shards::key_error)?;
-    Ok(match located {
-        Located::Shard(s) => Some(d.group.shards[s].node),
-        Located::Nowhere => None,
-    })
 }

@@ -28,7 +28,7 @@ impl Client for Kept {
     }
 
     async fn copy_input(&mut self) -> Result<CopyInput, ExecError> {
-        Err(ExecError::Client("no COPY here".into()))
+        Err(ExecError::lost("no COPY here"))
     }
 }
 
@@ -47,14 +47,7 @@ impl Session {
         let key = catalog::schema::read_key(&mut server.connect("n1").await).await.unwrap();
         let seal = txn::Seal::from_hex(&key.seal).unwrap();
         let (plan_bytes, row_bytes_per_session, row_bytes) = (1 << 20, 1 << 20, 1 << 20);
-        let config = HerdConfig {
-            home: server.target("n1"),
-            default_shards: 4,
-            plan_bytes,
-            row_bytes_per_session,
-            row_bytes,
-            seal,
-        };
+        let config = HerdConfig { home: server.target("n1"), plan_bytes, row_bytes_per_session, row_bytes, seal };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let own = OwnConns::new(&PoolConfig::default(), admin);
         let roles = Arc::new(Roles::new(own.clone(), config.home.clone(), false));
@@ -73,25 +66,9 @@ impl Session {
 
     async fn ddl(&mut self, sql: &str) -> Result<String, ExecError> {
         let epoch = self.herd.epoch.load_full();
-        let mut work = Work {
-            herd: &self.herd,
-            epoch: &epoch,
-            login: &self.login,
-            settings: &self.settings,
-            transaction: &mut self.transaction,
-            client: &mut self.client,
-            pin: &mut self.pin,
-            own_schema: false,
-            taint: false,
-            sharing: None,
-            sequences: None,
-            uses: Default::default(),
-            patience: 0,
-            now: Default::default(),
-            bulk: Default::default(),
-            memory: &self.herd.memory,
-            looks: Default::default(),
-        };
+        let who = (&self.login, &self.settings);
+        let (transaction, client, pin) = (&mut self.transaction, &mut self.client, &mut self.pin);
+        let mut work = Work::plain(&self.herd, &epoch, who, transaction, client, pin, &self.herd.memory);
         let statement = sql::parse(sql, true).unwrap().remove(0);
         let path = ["pg_catalog".to_string(), "public".to_string()];
         let done = work.ddl(&statement, sql, &path, &[]).await.map(|f| f.expect("a utility statement").tag);
@@ -111,10 +88,7 @@ impl Session {
     async fn commit(&mut self) -> Result<(), ExecError> {
         if self.transaction.is_active() {
             let (identity, number) = (self.herd.identity(), self.herd.next_transaction());
-            self.transaction
-                .commit(&identity, number, true, &mut String::new())
-                .await
-                .map_err(|e| ExecError::internal(e.to_string()))?;
+            self.transaction.commit(&identity, number, true).await.map_err(|e| ExecError::internal(e.to_string()))?;
         }
         self.herd.refresh(None).await
     }
@@ -319,7 +293,11 @@ async fn the_catalog_follows() {
     assert_eq!(known(n).await, "public.purchases");
     expect(n, "SELECT to_regclass('countries') IS NULL AND to_regnamespace('store') IS NULL", "t").await;
     alice.good(&["DROP TABLE purchases"]).await;
-    assert_eq!(each(&mut n[..1], "SELECT count(*) FROM herd.colocation").await, ["0"]);
+    // Its group goes with the next change of a table's kind.
+    let groups = "SELECT count(*) FROM herd.colocation";
+    assert_eq!(each(&mut n[..1], groups).await, ["1"]);
+    n[0].simple("SELECT herd.forget_groups()").await.unwrap();
+    assert_eq!(each(&mut n[..1], groups).await, ["0"]);
     // Nobody can take a table out of the catalog, or give it another name, that is still there.
     alice.good(&["CREATE TABLE again (id bigint)"]).await;
     distribute(n, "again", "id").await;

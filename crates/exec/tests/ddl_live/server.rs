@@ -160,6 +160,7 @@ async fn in_step(nodes: &mut [Conn], plan: DistributionPlan) {
             nodes[part.node as usize - 1].simple(sql).await.unwrap_or_else(|e| panic!("{e}\n{sql}"));
         }
     }
+    nodes[0].simple("SELECT herd.bump_epoch()").await.unwrap();
     for node in nodes.iter_mut() {
         node.simple("COMMIT").await.unwrap();
     }

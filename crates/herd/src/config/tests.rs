@@ -72,7 +72,7 @@ fn a_password_others_may_read_is_told() {
 fn mistakes_are_named() {
     for (text, expected) in [
         ("listen = []\nhome = \"host=a\"", "listen must be at least 1"),
-        (&format!("{SMALL}shards = 0"), "shards must be from 1 to 8192, and is 0"),
+        (&format!("{SMALL}shards = 0"), "shards must be from 1 to 4096, and is 0"),
         (&format!("{SMALL}shard = 5"), "unknown field `shard`"),
         (&format!("{SMALL}[pool]\nsise = 5"), "unknown field `sise`"),
         (&format!("{SMALL}[pool]\nsize = 0"), "pool.size must be at least 1"),

@@ -42,6 +42,7 @@ pub async fn nodes(
         }
         let failed = |error| RouterError::Node { node: format!("{}:{}", node.host, node.port), error };
         let mut conn = first_contact(home, config, node).await.map_err(failed)?;
+        exec::is_like_home(home, &mut conn).await?;
         let name = format!("node{}", snapshot.nodes.len() + 1);
         warn_without_prepared_transactions(&mut conn, &name).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await.map_err(failed)?;
@@ -87,9 +88,24 @@ pub async fn renew(herd: &exec::Herd, key: &HerdKey) {
     const VERSION: &str =
         "SELECT pg_catalog.obj_description(pg_catalog.to_regnamespace('herd')::pg_catalog.oid, 'pg_namespace')";
     let snapshot = herd.epoch.load().snapshot.clone();
+    let mut home = match herd.admin(&snapshot, snapshot.home).await {
+        Ok(home) => home,
+        Err(e) => {
+            return tracing::warn!(error = %e, "home could not be asked whether nodes are as this version needs them");
+        }
+    };
     for node in snapshot.nodes.iter().filter(|n| n.id != snapshot.home) {
         let renewed = async {
             let mut conn = herd.admin(&snapshot, node.id).await?;
+            let unlike = exec::unlike(&mut home, &mut conn).await?;
+            if !unlike.differences.is_empty() {
+                let differences = unlike.differences.join("; ");
+                tracing::warn!(
+                    node = node.name,
+                    differences,
+                    "the node reads text in another way than home: answers can differ from node to node"
+                );
+            }
             let rows = conn.simple(VERSION).await?;
             if rows.first().and_then(|r| r[0].as_deref()) != Some(&catalog::schema::version()) {
                 conn.simple(&catalog::bootstrap_node_sql(&key.id)).await?;

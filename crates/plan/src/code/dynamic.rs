@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use catalog::code::RelationCode;
+use catalog::code::{Attached, Needs, Object, RUN_TEXT, RelationCode};
 use catalog::{Oid, RelationKind};
 
 use super::reach::Reach;
-use super::{Graph, Refusal};
+use super::{Broken, Graph, Refusal, makes};
 
 /// Tables on which such code hangs, or whose rows bring others' with them.
 #[derive(Default)]
@@ -15,22 +15,71 @@ pub struct Dynamic {
     /// Policies.
     pub read: HashSet<Oid>,
     pub written: HashSet<Oid>,
+    /// The same in blocks whose errors are caught.
+    caught_read: HashSet<Oid>,
+    caught_written: HashSet<Oid>,
 }
 
 impl Dynamic {
+    /// What using a table runs, as far as it is of this kind.
+    pub fn code(&self, oid: &Oid) -> RelationCode {
+        let read = Needs { herd: self.caught_read.contains(oid), dynamic: self.read.contains(oid), ..Needs::default() };
+        RelationCode {
+            read,
+            written_dynamic: self.written.contains(oid),
+            written_catches: self.caught_written.contains(oid),
+            ..RelationCode::default()
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.read.len() + self.written.len() + self.caught_read.len() + self.caught_written.len()
+    }
+
     /// Whether code runs such text, itself or by what hangs on the tables it uses.
     pub fn of(&self, reach: &Reach) -> bool {
         reach.dynamic
+            || reach.makes
             || reach.reads.iter().any(|oid| self.read.contains(oid))
             || reach.writes.iter().any(|oid| self.written.contains(oid))
     }
 }
 
 impl Graph<'_> {
+    /// Such code where no statement shows that it runs: a domain is checked wherever a value becomes one (json_table, `'(5)'::row_type`,
+    /// DECLARE in plpgsql …), indexes and statistics are computed by maintenance, deferred triggers run at COMMIT.
+    pub(super) fn unwatched(&self) -> Vec<Broken> {
+        if !self.may_run_text() {
+            return vec![];
+        }
+        let code = &self.snapshot.code;
+        let types = code.types.iter().filter_map(|(_, name, oid)| {
+            let reach = self.reach_of(Object { class: b't', oid: *oid }, None, None);
+            Some(self.broken(refuse(&format!("type \"{name}\""), &reach)?, *oid, &reach))
+        });
+        let hidden = |a: &&Attached| a.deferrable || matches!(a.what.as_str(), "index" | "statistics");
+        let attached = code.attached.iter().filter(hidden).filter_map(|a| {
+            let table = *self.relations.get(&a.table)?;
+            let reach = self.reach_of(a.object(), Some(a.table), None);
+            let subject = format!("{} \"{}\" on table \"{}\"", a.what, a.name, table.name);
+            Some(self.broken(refuse(&subject, &reach)?, a.table, &reach))
+        });
+        types.chain(attached).collect()
+    }
+
+    /// Whether any code at all may run text it puts together, or change the catalog.
+    fn may_run_text(&self) -> bool {
+        !self.snapshot.code.runs_text.is_empty()
+            || self.bodies.values().any(|body| {
+                let calls = body.calls.iter().any(|(_, name)| RUN_TEXT.contains(&name.as_str()));
+                body.unknown || calls || !body.utilities.is_empty()
+            })
+    }
+
     pub(super) fn dynamic(&self) -> Dynamic {
         let code = &self.snapshot.code;
         let mut dynamic = Dynamic::default();
-        if code.runs_text.is_empty() && !self.bodies.values().any(|body| body.unknown) {
+        if !self.may_run_text() {
             return dynamic;
         }
         let hanging: Vec<(&str, Oid, Reach)> = code
@@ -40,7 +89,7 @@ impl Graph<'_> {
             .map(|a| (&*a.what, a.table, self.reach_of(a.object(), Some(a.table), a.definition.as_deref())))
             .collect();
         loop {
-            let before = dynamic.read.len() + dynamic.written.len();
+            let before = dynamic.len();
             for (what, table, reach) in &hanging {
                 if dynamic.of(reach) {
                     dynamic.written.insert(*table);
@@ -48,13 +97,22 @@ impl Graph<'_> {
                         dynamic.read.insert(*table);
                     }
                 }
+                if !self.all_local() && reach.catches(|oid| dynamic.code(oid)) {
+                    dynamic.caught_written.insert(*table);
+                    if *what == "policy" {
+                        dynamic.caught_read.insert(*table);
+                    }
+                }
             }
             for (from, to) in &code.tied {
                 if dynamic.written.contains(to) {
                     dynamic.written.insert(*from);
                 }
+                if dynamic.caught_written.contains(to) {
+                    dynamic.caught_written.insert(*from);
+                }
             }
-            if before == dynamic.read.len() + dynamic.written.len() {
+            if before == dynamic.len() {
                 return dynamic;
             }
         }
@@ -69,19 +127,25 @@ impl Graph<'_> {
                 RelationCode { read: self.needs_of(self.reach_of_view(*view), &dynamic), ..RelationCode::default() };
             let below = self.reach_of_relation(*view).reads;
             code.read.dynamic |= below.iter().any(|oid| dynamic.read.contains(oid));
+            code.read.herd |= below.iter().any(|oid| dynamic.caught_read.contains(oid));
             code.written_dynamic = below.iter().any(|oid| dynamic.written.contains(oid));
+            code.written_catches = below.iter().any(|oid| dynamic.caught_written.contains(oid));
             if code.read.herd || code.read.dynamic || code.written_dynamic {
                 all.insert(*view, code);
             }
         }
-        dynamic.read.into_iter().for_each(|table| all.entry(table).or_default().read.dynamic = true);
-        dynamic.written.into_iter().for_each(|table| all.entry(table).or_default().written_dynamic = true);
+        for table in dynamic.read.union(&dynamic.written) {
+            all.insert(*table, dynamic.code(table));
+        }
         all
     }
 }
 
 /// Where no session watches.
 pub fn refuse(subject: &str, reach: &Reach) -> Option<Refusal> {
+    if reach.makes {
+        return Some(makes::refuse(subject));
+    }
     reach.dynamic.then(|| {
         Refusal::new(
             format!("{subject} runs statements that it puts together: what they name can't be known to be on its node"),

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::code::{Object, RUN_TEXT, WHOLE_SCHEMAS};
+use catalog::code::{Object, RUN_TEXT, RelationCode, WHOLE_SCHEMAS};
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
@@ -12,6 +12,7 @@ use super::scope::Scope;
 use super::{Graph, Kind};
 use crate::same;
 
+/// What code can come to use, all told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     pub reads: BTreeSet<Oid>,
@@ -21,6 +22,13 @@ pub struct Reach {
     /// Notifies listeners, who all listen on home.
     pub notifies: bool,
     pub dynamic: bool,
+    /// Text that is put together may run in a block whose errors are caught.
+    pub caught: bool,
+    /// What is used in such blocks.
+    pub caught_reads: BTreeSet<Oid>,
+    pub caught_writes: BTreeSet<Oid>,
+    /// Changes the catalog, or roles.
+    pub makes: bool,
     pub varies: Option<String>,
     /// Names the row type of a local table, which only home has.
     pub row_types: bool,
@@ -33,12 +41,25 @@ impl Reach {
         self.reads.iter().chain(&self.writes)
     }
 
+    /// Whether text that is put together may run in a block whose errors are caught. `code`: what using each relation runs.
+    pub fn catches(&self, code: impl Fn(&Oid) -> RelationCode) -> bool {
+        self.caught
+            || self.caught_reads.iter().any(|oid| code(oid).read.dynamic)
+            || self.caught_writes.iter().any(|oid| code(oid).written_dynamic)
+            || self.reads.iter().any(|oid| code(oid).read.herd)
+            || self.writes.iter().any(|oid| code(oid).written_catches)
+    }
+
     pub fn add(&mut self, other: Reach) {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
         self.sequence |= other.sequence;
         self.notifies |= other.notifies;
         self.dynamic |= other.dynamic;
+        self.caught |= other.caught;
+        self.caught_reads.extend(other.caught_reads);
+        self.caught_writes.extend(other.caught_writes);
+        self.makes |= other.makes;
         self.varies = self.varies.take().or(other.varies);
         self.row_types |= other.row_types;
         self.volatile |= other.volatile;
@@ -50,12 +71,14 @@ struct Walk<'g, 's> {
     seen: HashSet<Object>,
     todo: Vec<Object>,
     reach: Reach,
+    /// It looks at a block whose errors are caught: others in there are part of it.
+    caught: bool,
 }
 
 impl Graph<'_> {
     /// `definition`: of a rule.
     pub(super) fn reach_of(&self, start: Object, own: Option<Oid>, definition: Option<&str>) -> Reach {
-        let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
+        let mut walk = Walk::of(self);
         match definition {
             Some(text) => {
                 walk.runs(start);
@@ -69,12 +92,12 @@ impl Graph<'_> {
     /// Everything that is read with a relation.
     pub(super) fn reach_of_relation(&self, oid: Oid) -> Reach {
         let todo = vec![Object { class: b'r', oid }];
-        Walk { graph: self, seen: HashSet::new(), todo, reach: Reach::default() }.finish()
+        Walk { todo, ..Walk::of(self) }.finish()
     }
 
     /// Of a view: what its query runs besides reading tables, which the planner sees for itself.
     pub(super) fn reach_of_view(&self, view: Oid) -> Reach {
-        let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
+        let mut walk = Walk::of(self);
         let mut views = vec![view];
         while let Some(view) = views.pop() {
             let Some(rule) = self.views.get(&view).map(|oid| Object { class: b'u', oid: *oid }) else { continue };
@@ -90,13 +113,17 @@ impl Graph<'_> {
     }
 
     pub(super) fn reach_of_body(&self, body: &Body, scope: &Scope) -> Reach {
-        let mut walk = Walk { graph: self, seen: HashSet::new(), todo: vec![], reach: Reach::default() };
+        let mut walk = Walk::of(self);
         walk.body(body, scope);
         walk.finish()
     }
 }
 
-impl Walk<'_, '_> {
+impl<'g, 's> Walk<'g, 's> {
+    fn of(graph: &'g Graph<'s>) -> Self {
+        Walk { graph, seen: HashSet::new(), todo: vec![], reach: Reach::default(), caught: false }
+    }
+
     fn finish(mut self) -> Reach {
         while let Some(object) = self.todo.pop() {
             if self.seen.insert(object) {
@@ -148,9 +175,16 @@ impl Walk<'_, '_> {
             b'r' => self.relation(object.oid),
             b'f' => {
                 self.reach.volatile |= self.graph.volatile.contains(&object.oid);
-                if let Some(body) = self.graph.bodies.get(&object.oid) {
-                    let body = body.clone();
-                    self.body(&body, self.graph.scopes.get(&object.oid).unwrap_or(&Scope::Anywhere));
+                match self.graph.bodies.get(&object.oid) {
+                    Some(body) => {
+                        let body = body.clone();
+                        self.body(&body, self.graph.scopes.get(&object.oid).unwrap_or(&Scope::Anywhere));
+                    }
+                    // Of code in C there is its word alone.
+                    None if self.graph.volatile.contains(&object.oid) => {
+                        self.reach.varies.get_or_insert_with(|| "a volatile function in C".into());
+                    }
+                    None => {}
                 }
                 // What it does with relations its body says.
                 let uses: Vec<Object> = self.uses(object).filter(|u| u.class != b'r').collect();
@@ -206,6 +240,15 @@ impl Walk<'_, '_> {
             self.field(name);
         }
         self.reach.dynamic |= body.unknown;
+        for caught in body.caught.iter().filter(|_| !self.caught) {
+            let mut walk = Walk { caught: true, ..Walk::of(self.graph) };
+            walk.body(caught, scope);
+            let inside = walk.finish();
+            self.reach.caught |= inside.dynamic;
+            self.reach.caught_reads.extend(inside.reads);
+            self.reach.caught_writes.extend(inside.writes);
+        }
+        self.reach.makes |= self.graph.makes(body);
         self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());
         if let Some(words) = &body.words {
             let relations: Vec<Oid> =
@@ -292,7 +335,7 @@ impl Walk<'_, '_> {
         if WHOLE_SCHEMAS.contains(&name.as_str()) {
             self.whole_schemas();
         }
-        if !own && !same::is_same_everywhere(self.graph.snapshot, name) {
+        if same::builtin_differs(self.graph.snapshot, schema.as_deref(), name, own) {
             self.reach.varies.get_or_insert_with(|| format!("{name}()"));
         }
     }

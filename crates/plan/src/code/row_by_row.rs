@@ -31,6 +31,13 @@ impl Graph<'_> {
         judged.filter(|(_, (own, tied))| *own || *tied).collect()
     }
 
+    /// Reference tables with BEFORE triggers for each row, once for each, and whether it reads tables.
+    pub(super) fn before_rows(&self) -> impl Iterator<Item = (Oid, bool)> {
+        let shared = |oid: &Oid| self.relations.get(oid).is_some_and(|r| self.kind(r) == Kind::Reference);
+        let triggers = self.snapshot.code.attached.iter().filter(move |a| a.before_rows && shared(&a.table));
+        triggers.map(|a| (a.table, !self.reach_of(a.object(), Some(a.table), None).reads.is_empty()))
+    }
+
     /// `hanging`: tables, with what their code reads.
     fn sees_itself(&self, table: Oid, hanging: &[(Oid, BTreeSet<Oid>)]) -> (bool, bool) {
         // Foreign keys' actions come after all rows of the table itself, row by row of it.

@@ -10,6 +10,7 @@ use catalog::code::{Routine, can_mean};
 
 use super::Graph;
 
+/// By which path a name in code is looked up.
 pub enum Scope<'r> {
     /// These schemas, and pg_catalog.
     Path(&'r [String]),

@@ -3,7 +3,7 @@
 //! On a distributed table the statement goes to the parent on every node; what PostgreSQL does not do on parents is done
 //! on the partitions, and what would make the nodes differ is refused.
 
-use crate::{Refusal, reads, rewrite};
+use crate::{Refusal, clock_text, reads, rewrite};
 use catalog::{Relation, RelationKind, quote_literal};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
@@ -171,6 +171,12 @@ impl Parts {
             }
             (T::AtChangeOwner, _) => self.new_owner = c.newowner.as_ref().map(|role| role.rolename.clone()),
             (T::AtAlterColumnType, Some(NodeEnum::ColumnDef(d))) => return self.change_type(cx, r, c, d),
+            (T::AtColumnDefault, Some(_)) => {
+                let column = r.columns.iter().find(|k| k.name == c.name);
+                if let Some(default) = c.def.as_deref() {
+                    column::refuse_moment(cx, default, column.is_none_or(|k| clock_text::may_hold(k.type_oid)))?;
+                }
+            }
             (T::AtDropColumn, _) => refuse_key(r, &c.name, "dropped")?,
             (T::AtAddIdentity, _) => {
                 self.exhaust.push(column::exhaust_column(r, &c.name));
@@ -289,7 +295,7 @@ impl Parts {
         let mut tree = NodeEnum::AlterTableCmd(Box::new(c.clone()));
         rewrite::replace_now(&mut tree);
         if r.is_reference()
-            && let Some(what) = column::differs(cx, &tree)
+            && let Some(what) = column::differs(cx, r, using)
         {
             return Err(Refusal::new(
                 format!(

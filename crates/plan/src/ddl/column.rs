@@ -1,10 +1,10 @@
 //! ADD COLUMN on tables that several nodes hold: what a default may be, so that rows come out the same as on one server.
 
-use crate::{Refusal, reads, rewrite, same};
+use crate::{Refusal, clock_text, reads, rewrite, same};
 use catalog::{Relation, quote_literal};
 use sql::ast::{self, ConstrType, Node};
 use sql::body::Body;
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, build, names};
 
 use super::constraint;
 use super::place::{Cx, of_relation};
@@ -35,9 +35,20 @@ pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Ref
         constraint::check(cx, table, c, Some(&def.colname))?;
         match ConstrType::try_from(c.contype) {
             Ok(ConstrType::ConstrIdentity) => identity = true,
-            Ok(ConstrType::ConstrDefault) => default(cx, table, def, c, &mut added),
+            Ok(ConstrType::ConstrDefault) => {
+                let holds = def.type_name.as_ref().is_none_or(|t| clock_text::type_may_hold(t, &cx.names()));
+                if let Some(expression) = c.raw_expr.as_deref() {
+                    refuse_moment(cx, expression, holds)?;
+                }
+                default(cx, table, def, c, &mut added);
+            }
             _ => {}
         }
+    }
+    let said =
+        |n: &Node| matches!(&n.node, Some(NodeEnum::Constraint(c)) if c.contype == ConstrType::ConstrDefault as i32);
+    if table.is_reference() && !def.constraints.iter().any(said) && domains_differ(cx, def) {
+        added.check = Some(differing(table, &def.colname));
     }
     if serial || identity {
         added.sequence = true;
@@ -50,6 +61,25 @@ pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Ref
     Ok(added)
 }
 
+/// A domain of the column's type's name has a default of its own that each copy would compute for itself.
+fn domains_differ(cx: &Cx, def: &ast::ColumnDef) -> bool {
+    let Some(t) = &def.type_name else { return false };
+    let name = names::last(&t.names);
+    let defaults = cx.snapshot.types.values().filter(|t| t.name == name).filter_map(|t| t.default.as_deref());
+    defaults.into_iter().any(|d| same::text_differs(cx.snapshot, d))
+}
+
+/// A default that is a moment, which each node would read for itself as it is told of it.
+pub fn refuse_moment(cx: &Cx, default: &Node, holds: bool) -> Result<(), Refusal> {
+    match clock_text::is_read_at_once(default, holds, &cx.names()) {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            format!("{} as a default is not supported: each node would read it by itself", clock_text::said()),
+            "Write now() or CURRENT_DATE for the time of each INSERT, or the moment itself.",
+        )),
+    }
+}
+
 fn default(cx: &Cx, table: &Relation, def: &ast::ColumnDef, c: &ast::Constraint, added: &mut Added) {
     let Some(expression) = c.raw_expr.as_deref() else { return };
     if reads::calls_sequence(expression) {
@@ -58,16 +88,12 @@ fn default(cx: &Cx, table: &Relation, def: &ast::ColumnDef, c: &ast::Constraint,
             &format!("numbering the rows of \"{}\" over several nodes", table.name),
             &def.colname,
         ));
-    } else if table.is_reference() && differs_later(cx, expression) {
+    } else if table.is_reference()
+        && !matches!(expression.node, Some(NodeEnum::AConst(_)))
+        && differs(cx, table, expression).is_some()
+    {
         // A row of a distributed table is on one node, so its value is computed once; a reference table's copies would differ.
-        added.check = Some(only_if_empty(
-            table,
-            &format!(
-                "a default for the rows of reference table \"{}\" that could differ from node to node",
-                table.name
-            ),
-            &def.colname,
-        ));
+        added.check = Some(differing(table, &def.colname));
     }
     let mut changed = def.clone();
     let mut found = false;
@@ -89,6 +115,12 @@ fn default(cx: &Cx, table: &Relation, def: &ast::ColumnDef, c: &ast::Constraint,
     }
 }
 
+fn differing(table: &Relation, column: &str) -> Check {
+    let what =
+        format!("a default for the rows of reference table \"{}\" that could differ from node to node", table.name);
+    only_if_empty(table, &what, column)
+}
+
 fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
     Check {
         sql: format!("SELECT EXISTS (SELECT FROM {})", of_relation(table)),
@@ -101,17 +133,24 @@ fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
     }
 }
 
-/// What each node would make another value of, in the user's words; the statement's time is put in already.
-pub fn differs(cx: &Cx, tree: &NodeEnum) -> Option<String> {
-    let body = Body::of_expression(&Node { node: Some(tree.clone()) });
-    same::differs(cx.snapshot, &cx.facts.search_path, &body)
-        .or_else(|| reads::names_clock(tree).then(|| "a string that may stand for a moment".to_string()))
-}
-
-fn differs_later(cx: &Cx, expression: &Node) -> bool {
-    let mut tree = NodeEnum::List(ast::List { items: vec![expression.clone()] });
-    rewrite::replace_now(&mut tree);
-    differs(cx, &tree).is_some()
+/// What each node would make another value of, in the user's words; the statement's time is put in already. `expression`: over
+/// the columns of a table.
+pub fn differs(cx: &Cx, table: &Relation, expression: &Node) -> Option<String> {
+    let mut list = NodeEnum::List(ast::List { items: vec![expression.clone()] });
+    rewrite::replace_now(&mut list);
+    let NodeEnum::List(list) = &list else { return None };
+    let mut select = build::select();
+    select.target_list = list.items.iter().map(|n| build::target(n.clone(), None)).collect();
+    let rv = ast::RangeVar {
+        schemaname: table.schema.clone(),
+        relname: table.name.clone(),
+        inh: true,
+        ..Default::default()
+    };
+    select.from_clause = vec![build::node(NodeEnum::RangeVar(rv))];
+    let tree = NodeEnum::SelectStmt(Box::new(select));
+    same::differs(cx.snapshot, &cx.facts.search_path, &Body::of_expression(list.items.first()?))
+        .or_else(|| clock_text::read(&tree, &cx.names()))
 }
 
 /// As a literal: no name in the body ends it.

@@ -3,6 +3,7 @@
 use sql::NodeEnum;
 use sql::ast::{self, AlterTableType, PartitionCmd};
 
+/// How a utility statement stands to transactions and to the routers' catalogs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     NotDdl,
@@ -98,15 +99,37 @@ pub fn in_pg_temp(name: &[ast::Node]) -> bool {
     matches!(sql::names::strings(name)[..], ["pg_temp", _])
 }
 
+/// The relation that a statement makes for its session alone.
+pub fn made_temporary(statement: &NodeEnum) -> Option<&ast::RangeVar> {
+    let made = match statement {
+        NodeEnum::CreateStmt(c) => c.relation.as_ref(),
+        NodeEnum::CreateTableAsStmt(c) => c.into.as_deref().and_then(|i| i.rel.as_ref()),
+        NodeEnum::ViewStmt(v) => v.view.as_ref(),
+        NodeEnum::CreateSeqStmt(s) => s.sequence.as_ref(),
+        NodeEnum::SelectStmt(s) => s.into_clause.as_deref().and_then(|i| i.rel.as_ref()),
+        _ => None,
+    };
+    made.filter(|rv| rv.relpersistence == "t" || rv.schemaname == "pg_temp")
+}
+
 /// It makes a type or domain that lives as long as the session.
 pub fn makes_temporary_type(statement: &NodeEnum) -> bool {
-    match statement {
-        NodeEnum::CreateDomainStmt(s) => in_pg_temp(&s.domainname),
-        NodeEnum::CompositeTypeStmt(s) => s.typevar.as_ref().is_some_and(|rv| rv.schemaname == "pg_temp"),
-        NodeEnum::CreateEnumStmt(s) => in_pg_temp(&s.type_name),
-        NodeEnum::CreateRangeStmt(s) => in_pg_temp(&s.type_name),
-        _ => false,
-    }
+    temporary_type(statement).is_some()
+}
+
+/// The name of that type.
+pub fn temporary_type(statement: &NodeEnum) -> Option<&str> {
+    let name = match statement {
+        NodeEnum::CreateDomainStmt(s) => &s.domainname,
+        NodeEnum::CreateEnumStmt(s) => &s.type_name,
+        NodeEnum::CreateRangeStmt(s) => &s.type_name,
+        NodeEnum::CompositeTypeStmt(s) => {
+            let made = s.typevar.as_ref().filter(|rv| rv.schemaname == "pg_temp");
+            return made.map(|rv| rv.relname.as_str());
+        }
+        _ => return None,
+    };
+    in_pg_temp(name).then(|| sql::names::last(name))
 }
 
 /// It is about nothing but the session's temporary tables and types: no router need hear of it.

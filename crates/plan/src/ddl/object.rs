@@ -8,7 +8,8 @@ use sql::{NodeEnum, names, search};
 
 use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, object_type, regclass_exists, strings_of, text};
 use super::steps::Step;
-use super::{Ddl, Decided, drop, rename, role};
+use super::{Ddl, Decided, column, drop, rename, role};
+use crate::clock_text;
 
 fn nodes(spread: super::Spread) -> Decided {
     Ok(Ddl::Nodes(Box::new(spread)))
@@ -125,12 +126,28 @@ pub fn other(cx: &Cx) -> Decided {
         },
         AlterEnumStmt(s) => named(cx, O::ObjectType, &s.type_name),
         AlterTypeStmt(s) => named(cx, O::ObjectType, &s.type_name),
-        AlterDomainStmt(s) => named(cx, O::ObjectDomain, &s.type_name),
+        AlterDomainStmt(s) => {
+            // 'T' is SET DEFAULT (parsenodes.h).
+            if let Some(default) = s.def.as_deref().filter(|_| s.subtype == "T") {
+                domain_default(cx, default, None)?;
+            }
+            named(cx, O::ObjectDomain, &s.type_name)
+        }
         DefineStmt(s) => defined(cx, s.defnames.len() < 2),
         CompositeTypeStmt(s) => defined(cx, s.typevar.as_ref().is_some_and(|t| t.schemaname.is_empty())),
         CreateEnumStmt(s) => defined(cx, s.type_name.len() < 2),
         CreateRangeStmt(s) => defined(cx, s.type_name.len() < 2),
-        CreateDomainStmt(s) => defined(cx, s.domainname.len() < 2),
+        CreateDomainStmt(s) => {
+            for n in &s.constraints {
+                if let Some(Constraint(c)) = &n.node
+                    && c.contype == ast::ConstrType::ConstrDefault as i32
+                    && let Some(default) = c.raw_expr.as_deref()
+                {
+                    domain_default(cx, default, s.type_name.as_ref())?;
+                }
+            }
+            defined(cx, s.domainname.len() < 2)
+        }
         CreateExtensionStmt(_) => defined(cx, true),
         CreateCastStmt(_) | CreateConversionStmt(_) | CreateTransformStmt(_) | CreateAmStmt(_) | CreatePlangStmt(_) => {
             defined(cx, false)
@@ -157,6 +174,12 @@ fn on_each(what: &str) -> Refusal {
         format!("{what} is not supported through the router"),
         "Connect to each node directly and run it there.",
     )
+}
+
+/// Each node that is told of a domain's default would read a moment in it by itself.
+fn domain_default(cx: &Cx, default: &Node, of: Option<&ast::TypeName>) -> Result<(), Refusal> {
+    let holds = of.is_none_or(|t| clock_text::type_may_hold(t, &cx.names()));
+    if cx.others().is_empty() { Ok(()) } else { column::refuse_moment(cx, default, holds) }
 }
 
 /// A new object, on every node unless it needs something that only home has.

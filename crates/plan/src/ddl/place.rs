@@ -12,6 +12,7 @@ use sql::{NodeEnum, names};
 use super::facts::Facts;
 use super::steps::{NodeSteps, Spread, Step};
 
+/// A utility statement, and what is known around it.
 pub struct Cx<'a> {
     pub statement: &'a NodeEnum,
     pub sql: &'a str,
@@ -37,6 +38,11 @@ impl<'a> Cx<'a> {
     /// What a function's name can mean.
     pub fn functions<'n>(&'n self, name: Name<'n>) -> impl Iterator<Item = &'n catalog::Function> {
         self.snapshot.functions_meant(name, &self.facts.search_path)
+    }
+
+    /// What names in its expressions mean.
+    pub fn names(&self) -> crate::Context<'_> {
+        crate::Context::new(self.snapshot, &self.facts.search_path, &self.facts.temporary)
     }
 
     /// A table, view or sequence the snapshot knows; temporary ones hide others.
@@ -139,6 +145,14 @@ fn belongs_to_us(schema: &str, name: &str) -> Refusal {
         message: format!("permission denied: \"{schema}.{name}\" belongs to pgherd"),
         hint: Some("Name the distributed table itself; its shards follow.".into()),
     }
+}
+
+/// Other nodes than home have the relation, or a part of it.
+pub fn is_on_nodes(r: &Relation, snapshot: &Snapshot) -> bool {
+    let facts = Facts::default();
+    let statement = NodeEnum::NotifyStmt(ast::NotifyStmt::default());
+    let cx = Cx { statement: &statement, sql: "", snapshot, facts: &facts, locked: OnceCell::default() };
+    is_herd(r) || is_view(r) && !cx.view_is_local(r)
 }
 
 pub fn is_herd(r: &Relation) -> bool {

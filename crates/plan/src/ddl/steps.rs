@@ -21,6 +21,7 @@ impl Step {
     }
 }
 
+/// What one node runs, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSteps {
     pub node: NodeId,
@@ -78,10 +79,5 @@ impl Spread {
         if let Some(home) = self.nodes.first_mut() {
             home.steps.push(Step::new(sql));
         }
-    }
-
-    /// Adds a step to all but home.
-    pub fn push_others(&mut self, step: Step) {
-        self.nodes.iter_mut().skip(1).for_each(|n| n.steps.push(step.clone()));
     }
 }

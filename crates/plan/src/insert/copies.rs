@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Column, Relation};
 use sql::ast;
 use sql::body::Body;
 use sql::{NodeEnum, build, relations};
 
+use super::returned::returned;
 use super::{list_items, marks_default, through_router};
 use crate::levels::Analysis;
-use crate::reads::{holds_moments, names_clock};
 use crate::refuse::Refusal;
-use crate::text::{self, Text};
+use crate::text::Text;
 use crate::types::*;
-use crate::{Context, Result, modify, order, rewrite, same};
+use crate::{Context, Result, by_key, clock_text, compared, modify, order, rewrite, same};
 
 pub(super) fn reference(
     insert: &ast::InsertStmt,
@@ -35,21 +35,23 @@ pub(super) fn reference(
     }
     let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
     let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
-    let computed =
-        relation.columns.iter().enumerate().any(|(i, c)| !given.contains(&i) && same::default_differs(cx.snapshot, c));
+    let whole = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    let set = modify::defaults_set(&whole);
+    let takes_default = |(i, c): (usize, &Column)| !given.contains(&i) || set.contains(&c.name.as_str());
+    let mut columns_of = relation.columns.iter().enumerate();
+    let computed = columns_of.any(|(i, c)| takes_default((i, c)) && same::default_differs(cx.snapshot, c));
     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let marks_default = marks_default(source) || names_clock(&statement) && relation.columns.iter().any(holds_moments);
     rewrite::replace_now(&mut statement);
+    let marks_default = marks_default(source);
+    let written = modify::without_returning(&statement);
     let volatile = a.levels.iter().any(|l| l.volatile) || a.needs_home.is_some();
-    let differs =
-        same::differs(cx.snapshot, cx.search_path, &Body::of_statement(&modify::without_returning(&statement)));
+    let differs = same::differs(cx.snapshot, cx.search_path, &Body::of_statement(&written))
+        .or_else(|| clock_text::read(&written, cx));
     let nothing =
         insert.on_conflict_clause.as_ref().is_some_and(|c| c.action == ast::OnConflictAction::OnconflictNothing as i32);
     // Of several rows with one key the first is kept.
     let first = nothing && !values && source.is_some();
-    let ordered = first
-        || a.levels.iter().any(|l| l.limit)
-        || order::depends(&modify::without_returning(&statement), cx).is_some();
+    let ordered = first || order::depends(&written, cx).is_some();
     // Rows that are written out come in one order.
     let one_order = values || source.is_none_or(|s| s.from_clause.is_empty() && s.larg.is_none());
     let code = cx.snapshot.relation_code.get(&relation.oid).copied().unwrap_or_default();
@@ -68,20 +70,47 @@ pub(super) fn reference(
     } else if reads || computed || volatile || marks_default || ordered || differs.is_some() {
         Err(Refusal::new(
             "this INSERT into a reference table computes values that could differ from node to node",
-            "Give the values, or leave out ON CONFLICT.",
+            "Give the values, or leave out ON CONFLICT; or give the table a unique key that the statement leaves alone, and no triggers: then it is computed once.",
         ))
     } else {
         cx.text(statement.clone())
     };
-    let by_rows = match (&everywhere, &insert.on_conflict_clause) {
-        (Err(_), _) if row_by_row => None,
-        (Err(_), None) => Some(returning_all(statement, relation, cx)?),
-        // What is returned is what was added.
-        (Err(_), Some(_)) if nothing => Some(returning_all(statement, relation, cx)?),
-        _ => None,
+    let reads_others = by_key::reads_others(&statement, cx);
+    let once = !row_by_row && (everywhere.is_err() || reads_others || clock_text::has_parameters(&statement));
+    let moments = clock_text::parameters(&statement, cx);
+    // What is returned is what was added: of what was there before, it is not all.
+    let changes = insert.on_conflict_clause.is_some() && !nothing;
+    let by_key = match once && changes {
+        true => by_key::plan(&statement, relation, cx)?.map(Box::new),
+        false => None,
     };
+    let whole = statement.clone();
+    let by_rows = if once && !changes { Some(returning_all(statement, relation, cx)?) } else { None };
+    let source = source.filter(|_| by_rows.is_some() && insert.returning_clause.is_none() && !marks_default);
+    let unread = source.and_then(|s| match through_router(insert, s, relation.clone(), columns.to_vec(), cx) {
+        Ok(Plan::Insert { rows: Insert::Select(select), .. }) => Some(select),
+        _ => None,
+    });
     let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;
-    let write = ReferenceWrite { relation: relation.clone(), everywhere, by_rows, returned };
+    let reads_others = reads_others && changes;
+    let triggers = compared::has_triggers(relation, cx);
+    let compares = everywhere.is_ok() && (reads_others && !relation.row_security || triggers);
+    let compared = if compares { compared::plan(&whole, relation, cx)?.map(Box::new) } else { None };
+    let tied = compared::tied(&whole, relation, cx);
+    let relation = relation.clone();
+    let write = ReferenceWrite {
+        relation,
+        everywhere,
+        reads_others,
+        chooses: reads_others,
+        moments,
+        by_key,
+        by_rows,
+        unread,
+        returned,
+        compared,
+        tied,
+    };
     Ok(Plan::Insert { whole: Whole::on_home(true), rows: Insert::Copies(write), share: None })
 }
 
@@ -91,17 +120,4 @@ fn returning_all(statement: NodeEnum, relation: &Relation, cx: &Context) -> Resu
     let exprs = relation.columns.iter().map(|c| build::target(build::column(&[&c.name]), None)).collect();
     insert.returning_clause = Some(ast::ReturningClause { exprs, ..Default::default() });
     cx.text(NodeEnum::InsertStmt(insert))
-}
-
-/// RETURNING as a query over such rows.
-fn returned(insert: &ast::InsertStmt, r: &ast::ReturningClause, relation: &Relation) -> Result<Text> {
-    let shown = insert.relation.as_ref().and_then(|rv| rv.alias.as_ref()).map_or(&relation.name, |a| &a.aliasname);
-    let colnames = relation.columns.iter().map(|c| build::string(&c.name)).collect();
-    let alias = ast::Alias { aliasname: shown.clone(), colnames };
-    let mut select = build::select();
-    select.target_list = r.exprs.clone();
-    select.from_clause = vec![build::subselect(text::rows(0), Some(alias), false)];
-    let mut statement = NodeEnum::SelectStmt(Box::new(select));
-    rewrite::replace_now(&mut statement);
-    Text::of(&statement)
 }

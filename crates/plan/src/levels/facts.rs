@@ -14,6 +14,8 @@ use crate::refuse::Refusal;
 #[derive(Debug)]
 pub struct Use {
     pub relation: Arc<Relation>,
+    /// One variable a column.
+    pub columns: Vec<Var>,
     /// One variable a key column.
     pub key: Vec<Var>,
     /// Where it is: what is known there restricts it.
@@ -31,6 +33,7 @@ pub struct RangeUse {
     pub alias: Option<String>,
 }
 
+/// An item of FROM.
 #[derive(Debug)]
 pub enum From {
     Use(usize),
@@ -53,6 +56,7 @@ pub enum From {
     },
 }
 
+/// The level's DISTINCT.
 #[derive(Debug, PartialEq)]
 pub enum Distinct {
     None,

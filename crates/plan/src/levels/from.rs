@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use catalog::{Column, Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, names, relations};
+use sql::{NodeEnum, names, relations, search};
 
 use super::*;
 use crate::scope::{Around, Cte, Ctes, Item, Scope};
 
 impl<'a> Analysis<'a> {
-    pub(super) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
+    pub(crate) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
         let outer = scope.ctes.clone();
         let around = Around { level: scope.level, parent: scope.parent.clone() };
         for (i, cte) in with.ctes.iter().enumerate() {
@@ -70,6 +70,7 @@ impl<'a> Analysis<'a> {
                 };
                 // A LATERAL subquery sees the items before it; any subquery sees the levels above.
                 let seen = if sub.lateral { Rc::new(scope.clone()) } else { Rc::new(scope.without_items()) };
+                let place = self.place_of(select, place);
                 let inner = self.select(select, Some(seen), place)?;
                 let alias = sub.alias.as_ref();
                 scope.items.push(self.sub_item(inner, alias.map(|a| a.aliasname.as_str()).unwrap_or(""), alias));
@@ -108,6 +109,25 @@ impl<'a> Analysis<'a> {
                 Ok(From::Anywhere)
             }
         }
+    }
+
+    /// Where the rows of a subquery in FROM are. An aggregate without GROUP BY is a row even of none: what its rows must pass says
+    /// nothing of the rows beside it, which it may name.
+    fn place_of(&mut self, s: &ast::SelectStmt, place: Place) -> Place {
+        let is_aggregate = |n: &NodeEnum| match n {
+            NodeEnum::FuncCall(f) => {
+                let known = || self.cx.functions(&f.funcname).any(|f| f.kind == catalog::FunctionKind::Aggregate);
+                f.over.is_none() && (f.agg_star || f.agg_within_group || known())
+            }
+            NodeEnum::JsonArrayAgg(_) | NodeEnum::JsonObjectAgg(_) => true,
+            _ => false,
+        };
+        let aggregates = || s.target_list.iter().chain(&s.sort_clause).any(|n| search::any(n, is_aggregate));
+        let of_none = match &s.group_clause[..] {
+            [] => s.having_clause.is_some() || aggregates(),
+            group => group.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_)))),
+        };
+        if of_none { self.classes.inside(place) } else { place }
     }
 
     fn sub_item(&mut self, level: usize, name: &str, alias: Option<&ast::Alias>) -> Item {
@@ -160,6 +180,7 @@ impl<'a> Analysis<'a> {
             Placement::Distributed(d) => {
                 self.uses.push(Use {
                     key: d.key.iter().map(|k| vars[*k]).collect(),
+                    columns: vars,
                     relation: relation.clone(),
                     classes: place,
                     level,
@@ -169,7 +190,9 @@ impl<'a> Analysis<'a> {
                         alias: alias.map(|a| a.aliasname.clone()),
                     }),
                 });
-                From::Use(self.uses.len() - 1)
+                let number = self.uses.len() - 1;
+                self.ranges.entry(std::ptr::from_ref(rv)).or_default().push(number);
+                From::Use(number)
             }
             Placement::Reference => {
                 self.reads_reference = true;
@@ -219,7 +242,7 @@ impl<'a> Analysis<'a> {
             inner
         } else {
             let shared = self.shared.contains(&std::ptr::from_ref(select.as_ref()));
-            let place = if shared { self.classes.alone() } else { place };
+            let place = if shared { self.classes.alone() } else { self.place_of(select, place) };
             self.select(select, Some(Rc::new(seen)), place)?
         };
         self.named.entry(std::ptr::from_ref(select.as_ref())).or_default().push(inner);

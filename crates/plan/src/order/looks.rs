@@ -15,6 +15,7 @@ use super::named_by_with;
 use super::possible::{self, Kind, Possible};
 use crate::{Context, same};
 
+/// A statement that is searched for choices among equals.
 pub struct Looks<'f> {
     cx: &'f Context<'f>,
     statement: &'f NodeEnum,

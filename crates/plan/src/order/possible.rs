@@ -34,6 +34,7 @@ impl Way<'_> {
     }
 }
 
+/// A statement whose names tell types.
 pub struct Possible<'f> {
     cx: &'f Context<'f>,
     statement: &'f NodeEnum,
@@ -409,8 +410,13 @@ fn constant(c: &ast::AConst) -> Option<Vec<Kind>> {
 }
 
 fn cast(t: &ast::TypeName) -> Option<Vec<Kind>> {
-    let name = names::plain_type(t)?;
-    let oid = match name {
+    let oid = type_named(names::plain_type(t)?)?;
+    Some(vec![(oid, modifier(oid, &t.typmods))])
+}
+
+/// As a cast has it, without its schema; of some of PostgreSQL's own types.
+pub fn type_named(name: &str) -> Option<Oid> {
+    Some(match name {
         "interval" => type_oid::INTERVAL,
         "time" => type_oid::TIME,
         "timetz" => type_oid::TIMETZ,
@@ -421,9 +427,8 @@ fn cast(t: &ast::TypeName) -> Option<Vec<Kind>> {
         "int" | "integer" => type_oid::INT4,
         "bigint" => type_oid::INT8,
         "decimal" => type_oid::NUMERIC,
-        _ => type_oid::named(name)?,
-    };
-    Some(vec![(oid, modifier(oid, &t.typmods))])
+        _ => return type_oid::named(name),
+    })
 }
 
 /// numeric.c (`make_numeric_typmod`), varchar.c: of the types of which it tells how values look.

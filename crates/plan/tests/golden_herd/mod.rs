@@ -24,7 +24,7 @@ const NUMERIC: (u32, &str) = (1700, "numeric");
 /// | `secret`, `audited` | hash, with row-level security and with statement triggers |
 /// | `readings`, `alarms` | range, colocated by `(device, day)` |
 /// | `shops`, `staff` | list, colocated by `region` |
-/// | `countries`, `rates` | reference; `rates.id` from a sequence |
+/// | `countries`, `rates` | reference; `rates.id` from a sequence, and its primary key |
 /// | `notes` | local |
 /// | `big_orders`, `my_notes` | views |
 pub fn snapshot() -> Snapshot {
@@ -84,6 +84,11 @@ pub fn snapshot() -> Snapshot {
             r.columns[0].default = Some(format!("nextval('{name}_id_seq'::regclass)"));
         });
     }
+    change("rates", &|r| {
+        r.columns.iter_mut().for_each(|c| c.collation_deterministic = true);
+        r.columns[0].not_null = true;
+        r.unique = vec![UniqueIndex { name: "rates_pkey".into(), columns: vec![0], primary: true, plain: true }];
+    });
     change("secret", &|r| r.row_security = true);
     change("audited", &|r| r.statement_triggers = true);
     Snapshot {
@@ -167,6 +172,7 @@ fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
         not_null: false,
         default: None,
         sequence: None,
+        sequence_oid: 0,
         identity: 0,
         generated: false,
         collation_is_bytes: true,
@@ -175,7 +181,7 @@ fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
 }
 
 fn harm(schema: &str, herd: bool, home: bool) -> Harm {
-    Harm { schema: schema.into(), needs: Needs { herd, home, dynamic: false }, immutable: false }
+    Harm { schema: schema.into(), needs: Needs { herd, home, ..Needs::default() }, immutable: false }
 }
 
 fn user_function() -> Function {
@@ -189,6 +195,7 @@ fn user_function() -> Function {
         reads_herd_tables: false,
         needs_home: false,
         dynamic: false,
+        varies: false,
         of_row: false,
     }
 }

@@ -11,9 +11,6 @@ use wire::{ErrorFields, Frame, backend, frame};
 use super::{CHUNK, Conn};
 use crate::error::PoolError;
 
-/// PostgreSQL's own limit (MaxAllocSize): no message is longer than 1 GiB.
-const FRAME_MAX: usize = 1 << 30;
-
 /// What [`Conn::flush_or_fill`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -57,12 +54,18 @@ impl Conn {
     }
 
     fn take_frame(&mut self) -> Result<Option<Frame>, PoolError> {
+        if self.long_taken {
+            // Whoever has taken it is done with it, and reads on.
+            (self.long, self.long_taken) = (None, false);
+        }
         let taken = loop {
-            match frame::take(&mut self.rbuf, FRAME_MAX)? {
+            match frame::take(&mut self.rbuf, frame::NODE_MAX)? {
                 Some(frame) if frame.tag() == b'A' => self.notifications.extend_from_slice(&frame.raw),
+                None => break self.long_begins()?,
                 taken => break taken,
             }
         };
+        self.long_taken = self.long.is_some() && taken.is_some();
         if let Some(frame) = &taken {
             match frame.tag() {
                 b'Z' => self.note_ready(frame.body().first().copied().unwrap_or(backend::FAILED)),
@@ -136,7 +139,7 @@ impl Conn {
         self.broken = true;
         // A FATAL error may lie unread behind other messages.
         let mut rest = &self.rbuf[..];
-        while let Ok(Some((tag, len))) = frame::peek(rest, FRAME_MAX) {
+        while let Ok(Some((tag, len))) = frame::peek(rest, frame::NODE_MAX) {
             let Some(message) = rest.get(..len) else { break };
             if tag == b'E'
                 && let Ok(error) = ErrorFields::parse(&message[frame::HEADER_LEN..])

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use exec::{Client, ExecError, Forwarded, KeptRows};
-use wire::backend::{self};
+use plan::kind::{Joins, Kind};
+use wire::backend;
 use wire::sqlstate;
 
 use crate::held::Held;
 use crate::prepared::{Parsed, Portal, PortalState};
 use crate::session::{Result, Session};
-use crate::simple::in_failed_transaction;
+use crate::statement::Tried;
 
 impl Session {
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<()> {
@@ -38,11 +39,11 @@ impl Session {
     }
 
     async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
-        match std::mem::replace(&mut portal.state, PortalState::Done { tag: String::new() }) {
+        match std::mem::replace(&mut portal.state, PortalState::Done { query: false }) {
             PortalState::New => {
                 let done = self.first_execute(portal, rows_max).await?;
                 if !done.suspended {
-                    portal.state = PortalState::Done { tag: done.tag.clone() };
+                    portal.state = PortalState::Done { query: is_query(&done.tag) };
                 }
                 Ok(done)
             }
@@ -58,10 +59,9 @@ impl Session {
                 let done = self.hand_out(portal, rows, tag, rows_max).await?;
                 Ok(done)
             }
-            PortalState::Done { tag } => {
-                portal.state = PortalState::Done { tag: tag.clone() };
-                // PostgreSQL: a finished query gives no more rows; anything else can't be run again.
-                if tag.starts_with("SELECT") || tag.starts_with("FETCH") {
+            PortalState::Done { query } => {
+                portal.state = PortalState::Done { query };
+                if query {
                     return Ok(Forwarded { tag: "SELECT 0".into(), ..Default::default() });
                 }
                 Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, "portal cannot be run"))
@@ -71,21 +71,18 @@ impl Session {
 
     async fn first_execute(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
         let prepared = self.current(&portal.prepared).await?;
+        self.parsed_when_failed(&prepared.parsed)?;
         let alone = self.io.next_type() == Some(b'S') && !self.transaction.is_active();
         match &prepared.parsed {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => {
-                self.allowed_when_failed(tree)?;
                 let tree = tree.clone();
-                if !alone && !self.transaction.is_active() && joins_implicit(&tree) {
+                if !alone && !self.transaction.is_active() && Kind::of(&tree).joins == Joins::Always {
                     self.transaction.begin("BEGIN", false);
                 }
                 Box::pin(self.run_tree(&tree, &prepared.sql, Some(&portal.bound))).await
             }
             Parsed::Planned(compiled) => {
-                if self.transaction.has_failed() {
-                    return Err(in_failed_transaction());
-                }
                 if (!alone || rows_max > 0) && !self.transaction.is_active() {
                     self.transaction.begin("BEGIN", false);
                 }
@@ -93,7 +90,7 @@ impl Session {
                 if rows_max > 0 && prepared.fields.is_some() {
                     return self.limited(portal, &compiled, &prepared.sql, rows_max).await;
                 }
-                self.run(&compiled, &prepared.sql, Some(&portal.bound), None).await
+                self.run(&compiled, &prepared.sql, Some(&portal.bound)).await
             }
         }
     }
@@ -106,13 +103,12 @@ impl Session {
         sql: &str,
         rows_max: i32,
     ) -> Result<Forwarded> {
-        let sql = compiled.plan.whole().rewritten.as_deref().unwrap_or(sql);
-        let request = exec::Request { sql, bound: Some(&portal.bound), literals: exec::Literals::Own };
-        let placed = self.work().place(compiled, &request).await?;
-        if let exec::Placed::One(node, _) = placed {
+        let request = exec::Request::bound(sql, Some(&portal.bound));
+        if let exec::Placed::One(..) = self.work().place(compiled, &request).await? {
             let name = format!("p{}", self.next_number());
-            let done = self.work().portal_open(node, &name, compiled, &request, rows_max).await?;
-            if done.suspended {
+            let limit = Some(exec::Limit { portal: &name, rows: rows_max });
+            let done = self.run_request(compiled, exec::Request { limit, ..request }, Tried::default()).await?;
+            if let (true, Some(node)) = (done.suspended, done.node) {
                 portal.state = PortalState::OnNode { node, name };
             }
             if compiled.plan.whole().local {
@@ -146,22 +142,11 @@ impl Session {
             return Ok(Forwarded { suspended: true, ..Default::default() });
         }
         let tag = format!("{verb} {sent}");
-        portal.state = PortalState::Done { tag: tag.clone() };
+        portal.state = PortalState::Done { query: is_query(&tag) };
         Ok(Forwarded { tag, ..Default::default() })
     }
 }
 
-/// Statements that may be in an implicit transaction with others.
-fn joins_implicit(tree: &sql::NodeEnum) -> bool {
-    use sql::NodeEnum as N;
-    !matches!(
-        tree,
-        N::TransactionStmt(_)
-            | N::VacuumStmt(_)
-            | N::VariableSetStmt(_)
-            | N::VariableShowStmt(_)
-            | N::DiscardStmt(_)
-            | N::PrepareStmt(_)
-            | N::DeallocateStmt(_)
-    ) && !matches!(tree, N::IndexStmt(i) if i.concurrent)
+fn is_query(tag: &str) -> bool {
+    tag.starts_with("SELECT") || tag.starts_with("FETCH")
 }

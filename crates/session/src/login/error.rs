@@ -7,6 +7,7 @@ use pool::PoolError;
 use wire::scram::ScramError;
 use wire::{ErrorFields, WireError};
 
+/// Why a client was not let in.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     /// The client went away where clients may. Never leaves this module's `open`.

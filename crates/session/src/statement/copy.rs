@@ -46,12 +46,12 @@ impl Session {
             if schema.is_none() && self.temporary.iter().any(|t| t == name) {
                 return None;
             }
-            self.epoch
-                .snapshot
-                .resolve(schema, name, &self.search_path)
-                .filter(|r| r.distribution().is_some() || r.is_reference() || herd_reads)
-                .cloned()
+            self.epoch.snapshot.resolve(schema, name, &self.search_path).cloned()
         });
+        if !c.is_from {
+            self.work().tables_as_it_began(relation.iter()).await?;
+        }
+        let relation = relation.filter(|r| r.distribution().is_some() || r.is_reference() || herd_reads);
         let query = match c.query.as_deref().and_then(|q| q.node.as_ref()) {
             Some(NodeEnum::InsertStmt(_)) if self.bulk.upsert => {
                 return Err(ExecError::sql(
@@ -63,7 +63,7 @@ impl Session {
             Some(q) => {
                 let text = sql::deparse(q)?;
                 let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty query"))?;
-                Some(self.compile(&tree, &text, None).await?)
+                Some(self.compile(&tree, &text).await?)
             }
             None => None,
         };

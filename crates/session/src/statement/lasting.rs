@@ -4,100 +4,147 @@
 //! A change of the schema is taken to leave something on its connections in any case: they are reset before others get them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use exec::{Bound, Forwarded};
+use exec::{Bound, ExecError, Forwarded};
+use plan::code::Watched;
 use plan::ddl::Mode;
+use plan::kind::{Holds, Kind, Leaves};
 use sql::ast;
 use sql::{NodeEnum, build};
+use wire::sqlstate;
 
 use crate::activity::Pins;
 use crate::code::Code;
+use crate::metrics::Strategy;
 use crate::session::{Result, Session};
-use crate::special;
+use crate::special::{self, Special};
 
 impl Session {
     /// Runs a statement that goes by its tree.
     pub async fn run_tree(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        let named = self.explained_by_name(statement).await?;
+        let named = self.executed_by_name(statement).await?;
         let (statement, sql) = named.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
-        let watched = self.watches(statement)?;
-        let before = if watched { Some(self.watch().await?) } else { None };
-        let code = self.lasting(statement, bound)?;
+        let kind = Kind::of(statement);
+        self.refuse_hidden_type(statement, kind)?;
+        let asks = kind.holds == Holds::Query || kind.leaves == Leaves::Asked;
+        let special = match asks {
+            true => special::special(statement, &self.names()),
+            false => Special::default(),
+        };
+        let watched = self.watches(statement, kind, &special)?;
+        let before = self.watch(watched.then_some(Watched::Text)).await?;
+        let code = self.lasting(statement, kind, special, bound)?;
         let scope = code.map(|code| self.code_begins(code, self.loads_at_home(statement)));
-        self.taint |= is_change(statement);
+        self.taint |= kind.changes || exec::recognise(statement, |_| false).is_some();
+        let started = kind.sessions_own.then(Instant::now);
+        self.transaction.takes_no_snapshot = self.takes_no_snapshot(statement);
         let result = Box::pin(self.run_kind(statement, sql, bound)).await;
+        self.transaction.takes_no_snapshot = false;
+        if let Some(started) = started {
+            self.router.metrics.statement(Strategy::Other, started.elapsed());
+        }
         self.taint = false;
         let result = match scope {
             Some(scope) => self.code_ends(scope, result).await,
             None => result,
         };
-        if let Some(before) = before
-            && result.is_ok()
-        {
+        if result.is_ok() {
             self.watched(before).await?;
         }
         result
     }
 
-    /// It holds code that may use any table, by text it puts together.
-    fn watches(&self, statement: &NodeEnum) -> Result<bool> {
+    /// What a transaction that reads repeatably may say before its snapshot is taken, so that it sees what was committed by the time it
+    /// has a lock. (On a connection of the session's own, LOCK looks at what is temporary by a query.)
+    fn takes_no_snapshot(&self, statement: &NodeEnum) -> bool {
         use NodeEnum::*;
-        let find = || special::special(statement, &self.epoch.snapshot).watched;
-        let named = match statement {
-            ExplainStmt(_) | CopyStmt(_) | CreateTableAsStmt(_) | TruncateStmt(_) | DeclareCursorStmt(_) => find(),
-            SelectStmt(s) if s.into_clause.is_some() => find(),
-            ViewStmt(_) | RuleStmt(_) | CreateDomainStmt(_) | CreateTrigStmt(_) | CreateFunctionStmt(_) => false,
-            _ if Mode::of(statement) == Mode::NotDdl => false,
-            _ => special::calls_text(statement, &self.epoch.snapshot),
+        match statement {
+            LockStmt(_) => self.pin.is_free(),
+            VariableSetStmt(s) => {
+                s.kind == ast::VariableSetKind::VarSetValue as i32
+                    && !crate::named_roles::SETTINGS.iter().any(|(name, _)| name.eq_ignore_ascii_case(&s.name))
+            }
+            VariableShowStmt(_) | ListenStmt(_) | UnlistenStmt(_) | NotifyStmt(_) | ConstraintsSetStmt(_) => true,
+            _ => false,
+        }
+    }
+
+    /// It holds code that may use any table, by text it puts together.
+    fn watches(&self, statement: &NodeEnum, kind: Kind, special: &Special) -> Result<bool> {
+        let named = match kind.holds {
+            Holds::Query if special.catches => return Err(plan::code::caught().into()),
+            Holds::Query => special.watched,
+            // What hangs on a table runs when its rows are checked once more.
+            Holds::Expressions => {
+                let names = self.names();
+                let altered = match statement {
+                    NodeEnum::AlterTableStmt(a) if a.cmds.iter().any(checks_rows) => a.relation.as_ref(),
+                    _ => None,
+                };
+                if altered.is_some() && plan::needs::catches(statement, &names) {
+                    return Err(plan::code::caught().into());
+                }
+                altered.is_some_and(|rv| plan::needs::relation_runs_text(rv, true, &names))
+                    || special::calls_text(statement, &names)
+            }
+            Holds::Nothing => false,
         };
-        let too_late = matches!(statement, DeclareCursorStmt(_)) || Mode::of(statement) == Mode::Plain;
+        let too_late = matches!(statement, NodeEnum::DeclareCursorStmt(_)) || kind.mode == Mode::Plain;
         match named && too_late {
             true => Err(exec::code::unwatched()),
             false => Ok(named),
         }
     }
 
-    /// EXPLAIN EXECUTE with the statement in place of its name, which no node knows.
-    async fn explained_by_name(&mut self, statement: &NodeEnum) -> Result<Option<(Arc<NodeEnum>, String)>> {
-        let NodeEnum::ExplainStmt(e) = statement else { return Ok(None) };
-        let Some(NodeEnum::ExecuteStmt(x)) = e.query.as_deref().and_then(|q| q.node.as_ref()) else { return Ok(None) };
+    /// EXPLAIN EXECUTE and CREATE TABLE AS EXECUTE with the statement in place of its name, which no node knows.
+    async fn executed_by_name(&mut self, statement: &NodeEnum) -> Result<Option<(Arc<NodeEnum>, String)>> {
+        let query = match statement {
+            NodeEnum::ExplainStmt(e) => &e.query,
+            NodeEnum::CreateTableAsStmt(c) => &c.query,
+            _ => return Ok(None),
+        };
+        let Some(NodeEnum::ExecuteStmt(x)) = query.as_deref().and_then(|q| q.node.as_ref()) else { return Ok(None) };
         let text = self.executed_text(x).await?;
         let Some(tree) = sql::parse(&text, true)?.pop() else { return Ok(None) };
-        let whole = NodeEnum::ExplainStmt(Box::new(ast::ExplainStmt {
-            query: Some(Box::new(build::node(tree))),
-            ..(**e).clone()
-        }));
+        let is_select = matches!(tree, NodeEnum::SelectStmt(_));
+        let query = Some(Box::new(build::node(tree)));
+        let whole = match statement {
+            NodeEnum::ExplainStmt(e) => NodeEnum::ExplainStmt(Box::new(ast::ExplainStmt { query, ..(**e).clone() })),
+            NodeEnum::CreateTableAsStmt(c) if is_select => {
+                NodeEnum::CreateTableAsStmt(Box::new(ast::CreateTableAsStmt { query, ..(**c).clone() }))
+            }
+            _ => return Err(ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT")),
+        };
         let text = sql::deparse(&whole)?;
         Ok(Some((Arc::new(whole), text)))
     }
 
-    fn lasting(&mut self, statement: &NodeEnum, bound: Option<&Bound>) -> Result<Option<Code>> {
-        use NodeEnum::*;
-        match statement {
-            TransactionStmt(_) | VariableSetStmt(_) | VariableShowStmt(_) | DiscardStmt(_) | PrepareStmt(_)
-            | ExecuteStmt(_) | DeallocateStmt(_) | ListenStmt(_) | UnlistenStmt(_) | NotifyStmt(_)
-            | CheckPointStmt(_) | LoadStmt(_) | DoStmt(_) | CallStmt(_) | InsertStmt(_) | UpdateStmt(_)
-            | DeleteStmt(_) | MergeStmt(_) | LockStmt(_) => return Ok(None),
-            SelectStmt(s) if s.into_clause.is_none() => return Ok(None),
-            // What a cursor's query leaves was announced when it was declared.
-            FetchStmt(_) | ClosePortalStmt(_) => {
-                return Ok(self.code.clone().filter(|_| self.transaction.is_active()));
-            }
-            _ => {}
+    fn lasting(
+        &mut self,
+        statement: &NodeEnum,
+        kind: Kind,
+        special: Special,
+        bound: Option<&Bound>,
+    ) -> Result<Option<Code>> {
+        match kind.leaves {
+            Leaves::Itself => return Ok(None),
+            Leaves::Cursor => return Ok(self.code.clone().filter(|_| self.transaction.is_active())),
+            Leaves::Asked => {}
         }
-        let special = special::special(statement, &self.epoch.snapshot);
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
         // What can't run in a transaction is not looked at afterwards, but its connections are reset.
-        let alone = Mode::of(statement) == Mode::Plain;
+        let alone = kind.mode == Mode::Plain;
         if alone || !(special.pins || special.leaves.anything(true)) {
             return Ok(None);
         }
         let mut code = self.code_of(special.leaves, bound)?;
-        if let CopyStmt(c) = statement {
-            let known = &self.epoch.snapshot.session_code.sequences;
-            code.sequences = c.relation.as_ref().is_some_and(|rv| known.contains(&rv.relname));
+        if let NodeEnum::CopyStmt(c) = statement {
+            let known = &self.epoch.snapshot.session_code;
+            let takes = |rv: &ast::RangeVar| known.takes_values([&*rv.schemaname, &*rv.relname], &self.search_path);
+            code.sequences = c.relation.as_ref().is_some_and(takes);
         }
         Ok(Some(code))
     }
@@ -112,8 +159,9 @@ impl Session {
     }
 }
 
-/// It may run what it does not name: an event trigger, the code of a table's owner.
-fn is_change(statement: &NodeEnum) -> bool {
-    let ddl = Mode::of(statement) != Mode::NotDdl && !matches!(statement, NodeEnum::LockStmt(_));
-    ddl || exec::recognise(statement).is_some()
+/// A part of ALTER TABLE behind which all rows are checked by what is there already.
+fn checks_rows(command: &ast::Node) -> bool {
+    use ast::AlterTableType::{AtAlterColumnType, AtValidateConstraint};
+    let Some(NodeEnum::AlterTableCmd(c)) = &command.node else { return false };
+    matches!(ast::AlterTableType::try_from(c.subtype), Ok(AtValidateConstraint | AtAlterColumnType))
 }

@@ -44,12 +44,11 @@ impl Roles for Home {
             return Err(PoolError::Timeout { node: "secret-host:5432".into(), doing: "testing" });
         }
         Ok(Some(Found {
-            word: RoleWord { oid: 1, name: user.into(), version: 1, as_of: 1 },
+            word: RoleWord { oid: 1, name: user.into(), version: 1, as_of: 1, has_settings: false },
             can_login: user != "nologin",
             connection_limit: -1,
             may_connect: true,
             verifier: self.verifiers.get(user).cloned(),
-            has_settings: false,
         }))
     }
 }

@@ -38,12 +38,23 @@ impl Body {
                         "PLpgSQL_expr" => self.expression(value, text),
                         "PLpgSQL_stmt_dynexecute" | "PLpgSQL_stmt_dynfors" => self.executes(value, "query"),
                         "dynquery" => self.tree(value, true),
+                        "PLpgSQL_stmt_block" => self.block(value),
                         _ => self.tree(value, false),
                     }
                 }
             }
             _ => {}
         }
+    }
+
+    /// What handles an error runs behind what was undone.
+    fn block(&mut self, block: &Value) {
+        if let (Some(_), Some(body)) = (block.get("exceptions"), block.get("body")) {
+            let mut caught = Body::default();
+            caught.tree(body, false);
+            self.caught.push(caught);
+        }
+        self.tree(block, false);
     }
 
     /// A statement whose field `query` is text to run; its other fields are ordinary.

@@ -123,9 +123,10 @@ const RUNS_END: &[&str] = &["_to_xml", "_to_xmlschema", "_to_xml_and_xmlschema"]
 const RUNS_BEGIN: &[&str] = &["connectby", "crosstab", "dblink", "ts_rewrite", "ts_stat", "xpath_table"];
 
 impl Snapshot {
-    /// Whether a function that comes with PostgreSQL, or with an extension, may leave something in the session.
-    pub fn lasts(&self, function: &str) -> bool {
-        self.functions(function).any(|f| lasts(function, f))
+    /// Whether a function that comes with PostgreSQL, or with an extension, may leave something in the session: of those that a name,
+    /// qualified or looked up along a path, can mean.
+    pub fn lasts(&self, (schema, name): (Option<&str>, &str), path: &[String]) -> bool {
+        self.functions_meant((schema, name), path).any(|f| lasts(name, f))
     }
 }
 

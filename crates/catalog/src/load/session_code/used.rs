@@ -9,21 +9,9 @@ const CALLS: &str = "':(?:funcid|opfuncid|aggfnoid|winfnoid) '";
 /// Object ids below are PostgreSQL's own (access/transam.h).
 const USER: u32 = 16384;
 
-/// Where functions are used, but for bodies and views.
-pub(super) struct Used {
-    /// In an expression of a table.
-    pub expressions: bool,
-    /// Behind something a statement need not name: an operator, a cast, a type, a domain.
-    pub anywhere: bool,
-}
-
-impl Used {
-    pub fn anything(&self) -> bool {
-        self.expressions || self.anywhere
-    }
-}
-
-pub(super) async fn used<Q: Query>(q: &mut Q, names: &[impl AsRef<str>]) -> Result<Used, CatalogError<Q::Error>> {
+/// Whether one of the functions is used in an expression of a table, or behind something a statement need not name: an operator, a
+/// cast, a type, a domain.
+pub(super) async fn used<Q: Query>(q: &mut Q, names: &[impl AsRef<str>]) -> Result<bool, CatalogError<Q::Error>> {
     let mut names: Vec<String> = names.iter().map(|n| quote_literal(n.as_ref())).collect();
     // The next load is to ask the same.
     names.sort_unstable();
@@ -37,8 +25,8 @@ pub(super) async fn used<Q: Query>(q: &mut Q, names: &[impl AsRef<str>]) -> Resu
              OR EXISTS (SELECT FROM pg_rewrite, x WHERE oid >= {USER} AND rulename <> '_RETURN' AND concat(ev_qual::text, ev_action::text) ~ calls) \
              OR EXISTS (SELECT FROM pg_trigger LEFT JOIN f ON tgfoid = f.oid, x WHERE NOT tgisinternal AND (f.oid IS NOT NULL OR tgqual::text ~ calls)) \
              OR EXISTS (SELECT FROM pg_index, x WHERE indexrelid >= {USER} AND concat(indexprs::text, indpred::text) ~ calls) \
-             OR EXISTS (SELECT FROM pg_partitioned_table, x WHERE partexprs::text ~ calls), \
-                EXISTS (SELECT FROM pg_operator JOIN f ON oprcode = f.oid WHERE pg_operator.oid >= {USER}) \
+             OR EXISTS (SELECT FROM pg_partitioned_table, x WHERE partexprs::text ~ calls) \
+             OR EXISTS (SELECT FROM pg_operator JOIN f ON oprcode = f.oid WHERE pg_operator.oid >= {USER}) \
              OR EXISTS (SELECT FROM pg_cast JOIN f ON castfunc = f.oid WHERE pg_cast.oid >= {USER}) \
              OR EXISTS (SELECT FROM pg_range JOIN f ON f.oid IN (rngsubdiff, rngcanonical) WHERE rngtypid >= {USER}) \
              OR EXISTS (SELECT FROM pg_constraint, x WHERE oid >= {USER} AND contypid <> 0 AND conbin::text ~ calls) \
@@ -48,6 +36,5 @@ pub(super) async fn used<Q: Query>(q: &mut Q, names: &[impl AsRef<str>]) -> Resu
         names.join(", ")
     );
     let answer = rows(q, &sql).await?;
-    let is = |n: usize| answer.first().and_then(|r| r.get(n)?.as_deref()) == Some("t");
-    Ok(Used { expressions: is(0), anywhere: is(1) })
+    Ok(answer.first().and_then(|r| r.first()?.as_deref()) == Some("t"))
 }

@@ -36,6 +36,7 @@ pub struct HeldSql {
     pub looks: Looks,
 }
 
+/// What nodes have not yet taken, batch by batch.
 pub struct Held {
     sql: HeldSql,
     commits: bool,
@@ -264,7 +265,7 @@ impl Held {
                     }
                     error.get_or_insert(fields);
                 }
-                b'N' => p.lane.said.extend_from_slice(&frame.raw),
+                b'N' => p.lane.said.hear(&frame),
                 b'Z' => break,
                 _ => {}
             }

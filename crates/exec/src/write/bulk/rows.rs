@@ -1,8 +1,9 @@
 //! The rows of one batch as text values, in one piece of memory. It does not know their types.
 
 use crate::error::Result;
-use crate::query::gather::Arrays;
+use crate::text_arrays::Arrays;
 
+/// The rows of a batch.
 #[derive(Default)]
 pub struct Rows {
     data: Vec<u8>,

@@ -9,7 +9,7 @@ use wire::sqlstate;
 
 use bytes::BytesMut;
 use pool::Progress as Flow;
-use txn::Participant;
+use txn::{Participant, Said};
 use wire::{ErrorFields, Frame, backend, put};
 
 use super::{Tally, Unflushed, WITHOUT_FLUSH, make_durable};
@@ -18,6 +18,7 @@ use crate::client::PENDING_MAX;
 use crate::error::{ExecError, Result};
 use crate::router::looks::Looks;
 
+/// A COPY for each batch, one after another on every node.
 pub struct Stream {
     /// `COPY t (…) FROM STDIN …`
     sql: String,
@@ -37,9 +38,6 @@ pub struct Stream {
     unflushed: Vec<Unflushed>,
     failure: Option<ExecError>,
 }
-
-/// Notices of a node that are kept for the client, in bytes.
-const SAID_MAX: usize = 1 << 20;
 
 #[derive(Default)]
 struct LaneStream {
@@ -157,7 +155,7 @@ impl Stream {
     }
 
     /// A message of a node: of the oldest batch it has not answered.
-    fn hear(&mut self, said: &mut BytesMut, at: usize, frame: &Frame) -> Result<()> {
+    fn hear(&mut self, said: &mut Said, at: usize, frame: &Frame) -> Result<()> {
         let lane = &mut self.lanes[at];
         match frame.tag() {
             b'C' => lane.count = backend::rows_of_tag(backend::parse_command_complete(frame.body())?),
@@ -168,8 +166,7 @@ impl Stream {
                 }
                 lane.error.get_or_insert(fields);
             }
-            // A load may be long, and all of it is told at its end.
-            b'N' if said.len() < SAID_MAX => said.extend_from_slice(&frame.raw),
+            b'N' => said.hear(frame),
             b'Z' => {
                 let batch = match lane.sent.pop_front() {
                     Some(batch) => {

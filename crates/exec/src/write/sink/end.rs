@@ -1,16 +1,17 @@
 //! How rows on their way into a table come to their end: all of them are counted, or given up. It does not know where
 //! they came from.
 
-use wire::put;
+use wire::{put, sqlstate};
 
 use super::{Batches, Sink, SinkKind};
-use crate::client::Client;
+use crate::client::{Client, Nobody, tell_said};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::work::Work;
 use crate::work::copy_lane::{end_copy, push};
 use crate::write::bulk::Tally;
 use crate::write::copy_lines;
+use crate::write::reference::seen_apart;
 
 /// What ends a COPY that is given up.
 const GIVEN_UP: &str = "the statement was given up";
@@ -18,33 +19,40 @@ const GIVEN_UP: &str = "the statement was given up";
 impl Sink {
     /// Ends the stream; the rows counted and those of RETURNING. The lanes go back to the transaction.
     pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, KeptRows)> {
-        let ended = self.end().await;
+        let ended = self.end(work.client).await;
         self.tell_sequences(work);
-        self.hush();
+        self.tell_said(work.client);
         let failed = ended.is_err();
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if failed && i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
-                let _ = end_copy(&mut p, true).await;
+                let _ = end_copy(&mut p, true, &mut Nobody).await;
             }
             work.put_back(p).await;
         }
         ended.map_err(|e| self.tally().tell(e, self.numbered))?;
+        if self.relation.is_reference() {
+            work.compare_copies(&self.relation).await?;
+        }
         Ok((self.count, self.returned))
     }
 
-    /// Of a reference table's copies home's alone says what there is to say.
-    fn hush(&mut self) {
-        if self.relation.distribution().is_none() {
-            self.lanes.iter_mut().filter(|p| p.lane.node != self.home).for_each(|p| p.lane.said.clear());
+    /// Tells what nodes have said since. Of a reference table's copies home's alone says what there is to say.
+    pub fn tell_said(&mut self, client: &mut impl Client) {
+        let copies = self.relation.distribution().is_none();
+        for p in &mut self.lanes {
+            match copies && p.lane.node != self.home {
+                true => p.lane.said.forget(),
+                false => tell_said(client, &mut p.lane),
+            }
         }
     }
 
     /// What was taken from sequences is the session's to ask for, failed or not.
     fn tell_sequences<C: Client>(&mut self, work: &mut Work<'_, C>) {
         let Some(own) = &mut work.sequences else { return };
-        for s in &mut self.sequences {
-            if let Some(last) = s.last.take() {
-                own.took(&s.name, &last);
+        for f in &mut self.filled {
+            if let (Some((oid, _)), Some(last)) = (&f.sequence, f.last.take()) {
+                own.took(*oid, &last);
             }
         }
     }
@@ -57,7 +65,7 @@ impl Sink {
         }
     }
 
-    async fn end(&mut self) -> Result<()> {
+    async fn end(&mut self, client: &mut impl Client) -> Result<()> {
         match &mut self.bulk {
             Batches::None => {}
             Batches::Stream(stream) => {
@@ -89,10 +97,20 @@ impl Sink {
             let _ = push(p).await;
         }
         let mut failure: Option<ExecError> = None;
+        let mut counts = Vec::with_capacity(self.lanes.len());
+        let copies = self.relation.distribution().is_none();
         for (at, p) in self.lanes.iter_mut().enumerate() {
-            match end_copy(p, false).await {
-                Ok(n) if self.relation.distribution().is_some() || p.lane.node == self.home => self.count += n,
-                Ok(_) => {}
+            let ended = match copies && p.lane.node != self.home {
+                true => end_copy(p, false, &mut Nobody).await,
+                false => end_copy(p, false, client).await,
+            };
+            match ended {
+                Ok(n) => {
+                    counts.push(n);
+                    if self.relation.distribution().is_some() || p.lane.node == self.home {
+                        self.count += n;
+                    }
+                }
                 Err(e) => {
                     let e = match &self.lines {
                         Some(lines) => lines.restore(at, e),
@@ -102,7 +120,13 @@ impl Sink {
                 }
             }
         }
-        failure.map_or(Ok(()), Err)
+        match failure {
+            Some(e) => Err(e),
+            None if self.relation.is_reference() && counts.iter().any(|n| *n != self.count) => {
+                Err(seen_apart(&self.relation))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Gives up: every node is told, and forgets what it got, but for batches that are committed: the error says so.
@@ -114,13 +138,14 @@ impl Sink {
             Batches::Held(held) => held.abort(&mut self.lanes).await,
         }
         let mut error = self.tally().tell(error, self.numbered);
-        self.hush();
+        self.tell_said(work.client);
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 put::copy_fail(p.lane.conn.out(), GIVEN_UP);
                 // One line earlier in the client's data counts first, as if there were one node.
-                if let (Err(e), Some(lines)) = (end_copy(&mut p, false).await, &self.lines)
-                    && !e.to_fields().message().ends_with(GIVEN_UP)
+                // CopyFail comes back as query_canceled.
+                if let (Err(e), Some(lines)) = (end_copy(&mut p, false, &mut Nobody).await, &self.lines)
+                    && e.code() != sqlstate::QUERY_CANCELED
                 {
                     error = copy_lines::first(Some(error), lines.restore(i, e));
                 }

@@ -1,0 +1,229 @@
+//! Changes of a table's kind: what it locks, what it looks at, in which order.
+//!
+//! All locks that it needs are taken first, on all nodes, in short tries (`ddl/lock.rs`): that no node comes or goes, that no other
+//! table changes its kind, the table, and those its foreign keys refer to. Then the catalog is read, which others may have changed
+//! until that moment; from then on nothing the plan rests on can change, and the change waits for nobody. Statements that begin with
+//! the table wait at the routers meanwhile, and are planned by what it is then. What code of others' could break is judged by
+//! the session once more when the transaction commits.
+
+use std::sync::Arc;
+use std::time::Duration;
+use wire::sqlstate;
+
+use catalog::{Definition, DistributionPlan, Relation, Snapshot};
+use plan::code::{Graph, Kind};
+use plan::ddl::place::is_herd;
+use pool::NodeTarget;
+
+use super::distribute::Begun;
+use crate::admin::{AdminCall, AdminFunction, split_name};
+use crate::client::Client;
+use crate::ddl::Locks;
+use crate::error::{ExecError, Result};
+use crate::router::herd::{Herd, catalog_error, refused};
+use crate::router::pause::Who;
+use crate::work::Work;
+
+/// How long making shards may wait for another's transaction, which can hold nothing but a name.
+const NAMES_TRY: Duration = Duration::from_millis(500);
+const NAMES: &str = "herd_names";
+
+/// Which change of which table.
+struct Change<'c> {
+    call: &'c AdminCall,
+    search_path: &'c [String],
+    shards: i32,
+    snapshot: Arc<Snapshot>,
+    table: Arc<Relation>,
+    definition: Definition,
+}
+
+impl<C: Client> Work<'_, C> {
+    pub(super) async fn change_kind(&mut self, call: &AdminCall, search_path: &[String], shards: i32) -> Result<()> {
+        let block = self.transaction.is_active();
+        if !block {
+            self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
+        }
+        let (snapshot, table, definition) = self.locked_table(call, search_path).await?;
+        refuse_kind(call, &snapshot, &table)?;
+        let change = Change { call, search_path, shards, snapshot, table, definition };
+        self.raises_epoch();
+        if block {
+            return self.run_change(&change).await;
+        }
+        let (herd, backends) = (self.herd.clone(), self.backends(&change.snapshot).await?);
+        let oids = [change.table.oid];
+        let (done, pause) =
+            herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), self.run_change(&change)).await;
+        self.transaction.pauses.extend(pause);
+        done
+    }
+
+    /// All locks, then the catalog as it is under them.
+    async fn locked_table(
+        &mut self,
+        call: &AdminCall,
+        search_path: &[String],
+    ) -> Result<(Arc<Snapshot>, Arc<Relation>, Definition)> {
+        let (schema, name) = split_name(&call.table()?)?;
+        let find = |snapshot: &Snapshot| snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
+        let mut known = self.epoch.snapshot.clone();
+        if self.may_change_kinds().await? != known.epoch || find(&known).is_none() {
+            known = self.snapshot_now().await?;
+        }
+        let undefined = || ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"));
+        let before = find(&known).ok_or_else(undefined)?;
+        let referenced = self.referenced(&before, &known).await?;
+        self.take_locks(&Locks::of_kind(&before, &referenced)).await?;
+        let snapshot = self.snapshot_now().await?;
+        let table = find(&snapshot).ok_or_else(undefined)?;
+        let mut p = self.lane(snapshot.home).await?;
+        let definition = catalog::read_definition(&mut p.lane, &table.schema, &table.name).await.map_err(catalog_error);
+        self.put_back(p).await;
+        let definition = definition?;
+        let held = |(schema, name): (&str, &str)| {
+            std::iter::once(&table).chain(&referenced).any(|r| (&*r.schema, &*r.name) == (schema, name))
+        };
+        // Others may have changed it, or what its name means, before the locks were there.
+        let same = (before.oid, is_herd(&before)) == (table.oid, is_herd(&table)) && definition.oid == table.oid;
+        match same && definition.referenced().all(held) {
+            true => Ok((snapshot, table, definition)),
+            false => Err(ExecError::Stale),
+        }
+    }
+
+    /// Tables that its foreign keys refer to.
+    async fn referenced(&mut self, table: &Relation, snapshot: &Snapshot) -> Result<Vec<Arc<Relation>>> {
+        let sql = format!(
+            "SELECT DISTINCT n.nspname, c.relname, c.oid FROM pg_catalog.pg_constraint k \
+             JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) k.confrelid \
+             JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+             WHERE k.conrelid OPERATOR(pg_catalog.=) {0} AND k.contype OPERATOR(pg_catalog.=) 'f' AND c.oid OPERATOR(pg_catalog.<>) {0} \
+             ORDER BY 3",
+            table.oid
+        );
+        let rows = self.ask_home(&sql).await?;
+        let found = |row: catalog::Row| {
+            let mut cells = row.into_iter().map(Option::unwrap_or_default);
+            let name = (cells.next()?, cells.next()?);
+            snapshot.relations.get(&name).cloned()
+        };
+        Ok(rows.into_iter().filter_map(found).collect())
+    }
+
+    /// Everything that takes time. No lock is waited for but those of names that others are about to take.
+    async fn run_change(&mut self, change: &Change<'_>) -> Result<()> {
+        let plan = self.plan_table(change, true).await?;
+        if change.call.function != AdminFunction::CreateDistributedTable {
+            return self.run_plan(&plan, None).await;
+        }
+        match self.begin_if_names_are_free(&plan).await? {
+            Some(begun) => self.run_plan(&plan, Some(begun)).await,
+            None => {
+                let plan = self.plan_table(change, false).await?;
+                self.run_plan(&plan, None).await
+            }
+        }
+    }
+
+    async fn plan_table(&mut self, change: &Change<'_>, plain_names: bool) -> Result<DistributionPlan> {
+        let Change { call, search_path, shards, snapshot, table, definition } = change;
+        match call.function {
+            AdminFunction::CreateReferenceTable => {
+                return catalog::plan_reference(snapshot, definition).map_err(|r| refused(&r));
+            }
+            AdminFunction::UndistributeTable => {
+                return catalog::plan_undistribute(snapshot, definition).map_err(|r| refused(&r));
+            }
+            _ => {}
+        }
+        let (mut request, bounds) =
+            call.distribute_request(&table.schema, &table.name, |column| table.column(column).is_some())?;
+        if let Some(other) = request.colocate_with.as_mut().filter(|o| *o != "default" && *o != "none") {
+            let (schema, table) = split_name(other)?;
+            if let Some(r) = snapshot.resolve(schema.as_deref(), &table, search_path) {
+                *other = catalog::qualified(&r.schema, &r.name);
+            }
+        }
+        let mut p = self.lane(snapshot.home).await?;
+        let read = async {
+            if let Some(texts) = bounds {
+                let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
+                let read = catalog::read_bounds(&mut p.lane, definition, &request.columns, strategy, &texts).await;
+                request.bounds = Some(read.map_err(catalog_error)?);
+            }
+            let rows = p.lane.rows(&catalog::new_prefix_sql(&table.name, plain_names)).await?;
+            request.prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
+            Ok::<_, ExecError>(())
+        }
+        .await;
+        self.put_back(p).await;
+        read?;
+        catalog::plan_distribution(snapshot, definition, &request, *shards).map_err(|r| refused(&r))
+    }
+
+    /// Begins a plan that makes shards. Owners of tables may make something among the shards, and so take a name, or be about to
+    /// on any node. `None`, and nothing is done: one is taken; other names are to be had, which nobody can guess.
+    async fn begin_if_names_are_free(&mut self, plan: &DistributionPlan) -> Result<Option<Begun>> {
+        self.transaction.savepoint(NAMES).await?;
+        let begun = match self.begin_plan(plan, Some(NAMES_TRY)).await {
+            Ok(begun) => Some(begun),
+            Err(e) if is_taken(&e) => {
+                self.transaction.rollback_to(NAMES).await?;
+                None
+            }
+            Err(e) => return Err(e),
+        };
+        self.transaction.release(NAMES).await?;
+        Ok(begun)
+    }
+
+    /// The transaction's backends, on all nodes.
+    async fn backends(&mut self, snapshot: &Snapshot) -> Result<Vec<(NodeTarget, i32)>> {
+        let mut backends = Vec::new();
+        for node in &snapshot.nodes {
+            let p = self.lane(node.id).await?;
+            backends.push((self.herd.target(snapshot, node.id)?, p.lane.conn.pid()));
+            self.put_back(p).await;
+        }
+        Ok(backends)
+    }
+}
+
+/// Whether any of them waits for a lock, or can't be asked.
+pub(super) async fn waits(herd: &Herd, backends: &[(NodeTarget, i32)]) -> bool {
+    for (target, pid) in backends {
+        let Ok(mut conn) = herd.own.get(target).await else { return true };
+        let rows = conn.simple(&format!("SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids({pid}))")).await;
+        if !rows.is_ok_and(|rows| rows.first().and_then(|r| r.first()?.as_deref()) == Some("0")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Another's object has a name that the plan wants, or his transaction is about to.
+fn is_taken(e: &ExecError) -> bool {
+    const TAKEN: [&str; 4] = [
+        sqlstate::DUPLICATE_TABLE,
+        sqlstate::DUPLICATE_OBJECT,
+        sqlstate::UNIQUE_VIOLATION,
+        sqlstate::LOCK_NOT_AVAILABLE,
+    ];
+    TAKEN.contains(&e.code().as_str())
+}
+
+/// Code that works with the table as it is must be right with it as it will be.
+fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, table: &Relation) -> Result<()> {
+    let kind = match call.function {
+        AdminFunction::CreateReferenceTable => Kind::Reference,
+        AdminFunction::UndistributeTable => Kind::Local,
+        _ => Kind::Distributed,
+    };
+    let bodies = crate::router::bodies::bodies(snapshot);
+    let before = Graph::new(snapshot, &bodies);
+    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&[before]) {
+        Some(broken) => Err(broken.refusal.into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,40 @@
+//! CREATE TABLE AS: the empty table, then its rows as the INSERT … SELECT they are.
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::request::Request;
+use crate::route::{Forwarded, Ids, forward};
+use crate::router::compiled::Compiled;
+use crate::work::Work;
+use crate::work::own_schema::load_own;
+
+impl<C: Client> Work<'_, C> {
+    /// The empty table, then its rows as an INSERT … SELECT of the transaction's own schema.
+    pub(super) async fn create_table_as(
+        &mut self,
+        create: &str,
+        insert: &str,
+        temporary: &[String],
+    ) -> Result<Forwarded> {
+        let home = self.home();
+        let mut p = self.lane(home).await?;
+        let made = async {
+            p.lane.put_query(create);
+            p.lane.conn.flush().await?;
+            forward(&mut p.lane, self.client, false, Ids::Home).await
+        }
+        .await;
+        self.put_back(p).await;
+        made?;
+        let epoch = load_own(self).await?;
+        let search_path = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
+        let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
+        let mut work = self.with_epoch(&epoch, true);
+        let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
+        let cx = plan::Context::new(&epoch.snapshot, &search_path, temporary);
+        let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
+        let inserted = work.run(&compiled, &Request::simple(insert)).await?;
+        work.raises_epoch();
+        Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
+    }
+}

@@ -1,0 +1,109 @@
+//! Asks nodes: each gets a statement of its own, or all get the same, at once; the answers are still to be read. What they are read
+//! for is not known here.
+
+use std::collections::BTreeSet;
+
+use catalog::NodeId;
+use txn::{Lane, Participant};
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::render::NodeStatement;
+use crate::request::Keep;
+use crate::work::Work;
+use crate::work::cut_statement::{Opened, Wanted, take_opened};
+use crate::work::rows;
+
+impl<C: Client> Work<'_, C> {
+    /// Sends a part to its nodes, all at once; the lanes are returned with their answers still to be read.
+    pub async fn ask_part(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        statement: &NodeStatement,
+        result_formats: &[i16],
+        keep: Keep,
+    ) -> Result<Vec<Participant>> {
+        let mut opened = match nodes.len() > 1 && self.opens_together() {
+            true => self.open_together(&[Wanted { nodes, statement, formats: result_formats }]).await?,
+            false => vec![],
+        };
+        self.ask_opened(nodes, statement, result_formats, keep, &mut opened).await
+    }
+
+    /// As [`ask_part`](Self::ask_part), where portals may have been opened for it already.
+    pub async fn ask_opened(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        part: &NodeStatement,
+        result_formats: &[i16],
+        keep: Keep,
+        opened: &mut Vec<Opened>,
+    ) -> Result<Vec<Participant>> {
+        let mark = self.mark(keep, part);
+        let home = self.home();
+        self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
+            match take_opened(opened, p.lane.node, &part.sql) {
+                Some(portal) => rows::send_opened(&mut p.lane, &portal),
+                None => {
+                    let foreign = p.lane.node != home;
+                    rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes a lane to each node and has `ask` send something there. If one can't be asked, the others' answers are not wanted.
+    pub async fn ask_each<T>(
+        &mut self,
+        asked: impl Iterator<Item = (NodeId, T)>,
+        mut ask: impl FnMut(&Self, &mut Participant, T),
+    ) -> Result<Vec<Participant>> {
+        let mut lanes = Vec::with_capacity(asked.size_hint().0);
+        for (node, what) in asked {
+            let mut p = match self.lane(node).await {
+                Ok(p) => p,
+                Err(e) => {
+                    self.abandon(lanes).await;
+                    return Err(e);
+                }
+            };
+            p.lane.look = self.looks.of(node);
+            ask(self, &mut p, what);
+            let flushed = p.lane.conn.flush().await;
+            lanes.push(p);
+            if let Err(e) = flushed {
+                self.abandon(lanes).await;
+                return Err(e.into());
+            }
+        }
+        Ok(lanes)
+    }
+
+    /// Under which mark nodes keep a statement.
+    pub fn mark(&self, keep: Keep, statement: &NodeStatement) -> Option<String> {
+        let keeps = keep == Keep::Yes && !self.own_schema && !statement.once;
+        let settings = self.settings_mark();
+        keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
+    }
+
+    /// Lanes whose answers are no longer wanted: read to their end and put back.
+    pub async fn abandon(&mut self, lanes: Vec<Participant>) {
+        for mut p in lanes {
+            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() && finish_owed(&mut p.lane).await.is_err() {
+                // An error here is the same error, or the lane is broken and goes away by itself.
+            }
+            self.put_back(p).await;
+        }
+    }
+}
+
+/// Reads what is owed. A lane that has only just joined has not even sent its BEGIN, and nothing behind it.
+async fn finish_owed(lane: &mut Lane) -> Result<()> {
+    lane.conn.flush().await?;
+    lane.settle_before().await?;
+    match lane.conn.outstanding() {
+        0 => Ok(()),
+        _ => rows::drain(lane).await,
+    }
+}

@@ -1,0 +1,80 @@
+//! Columns that rows on their way do not have: values of sequences, and defaults that each node would compute for itself.
+
+use std::collections::VecDeque;
+
+use catalog::Oid;
+
+use super::{Sink, Source};
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::render::Fill;
+use crate::request::Bound;
+use crate::text_arrays::Arrays;
+use crate::work::Work;
+
+/// Values of columns that are filled, fetched at a time, growing.
+const FILLED_BATCH_MAX: usize = 5000;
+
+/// A column that is not given: its values are made once, whichever nodes they go to.
+pub(super) struct Filled {
+    /// A query of its values, up to their number.
+    query: String,
+    /// The sequence they come from.
+    pub(super) sequence: Option<(Oid, String)>,
+    values: VecDeque<Option<String>>,
+    batch: usize,
+    /// The value of the last row.
+    pub(super) last: Option<String>,
+}
+
+impl Filled {
+    pub(super) fn new(query: String, sequence: Option<(Oid, String)>) -> Self {
+        Filled { query, sequence, values: VecDeque::new(), batch: 16, last: None }
+    }
+
+    pub(super) fn of_sequence(oid: Oid, name: &str) -> Self {
+        let query = format!(
+            "SELECT pg_catalog.nextval({}::pg_catalog.regclass) FROM pg_catalog.generate_series(1, ",
+            catalog::quote_literal(name)
+        );
+        Self::new(query, Some((oid, name.to_string())))
+    }
+
+    pub(super) async fn next(&mut self, source: &Source) -> Result<Option<String>> {
+        if self.values.is_empty() {
+            let rows = source.rows(&format!("{}{})", self.query, self.batch)).await?;
+            self.values = rows.into_iter().filter_map(|r| r.into_iter().next()).collect();
+            self.batch = (self.batch * 4).min(FILLED_BATCH_MAX);
+        }
+        let value = self.values.pop_front().ok_or_else(|| ExecError::internal("a default gave no value"))?;
+        if self.sequence.is_some() {
+            self.last = value.clone();
+        }
+        Ok(value)
+    }
+}
+
+impl Sink {
+    /// Fills columns of a distributed table whose defaults read the clock: each node would store its own time. To be called
+    /// before rows are sent, and not for rows that may take others' places, which keep what they have.
+    pub fn fill_clocks<C: Client>(&mut self, work: &Work<'_, C>) -> Result<()> {
+        let relation = self.relation.clone();
+        if relation.distribution().is_none() || self.lanes.len() < 2 {
+            return Ok(());
+        }
+        for (i, column) in relation.columns.iter().enumerate() {
+            if self.columns.contains(&i) || !plan::reads_clock(column) {
+                continue;
+            }
+            // Under settings that would lose a part of it, nodes store their own.
+            let whole = work.travel_whole([column.type_name.as_str()]).is_ok();
+            let Some(query) = plan::copy_from::defaults(column)?.filter(|_| whole) else { continue };
+            let query = Fill::new(&Bound::default(), &work.now).statement([&query]);
+            self.filled.push(Filled::new(query.sql, None));
+            self.columns.push(i);
+        }
+        let width = self.columns.len();
+        self.batches.iter_mut().for_each(|rows| *rows = Arrays::new(width));
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! COPY FROM into a table of several nodes: what each of them would count or compute for itself is computed once, or refused. Every
+//! copy of a reference table gets the client's data. It does not know how data travels.
+
+use catalog::{Column, Relation, Snapshot};
+use sql::ast;
+use sql::body::Body;
+use sql::{NodeEnum, build};
+
+use crate::text::Text;
+use crate::{Context, Refusal, Result, clock_text, reads, rewrite, same};
+
+/// Refuses what each node would count for itself, where each gets other rows.
+pub fn refuse_counts(copy: &ast::CopyStmt) -> Result<()> {
+    let mut options = copy.options.iter().filter_map(|o| o.node.as_ref());
+    let counts = |o: &NodeEnum| matches!(o, NodeEnum::DefElem(d) if d.defname.eq_ignore_ascii_case("reject_limit"));
+    match options.any(counts) {
+        true => Err(Refusal::new(
+            "REJECT_LIMIT of COPY into a distributed table is not supported: each node would count by itself",
+            "COPY into a temporary table, then INSERT … SELECT from it; or leave REJECT_LIMIT out.",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what each copy would decide for itself. `columns`: those that the data has; `marks_default`: it may say that a row
+/// takes a column's default.
+pub fn refuse(
+    copy: &ast::CopyStmt,
+    relation: &Relation,
+    columns: &[usize],
+    marks_default: bool,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    let differs = |c: &&usize| same::default_differs(snapshot, &relation.columns[**c]);
+    if let Some(at) = columns.iter().find(differs).filter(|_| marks_default) {
+        return Err(Refusal::new(
+            format!(
+                "DEFAULT in COPY into reference table \"{}\" is not supported: the default of \"{}\" could differ from node to node",
+                relation.name, relation.columns[*at].name
+            ),
+            "Leave the column out of the list of columns, or give its values.",
+        ));
+    }
+    let Some(condition) = copy.where_clause.as_deref() else { return Ok(()) };
+    // Whatever the session's path: names count wherever they are.
+    let mut path: Vec<String> = snapshot.operators.values().flatten().map(|o| o.schema.clone()).collect();
+    path.extend(snapshot.functions.values().flatten().map(|f| f.schema.clone()));
+    path.sort_unstable();
+    path.dedup();
+    let cx = Context::new(snapshot, &path, &[]);
+    let mut select = build::select();
+    let rv = ast::RangeVar {
+        schemaname: relation.schema.clone(),
+        relname: relation.name.clone(),
+        inh: true,
+        ..Default::default()
+    };
+    select.from_clause = vec![build::node(NodeEnum::RangeVar(rv))];
+    select.where_clause = Some(Box::new(condition.clone()));
+    let tree = NodeEnum::SelectStmt(Box::new(select));
+    let what = same::differs(snapshot, &path, &Body::of_expression(condition)).or_else(|| clock_text::read(&tree, &cx));
+    match what {
+        None => Ok(()),
+        Some(what) => Err(Refusal::new(
+            format!(
+                "{what} in WHERE of COPY into reference table \"{}\" is not supported: it could differ from node to node",
+                relation.name
+            ),
+            "COPY into a temporary table, then INSERT … SELECT from it.",
+        )),
+    }
+}
+
+/// `SELECT value FROM …` for a column whose default could differ from copy to copy, up to the number of values.
+pub fn defaults(column: &Column) -> Result<Option<Text>> {
+    let Some(value) = column.default.as_deref().and_then(reads::parse_expression) else { return Ok(None) };
+    let mut select = build::select();
+    select.target_list = vec![build::target(value, None)];
+    let mut tree = NodeEnum::SelectStmt(Box::new(select));
+    rewrite::replace_now(&mut tree);
+    Ok(Some(Text::all([Text::of(&tree)?, " FROM pg_catalog.generate_series(1, ".into()])))
+}

@@ -1,0 +1,243 @@
+//! Where nodes can't answer a query by themselves, and no other plan exists: the rows it needs of each distributed table come to
+//! home, and the statement runs there, with those rows in the tables' places.
+//!
+//! What nodes can answer of it (a subquery, a WITH query) they still do: `compose.rs` goes down the levels as ever, and asks here
+//! for the tables that are left. It does not know how rows travel, nor whether home understands the statement that comes out:
+//! the executor has home describe it, and compares ([`Statement::as_described`]).
+
+mod filters;
+mod grouped;
+mod used;
+
+use std::collections::HashSet;
+
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit, VisitMut};
+use sql::{NodeEnum, build, relations, search};
+
+use crate::compose::Composer;
+use crate::levels::Analysis;
+use crate::refuse::Refusal;
+use crate::text::{self, Text};
+use crate::tree::{Exchange, Finish, Part, Rows, Statement, Target, To};
+use crate::{Result, rewrite, unread};
+
+pub use filters::Filters;
+pub use used::Used;
+
+/// What is known of a statement whose tables' rows come home.
+pub struct Gather {
+    used: Used,
+    filters: Filters,
+    /// Parts that are rows of one table: whoever needs the same rows shares them, so that both see the same.
+    tables: Vec<usize>,
+}
+
+/// What several nodes do for a query that has no other plan; `None`: it has none here either.
+pub fn finish<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> Option<Finish> {
+    if a.writes || a.levels.iter().any(|l| l.locking) || a.uses.is_empty() {
+        return None;
+    }
+    if select.into_clause.is_some() || search::any(select, |n| matches!(n, NodeEnum::IntoClause(_))) {
+        return None;
+    }
+    if !search::any(select, |n| matches!(n, NodeEnum::CommonTableExpr(_))) {
+        return composed(a, select, level);
+    }
+    // WITH queries that nobody names are never run.
+    let statement = NodeEnum::SelectStmt(Box::new(select.clone()));
+    if let Some((NodeEnum::SelectStmt(read), _)) = unread::without_unread(&statement, a.cx) {
+        let mut b = Analysis::new(a.cx);
+        let level = b.query(&read).ok()?;
+        // It reads the same tables in the same order, so parts say the same of where they go.
+        let same = a.uses.iter().map(|u| &u.relation.oid).eq(b.uses.iter().map(|u| &u.relation.oid));
+        return if same { shared(&b, &read, level) } else { None };
+    }
+    shared(a, select, level)
+}
+
+/// As `select.rs` does: what one asks of a WITH query's rows the others do not.
+fn shared<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> Option<Finish> {
+    let several: HashSet<_> = a.named.iter().filter(|(_, levels)| levels.len() > 1).map(|(body, _)| *body).collect();
+    if several.is_empty() {
+        return composed(a, select, level);
+    }
+    let mut b = Analysis::new(a.cx);
+    b.shared = several;
+    let level = b.query(select).ok()?;
+    composed(&b, select, level)
+}
+
+fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> Option<Finish> {
+    let used = Used::of(a, select)?;
+    let filters = Filters::of(a, select);
+    let mut composer = Composer::new(a);
+    composer.gather = Some(Gather { used, filters, tables: vec![] });
+    // What is volatile PostgreSQL evaluates once: a WITH query that several subqueries name is not to be asked of nodes for each.
+    let finish = match a.levels.iter().any(|l| l.volatile) {
+        true => composer.in_place(select),
+        false => composer.taken(select, level),
+    };
+    let mut finish = NodeEnum::SelectStmt(Box::new(finish.ok()?));
+    if let Some(gather) = &composer.gather {
+        gather.used.rename(&mut finish);
+    }
+    let NodeEnum::SelectStmt(finish) = finish else { return None };
+    let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
+    let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
+    let text = composer.text(*finish).ok()?;
+    let children = composer.parts.into_iter().map(|part| Exchange { rows: Rows::Part(part), to: To::Gather }).collect();
+    Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described: true }))
+}
+
+impl<'p, 'a> Composer<'p, 'a> {
+    /// A level as nodes answer it; where they can't, with the rows of its tables in their places.
+    pub fn taken(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
+        if self.gather.is_none() {
+            return self.query(s, level);
+        }
+        let (parts, home, withs) = (self.parts.len(), self.uses_home, self.withs.len());
+        let others = self.others.clone();
+        self.query(s, level).or_else(|_| {
+            self.parts.truncate(parts);
+            self.withs.truncate(withs);
+            (self.uses_home, self.others) = (home, others);
+            if let Some(gather) = &mut self.gather {
+                gather.tables.retain(|t| *t < parts);
+            }
+            self.in_place(s)
+        })
+    }
+
+    /// A query as it is, but for the tables.
+    pub fn in_place(&mut self, s: &'p ast::SelectStmt) -> Result<ast::SelectStmt> {
+        let mut statement = NodeEnum::SelectStmt(Box::new(s.clone()));
+        let mut levels = Levels::default();
+        walk::select_stmt(s, &mut levels);
+        let mut depend = grouped::Depend { levels: levels.0.into_iter(), composer: self };
+        walk::below_mut(&mut statement, &mut depend);
+        let mut originals = relations::of_select(s).into_iter();
+        let mut outcome = Ok(());
+        relations::replace(&mut statement, &mut |node| {
+            let (Some(original), Some(NodeEnum::RangeVar(rv))) = (originals.next(), &node.node) else { return };
+            if outcome.is_err() {
+                return;
+            }
+            let same = original.relname == rv.relname && original.location == rv.location;
+            outcome = match same {
+                true => self.of_table(original).map(|rows| {
+                    if let Some(rows) = rows {
+                        *node = rows;
+                    }
+                }),
+                false => Err(Refusal::not_moved()),
+            };
+        });
+        outcome?;
+        match statement {
+            NodeEnum::SelectStmt(out) => Ok(*out),
+            _ => Err(Refusal::not_moved()),
+        }
+    }
+
+    /// The rows of a distributed table, by the names the statement has for it; `None`: it is no such table.
+    pub fn of_table(&mut self, rv: &ast::RangeVar) -> Result<Option<Node>> {
+        let a = self.a;
+        let (Some(uses), Some(gather)) = (a.ranges.get(&std::ptr::from_ref(rv)), &self.gather) else { return Ok(None) };
+        let relation = &a.uses[uses[0]].relation;
+        let columns = gather.used.columns(relation);
+        let mut part = build::select();
+        part.target_list =
+            columns.iter().map(|c| build::target(build::column(&[&relation.columns[*c].name]), None)).collect();
+        if columns.is_empty() {
+            part.target_list.push(build::target(build::integer(1), None));
+        }
+        let mut table = rv.clone();
+        // Whatever WITH queries are called here, it is the table.
+        (table.alias, table.schemaname) = (None, relation.schema.clone());
+        let aliasname = rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname).clone();
+        let row = gather.used.has_row(&aliasname);
+        if row {
+            part.target_list.push(build::target(build::column(&[used::ROW]), None));
+            table.alias = Some(build::alias(used::ROW));
+        }
+        part.from_clause = vec![build::node(NodeEnum::RangeVar(table))];
+        part.where_clause = gather.filters.of_table(rv).map(Box::new);
+        let mut names = used::visible(relation, rv);
+        let mut colnames: Vec<Node> = columns.iter().map(|c| build::string(&std::mem::take(&mut names[*c]))).collect();
+        if columns.is_empty() {
+            colnames.push(build::string(used::NONE));
+        }
+        if row {
+            colnames.push(build::string(used::ROW));
+        }
+        let mut statement = NodeEnum::SelectStmt(Box::new(part));
+        rewrite::replace_now(&mut statement);
+        let number = self.table_part(a.cx.text(statement)?, uses);
+        Ok(Some(build::subselect(text::rows(number), Some(ast::Alias { aliasname, colnames }), false)))
+    }
+
+    /// The rows of a subquery in FROM that nodes answer by themselves: read as it stands there, so that a view is read by its name.
+    pub fn of_item(&mut self, item: &Node, level: usize) -> Result<Option<Node>> {
+        let Some(NodeEnum::RangeSubselect(sub)) = &item.node else { return Ok(None) };
+        if self.gather.is_none() || sub.lateral || self.a.pushable(level, false).is_err() || self.a.gives_order(level) {
+            return Ok(None);
+        }
+        let body = sub.subquery.as_deref().and_then(|q| q.node.as_ref());
+        if matches!(body, Some(NodeEnum::SelectStmt(query)) if self.a.cx.views.grants_columns(query)) {
+            return Ok(None);
+        }
+        let (Some(columns), Some(mut alias)) = (&self.a.levels[level].columns, sub.alias.clone()) else {
+            return Ok(None);
+        };
+        let own = columns.iter().skip(alias.colnames.len()).map(|(name, _)| build::string(name));
+        alias.colnames.extend(own);
+        let mut part = build::select();
+        part.target_list = vec![build::target(build::star(), None)];
+        part.from_clause = vec![item.clone()];
+        let rows = self.add_part(part, self.a.deep_uses(level))?;
+        Ok(match rows.node {
+            Some(NodeEnum::RangeSubselect(mut rows)) => {
+                rows.alias = Some(alias);
+                Some(build::node(NodeEnum::RangeSubselect(rows)))
+            }
+            _ => None,
+        })
+    }
+
+    /// The number of the part that has these rows.
+    fn table_part(&mut self, text: Text, uses: &[usize]) -> usize {
+        let shared = self.gather.iter().flat_map(|g| &g.tables).copied().find(|n| self.parts[*n].text == text);
+        let number = shared.unwrap_or_else(|| {
+            self.parts.push(Part { text, target: Target::Shards(vec![]) });
+            self.parts.len() - 1
+        });
+        let Target::Shards(known) = &mut self.parts[number].target;
+        let new: Vec<usize> = uses.iter().copied().filter(|u| !known.contains(u)).collect();
+        known.extend(new);
+        if let (None, Some(gather)) = (shared, &mut self.gather) {
+            gather.tables.push(number);
+        }
+        number
+    }
+}
+
+/// Every SELECT of a query, in the order of the walk.
+#[derive(Default)]
+struct Levels<'a>(Vec<&'a ast::SelectStmt>);
+
+impl<'a> Visit<'a> for Levels<'a> {
+    fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
+        self.0.push(s);
+        true
+    }
+}
+
+impl<'p, I: Iterator<Item = &'p ast::SelectStmt>> VisitMut for grouped::Depend<'_, 'p, '_, I> {
+    fn select(&mut self, out: &mut ast::SelectStmt) -> bool {
+        if let Some(s) = self.levels.next() {
+            self.composer.group_dependent(s, out);
+        }
+        true
+    }
+}

@@ -1,0 +1,264 @@
+//! Which conditions of a statement may be asked of a table's rows before they come to home. Home asks them again: what is left
+//! out here is slower, never wrong; what is taken must hold for every row that the answer needs, and can't fail.
+//!
+//! A condition holds for the rows of one side of a join only where those that fail it are not kept by the join all the same.
+
+use std::collections::HashMap;
+
+use sql::ast::{self, Node, a_const::Val};
+use sql::walk::{self, Visit, VisitMut};
+use sql::{NodeEnum, build, names, search};
+use wire::type_oid;
+
+use crate::classes::Var;
+use crate::levels::{Analysis, Use};
+use crate::{keys, needs};
+
+/// By the place where a table is named: what its rows must pass.
+pub struct Filters(HashMap<*const ast::RangeVar, Vec<Node>>);
+
+impl Filters {
+    pub fn of(a: &Analysis, select: &ast::SelectStmt) -> Self {
+        let mut equal = Equal { a, found: vec![] };
+        walk::select_stmt(select, &mut equal);
+        let mut levels = Levels { a, equal: equal.found, found: HashMap::new() };
+        walk::select_stmt(select, &mut levels);
+        Filters(levels.found)
+    }
+
+    /// The condition for the rows of a table named here.
+    pub fn of_table(&self, rv: &ast::RangeVar) -> Option<Node> {
+        let mut all = self.0.get(&std::ptr::from_ref(rv))?.clone();
+        match all.len() {
+            0 | 1 => all.pop(),
+            _ => Some(build::and(all)),
+        }
+    }
+}
+
+/// Columns that a condition somewhere in the statement compares with a constant.
+struct Equal<'l, 'a, 'n> {
+    a: &'l Analysis<'a>,
+    found: Vec<(Var, &'n Node)>,
+}
+
+impl<'n> Visit<'n> for Equal<'_, '_, 'n> {
+    fn select(&mut self, s: &'n ast::SelectStmt) -> bool {
+        let level = self.a.by_node.get(&std::ptr::from_ref(s));
+        let Some(scope) = level.and_then(|l| self.a.scopes.get(l)) else { return true };
+        let mut conditions = vec![];
+        conjuncts(s.where_clause.as_deref(), &mut conditions);
+        s.from_clause.iter().for_each(|item| on(item, &mut conditions));
+        for condition in conditions {
+            let Some(NodeEnum::AExpr(e)) = &condition.node else { continue };
+            let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { continue };
+            let is_equality = e.kind == ast::AExprKind::AexprOp as i32 && names::last(&e.name) == "=";
+            for (column, constant) in [(l, r), (r, l)] {
+                let var = names::column(column).and_then(|c| scope.resolve(&c));
+                if let Some(var) = var.filter(|_| is_equality && keys::constant(constant).is_some()) {
+                    self.found.push((var, constant));
+                }
+            }
+        }
+        true
+    }
+}
+
+/// The conditions of an item's joins.
+fn on<'n>(item: &'n Node, found: &mut Vec<&'n Node>) {
+    if let Some(NodeEnum::JoinExpr(join)) = &item.node {
+        conjuncts(join.quals.as_deref(), found);
+        join.larg.iter().chain(&join.rarg).for_each(|side| on(side, found));
+    }
+}
+
+struct Levels<'l, 'a, 'n> {
+    a: &'l Analysis<'a>,
+    equal: Vec<(Var, &'n Node)>,
+    found: HashMap<*const ast::RangeVar, Vec<Node>>,
+}
+
+impl<'n> Visit<'n> for Levels<'_, '_, '_> {
+    fn select(&mut self, s: &'n ast::SelectStmt) -> bool {
+        if let Some(level) = self.a.by_node.get(&std::ptr::from_ref(s)) {
+            let mut conditions = vec![];
+            conjuncts(s.where_clause.as_deref(), &mut conditions);
+            s.from_clause.iter().for_each(|item| self.item(item, &conditions, *level));
+        }
+        true
+    }
+}
+
+impl Levels<'_, '_, '_> {
+    /// `conditions`: what the item's rows must pass.
+    fn item(&mut self, item: &Node, conditions: &[&Node], level: usize) {
+        match &item.node {
+            Some(NodeEnum::RangeVar(rv)) => self.table(rv, conditions, level),
+            Some(NodeEnum::JoinExpr(join)) => {
+                let mut on = vec![];
+                conjuncts(join.quals.as_deref(), &mut on);
+                let both = [conditions, &on].concat();
+                let (left, right): (&[&Node], &[&Node]) = match ast::JoinType::try_from(join.jointype) {
+                    Ok(ast::JoinType::JoinInner) => (&both, &both),
+                    Ok(ast::JoinType::JoinLeft) => (conditions, &on),
+                    Ok(ast::JoinType::JoinRight) => (&on, conditions),
+                    _ => (&[], &[]),
+                };
+                join.larg.iter().for_each(|side| self.item(side, left, level));
+                join.rarg.iter().for_each(|side| self.item(side, right, level));
+            }
+            _ => {}
+        }
+    }
+
+    fn table(&mut self, rv: &ast::RangeVar, conditions: &[&Node], level: usize) {
+        let at = std::ptr::from_ref(rv);
+        let uses = self.a.ranges.get(&at).into_iter().flatten();
+        let Some(of) = uses.map(|u| &self.a.uses[*u]).find(|u| u.level == level) else { return };
+        let mut passes: Vec<Node> = conditions.iter().filter_map(|c| self.own(c, of, level)).collect();
+        // Who names the WITH query that it is in besides may need other rows.
+        if self.a.ranges.get(&at).is_some_and(|uses| uses.len() == 1) {
+            passes.extend(of.key.iter().filter_map(|key| self.of_key(*key, of)));
+        }
+        self.found.insert(at, passes);
+    }
+
+    /// Where a row's shard is known to be that of a constant which another column is compared with, its key is that constant.
+    fn of_key(&self, key: Var, of: &Use) -> Option<Node> {
+        let values = self.a.classes.values(of.classes, key)?;
+        let [value] = &values[..] else { return None };
+        let is_it = |(var, node): &&(Var, &Node)| {
+            *var != key
+                && self.a.classes.same(of.classes, *var, key)
+                && keys::constant(node).as_ref().is_some_and(|c| c == value)
+        };
+        let (_, constant) = self.equal.iter().find(is_it)?;
+        let column = of.columns.iter().position(|c| *c == key)?;
+        let column = &of.relation.columns[column];
+        let known = type_oid::is_integer(column.type_oid) || type_oid::is_text(column.type_oid);
+        known.then(|| build::operator("=", build::column(&[&column.name]), (*constant).clone()))
+    }
+
+    /// The condition by the table's own names of its columns, if it is of them alone and can't fail.
+    fn own(&self, condition: &Node, of: &Use, level: usize) -> Option<Node> {
+        let scope = self.a.scopes.get(&level)?;
+        let column = |n: &Node| {
+            let v = scope.resolve(&names::column(n)?)?;
+            of.columns.iter().position(|c| *c == v)
+        };
+        let test = Test { a: self.a, of, column: &column };
+        if !test.passes(condition) || needs::find(condition, self.a.cx, |_| true).is_some() {
+            return None;
+        }
+        let mut own = condition.clone();
+        let named = |n: &Node| column(n).map(|c| build::column(&[&of.relation.columns[c].name]));
+        struct Rename<F>(F);
+        impl<F: Fn(&Node) -> Option<Node>> VisitMut for Rename<F> {
+            fn node(&mut self, n: &mut NodeEnum) -> bool {
+                if let Some(Node { node: Some(new) }) = (self.0)(&build::node(n.clone())) {
+                    *n = new;
+                    return false;
+                }
+                true
+            }
+        }
+        walk::walk_mut(&mut own, &mut Rename(named));
+        Some(own)
+    }
+}
+
+fn conjuncts<'n>(node: Option<&'n Node>, found: &mut Vec<&'n Node>) {
+    match node.and_then(|n| n.node.as_ref()) {
+        Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::AndExpr as i32 => {
+            b.args.iter().for_each(|arg| conjuncts(Some(arg), found));
+        }
+        _ => found.extend(node),
+    }
+}
+
+struct Test<'t, 'a> {
+    a: &'t Analysis<'a>,
+    of: &'t Use,
+    column: &'t dyn Fn(&Node) -> Option<usize>,
+}
+
+impl Test<'_, '_> {
+    fn passes(&self, node: &Node) -> bool {
+        match &node.node {
+            Some(NodeEnum::BoolExpr(b)) => b.args.iter().all(|arg| self.passes(arg)),
+            Some(NodeEnum::NullTest(t)) => t.arg.as_deref().is_some_and(|arg| (self.column)(arg).is_some()),
+            Some(NodeEnum::BooleanTest(t)) => t.arg.as_deref().is_some_and(|arg| self.is_boolean(arg)),
+            Some(NodeEnum::ColumnRef(_)) => self.is_boolean(node),
+            Some(NodeEnum::AExpr(e)) => self.compares(e),
+            _ => false,
+        }
+    }
+
+    fn is_boolean(&self, node: &Node) -> bool {
+        (self.column)(node).is_some_and(|c| self.of.relation.columns[c].type_oid == type_oid::BOOL)
+    }
+
+    fn compares(&self, e: &ast::AExpr) -> bool {
+        use ast::AExprKind::*;
+        let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
+        let operator = match names::qualified(&e.name) {
+            (None | Some("pg_catalog"), name) => name,
+            _ => return false,
+        };
+        let compares = matches!(operator, "=" | "<>" | "<" | ">" | "<=" | ">=");
+        match ast::AExprKind::try_from(e.kind) {
+            Ok(AexprOp) => {
+                let sides = [left, right];
+                let columns = sides.iter().filter(|side| self.is_compared(side)).count();
+                let constants = sides.iter().filter(|side| keys::constant(side).is_some()).count();
+                compares && columns > 0 && columns + constants == 2
+            }
+            Ok(AexprIn | AexprOpAny) => compares && self.is_compared(left) && is_list(right),
+            Ok(AexprBetween | AexprNotBetween) => {
+                let all = |n: &Node| matches!(&n.node, Some(NodeEnum::List(l)) if l.items.iter().all(|i| keys::constant(i).is_some()));
+                self.is_compared(left) && all(right)
+            }
+            Ok(AexprLike | AexprIlike) => self.is_text(left) && is_pattern(right),
+            _ => false,
+        }
+    }
+
+    /// A column of a type whose comparisons are PostgreSQL's own and never fail.
+    fn is_compared(&self, node: &Node) -> bool {
+        use type_oid::*;
+        let known = |of: u32| {
+            is_integer(of)
+                || is_text(of)
+                || matches!(of, BOOL | BYTEA | BPCHAR | DATE | TIME | TIMESTAMP | TIMESTAMPTZ | NUMERIC | UUID)
+                || matches!(of, FLOAT4 | FLOAT8)
+        };
+        let Some(c) = (self.column)(node) else { return false };
+        // Named in the path, PostgreSQL's own operators may come behind others.
+        let own = self.a.cx.search_path.iter().filter(|s| *s == "pg_catalog").count() <= 1;
+        own && known(self.of.relation.columns[c].type_oid)
+    }
+
+    fn is_text(&self, node: &Node) -> bool {
+        let text = |c: usize| {
+            let column = &self.of.relation.columns[c];
+            type_oid::is_text(column.type_oid) && column.collation_deterministic
+        };
+        self.is_compared(node) && (self.column)(node).is_some_and(text)
+    }
+}
+
+fn is_list(node: &Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::List(l)) => l.items.iter().all(|i| keys::constant(i).is_some()),
+        _ => keys::list(node).is_some(),
+    }
+}
+
+/// A pattern that does not end in the middle of an escape.
+fn is_pattern(node: &Node) -> bool {
+    let plain = |n: &NodeEnum| match n {
+        NodeEnum::AConst(ast::AConst { val: Some(Val::Sval(s)), .. }) => !s.sval.contains('\\'),
+        _ => false,
+    };
+    node.node.as_ref().is_some_and(plain) && !search::any(node, |n| matches!(n, NodeEnum::FuncCall(_)))
+}

@@ -1,0 +1,112 @@
+//! What a level gives to the one around it: its columns, what it groups by, its windows.
+
+use std::collections::HashMap;
+
+use sql::ast::{self, Node};
+use sql::walk::{self, Visit};
+use sql::{NodeEnum, names};
+
+use super::Analysis;
+use crate::classes::Var;
+use crate::scope::Scope;
+
+impl<'a> Analysis<'a> {
+    /// Output columns: names and variables.
+    pub(super) fn output(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Vec<(String, Option<Var>)>> {
+        let mut columns = Vec::new();
+        for target in &s.target_list {
+            let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
+            let value = t.val.as_deref()?;
+            match &value.node {
+                // The columns of a composite type.
+                Some(NodeEnum::AIndirection(_)) if crate::rewrite::is_star(target) => return None,
+                Some(NodeEnum::ColumnRef(c)) if names::has_star(c) => {
+                    columns.extend(star_columns(c, scope)?.into_iter().map(|(n, v, _)| (n, v)))
+                }
+                _ => {
+                    let name = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
+                    columns.push((name, self.var(value, scope)));
+                }
+            }
+        }
+        Some(columns)
+    }
+
+    /// The variable a GROUP BY or DISTINCT ON item means, by name or by position.
+    pub(super) fn group_var(&self, node: &'a Node, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Var> {
+        let node = crate::rewrite::output_item(node, s, true).unwrap_or(node);
+        self.var(node, scope)
+    }
+
+    /// What each window function is partitioned by, and whether its window has an order of its own.
+    pub(super) fn windows_of(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> (Vec<Vec<Option<Var>>>, bool) {
+        let mut finder = Windows { calls: vec![] };
+        s.target_list.iter().chain(&s.sort_clause).for_each(|n| walk::walk(n, &mut finder));
+        let named: HashMap<&str, &ast::WindowDef> = s
+            .window_clause
+            .iter()
+            .filter_map(|w| match &w.node {
+                Some(NodeEnum::WindowDef(w)) => Some((w.name.as_str(), w.as_ref())),
+                _ => None,
+            })
+            .collect();
+        let (mut partitions, mut sorted) = (vec![], true);
+        for w in finder.calls {
+            let (mut w, mut hops, mut has_order) = (w, 0, !w.order_clause.is_empty());
+            while w.partition_clause.is_empty() && hops < 32 {
+                let other = if w.refname.is_empty() { w.name.as_str() } else { w.refname.as_str() };
+                match named.get(other) {
+                    Some(next) if !std::ptr::eq(*next, w) => w = next,
+                    _ => break,
+                }
+                has_order |= !w.order_clause.is_empty();
+                hops += 1;
+            }
+            sorted &= has_order;
+            partitions.push(w.partition_clause.iter().map(|p| self.var(p, scope)).collect());
+        }
+        (partitions, sorted)
+    }
+}
+
+/// The columns `*` or `t.*` stands for: name, variable, and a reference to it.
+pub fn star_columns(c: &ast::ColumnRef, scope: &Scope) -> Option<Vec<(String, Option<Var>, Node)>> {
+    let qualifier = names::strings(&c.fields);
+    // With USING the merged column comes once and first: too easy to get wrong, so it is left to PostgreSQL.
+    if !scope.merged.is_empty() && qualifier.is_empty() {
+        return None;
+    }
+    let mut columns = Vec::new();
+    let mut matched = false;
+    for item in &scope.items {
+        if qualifier.last().is_none_or(|q| *q == item.alias) {
+            if item.opaque {
+                return None;
+            }
+            matched = true;
+            let reference = |n: &str| sql::build::column(&[&item.alias, n]);
+            columns.extend(item.columns.iter().map(|(n, v)| (n.clone(), *v, reference(n))));
+        }
+    }
+    matched.then_some(columns)
+}
+
+struct Windows<'a> {
+    calls: Vec<&'a ast::WindowDef>,
+}
+
+impl<'a> Visit<'a> for Windows<'a> {
+    fn node(&mut self, n: &'a NodeEnum) -> bool {
+        let json = |c: Option<&'a ast::JsonAggConstructor>| c.and_then(|c| c.over.as_deref());
+        self.calls.extend(match n {
+            NodeEnum::FuncCall(c) => c.over.as_deref(),
+            NodeEnum::JsonArrayAgg(j) => json(j.constructor.as_deref()),
+            NodeEnum::JsonObjectAgg(j) => json(j.constructor.as_deref()),
+            _ => None,
+        });
+        !matches!(n, NodeEnum::SubLink(_))
+    }
+    fn select(&mut self, _: &'a ast::SelectStmt) -> bool {
+        false
+    }
+}

@@ -1,0 +1,118 @@
+//! What a session says of its statement, and hears of cancels: which connections it runs on, that it is over, that somebody cancels it.
+
+use std::sync::Arc;
+
+use pool::CancelKey;
+
+use super::{Looks, Session, Settled, State};
+use crate::activity::Shown;
+use crate::shared_tcp::Watched;
+
+/// By which a session says what it runs.
+#[derive(Clone)]
+pub struct CancelHandle {
+    pub(super) session: Arc<Session>,
+}
+
+impl CancelHandle {
+    /// A statement begins. From here on a cancel is remembered, even while nothing runs on a node: see
+    /// [`is_cancelled`](Self::is_cancelled).
+    pub fn begin(&self) {
+        let mut state = self.session.state.lock();
+        (state.active, state.cancelled, state.deadlocked) = (true, false, false);
+        state.left_looks = Looks::default();
+    }
+
+    /// The statement goes on after it gave connections back, and waits in the router: a cancel can meet it there.
+    pub fn goes_on(&self) {
+        self.session.state.lock().active = true;
+    }
+
+    /// The session waits for its client: if nothing is left on nodes, a cancel has nothing to meet.
+    pub fn idle(&self) {
+        let mut state = self.session.state.lock();
+        if state.keys.is_empty() {
+            (state.active, state.cancelled) = (false, false);
+        }
+    }
+
+    /// One more connection the statement runs on.
+    pub fn add_running(&self, key: CancelKey) {
+        let mut state = self.session.state.lock();
+        state.active = true;
+        // A session that keeps a connection says so for each statement.
+        if !state.keys.iter().any(|k| k.pid == key.pid && k.secret == key.secret && k.target == key.target) {
+            state.keys.push(key);
+            state.left_looks = Looks::default();
+        }
+    }
+
+    /// Nothing runs on nodes, but the session keeps its connections.
+    pub fn clear(&self) {
+        self.session.state.lock().keys.clear();
+    }
+
+    /// The statement goes on, but gives connections back. Wait for this first.
+    pub async fn release(&self) -> Settled {
+        self.clear();
+        self.settle().await
+    }
+
+    /// The statement has ended. Wait for this before giving connections back: at most for as long as a node may take
+    /// to act on a cancel, and not at all if there is none.
+    pub async fn finish(&self) -> Settled {
+        {
+            let mut state = self.session.state.lock();
+            (state.active, state.cancelled) = (false, false);
+            state.keys.clear();
+        }
+        self.settle().await
+    }
+
+    /// By which one sees whether the client is still there.
+    pub fn watch(&self, socket: Watched) {
+        self.session.state.lock().socket = socket;
+    }
+
+    /// What others may see of the session.
+    pub fn show(&self, shown: Shown) {
+        self.session.state.lock().shown = Some(shown);
+    }
+
+    /// Whether the session has been told to end.
+    pub fn is_ended(&self) -> bool {
+        self.session.state.lock().ended
+    }
+
+    /// Whether the client was found to have left.
+    pub fn has_left(&self) -> bool {
+        self.session.state.lock().left
+    }
+
+    /// Whether the statement was cancelled to break a deadlock; asking forgets it.
+    pub fn take_deadlocked(&self) -> bool {
+        std::mem::take(&mut self.session.state.lock().deadlocked)
+    }
+
+    /// Whether the client has cancelled the statement that runs.
+    pub fn is_cancelled(&self) -> bool {
+        self.session.state.lock().cancelled
+    }
+
+    /// Waits until the client cancels. For waits in the router itself: for a connection, for a lock.
+    pub async fn cancelled(&self) {
+        self.session.wait(|state| state.cancelled.then_some(())).await
+    }
+
+    async fn settle(&self) -> Settled {
+        let settled = |state: &mut State| match (state.sending, std::mem::take(&mut state.doubtful)) {
+            (0, true) => Some(Settled::Doubtful),
+            (0, false) => Some(Settled::Clean),
+            (_, doubtful) => {
+                state.doubtful = doubtful;
+                None
+            }
+        };
+        self.session.wait(settled).await
+    }
+}

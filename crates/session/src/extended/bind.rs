@@ -1,0 +1,110 @@
+//! Bind: a portal for a prepared statement, planned for today's catalog, and its parameters. What is wrong with them PostgreSQL says by
+//! running it.
+
+use std::sync::Arc;
+
+use exec::{Bound, ExecError};
+use wire::backend::{self, Field};
+use wire::sqlstate;
+use wire::{Frame, frontend};
+
+use plan::kind::Kind;
+use sql::NodeEnum;
+
+use crate::prepared::{Parsed, Portal, PortalState, Prepared};
+use crate::session::{Result, Session};
+
+impl Session {
+    pub(super) async fn bind(&mut self, frame: &Frame) -> Result<()> {
+        let b =
+            frontend::bind(frame.body()).map_err(|e| ExecError::sql(sqlstate::PROTOCOL_VIOLATION, e.to_string()))?;
+        let prepared = self.prepared(b.statement)?;
+        self.parsed_when_failed(&prepared.parsed)?;
+        if b.values.len() != prepared.params.len() {
+            return Err(ExecError::sql(
+                sqlstate::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                    b.values.len(),
+                    b.statement,
+                    prepared.params.len()
+                ),
+            ));
+        }
+        if b.formats.len() > 1 && b.formats.len() != b.values.len() {
+            return Err(ExecError::sql(
+                sqlstate::PROTOCOL_VIOLATION,
+                format!("bind message has {} parameter formats but {} parameters", b.formats.len(), b.values.len()),
+            ));
+        }
+        let columns = prepared.fields.as_ref().map_or(0, Vec::len);
+        if b.result_formats.len() > 1 && b.result_formats.len() != columns && prepared.fields.is_some() {
+            return Err(ExecError::sql(
+                sqlstate::PROTOCOL_VIOLATION,
+                format!("bind message has {} result formats but query has {columns} columns", b.result_formats.len()),
+            ));
+        }
+        if let Some(f) = b.formats.iter().chain(&b.result_formats).find(|f| !matches!(f, 0 | 1)) {
+            return Err(ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, format!("unsupported format code: {f}")));
+        }
+        for (i, value) in b.values.iter().enumerate() {
+            if let Some(v) = value {
+                crate::values::check(i + 1, b.format(i), prepared.params[i], v)?;
+            }
+        }
+        self.take_epoch();
+        self.settle_path().await?;
+        let prepared = if self.transaction.has_failed() { prepared } else { self.current(&prepared).await? };
+        let slice = |v: &[u8]| frame.raw.slice_ref(v);
+        let bound = Bound {
+            types: prepared.params.clone(),
+            formats: b.formats.clone(),
+            values: b.values.iter().map(|v| v.map(slice)).collect(),
+            result_formats: b.result_formats.clone(),
+            tail: slice(b.tail),
+        };
+        if !b.portal.is_empty() && self.portals.contains_key(b.portal) {
+            return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
+        }
+        let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len())?) };
+        self.portals.insert(b.portal.to_string(), Portal { prepared, bound, state: PortalState::New, _taken });
+        backend::bind_complete(self.out());
+        Ok(())
+    }
+
+    fn reads_temporary(&self, tree: &NodeEnum) -> bool {
+        let cx = self.names();
+        sql::relations::of(tree).iter().any(|rv| rv.schemaname.starts_with("pg_temp") || cx.is_temporary(rv))
+    }
+
+    /// The statement as planned for today's catalog: planned anew if the catalog has changed since Parse.
+    pub(super) async fn current(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+        let same = prepared.epoch == self.epoch.serial && prepared.context == self.context;
+        let stays = match &prepared.parsed {
+            Parsed::Empty => true,
+            Parsed::Planned(_) => same,
+            // What it reads is looked up each time it runs; temporary tables change behind the catalog's back.
+            Parsed::Tree(tree) => !Kind::of(tree).planned || same && !self.reads_temporary(tree),
+        };
+        if stays {
+            return Ok(prepared.clone());
+        }
+        // The types of parameters stay as the client was told them: it sends their bytes by these.
+        let again = Prepared {
+            declared: prepared.declared.clone(),
+            at: prepared.at,
+            ..self.prepare(&prepared.sql, prepared.params.clone()).await?
+        };
+        let types = |f: &Option<Vec<Field>>| f.as_ref().map(|f| f.iter().map(|f| f.type_oid).collect::<Vec<_>>());
+        if types(&again.fields) != types(&prepared.fields) {
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+        }
+        let again = Arc::new(again);
+        for kept in self.statements.values_mut() {
+            if Arc::ptr_eq(kept, prepared) {
+                *kept = again.clone();
+            }
+        }
+        Ok(again)
+    }
+}

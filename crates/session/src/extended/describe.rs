@@ -1,0 +1,110 @@
+//! Describe, and what PostgreSQL says of statements that go by their tree. How rows come to have these columns is not known here.
+
+use std::sync::Arc;
+
+use exec::ExecError;
+use plan::kind::Kind;
+use wire::backend::{self, Field};
+use wire::frontend;
+use wire::sqlstate;
+
+use crate::prepared::Parsed;
+use crate::router_settings::RouterSettings;
+use crate::session::{Result, Session};
+
+impl Session {
+    pub(super) async fn describe(&mut self, kind: u8, name: &str) -> Result<()> {
+        match kind {
+            b'S' => {
+                let prepared = self.prepared(name)?;
+                if let Some(e) = &prepared.deferred {
+                    return Err(ExecError::Sql(e.clone()));
+                }
+                backend::parameter_description(self.out(), &prepared.params);
+                self.put_fields(prepared.fields.as_deref(), &[]);
+                Ok(())
+            }
+            b'P' => {
+                if !self.portals.contains_key(name) && self.cursors.contains_key(name) {
+                    // A cursor of SQL's own DECLARE.
+                    let sql = format!("FETCH 0 FROM {}", catalog::quote_ident(name));
+                    let fields = self.describe_fetch(name, &sql, &[]).await?;
+                    self.put_fields(fields.as_deref(), &[]);
+                    return Ok(());
+                }
+                let Some(portal) = self.portals.get(name) else {
+                    return Err(ExecError::sql(
+                        sqlstate::INVALID_CURSOR_NAME,
+                        format!("portal \"{name}\" does not exist"),
+                    ));
+                };
+                let (prepared, formats) = (portal.prepared.clone(), portal.bound.result_formats.clone());
+                if let Some(e) = &prepared.deferred {
+                    return Err(ExecError::Sql(e.clone()));
+                }
+                if let Parsed::Tree(tree) = &prepared.parsed
+                    && matches!(**tree, sql::NodeEnum::FetchStmt(_))
+                {
+                    let (_, fields) = self.describe_tree(tree, &prepared.sql, &prepared.declared).await?;
+                    self.put_fields(fields.as_deref(), &formats);
+                    return Ok(());
+                }
+                self.put_fields(prepared.fields.as_deref(), &formats);
+                Ok(())
+            }
+            other => {
+                Err(ExecError::sql(sqlstate::PROTOCOL_VIOLATION, format!("invalid DESCRIBE message subtype {other}")))
+            }
+        }
+    }
+
+    /// Parameters and columns of a statement that goes by its tree.
+    pub(super) async fn describe_tree(
+        &mut self,
+        tree: &Arc<sql::NodeEnum>,
+        sql: &str,
+        declared: &[u32],
+    ) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
+        use sql::NodeEnum as N;
+        if let Some(call) = self.recognise(tree) {
+            let call = call?;
+            return Ok((declared.to_vec(), Some(call.columns())));
+        }
+        let described = match tree.as_ref() {
+            N::VariableShowStmt(s) if RouterSettings::canonical(&s.name.to_ascii_lowercase()).is_some() => {
+                return Ok((vec![], Some(vec![Field::text(&s.name)])));
+            }
+            N::ExecuteStmt(e) => {
+                let text = self.executed_text(e).await?;
+                return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
+            }
+            // As PostgreSQL: a cursor that is not there yet is looked for again when the portal is described.
+            N::FetchStmt(f)
+                if !self.cursors.contains_key(&f.portalname) && !self.portals.contains_key(&f.portalname) =>
+            {
+                return Ok((vec![], None));
+            }
+            N::FetchStmt(f) => {
+                return Ok((vec![], self.describe_fetch(&f.portalname, sql, declared).await?));
+            }
+            N::VariableShowStmt(_) => self.work().describe_text(sql, declared).await?,
+            tree if Kind::of(tree).analyzed => self.work().describe_text(sql, declared).await?,
+            _ => return Ok((declared.to_vec(), None)),
+        };
+        Ok((described.params, described.fields))
+    }
+
+    fn put_fields(&mut self, fields: Option<&[Field]>, formats: &[i16]) {
+        match fields {
+            None => backend::no_data(self.out()),
+            Some(fields) => {
+                let formatted: Vec<Field> = fields
+                    .iter()
+                    .enumerate()
+                    .map(|(i, f)| Field { format: frontend::format_of(formats, i), ..f.clone() })
+                    .collect();
+                backend::row_description(self.out(), &formatted);
+            }
+        }
+    }
+}

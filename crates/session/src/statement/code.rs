@@ -1,0 +1,139 @@
+//! SELECT and its like that do more than give rows, DO and CALL: what they may leave in the session, and whether they are watched.
+
+use std::sync::Arc;
+
+use exec::code::Watch;
+use exec::{Bound, ExecError, Forwarded};
+use plan::code::Watched;
+use sql::NodeEnum;
+use wire::sqlstate;
+
+use crate::activity::Pins;
+use crate::backends;
+use crate::code::Code;
+use crate::herd_views;
+use crate::router_settings::RouterSettings;
+use crate::sequences;
+use crate::session::{Result, Session};
+use crate::special;
+
+impl Session {
+    /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
+    pub(super) async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        let watched = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path)?;
+        let before = self.watch(watched).await?;
+        let known = &self.epoch.snapshot.session_code;
+        let (settings, unknown) = catalog::SessionCode::settings_in(sql);
+        let (called, inside) = (known.is_called_in(sql, &self.search_path), catalog::SessionCode::is_text(sql));
+        let forwarded = if called || inside {
+            let code = Code {
+                settings: known.settings.iter().cloned().chain(settings).collect(),
+                opaque: unknown || called && known.opaque,
+                sequences: known.sequences_in(sql, &self.search_path),
+            };
+            let scope = self.code_begins(code, true);
+            let result = self.on_home_bound(sql, bound).await;
+            self.code_ends(scope, result).await?
+        } else {
+            self.taint = true;
+            let result = self.on_home_bound(sql, bound).await;
+            self.taint = false;
+            result?
+        };
+        self.watched(before).await?;
+        Ok(forwarded)
+    }
+
+    /// Code is about to run on home that may use anything: in a transaction, so that it can be looked at, and undone.
+    pub(crate) async fn watch(&mut self, how: Option<Watched>) -> Result<Option<Watch>> {
+        let Some(how) = how else { return Ok(None) };
+        let mut work = self.work();
+        work.need_transaction();
+        work.watch_home(how).await.map(Some)
+    }
+
+    /// It has used nothing that others have a part of; what it has changed in the catalog is judged as DDL is.
+    pub(crate) async fn watched(&mut self, before: Option<Watch>) -> Result<()> {
+        let Some(before) = before else { return Ok(()) };
+        let mut work = self.work();
+        let made = work.watched_home(&before).await?;
+        if work.made_on_home(&before.made, &made).await? {
+            self.schema_changed().await?;
+            self.work().refuse_views(&made)?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn special_statement(
+        &mut self,
+        statement: &Arc<NodeEnum>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
+        if let Some(call) = self.recognise(statement) {
+            return self.admin(call?, bound).await;
+        }
+        if herd_views::names_herd_view(statement) {
+            return self.herd_view(statement, sql, bound).await;
+        }
+        if let NodeEnum::SelectStmt(s) = statement.as_ref()
+            && s.into_clause.is_some()
+        {
+            return self.utility(statement, sql, bound).await;
+        }
+        if backends::names_backends(statement) {
+            return self.backends(statement, sql, bound).await;
+        }
+        let special = special::special(statement, &self.names());
+        if special.catches {
+            return Err(plan::code::caught().into());
+        }
+        let whole = statement;
+        let seen = if special.reads_sequences { self.with_values_seen(statement)? } else { None };
+        let (statement, sql) = seen.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
+        if special.pins {
+            self.pin_home(Pins::LOCK);
+        }
+        let mut compiled = self.compile(statement, sql).await;
+        let asked = match special.reads_sequences && sequences::asks_elsewhere(&compiled) {
+            true => self.with_values_of_home(whole).await?,
+            false => None,
+        };
+        if let Some((tree, text)) = &asked {
+            compiled = self.compile(tree, text).await;
+        }
+        let sql = asked.as_ref().map_or(sql, |(_, text)| text);
+        let compiled = Arc::new(compiled?);
+        let before = self.watch(special.watched.then_some(Watched::Text)).await?;
+        let result = if special.leaves.anything(self.transaction.is_active()) {
+            let mut code = self.code_of(special.leaves, bound)?;
+            code.sequences = compiled.plan.whole().sequences == plan::Sequences::Any;
+            let scope = self.code_begins(code, matches!(compiled.plan, plan::Plan::Forward(_)));
+            let result = self.run(&compiled, sql, bound).await;
+            self.code_ends(scope, result).await
+        } else {
+            self.taint = special.writes;
+            let result = self.run(&compiled, sql, bound).await;
+            self.taint = false;
+            result
+        };
+        if result.is_ok() {
+            self.watched(before).await?;
+        }
+        if special.reads_sequences { result.map_err(Session::no_value) } else { result }
+    }
+
+    pub(super) fn code_of(&self, leaves: special::Leaves, bound: Option<&Bound>) -> Result<Code> {
+        let known = &self.epoch.snapshot.session_code;
+        let mut settings = leaves.settings;
+        settings.extend(crate::code::named_in(bound, &leaves.named_by)?);
+        if let Some(own) = settings.iter().find_map(|name| RouterSettings::canonical(name)) {
+            let message = format!("set_config() of {own}, a setting of the router, is not supported");
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&format!("Use SET {own}.")));
+        }
+        if leaves.code {
+            settings.extend(known.settings.iter().cloned());
+        }
+        Ok(Code { settings, opaque: leaves.unknown || leaves.code && known.opaque, sequences: false })
+    }
+}

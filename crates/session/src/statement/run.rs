@@ -1,0 +1,179 @@
+//! Runs a planned statement: with those of others, on its nodes, and again by a newer catalog if the one it was planned with proves
+//! stale. How it was planned, and by which protocol it came, is not known here.
+
+use std::sync::Arc;
+use std::time::Instant;
+use wire::sqlstate;
+
+use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
+
+use crate::anew::Retry;
+use crate::metrics::Strategy;
+use crate::session::{Result, Session};
+
+/// How often a statement begins again by itself: after deadlocks, above all.
+const AGAIN_MAX: usize = 10;
+/// How long a change of a reference table does that met others on some copies only.
+const APART_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// What is known of a statement before it runs.
+#[derive(Default)]
+pub struct Tried {
+    /// What its rows were told when they asked for company.
+    pub rows: Option<RowWay>,
+    /// Where it goes.
+    pub placed: Option<exec::Placed>,
+}
+
+impl Session {
+    /// Runs a planned statement, again with a fresh catalog if the one it was planned with proves stale.
+    pub async fn run(&mut self, compiled: &Arc<Compiled>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+        self.run_request(compiled, Request::bound(sql, bound), Tried::default()).await
+    }
+
+    /// The same; `tried`: what is known of it already.
+    pub async fn run_request(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        mut request: Request<'_>,
+        mut tried: Tried,
+    ) -> Result<Forwarded> {
+        let started = Instant::now();
+        let sql = request.sql;
+        let mut retry = self.retry();
+        let paused;
+        let mut compiled = compiled;
+        if (self.transaction.is_block() || !self.router.herd.pauses.none())
+            && let Some(again) = self.touch(compiled, sql).await?
+        {
+            paused = again;
+            compiled = &paused;
+            request.literals = Literals::Own;
+            tried.placed = None;
+        }
+        let rows = match tried.rows {
+            Some(way) => way,
+            None => self.share_rows(compiled, &request).await?,
+        };
+        let _turn = match rows {
+            RowWay::Done(forwarded) => {
+                self.router.metrics.statement(Strategy::Route, started.elapsed());
+                return Ok(forwarded);
+            }
+            RowWay::Ahead(turn) => Some(turn),
+            RowWay::Apart => None,
+        };
+        let mut result = self.work().run_at(compiled, &request, tried.placed).await;
+        let mut again: Option<Arc<Compiled>> = None;
+        let mut tries = 0;
+        let result = loop {
+            let e = match result {
+                Ok(f) if !f.stale => break Ok(f),
+                Ok(_) => ExecError::Stale,
+                Err(e) => e,
+            };
+            if tries < AGAIN_MAX && self.begins_again_by_itself(&e, &retry, again.as_ref().unwrap_or(compiled)) {
+                tries += 1;
+                self.finish_implicit(true).await?;
+                self.io.begin();
+            } else if let Err(e) = self.begin_anew(e, &mut retry, sql).await {
+                break Err(e);
+            } else {
+                again = Some(self.planned_again(sql).await?);
+            }
+            result = match &again {
+                Some(again) => self.work().run(again, &Request { literals: Literals::Own, ..request }).await,
+                None => self.work().run(compiled, &request).await,
+            };
+        };
+        self.router.metrics.statement(counted_as(compiled, &result), started.elapsed());
+        match result {
+            Ok(f) => Ok(f),
+            Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
+        }
+    }
+
+    /// Cancelled to break a deadlock, or met by another's commit that one node had already and another not yet (the router's own
+    /// word, not a node's): all of it is undone, and nobody has seen any of it. The others go first.
+    fn begins_again_by_itself(&mut self, e: &ExecError, retry: &Retry, compiled: &Compiled) -> bool {
+        let unseen = retry.fresh && self.io.answered() == retry.before && !self.io.has_left();
+        match e.code().as_str() {
+            sqlstate::QUERY_CANCELED => unseen && !matches!(e, ExecError::Partial(_)) && self.io.take_deadlocked(),
+            sqlstate::T_R_SERIALIZATION_FAILURE => {
+                let copies = compiled.plan.written().is_some_and(|table| table.is_reference());
+                unseen && copies && matches!(e, ExecError::Sql(_)) && retry.begun.elapsed() < APART_MAX
+            }
+            _ => false,
+        }
+    }
+
+    /// A text that was planned before, by today's catalog.
+    async fn planned_again(&mut self, sql: &str) -> Result<Arc<Compiled>> {
+        let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
+        let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
+        Ok(Arc::new(self.compile(&statement, sql).await?))
+    }
+
+    /// The statement begins with its tables. Where a change takes its locks on one that the transaction has not touched it
+    /// waits, and is planned anew if the catalog is another one afterwards.
+    async fn touch(&mut self, compiled: &Compiled, sql: &str) -> Result<Option<Arc<Compiled>>> {
+        let touched = &self.transaction.touched;
+        let oids = compiled.relations().map(|r| r.oid).chain(compiled.plan.whole().others.iter().copied());
+        let new: Vec<u32> = oids.filter(|oid| !touched.contains(oid)).collect();
+        if new.is_empty() || self.own_catalog.is_own() {
+            return Ok(None);
+        }
+        let mut again = None;
+        let herd = self.router.herd.clone();
+        if !herd.pauses.none() {
+            let begins = exec::Begins { writes: compiled.plan.whole().writes, in_block: self.transaction.is_block() };
+            let mut limits = None;
+            let begun = Instant::now();
+            loop {
+                let cancelled = exec::Client::cancelled(&mut self.io);
+                let kept = tokio::select! {
+                    biased;
+                    () = cancelled => return Err(ExecError::cancelled()),
+                    kept = herd.pauses.wait(&new, begins, &self.transaction.pauses) => kept,
+                };
+                if !kept {
+                    break;
+                }
+                // A table is being moved, and will be another one then.
+                if limits.is_none() {
+                    limits = Some(self.work().limits_beside(begun).await?);
+                }
+                limits.iter().try_for_each(exec::Limits::check)?;
+            }
+            let before = self.epoch.clone();
+            self.take_epoch();
+            if !Arc::ptr_eq(&before, &self.epoch) {
+                again = Some(self.planned_again(sql).await?);
+            }
+        }
+        if self.transaction.is_block() {
+            self.transaction.touched.extend(new);
+        }
+        Ok(again)
+    }
+
+    /// An INSERT of rows together with those of others.
+    pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<RowWay> {
+        if compiled.plan.share_rows().is_none() || request.limit.is_some() {
+            return Ok(RowWay::Apart);
+        }
+        let two_phase = self.own.is_on("herd.two_phase");
+        self.work().share_rows(compiled, request, two_phase).await
+    }
+}
+
+/// How metrics count it.
+fn counted_as(compiled: &Compiled, result: &Result<Forwarded>) -> Strategy {
+    match (result, compiled.plan.strategy()) {
+        (_, plan::Strategy::Reference) => Strategy::Reference,
+        // What it was this time; the plan has the other ways, too.
+        (Ok(f), _) if !f.several => Strategy::Route,
+        (_, plan::Strategy::Scatter | plan::Strategy::Refused) => Strategy::Scatter,
+        (_, plan::Strategy::Route) => Strategy::Route,
+    }
+}

@@ -1,0 +1,102 @@
+"""Prepared statements of the extended protocol while the schema changes: what the client was told of its parameters stays,
+and each execution means what it would mean now, in transactions with changes of their own too."""
+
+import struct
+
+import pytest
+from psycopg import pq
+
+SETUP = [
+    "create table poc_d (k int primary key, v int)",
+    "create table poc_e (k int primary key, v int)",
+    "insert into poc_d select g, g from generate_series(1, 40) g",
+    "insert into poc_e select g, g * 100 from generate_series(1, 40) g",
+    "create view poc_view as select count(*) as c, sum(v) as s from poc_d",
+    "create table poc_type (k int primary key, v {type})",
+    "insert into poc_type values (1, 5), (2, 6)",
+]
+DISTRIBUTE = [f"select create_distributed_table('{t}', 'k')" for t in ("poc_d", "poc_e", "poc_type")]
+PREPARED = {
+    "all": "select count(*) from poc_d",
+    "one": "select v from poc_d where k = $1",
+    "write": "update poc_d set v = v",
+    "view": "select s from poc_view",
+}
+REMADE = "drop table poc_d cascade; create table poc_d (k int primary key, v int)"
+# A name of PREPARED is an execution, what else there is goes as it is.
+RUNS = {
+    "a view for another table": ["begin", "create or replace view poc_view as select count(*) as c, sum(v) as s from poc_e", "view", "rollback", "view"],
+    "twice in one transaction": [
+        "begin", "create or replace view poc_view as select count(*) as c, sum(v) as s from poc_e", "view",
+        "create or replace view poc_view as select count(*) as c, sum(v + 1) as s from poc_d", "view", "rollback", "view",
+    ],
+    "a table made anew": ["begin; " + REMADE, "all", "one", "write", "rollback", "all", "one", "view"],
+    "a table made anew, and back": ["begin; savepoint a; " + REMADE, "all", "one", "rollback to a", "all", "one", "write", "rollback", "all"],
+    "names exchanged": ["begin; alter table poc_d rename to poc_o; alter table poc_e rename to poc_d", "one", "all", "rollback", "one"],
+}
+
+
+@pytest.fixture
+def both(oracle, herd_many):
+    """Makes the tables on each, and connections: (server, connection) of the plain one and of the herd."""
+    made = []
+
+    def make(type_: str = "int8"):
+        connections = []
+        for server, distribute in ((oracle, []), (herd_many.server, DISTRIBUTE)):
+            server.run("drop table if exists poc_d, poc_e, poc_o, poc_type cascade", *[s.format(type=type_) for s in SETUP[:2]])
+            server.run(SETUP[5].format(type=type_), *distribute, SETUP[2], SETUP[3], SETUP[4], SETUP[6])
+            connection = pq.PGconn.connect(server.conninfo.encode())
+            assert connection.status == pq.ConnStatus.OK, connection.error_message
+            connections.append((server, connection))
+            made.append((server, connection))
+        return connections
+
+    yield make
+    for server, connection in made:
+        connection.finish()
+        server.run("drop table if exists poc_d, poc_e, poc_o, poc_type cascade")
+
+
+def said(result) -> object:
+    if result.error_message:
+        return result.error_field(pq.DiagnosticField.SQLSTATE)
+    rows = [[result.get_value(i, j) for j in range(result.nfields)] for i in range(result.ntuples)]
+    return result.command_status, sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_own_changes(both, run):
+    def answers(connection) -> list:
+        for name, sql in PREPARED.items():
+            assert not connection.prepare(name.encode(), sql.encode()).error_message
+        return [
+            said(connection.exec_prepared(step.encode(), [b"7"] if step == "one" else []) if step in PREPARED else connection.exec_(step.encode()))
+            for step in run
+        ]
+
+    (_, plain), (_, herd) = both()
+    assert answers(herd) == answers(plain)
+
+
+@pytest.mark.parametrize("before, after, value", [
+    ("int8", "float8", struct.pack(">q", 5)),
+    ("int4", "int8", struct.pack(">i", 5)),
+    ("float8", "int8", struct.pack(">d", 5)),
+    ("int4", "numeric", struct.pack(">i", 5)),
+    ("int4", "text", struct.pack(">i", 5)),
+])
+def test_types_of_parameters_stay(both, before, after, value):
+    """Clients send the bytes of the types they were told, and the servers take them for these."""
+
+    def answers(server, connection) -> list:
+        connection.prepare(b"insert", b"insert into poc_type values (3, $1)")
+        connection.prepare(b"find", b"select count(*) from poc_type where v = $1")
+        told = [connection.describe_prepared(name).param_type(0) for name in (b"insert", b"find")]
+        server.run(f"alter table poc_type alter v type {after}")
+        done = [said(connection.exec_prepared(name, [value], param_formats=[1])) for name in (b"insert", b"find")]
+        again = [connection.describe_prepared(b"insert").param_type(0)]
+        return [told, done, again, said(connection.exec_(b"select * from poc_type"))]
+
+    plain, herd = both(before)
+    assert answers(*herd) == answers(*plain)
