@@ -102,6 +102,92 @@ def test_prepared_statements_are_the_sessions(made):
     assert len(said(made[1])[1]) == 4
 
 
+# What is read beside the session's own view, or of another relation of that name.
+_BESIDE = {
+    "a distributed table": ["select count(*), count(distinct k), max(name) from ask, pg_prepared_statements where name = 'mine'"],
+    "a join": ["select k, p.name from ask join pg_prepared_statements p on length(p.name) = k"],
+    "a subquery": ["select k from ask where k = (select count(*) from pg_catalog.pg_prepared_statements where name = 'mine') or k in (select length(name) from pg_prepared_statements where from_sql)"],
+    "lateral": ["select k, n from ask, lateral (select name || k as n from pg_prepared_statements p where from_sql and k < 3) s order by k"],
+    "twice": ["select count(*) from pg_prepared_statements a, pg_prepared_statements b, ask where a.name = 'mine' and b.name = 'mine'"],
+    "a query of that name": ["with pg_prepared_statements as (select k, v from ask) select count(*), sum(k) from pg_prepared_statements"],
+    "a query of that name, recursive": ["with recursive pg_stat_activity(n) as (select 1 union all select n + 1 from pg_stat_activity where n < 5) select sum(n), (select count(*) from ask) from pg_stat_activity"],
+    "a temporary table of that name": ["create temp table pg_prepared_statements as select 7 as mine", "select * from pg_prepared_statements", "select count(*) from pg_catalog.pg_prepared_statements where name = 'mine'"],
+    "a table that comes first": [
+        "create schema asking", "create table asking.pg_prepared_statements as select 8 as mine", "select count(*) from pg_prepared_statements where name = 'mine'",
+        "set search_path = asking, pg_catalog, public", "select * from pg_prepared_statements", "set search_path = pg_catalog, asking", "select count(*) from pg_prepared_statements where name = 'mine'",
+        "drop schema asking cascade",
+    ],
+    "writes": [
+        "create table asked (n text)", "insert into asked select name from pg_prepared_statements where from_sql", "select * from asked",
+        "update asked set n = n || p.name from pg_prepared_statements p where p.name = n", "select * from asked",
+        "delete from asked where (select count(*) from pg_prepared_statements where name = 'mine') = 1", "select * from asked", "drop table asked",
+    ],
+    "tables made of it": [
+        "create table asked as select name from pg_prepared_statements where from_sql", "select * from asked", "drop table asked",
+        "select name, from_sql into asked from pg_prepared_statements where from_sql", "select * from asked", "drop table asked",
+    ],
+    "copied": ["copy (select name, parameter_types from pg_prepared_statements where from_sql) to stdout"],
+    "a cursor": ["begin", "declare c cursor for select name from pg_prepared_statements where from_sql", "fetch all from c", "commit"],
+    "prepared": ["prepare mine2 as select count(*) from pg_prepared_statements where from_sql", "execute mine2", "deallocate mine2"],
+    "explained": ["explain (costs off) select 1 from pg_prepared_statements where false"],
+    "who is here": ["select count(*) from ask, pg_stat_activity where pid = pg_backend_pid()", "select count(*) from ask join pg_stat_activity a on a.query like '%here%' and a.pid = pg_backend_pid() and usename = current_user"],
+}
+
+
+@pytest.mark.parametrize("case", _BESIDE)
+@pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
+def test_what_is_read_beside_it(made, case, extended):
+    def said(server):
+        seen = []
+        factory = psycopg.Cursor if extended else psycopg.ClientCursor
+        with server.connect() as connection:
+            connection.prepare_threshold = None
+            connection.execute("prepare mine as select * from ask where k = $1")
+            for sql in _BESIDE[case]:
+                if sql.startswith("copy"):
+                    with connection.cursor().copy(sql) as copy:
+                        seen.append(sorted(bytes(row) for row in copy))
+                    continue
+                cursor = factory(connection).execute(sql)
+                rows = cursor.description and [tuple(str(value) for value in row) for row in cursor]
+                seen.append((cursor.statusmessage, rows and (sorted(rows) if "explain" not in sql else len(rows) > 0), [c.name for c in cursor.description or []]))
+        return seen
+
+    assert said(made[1]) == said(made[0])
+
+
+def _sums(made):
+    with made[1].connect() as connection:
+        return connection.execute("select count(*), sum(v) from ask").fetchall()
+
+
+def test_what_writes_beside_it_is_not_left_to_one_node(made):
+    """What can't be planned changes nothing."""
+    before = _sums(made)
+    statement = "with gone as (delete from ask returning k) select count(*) from gone, pg_prepared_statements"
+    for read in ("pg_prepared_statements", "pg_stat_activity", "herd.sessions", "herd.locks"):
+        with made[1].connect(autocommit=False) as connection:
+            try:
+                connection.execute(statement.replace("pg_prepared_statements", read))
+                assert connection.execute("select count(*) from ask").fetchone() == (0,)
+            except psycopg.errors.FeatureNotSupported:
+                pass
+            connection.rollback()
+    assert _sums(made) == before
+
+
+def test_views_of_the_herd_beside_tables(made):
+    with made[1].connect() as connection:
+        assert connection.execute("select count(*) from ask, herd.sessions where pid = pg_backend_pid()").fetchone() == (30,)
+        assert connection.execute("select count(*) from ask where (select count(*) from herd.sessions where pid = pg_backend_pid()) = 1").fetchone() == (30,)
+        connection.execute("create temp table seen as select pid from herd.sessions where pid = pg_backend_pid()")
+        assert connection.execute("select count(*) from seen").fetchone() == (1,)
+        for view in ("herd.sessions", "pg_prepared_statements"):
+            for make in ("create view looking as", "create materialized view looking as"):
+                with pytest.raises(psycopg.errors.FeatureNotSupported, match="a view that reads"):
+                    connection.execute(f"{make} select * from {view}")
+
+
 _SETTINGS = ("work_mem", "search_path", "application_name", "timezone", "my.own", "role")
 _BLOCKS = {
     "committed": ["set work_mem = '5MB'", "begin", "set search_path = pg_catalog", "set local timezone = 'UTC'", "reset all", "show", "commit", "show"],

@@ -224,12 +224,12 @@ _VICTIMS = [
 ]
 
 
-def _looked(place) -> list[str]:
-    """What the nodes were asked last on connections of victim's that was no statement of his."""
+def _looked(place, since) -> list[str]:
+    """What the nodes were asked last, `since` then, on connections of victim's that was no statement of his."""
     last = []
     for number in range(3):
         with place.on_node(number) as boss:
-            last += [q for (q,) in boss.execute("select query from pg_stat_activity where usename = 'victim'")]
+            last += [q for (q,) in boss.execute("select query from pg_stat_activity where usename = 'victim' and query_start > %s", (since,))]
     # Of a long statement only the beginning is shown.
     return [q for q in last if q.startswith(("SELECT 's', pg_catalog.lower(name)", "SELECT relname", "DISCARD"))]
 
@@ -244,15 +244,21 @@ def test_what_others_have_elsewhere_costs_nobody_anything(place):
                     "set role mallory", "create sequence hers.s", *_OTHERS_CODE, "reset role"]:  # fmt: skip
             boss.execute(sql)
     try:
+        # Connections of victim's that others have used before were looked after then.
+        with place.on_node(0) as boss:
+            deadline = time.monotonic() + 10
+            while _looked(place, boss.execute("select clock_timestamp() - interval '500 ms'").fetchone()[0]):
+                assert time.monotonic() < deadline
+            (since,) = boss.execute("select clock_timestamp()").fetchone()
         with place.as_role("victim", autocommit=True) as victim:
             for sql in _VICTIMS:
                 victim.execute(sql)
-                assert not _looked(place), sql
+                assert not _looked(place, since), sql
             # Who looks there is looked after.
             place.server.run("grant usage on schema hers to victim")
             victim.execute("set search_path = public, hers")
             deadline = time.monotonic() + 10
-            while not _looked(place):
+            while not _looked(place, since):
                 assert time.monotonic() < deadline
                 victim.execute("select lower('A')")
                 time.sleep(0.1)

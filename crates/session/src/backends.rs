@@ -1,5 +1,5 @@
 //! Backends as clients know them: the router's sessions. `pg_backend_pid()` is the pid a client was greeted with,
-//! `pg_stat_activity` lists sessions, `pg_terminate_backend` and `pg_cancel_backend` act on them, on whichever router they are.
+//! `pg_terminate_backend` and `pg_cancel_backend` act on them, on whichever router they are.
 //!
 //! The calls are written into the statement as values before it is planned. A statement that also reads what a node knows of
 //! its own backends (`pg_locks`, `pg_stat_ssl` …) is left alone: there pids are the node's throughout.
@@ -9,10 +9,9 @@ use wire::sqlstate;
 
 use exec::{Bound, ExecError, Forwarded, Request};
 use pool::Conn;
-use serde_json::json;
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build, names, search};
+use sql::{NodeEnum, build, names, relations, search};
 use wire::ErrorFields;
 
 use crate::cancel::router_of;
@@ -25,26 +24,25 @@ enum Signal {
     Terminate,
 }
 
-/// Whether a statement speaks of backends as clients know them.
+/// Whether a statement calls functions that speak of backends, and means those that clients know.
 pub fn names_backends(statement: &NodeEnum) -> bool {
-    let mut found = false;
-    // It reads what a node knows of its own backends.
-    let mut of_node = false;
-    search::each_relation(statement, |rv| {
-        if !matches!(rv.schemaname.as_str(), "" | "pg_catalog") {
-            return;
-        }
-        found |= rv.relname == "pg_stat_activity";
-        of_node |= rv.relname.starts_with("pg_stat_progress_") || OF_NODE.contains(&rv.relname.as_str());
-    });
-    search::each(statement, |n| {
-        if let NodeEnum::FuncCall(f) = n {
+    let speaks = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if is_pid(f) || signal(f).is_some());
+    search::any(statement, speaks) && !reads_of_node(statement)
+}
+
+/// Whether it reads what a node knows of its own backends.
+pub fn reads_of_node(statement: &NodeEnum) -> bool {
+    let view = |rv: &&ast::RangeVar| {
+        matches!(rv.schemaname.as_str(), "" | "pg_catalog")
+            && (rv.relname.starts_with("pg_stat_progress_") || OF_NODE.contains(&rv.relname.as_str()))
+    };
+    let function = |n: &NodeEnum| {
+        matches!(n, NodeEnum::FuncCall(f) if {
             let name = names::last(&f.funcname);
-            found |= is_pid(f) || signal(f).is_some();
-            of_node |= name.starts_with("pg_stat_get_") || name == "pg_blocking_pids";
-        }
-    });
-    found && !of_node
+            name.starts_with("pg_stat_get_") || name == "pg_blocking_pids"
+        })
+    };
+    relations::of(statement).iter().any(view) || search::any(statement, function)
 }
 
 /// Views of a node's own backends, beside those of progress.
@@ -127,47 +125,25 @@ fn what_became(argument: &Node, pids: &[i32], own: NodeEnum) -> Option<NodeEnum>
     s.target_list.first().and_then(plan::rewrite::target_value)?.node.clone()
 }
 
-/// The view's name in a FROM list becomes the rows.
-fn put_activity(statement: &mut NodeEnum, rows: &Node) {
-    struct View<'r>(&'r Node);
-    impl VisitMut for View<'_> {
-        fn node(&mut self, n: &mut NodeEnum) -> bool {
-            if let NodeEnum::JoinExpr(j) = n {
-                [&mut j.larg, &mut j.rarg].into_iter().flatten().for_each(|side| replace(side, self.0));
-            }
-            true
-        }
-        fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
-            s.from_clause.iter_mut().for_each(|item| replace(item, self.0));
-            true
-        }
-    }
-    fn replace(item: &mut Node, rows: &Node) {
-        let Some(NodeEnum::RangeVar(rv)) = &item.node else { return };
-        if rv.relname != "pg_stat_activity" || !matches!(rv.schemaname.as_str(), "" | "pg_catalog") {
-            return;
-        }
-        let mut put = rows.clone();
-        if let (Some(NodeEnum::RangeSubselect(s)), Some(alias)) = (&mut put.node, &rv.alias) {
-            s.alias = Some(alias.clone());
-        }
-        *item = put;
-    }
-    let mut all = build::node(statement.clone());
-    walk::walk_mut(&mut all, &mut View(rows));
-    if let Some(done) = all.node {
-        *statement = done;
-    }
+/// A query inside another statement: the session's pid is written into it. Signals are for a plain SELECT.
+pub fn put_pid(statement: &mut NodeEnum, pid: i32) -> Result<()> {
+    let mut put = Put { pid, done: None, calls: vec![] };
+    walk::below_mut(statement, &mut put);
+    if put.calls.is_empty() { Ok(()) } else { Err(not_signalled()) }
+}
+
+fn not_signalled() -> ExecError {
+    ExecError::sql(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        "pg_terminate_backend and pg_cancel_backend are supported in the select list of a plain SELECT only",
+    )
+    .hint("SELECT the pids first, then signal each by a statement of its own.")
 }
 
 impl Session {
     /// Runs a statement that [`names_backends`].
-    pub async fn backends(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        let mut own = statement.clone();
-        if sql::deparse(statement)?.contains("pg_stat_activity") {
-            let rows = self.activity_rows(sql).await?;
-            put_activity(&mut own, &rows);
-        }
+    pub async fn backends(&mut self, statement: &NodeEnum, bound: Option<&Bound>) -> Result<Forwarded> {
+        let own = statement.clone();
         let mut put = Put { pid: self.id as i32, done: None, calls: vec![] };
         let mut asked = own.clone();
         walk::below_mut(&mut asked, &mut put);
@@ -204,21 +180,14 @@ impl Session {
         calls: &[(Signal, Node)],
         bound: Option<&Bound>,
     ) -> Result<Vec<Vec<i32>>> {
-        let refused = || {
-            ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "pg_terminate_backend and pg_cancel_backend are supported in the select list of a plain SELECT only",
-            )
-            .hint("SELECT the pids first, then signal each by a statement of its own.")
-        };
-        let NodeEnum::SelectStmt(mut select) = asked else { return Err(refused()) };
+        let NodeEnum::SelectStmt(mut select) = asked else { return Err(not_signalled()) };
         let plain = select.op == ast::SetOperation::SetopNone as i32
             && select.group_clause.is_empty()
             && select.distinct_clause.is_empty()
             && select.into_clause.is_none();
         let before = select.target_list.len();
         if !plain || before == 0 {
-            return Err(refused());
+            return Err(not_signalled());
         }
         for (n, (_, argument)) in calls.iter().enumerate() {
             let value = build::cast(argument.clone(), "int4");
@@ -311,44 +280,5 @@ impl Session {
         let fields =
             ErrorFields::error(sqlstate::INSUFFICIENT_PRIVILEGE, format!("permission denied to {act}")).detail(detail);
         Err(ExecError::Sql(Box::new(fields)))
-    }
-
-    /// This router's sessions as rows of `pg_stat_activity`: what the client may not see is NULL, as there.
-    async fn activity_rows(&mut self, sql: &str) -> Result<Node> {
-        let viewer = self.viewer().await?;
-        let mut found = Vec::new();
-        for (pid, shown) in self.router.cancels.shown() {
-            let now = shown.now();
-            let mut row = json!({
-                "datid": viewer.database, "datname": shown.database, "pid": pid, "usesysid": shown.role,
-                "application_name": now.application_name, "query": "<insufficient privilege>",
-            });
-            if viewer.may_see(&shown) {
-                let own = pid == self.id as i32;
-                row["client_addr"] = json!(shown.client.map(|a| a.ip().to_string()));
-                row["client_port"] = json!(shown.client.map(|a| a.port()));
-                row["state"] = json!(if own { "active" } else { now.state.name() });
-                row["state_change"] = json!(exec::timestamp_at(now.since));
-                row["query_start"] = json!(exec::timestamp_at(now.since));
-                row["query"] = json!(if own { sql } else { &now.statement });
-                row["backend_type"] = json!("client backend");
-                if now.state.name() != "active" && !own {
-                    row["wait_event_type"] = json!("Client");
-                    row["wait_event"] = json!("ClientRead");
-                }
-            }
-            found.push(row.to_string());
-        }
-        let text = format!(
-            "SELECT FROM (SELECT (pg_catalog.jsonb_populate_record(NULL::pg_catalog.pg_stat_activity, \
-               j OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('usename', \
-               (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid OPERATOR(pg_catalog.=) (j OPERATOR(pg_catalog.->>) 'usesysid')::pg_catalog.oid)))).* \
-             FROM pg_catalog.jsonb_array_elements({}::pg_catalog.jsonb) j) AS pg_stat_activity",
-            catalog::quote_literal(&format!("[{}]", found.join(", ")))
-        );
-        match sql::parse(&text, true)?.pop() {
-            Some(NodeEnum::SelectStmt(s)) if !s.from_clause.is_empty() => Ok(s.from_clause[0].clone()),
-            _ => Err(ExecError::internal("unreadable rows of pg_stat_activity")),
-        }
     }
 }

@@ -78,15 +78,14 @@ impl Session {
         self.hash_context();
     }
 
-    /// The path as its setting names it.
+    /// The path as its setting names it; pg_catalog comes first where it is not named.
     fn named_path(&self) -> Vec<String> {
         let path = self.setting("search_path").unwrap_or("\"$user\", public");
         let role = self.current_role();
         let user = role.as_deref().unwrap_or(self.login.user());
-        let named = sql::names::split_path(path).into_iter();
-        std::iter::once("pg_catalog".to_string())
-            .chain(named.map(|s| if s == "$user" { user.to_string() } else { s }))
-            .collect()
+        let named = sql::names::split_path(path);
+        let first = (!named.iter().any(|s| s == "pg_catalog")).then(|| "pg_catalog".to_string());
+        first.into_iter().chain(named.into_iter().map(|s| if s == "$user" { user.to_string() } else { s })).collect()
     }
 
     /// As current_user: the role, or who the session was made to be. `None`: who logged in.

@@ -57,7 +57,7 @@ impl Session {
         if !kind.planned
             || self.recognise(&statement).is_some()
             || !special::special(&statement, &self.names()).is_plain()
-            || herd_views::names_herd_view(&statement)
+            || herd_views::names_herd_view(&statement, &self.names())
             || backends::names_backends(&statement)
         {
             return Ok(Parsed::Tree(Arc::new(statement)));
@@ -74,6 +74,8 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let described = bound.is_none();
+        let put = self.with_rows_of_views(statement, sql).await?.map(|(tree, text)| (Arc::new(tree), text));
+        let (statement, sql) = put.as_ref().map_or((statement, sql), |(tree, text)| (tree, text));
         match statement.as_ref() {
             NodeEnum::TransactionStmt(t) => self.transaction_statement(t, sql).await,
             NodeEnum::VariableSetStmt(s) => self.set(s, sql).await,

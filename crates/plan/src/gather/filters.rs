@@ -233,8 +233,8 @@ impl Test<'_, '_> {
                 || matches!(of, FLOAT4 | FLOAT8)
         };
         let Some(c) = (self.column)(node) else { return false };
-        // Named in the path, PostgreSQL's own operators may come behind others.
-        let own = self.a.cx.search_path.iter().filter(|s| *s == "pg_catalog").count() <= 1;
+        // Behind other schemas in the path, PostgreSQL's own operators may be hidden.
+        let own = !self.a.cx.search_path.iter().skip(1).any(|s| s == "pg_catalog");
         own && known(self.of.relation.columns[c].type_oid)
     }
 

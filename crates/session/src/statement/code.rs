@@ -11,7 +11,6 @@ use wire::sqlstate;
 use crate::activity::Pins;
 use crate::backends;
 use crate::code::Code;
-use crate::herd_views;
 use crate::router_settings::RouterSettings;
 use crate::sequences;
 use crate::session::{Result, Session};
@@ -73,16 +72,13 @@ impl Session {
         if let Some(call) = self.recognise(statement) {
             return self.admin(call?, bound).await;
         }
-        if herd_views::names_herd_view(statement) {
-            return self.herd_view(statement, sql, bound).await;
-        }
         if let NodeEnum::SelectStmt(s) = statement.as_ref()
             && s.into_clause.is_some()
         {
             return self.utility(statement, sql, bound).await;
         }
         if backends::names_backends(statement) {
-            return self.backends(statement, sql, bound).await;
+            return self.backends(statement, bound).await;
         }
         let special = special::special(statement, &self.names());
         if special.catches {
