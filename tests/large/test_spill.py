@@ -8,7 +8,7 @@ from harness.plain_postgres import PlainPostgres
 ROWS = 100_000
 TABLE = (
     "CREATE TABLE big (id bigint PRIMARY KEY, grp int, t text, n numeric(12,3))",
-    f"INSERT INTO big SELECT g, g % 7, repeat(md5(g::text), 3), g / 7.0 FROM generate_series(1, {ROWS}) g",
+    f"INSERT INTO big SELECT g, g % 7, repeat(md5(g::text), 32), g / 7.0 FROM generate_series(1, {ROWS}) g",
 )
 QUERIES = (
     "SELECT count(DISTINCT t), count(*) FROM big",
@@ -50,7 +50,7 @@ def test_answers_are_the_same(herd, plain):
             assert one.execute(query + " -- again", prepare=True).fetchall() == other.execute(query).fetchall(), query
         # What was stored is gone.
         assert one.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'herd_part%'").fetchone() == (0,)
-    # The rows of a query are about 10 MiB as text.
+    # The rows of a query are about 100 MiB as text.
     assert peak(herd) - before < 60
 
 
