@@ -26,13 +26,19 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// What holds the types of its fields itself, and arrays of it.
+    fn of_record(oid: Oid) -> Option<Layout> {
+        match oid {
+            RECORD => Some(Layout::Record),
+            RECORD_ARRAY => Some(Layout::Array { element: RECORD, each: Some(Box::new(Layout::Record)) }),
+            _ => None,
+        }
+    }
+
     /// `None`: all ids in it are PostgreSQL's own.
     fn of(snapshot: &Snapshot, oid: Oid) -> Option<Layout> {
-        match oid {
-            RECORD => return Some(Layout::Record),
-            RECORD_ARRAY => return Some(Layout::Array { element: RECORD, each: Some(Box::new(Layout::Record)) }),
-            _ if oid < FIRST_USER_OID => return None,
-            _ => {}
+        if oid < FIRST_USER_OID {
+            return Layout::of_record(oid);
         }
         let found = snapshot.types.get(&oid)?;
         match found.kind {
@@ -80,14 +86,11 @@ impl Layout {
             Layout::Record => {
                 let mut at = 4;
                 while let (Some(oid), Some(end)) = (int(value, at), end_of_value(value, at + 4)) {
-                    match oid as Oid {
-                        RECORD => Layout::Record.rewrite(&mut value[at + 8..end])?,
-                        RECORD_ARRAY => {
-                            Layout::Array { element: RECORD, each: Some(Box::new(Layout::Record)) }
-                                .rewrite(&mut value[at + 8..end])?;
-                        }
-                        FIRST_USER_OID.. => return Err(unknown()),
-                        _ => {}
+                    if oid as Oid >= FIRST_USER_OID {
+                        return Err(unknown());
+                    }
+                    if let Some(layout) = Layout::of_record(oid as Oid) {
+                        layout.rewrite(&mut value[at + 8..end])?;
                     }
                     at = end;
                 }

@@ -110,6 +110,18 @@ impl<C: Client> Work<'_, C> {
         Ok(format!("SELECT {}", sent?))
     }
 
+    /// A node's row, with home's object ids.
+    fn tell_row(&mut self, row: &[u8], node: i32, ids: &crate::object_ids::Columns) -> Result<()> {
+        if ids.is_empty() || node == self.home() {
+            self.client.tell(Answer::Sent(row));
+            return Ok(());
+        }
+        let mut row = BytesMut::from(row);
+        crate::object_ids::rewrite(&mut row, ids)?;
+        self.client.tell(Answer::Sent(&row));
+        Ok(())
+    }
+
     async fn append(
         &mut self,
         lanes: &mut [Participant],
@@ -118,20 +130,13 @@ impl<C: Client> Work<'_, C> {
         ids: &crate::object_ids::Columns,
     ) -> Result<u64> {
         let mut sent = 0;
-        let home = self.home();
         for p in lanes {
             loop {
                 match self.next_reply(&mut p.lane).await? {
                     Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
                     Reply::Row(_) if offset > 0 => offset -= 1,
                     Reply::Row(frame) => {
-                        if ids.is_empty() || p.lane.node == home {
-                            self.client.tell(Answer::Sent(&frame.raw));
-                        } else {
-                            let mut row = BytesMut::from(frame.raw);
-                            crate::object_ids::rewrite(&mut row, ids)?;
-                            self.client.tell(Answer::Sent(&row));
-                        }
+                        self.tell_row(&frame.raw, p.lane.node, ids)?;
                         sent += 1;
                         self.client.relieve().await?;
                     }
@@ -150,7 +155,6 @@ impl<C: Client> Work<'_, C> {
         (limit, mut offset): (Option<u64>, u64),
         ids: &crate::object_ids::Columns,
     ) -> Result<u64> {
-        let home = self.home();
         for (i, p) in lanes.iter_mut().enumerate() {
             merge.put(i, self.next_row(p).await?)?;
         }
@@ -161,14 +165,7 @@ impl<C: Client> Work<'_, C> {
                 offset -= 1;
                 merge.skip(i);
             } else {
-                match ids.is_empty() || lanes[i].lane.node == home {
-                    true => self.client.tell(Answer::Sent(merge.take(i)?)),
-                    false => {
-                        let mut row = BytesMut::from(merge.take(i)?);
-                        crate::object_ids::rewrite(&mut row, ids)?;
-                        self.client.tell(Answer::Sent(&row));
-                    }
-                }
+                self.tell_row(merge.take(i)?, lanes[i].lane.node, ids)?;
                 sent += 1;
                 self.client.relieve().await?;
             }

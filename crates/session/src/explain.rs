@@ -122,8 +122,9 @@ impl Session {
         let mut details: Vec<(String, String)> = described.map(|(label, value)| (label.to_string(), value)).collect();
         details.extend(self.pruned(compiled, request).await?);
         let mut nodes = Vec::new();
+        let options = for_nodes(e);
         for (node, statement) in self.node_statements(compiled, request).await? {
-            nodes.push(self.explain_node(&without_analyze(e), node, statement).await?);
+            nodes.push(self.explain_node(&options, node, statement).await?);
         }
         let mut explained =
             Explained { strategy: compiled.plan.strategy().as_str(), details, nodes, rows: None, time: None };
@@ -171,16 +172,6 @@ impl Session {
             .map_or_else(|| node.to_string(), |n| format!("{} ({}:{})", n.name, n.host, n.port));
         let mut explain = e.clone();
         explain.query = sql::parse(&statement, true)?.pop().map(|t| Box::new(build::node(t)));
-        if !matches!(Format::of(option(e, "format").as_deref()), Some(Format::Text)) {
-            // All other formats are made of this one.
-            explain.options.retain(|o| !matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "format"));
-            explain.options.push(build::node(NodeEnum::DefElem(Box::new(ast::DefElem {
-                defname: "format".into(),
-                arg: Some(Box::new(build::node(NodeEnum::String(ast::String { sval: "json".into() })))),
-                defaction: ast::DefElemAction::DefelemUnspec as i32,
-                ..Default::default()
-            }))));
-        }
         let explain = sql::deparse(&NodeEnum::ExplainStmt(Box::new(explain)))?;
         let mut work = self.work();
         let mut p = work.lane(node).await?;
@@ -212,10 +203,23 @@ fn is_on(e: &ast::ExplainStmt, name: &str) -> bool {
     option(e, name).is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "on" | "1"))
 }
 
-/// The nodes' plans alone: the statement itself is run once, as a whole.
-fn without_analyze(e: &ast::ExplainStmt) -> ast::ExplainStmt {
+/// What several nodes are asked: for their plans alone, as the statement itself is run once, as a whole; in JSON, of which all
+/// formats but text are made.
+fn for_nodes(e: &ast::ExplainStmt) -> ast::ExplainStmt {
     let mut e = e.clone();
-    let only_analyze = ["analyze", "timing", "wal", "serialize", "buffers"];
-    e.options.retain(|o| !matches!(&o.node, Some(NodeEnum::DefElem(d)) if only_analyze.contains(&d.defname.as_str())));
+    let of_whole = ["analyze", "timing", "wal", "serialize", "buffers"];
+    let as_text = matches!(Format::of(option(&e, "format").as_deref()), Some(Format::Text));
+    e.options.retain(|o| match &o.node {
+        Some(NodeEnum::DefElem(d)) => !of_whole.contains(&&*d.defname) && (as_text || d.defname != "format"),
+        _ => true,
+    });
+    if !as_text {
+        e.options.push(build::node(NodeEnum::DefElem(Box::new(ast::DefElem {
+            defname: "format".into(),
+            arg: Some(Box::new(build::node(NodeEnum::String(ast::String { sval: "json".into() })))),
+            defaction: ast::DefElemAction::DefelemUnspec as i32,
+            ..Default::default()
+        }))));
+    }
     e
 }

@@ -112,7 +112,7 @@ impl Session {
         self.context = KEY.hash_one((
             &self.search_path,
             unasked,
-            (&self.temporary, &self.pg_temp.types),
+            (&self.temporary, &self.pg_temp.told.types),
             self.standard_conforming_strings(),
             self.bulk.upsert,
         ));

@@ -20,10 +20,7 @@ use crate::session::{Result, Session};
 /// What is temporary, as it was last asked.
 #[derive(Default)]
 pub struct PgTemp {
-    /// Of all its relations, indexes among them.
-    pub names: Vec<String>,
-    /// Its domains, enums, ranges and composite types; whether one of PostgreSQL's own has that name.
-    pub types: Vec<(String, bool)>,
+    pub told: Told,
     pub made: Made,
     /// The transaction has changed what is in it.
     changed: bool,
@@ -50,10 +47,12 @@ pub const NAMES: &str = "SELECT relname AS name, 't' AS kind FROM pg_catalog.pg_
      ORDER BY 1, 2";
 
 /// What [`NAMES`] has told.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 pub struct Told {
-    names: Vec<String>,
-    types: Vec<(String, bool)>,
+    /// Of all relations, indexes among them.
+    pub names: Vec<String>,
+    /// Domains, enums, ranges and composite types; whether one of PostgreSQL's own has that name.
+    pub types: Vec<(String, bool)>,
 }
 
 impl Told {
@@ -70,22 +69,21 @@ impl PgTemp {
     pub fn hiding(&self, snapshot: &Snapshot, path: &[String]) -> Vec<String> {
         let before = path.iter().position(|s| s == "pg_temp").map_or(&[][..], |at| &path[..at]);
         let found = |name: &String| !before.is_empty() && snapshot.resolve(None, name, before).is_some();
-        self.names.iter().filter(|name| !found(name)).cloned().collect()
+        self.told.names.iter().filter(|name| !found(name)).cloned().collect()
     }
 
     /// A type that hides a permanent one.
     fn hides_type(&self, snapshot: &Snapshot) -> Option<&str> {
         let hides = |(name, builtin): &&(String, bool)| *builtin || snapshot.types.values().any(|t| t.name == *name);
-        self.types.iter().find(hides).map(|(name, _)| name.as_str())
+        self.told.types.iter().find(hides).map(|(name, _)| name.as_str())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.types.is_empty()
+        self.told == Told::default()
     }
 
     pub fn clear(&mut self) {
-        self.names.clear();
-        self.types.clear();
+        self.told = Told::default();
     }
 
     /// Something has been put into it.
@@ -137,15 +135,14 @@ impl Session {
 
     /// Code has run on home's connection, which has told what is there.
     pub fn pg_temp_told(&mut self, told: Told) {
-        let Told { names, types } = told;
-        if !names.is_empty() || !types.is_empty() {
+        if told != Told::default() {
             self.use_pg_temp();
             let active = self.transaction.is_active();
             self.pg_temp.is_made(active.then(|| self.transaction.depth()));
         }
-        let same = self.pg_temp.names == names && self.pg_temp.types == types;
+        let same = self.pg_temp.told == told;
         self.pg_temp.changed |= self.transaction.is_active() && !same;
-        (self.pg_temp.names, self.pg_temp.types) = (names, types);
+        self.pg_temp.told = told;
     }
 
     /// ROLLBACK TO SAVEPOINT, at what is the transaction's depth now.
@@ -169,7 +166,7 @@ impl Session {
 
     /// Before a statement that may be for other nodes.
     pub fn refuse_hidden_type(&self, statement: &NodeEnum, kind: Kind) -> Result<()> {
-        if self.pg_temp.types.is_empty() {
+        if self.pg_temp.told.types.is_empty() {
             return Ok(());
         }
         let on_home = !kind.planned && kind.mode == Mode::NotDdl && kind.holds == Holds::Nothing;
@@ -207,7 +204,7 @@ impl Session {
                 told.add(name, kind);
             }
         }
-        (self.pg_temp.names, self.pg_temp.types) = (told.names, told.types);
+        self.pg_temp.told = told;
         self.refresh_context();
         Ok(())
     }

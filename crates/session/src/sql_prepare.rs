@@ -47,9 +47,9 @@ impl Session {
             }
         };
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-        let described = self.work().describe_text(&typed(&text, &declared)?, &[]).await?;
-        if described.params.len() != e.params.len() && declared.len() != e.params.len() {
-            let wanted = declared.len().max(described.params.len());
+        let (_, inferred) = self.parameter_types(&typed(&text, &declared)?, &[]).await?;
+        if inferred.len() != e.params.len() && declared.len() != e.params.len() {
+            let wanted = declared.len().max(inferred.len());
             return Err(ExecError::Sql(Box::new(
                 wire::ErrorFields::error(
                     sqlstate::SYNTAX_ERROR,
@@ -58,8 +58,6 @@ impl Session {
                 .detail(format!("Expected {wanted} parameters but got {}.", e.params.len())),
             )));
         }
-        let inferred: Vec<Field> = described.params.iter().map(|t| Field::new("", *t, -1)).collect();
-        let inferred = self.work().type_names(&inferred).await?;
         let of_type = |i: usize| declared.get(i).or_else(|| inferred.get(i)).map_or("text", String::as_str);
         let types: Vec<&str> = (0..e.params.len()).map(of_type).collect();
         let mut values = Vec::with_capacity(types.len());
@@ -69,6 +67,14 @@ impl Session {
         self.evaluate(&e.params, &types, &mut values).await?;
         put_values(&mut tree, &values)?;
         Ok(sql::deparse(&tree)?)
+    }
+
+    /// The types of a statement's parameters, and their names.
+    async fn parameter_types(&mut self, text: &str, declared: &[u32]) -> Result<(Vec<u32>, Vec<String>)> {
+        let types = self.work().describe_text(text, declared).await?.params.clone();
+        let fields: Vec<Field> = types.iter().map(|t| Field::new("", *t, -1)).collect();
+        let names = self.work().type_names(&fields).await?;
+        Ok((types, names))
     }
 
     /// Arguments that are not plain constants become such: they have one value each, wherever their parameters stand.
@@ -107,9 +113,7 @@ impl Session {
         let Some(mut tree) = e.query.as_deref().and_then(|q| q.node.clone()) else {
             return Err(ExecError::internal("EXPLAIN without a statement"));
         };
-        let described = self.work().describe_text(&sql::deparse(&tree)?, &bound.types).await?;
-        let params: Vec<Field> = described.params.iter().map(|t| Field::new("", *t, -1)).collect();
-        let types = self.work().type_names(&params).await?;
+        let (params, types) = self.parameter_types(&sql::deparse(&tree)?, &bound.types).await?;
         let mut values = Vec::with_capacity(types.len());
         for (i, (ty, value)) in types.iter().zip(&bound.values).enumerate() {
             let text = match value {
@@ -117,7 +121,7 @@ impl Session {
                 Some(value) => {
                     let text = match bound.format(i) {
                         0 => Some(Cow::Borrowed(&**value)),
-                        _ => exec::text_of(described.params[i], value),
+                        _ => exec::text_of(params[i], value),
                     };
                     let text = text.ok_or_else(|| unreadable(ty))?;
                     catalog::quote_literal(std::str::from_utf8(&text).map_err(|_| unreadable(ty))?)

@@ -18,6 +18,7 @@ pub const CID: Oid = 29;
 pub const OIDVECTOR: Oid = 30;
 pub const JSON: Oid = 114;
 pub const XML: Oid = 142;
+pub const CIRCLE: Oid = 718;
 pub const CIDR: Oid = 650;
 pub const FLOAT4: Oid = 700;
 pub const FLOAT8: Oid = 701;

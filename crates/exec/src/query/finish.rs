@@ -15,6 +15,7 @@ use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::Work;
 use crate::work::cut_statement::Wanted;
+use crate::work::describe::not_in_place;
 use crate::work::rows;
 
 impl<C: Client> Work<'_, C> {
@@ -80,16 +81,12 @@ impl<C: Client> Work<'_, C> {
         let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
         let statement = fill.statement([text]);
         let types = |d: &Described| d.fields.iter().flatten().map(|f| f.type_oid).collect::<Vec<_>>();
-        let why = match self.describe_text(&statement.sql, &statement.types).await {
-            Ok(own) if types(&own) == types(described) => {
-                let _ = compiled.agrees.set(());
-                return Ok(());
-            }
-            Ok(_) => "its columns would be of other types".to_string(),
-            Err(ExecError::Sql(e)) if e.code().starts_with("42") => e.message().to_string(),
-            Err(e) => return Err(e),
-        };
-        Err(plan::Refusal::not_in_place(&why).into())
+        let own = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
+        if types(&own) != types(described) {
+            return Err(plan::Refusal::not_in_place("its columns would be of other types").into());
+        }
+        let _ = compiled.agrees.set(());
+        Ok(())
     }
 
     /// Behind a finish that has read local or reference tables: they may have become others while it waited for their locks.

@@ -14,7 +14,7 @@ use catalog::NodeId;
 use pool::PoolError;
 use share::{Outcome, Reply};
 use tokio::task::JoinSet;
-use txn::{CommitError, Lane, Participant, Transaction};
+use txn::{CommitError, Ended, Lane, Participant, Transaction};
 use wire::put;
 
 use crate::client::Nobody;
@@ -172,7 +172,12 @@ async fn attempt(queue: &RowQueue, jobs: &[Routed]) -> Result<Option<PoolError>>
     }
     let (identity, number) = (queue.herd.identity(), queue.herd.next_transaction());
     match transaction.commit(&identity, number, true).await {
-        Ok(_) => Ok(None),
+        Ok(Ended::Committed) => Ok(None),
+        // It had failed without a word of it.
+        Ok(Ended::RolledBack) => Err(ExecError::sql(
+            sqlstate::T_R_SERIALIZATION_FAILURE,
+            "rows of several clients were rolled back together",
+        )),
         Err(CommitError::Unknown(e)) => Ok(Some(e)),
         Err(CommitError::RolledBack(e)) => Err(e.into()),
         Err(e @ CommitError::NoPreparedTransactions) => {

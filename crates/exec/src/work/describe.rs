@@ -32,15 +32,7 @@ impl<C: Client> Work<'_, C> {
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {
             let statement = Fill::new(bound, &self.now).statement([&part.text]);
-            // Home has understood the whole: what it does not understand of a part is why this can't be done in parts.
-            let described = match self.describe_text(&statement.sql, &statement.types).await {
-                Err(ExecError::Sql(e))
-                    if e.code().starts_with("42") && e.code() != sqlstate::INSUFFICIENT_PRIVILEGE =>
-                {
-                    return Err(plan::Refusal::not_in_place(e.message()).into());
-                }
-                described => described?,
-            };
+            let described = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
             let fields = described.fields.unwrap_or_default();
             let mut types = self.type_names(&fields).await?;
             if matches!(&compiled.plan, Plan::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described) {
@@ -281,5 +273,15 @@ async fn first_row(lane: &mut Lane, statement: &NodeStatement) -> Result<Vec<Opt
             Reply::Done => return Ok(row),
             _ => {}
         }
+    }
+}
+
+/// Home has understood the whole: what it does not understand of a part of it is why this can't be done in parts.
+pub fn not_in_place(e: ExecError) -> ExecError {
+    match e {
+        ExecError::Sql(e) if e.code().starts_with("42") && e.code() != sqlstate::INSUFFICIENT_PRIVILEGE => {
+            plan::Refusal::not_in_place(e.message()).into()
+        }
+        e => e,
     }
 }

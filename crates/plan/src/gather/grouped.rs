@@ -44,10 +44,8 @@ impl<'p> Composer<'p, '_> {
 
 /// Types without equality can't be grouped by.
 fn can_group(of: u32) -> bool {
-    const XML: u32 = 142;
     const GEOMETRY: std::ops::RangeInclusive<u32> = 600..=629;
-    const CIRCLE: u32 = 718;
-    !matches!(of, type_oid::JSON | XML | CIRCLE) && !GEOMETRY.contains(&of)
+    !matches!(of, type_oid::JSON | type_oid::XML | type_oid::CIRCLE) && !GEOMETRY.contains(&of)
 }
 
 /// The tables that FROM of this very level names.

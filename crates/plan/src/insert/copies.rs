@@ -35,12 +35,11 @@ pub(super) fn reference(
     }
     let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
     let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
-    let whole = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let set = modify::defaults_set(&whole);
-    let takes_default = |(i, c): (usize, &Column)| !given.contains(&i) || set.contains(&c.name.as_str());
-    let mut columns_of = relation.columns.iter().enumerate();
-    let computed = columns_of.any(|(i, c)| takes_default((i, c)) && same::default_differs(cx.snapshot, c));
     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    let set = modify::defaults_set(&statement);
+    let takes_default = |(i, c): &(usize, &Column)| !given.contains(i) || set.contains(&c.name.as_str());
+    let computed = relation.columns.iter().enumerate().filter(takes_default);
+    let computed = computed.map(|(_, c)| c).any(|c| same::default_differs(cx.snapshot, c));
     rewrite::replace_now(&mut statement);
     let marks_default = marks_default(source);
     let written = modify::without_returning(&statement);
