@@ -4,6 +4,7 @@ is unique, no order-dependent aggregate without an order of its own.
 Most joins are on keys, since others are refused; the rest may be anything.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from . import shapes, values
@@ -11,6 +12,10 @@ from .expressions import Column, Context, Expressions, Relation
 from .schema import Table
 from .step import Step
 from .values import BOOL, INT4, INT8, NUMERIC, TEXT, Type
+
+
+# A column with its table's alias.
+_QUALIFIED = re.compile(r'\w+\. ?(\w+|"[^"]+")')
 
 
 @dataclass
@@ -261,6 +266,9 @@ class Queries:
         tail = f" from {text}{where}"
         if by:
             names = [sql for sql, _ in by]
+            if len(scope) == 1:
+                # A bare name may be that of an output column, too.
+                names = [name.split(".", 1)[1].strip() if rng.random() < 0.4 and _QUALIFIED.fullmatch(name) else name for name in names]
             form = rng.random()
             if wanted is None and form < 0.25:
                 tail += f" group by {rng.choice(['rollup', 'cube'])} ({', '.join(names)})"

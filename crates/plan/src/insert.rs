@@ -117,7 +117,7 @@ fn local(
     if a.uses.is_empty() {
         return Ok(Plan::home(true));
     }
-    let relation = insert.relation.as_ref().and_then(|rv| cx.relation(rv)).cloned();
+    let relation = insert.relation.as_ref().and_then(|rv| cx.relation(rv)).or(cx.target).cloned();
     let (Some(source), Some(relation), false) = (source, relation, values) else {
         return Err(Refusal::new(
             "distributed tables in an INSERT into this table are not supported",
@@ -524,6 +524,8 @@ pub(crate) fn through_router(
     rewrite::replace_now(&mut statement);
     let to = To::of(&relation.placement);
     let insert = InsertRows::of(&statement)?;
+    let temporary = |rv: &&ast::RangeVar| cx.is_temporary(rv);
+    let reads_temporary = source_sql.contains("pg_temp") || relations::of(&tree).iter().any(temporary);
     let (search_path, temporary) = (cx.search_path.to_vec(), cx.temporary.to_vec());
     let apart_views = inner.whole().apart_views.clone();
     let select = InsertSelect {
@@ -535,6 +537,7 @@ pub(crate) fn through_router(
         target_uses,
         search_path,
         temporary,
+        reads_temporary,
         to,
         columns,
         insert,

@@ -277,7 +277,7 @@ impl<'a> Analysis<'a> {
         let distinct = match &s.distinct_clause[..] {
             [] => Distinct::None,
             [Node { node: None }] => Distinct::All,
-            on => Distinct::On(on.iter().map(|n| self.group_var(n, s, &scope)).collect()),
+            on => Distinct::On(on.iter().map(|n| self.distinct_var(n, s, &scope)).collect()),
         };
         let l = &mut self.levels[level];
         l.grouped = !s.group_clause.is_empty() || s.having_clause.is_some();

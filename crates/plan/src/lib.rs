@@ -72,6 +72,8 @@ pub struct Context<'a> {
     pub search_path: &'a [String],
     /// Names of the session's temporary tables: they hide others and live on home.
     pub temporary: &'a [String],
+    /// The temporary table that an INSERT of distributed rows goes to, as the session's connection tells.
+    pub target: Option<&'a Arc<Relation>>,
     /// Views that the statement's tree holds in place of their names; none before planning.
     pub views: views::Views,
     /// Long lists of the statement; none before planning.
@@ -81,7 +83,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// Before planning: no views, no lists.
     pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [String]) -> Self {
-        Self { snapshot, search_path, temporary, views: Default::default(), lists: Default::default() }
+        Self { snapshot, search_path, temporary, target: None, views: Default::default(), lists: Default::default() }
     }
 
     /// What a function's name can mean here.
@@ -104,6 +106,17 @@ impl<'a> Context<'a> {
     pub fn relation(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
         let (schema, name) = names::table(rv);
         self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))
+    }
+
+    /// A temporary table that is given rows of distributed ones.
+    pub fn takes_distributed<'s>(&self, statement: &'s NodeEnum) -> Option<&'s str> {
+        let NodeEnum::InsertStmt(insert) = statement else { return None };
+        let target = insert.relation.as_ref().filter(|rv| rv.schemaname == "pg_temp" || self.is_temporary(rv))?;
+        let distributed = |rv: &&RangeVar| {
+            let relation = self.relation(rv);
+            relation.is_some_and(|r| r.distribution().is_some() || r.kind == catalog::RelationKind::View)
+        };
+        relations::of(statement).iter().any(distributed).then_some(target.relname.as_str())
     }
 
     /// A temporary table of the session's, by its name alone.

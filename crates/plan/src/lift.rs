@@ -125,7 +125,7 @@ fn give(a: &Analysis, s: &ast::SelectStmt, out: &mut ast::SelectStmt, level: usi
     for (i, item) in s.sort_clause.iter().enumerate() {
         let Some(NodeEnum::SortBy(by)) = &item.node else { return None };
         let value = by.node.as_deref()?;
-        let value = match rewrite::output_item(value, s, false) {
+        let value = match rewrite::output_item(value, s) {
             Some(target) => target,
             None if matches!(value.node, Some(NodeEnum::AConst(_))) => return None,
             None => value,

@@ -13,6 +13,7 @@ use wire::type_oid;
 use crate::Context;
 use crate::order::is_identical;
 use crate::order::possible::{Kind, Possible};
+use crate::rewrite::{self, GroupItem};
 
 struct Item<'u> {
     alias: &'u str,
@@ -281,11 +282,13 @@ impl<'u> Items<'u> {
         if s.target_list.iter().any(|t| search::any(t, gives_set)) {
             return;
         }
-        let shown = |g: &Node| {
-            let g = crate::rewrite::output_item(g, s, true).unwrap_or(g);
-            columns.iter().find(|(_, value)| is_same(value, g)).map(|(n, _)| n.clone())
+        let shown = |g: &Node| columns.iter().find(|(_, value)| is_same(value, g)).map(|(n, _)| n.clone());
+        let grouped = |g: &Node| match rewrite::group_item(g, s, |_| None) {
+            GroupItem::Itself => shown(g),
+            GroupItem::Output(value) => shown(value),
+            GroupItem::Unsure(_) => None,
         };
-        let by = |all: &[Node]| all.iter().map(shown).collect::<Option<Vec<_>>>();
+        let distinct = |d: &Node| shown(rewrite::output_item(d, s).unwrap_or(d));
         // Each row is one of a table's.
         if let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &s.from_clause[..]
             && let Some(relation) = self.table(rv, s).filter(|_| s.group_clause.is_empty())
@@ -300,10 +303,10 @@ impl<'u> Items<'u> {
         }
         let sets = s.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_))));
         if !s.group_clause.is_empty() && !sets {
-            item.unique.extend(by(&s.group_clause));
+            item.unique.extend(s.group_clause.iter().map(grouped).collect::<Option<Vec<_>>>());
         }
         if s.distinct_clause.first().is_some_and(|n| n.node.is_some()) {
-            item.unique.extend(by(&s.distinct_clause));
+            item.unique.extend(s.distinct_clause.iter().map(distinct).collect::<Option<Vec<_>>>());
         }
         // One row: nothing in FROM, or an aggregate of all of it.
         let aggregate = |n: &Node| {

@@ -14,6 +14,7 @@ use crate::Result;
 use crate::compose::{Composer, part_column};
 use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
+use crate::rewrite::GroupItem;
 use crate::scope::{Owner, Scope};
 use crate::{aggregate, expression, rewrite};
 
@@ -79,9 +80,8 @@ pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
         }
     }
     let flat = out.clone();
-    let is_column = |n: &Node| names::column(n).is_some_and(|c| scope.resolve(&c).is_some());
     for g in &mut out.group_clause {
-        resolve_group(g, &flat, &is_column);
+        resolve_group(g, &flat, scope)?;
     }
     for d in &mut out.distinct_clause {
         resolve(d, &flat);
@@ -96,15 +96,23 @@ pub fn upper(s: &ast::SelectStmt, scope: &Scope) -> Result<ast::SelectStmt> {
     Ok(out)
 }
 
-fn resolve_group(g: &mut Node, flat: &ast::SelectStmt, is_column: &impl Fn(&Node) -> bool) {
-    if is_column(g) {
-        // In GROUP BY an input column's name comes before an output name.
-        return;
-    }
+fn resolve_group(g: &mut Node, flat: &ast::SelectStmt, scope: &Scope) -> Result<()> {
     match &mut g.node {
-        Some(NodeEnum::GroupingSet(set)) => set.content.iter_mut().for_each(|n| resolve_group(n, flat, is_column)),
-        Some(NodeEnum::RowExpr(r)) => r.args.iter_mut().for_each(|n| resolve_group(n, flat, is_column)),
-        _ => resolve(g, flat),
+        Some(NodeEnum::GroupingSet(set)) => set.content.iter_mut().try_for_each(|n| resolve_group(n, flat, scope)),
+        Some(NodeEnum::RowExpr(r)) => r.args.iter_mut().try_for_each(|n| resolve_group(n, flat, scope)),
+        _ => {
+            match rewrite::group_item(g, flat, |name| scope.has_column(name)) {
+                GroupItem::Itself => {}
+                GroupItem::Output(_) => resolve(g, flat),
+                GroupItem::Unsure(_) => {
+                    return Err(Refusal::new(
+                        "GROUP BY a name that may be an output column's or one of FROM is not supported over several nodes",
+                        "Give the output column a name of its own.",
+                    ));
+                }
+            }
+            Ok(())
+        }
     }
 }
 

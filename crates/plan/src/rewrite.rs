@@ -9,11 +9,8 @@ use crate::text;
 use crate::tree::Count;
 use crate::{Refusal, Result};
 
-/// What an item of ORDER BY or GROUP BY stands for when it is a position or an output name.
-///
-/// `columns_first`: in GROUP BY a name means an input column first, so only positions are looked up here when the
-/// name is also a column reference of the same spelling.
-pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, columns_first: bool) -> Option<&'a Node> {
+/// What an item of ORDER BY or DISTINCT ON stands for when it is a position or an output name.
+pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt) -> Option<&'a Node> {
     match item.node.as_ref()? {
         NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. }) => {
             let before = s.target_list.iter().take(i.ival.max(0) as usize);
@@ -28,16 +25,37 @@ pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, columns_first: bo
                 Some(NodeEnum::ResTarget(t)) if t.name == name => t.val.as_deref(),
                 _ => None,
             });
-            let found = matching.next()?;
-            // An input column of that name wins in GROUP BY; we can't see types here, but `x AS x` is the common
-            // case and the same thing.
-            if columns_first && names::column(found).is_some_and(|c| c.last() == Some(&name)) {
-                None
-            } else {
-                Some(found)
-            }
+            matching.next()
         }
         _ => None,
+    }
+}
+
+/// What an item of GROUP BY stands for.
+pub enum GroupItem<'a> {
+    Itself,
+    /// An output column, by its position or its name.
+    Output(&'a Node),
+    /// A name that an output column has, and that a column of FROM may have.
+    Unsure(&'a Node),
+}
+
+/// A name means a column of FROM before it means an output column. `has_column`: whether FROM has one; `None`: it may.
+pub fn group_item<'a>(
+    item: &'a Node,
+    s: &'a ast::SelectStmt,
+    has_column: impl Fn(&str) -> Option<bool>,
+) -> GroupItem<'a> {
+    let Some(found) = output_item(item, s) else { return GroupItem::Itself };
+    let named = names::column(item);
+    let Some(&[name]) = named.as_deref() else { return GroupItem::Output(found) };
+    if names::column(found).is_some_and(|c| c.last() == Some(&name)) {
+        return GroupItem::Itself;
+    }
+    match has_column(name) {
+        Some(true) => GroupItem::Itself,
+        Some(false) => GroupItem::Output(found),
+        None => GroupItem::Unsure(found),
     }
 }
 

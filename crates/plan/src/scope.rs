@@ -134,7 +134,7 @@ impl<'a> Scope<'a> {
             let of = |name: &str| levels().find(|(_, s)| alias(s, name)).map(|(hops, _)| hops);
             return of(table).or_else(|| of(parts[0])).map_or(Owner::Nobody, Owner::Level);
         }
-        let system = matches!(column, "tableoid" | "ctid" | "xmin" | "xmax" | "cmin" | "cmax");
+        let system = is_system(column);
         let mut opaque = None;
         for (hops, s) in levels() {
             let named = |i: &Item| i.columns.iter().any(|(n, _)| n == column) || (i.opaque && i.alias == column);
@@ -151,6 +151,16 @@ impl<'a> Scope<'a> {
             (Some(_), Some(_)) => Owner::Unsure,
             (row, opaque) => row.or(opaque).map_or(Owner::Nobody, Owner::Level),
         }
+    }
+
+    /// Whether something in this FROM, not around it, has a column of the name. `None`: it may have.
+    pub fn has_column(&self, name: &str) -> Option<bool> {
+        let has = |i: &Item| i.columns.iter().any(|(column, _)| column == name);
+        if self.merged.contains_key(name) || self.items.iter().any(has) {
+            return Some(true);
+        }
+        let unsure = is_system(name) && !self.items.is_empty() || self.items.iter().any(|i| i.opaque);
+        (!unsure).then_some(false)
     }
 
     /// The variable a column reference means, if it is a plain column of something known.
@@ -197,6 +207,11 @@ impl<'a> Scope<'a> {
         }
         Found::Nothing
     }
+}
+
+/// A column that every table has.
+pub fn is_system(column: &str) -> bool {
+    matches!(column, "tableoid" | "ctid" | "xmin" | "xmax" | "cmin" | "cmax")
 }
 
 /// Whose a column is.

@@ -143,7 +143,7 @@ fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -
         if s.sortby_dir == ast::SortByDir::SortbyUsing as i32 {
             return Ok(None);
         }
-        let value = match rewrite::output_item(value, select, false) {
+        let value = match rewrite::output_item(value, select) {
             Some(v) => v,
             // A position behind a star: left to PostgreSQL's finish.
             None if matches!(value.node, Some(NodeEnum::AConst(_))) => return Ok(None),

@@ -303,6 +303,8 @@ pub struct InsertSelect {
     /// What the source's names mean, for whoever plans it again with casts around it.
     pub search_path: Vec<String>,
     pub temporary: Vec<String>,
+    /// The source names something temporary, which is on the session's own connection.
+    pub reads_temporary: bool,
     /// Where its rows go.
     pub to: To,
     /// Target columns (index into the relation's columns), in the order the source gives them.

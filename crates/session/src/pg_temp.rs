@@ -7,7 +7,9 @@
 //! Its connection to home tells. It is asked again whenever that can have changed: behind each statement that changes a
 //! schema, and where such changes were undone, or dropped what was ON COMMIT DROP. It does not know who makes them.
 
-use catalog::Snapshot;
+use std::sync::Arc;
+
+use catalog::{Column, Placement, Relation, RelationKind, Snapshot};
 use exec::ExecError;
 use plan::ddl::Mode;
 use plan::kind::{Holds, Kind};
@@ -185,19 +187,65 @@ impl Session {
         }
     }
 
-    async fn read_pg_temp(&mut self) -> Result<()> {
+    /// Asks the connection whose schema it is. No rows: there is none.
+    async fn ask_pg_temp(&mut self, sql: &str) -> Result<Vec<catalog::Row>> {
         let home = self.epoch.snapshot.home;
-        let rows = match self.transaction.get(home) {
-            Some(p) => p.lane.rows(NAMES).await?,
-            None => match self.pin.take() {
-                Some(mut lane) => {
-                    let rows = lane.rows(NAMES).await;
-                    self.pin.put_back(lane);
-                    rows?
-                }
-                None => vec![],
-            },
+        if let Some(p) = self.transaction.get(home) {
+            return Ok(p.lane.rows(sql).await?);
+        }
+        let Some(mut lane) = self.pin.take() else { return Ok(vec![]) };
+        let rows = lane.rows(sql).await;
+        self.pin.put_back(lane);
+        Ok(rows?)
+    }
+
+    /// A temporary table, as far as rows for it must know it.
+    pub async fn temporary_table(&mut self, name: &str) -> Result<Option<Arc<Relation>>> {
+        let sql = format!(
+            "SELECT c.oid, c.relrowsecurity, c.relhastriggers, a.attname, a.atttypid, a.atttypmod, \
+                    pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated OPERATOR(pg_catalog.<>) '' \
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid \
+             WHERE c.relname OPERATOR(pg_catalog.=) {} AND c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+               AND c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog.\"char\"[]) \
+               AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped ORDER BY a.attnum",
+            catalog::quote_literal(name)
+        );
+        let rows = self.ask_pg_temp(&sql).await?;
+        let text = |row: &catalog::Row, i: usize| row.get(i).cloned().flatten().unwrap_or_default();
+        let Some(first) = rows.first() else { return Ok(None) };
+        let column = |row: &catalog::Row| Column {
+            name: text(row, 3),
+            type_oid: text(row, 4).parse().unwrap_or_default(),
+            typmod: text(row, 5).parse().unwrap_or(-1),
+            type_name: text(row, 6),
+            not_null: text(row, 7) == "t",
+            default: None,
+            sequence: None,
+            sequence_oid: 0,
+            identity: 0,
+            generated: text(row, 8) == "t",
+            collation_is_bytes: false,
+            collation_deterministic: false,
         };
+        Ok(Some(Arc::new(Relation {
+            oid: text(first, 0).parse().unwrap_or_default(),
+            schema: "pg_temp".into(),
+            name: name.into(),
+            kind: RelationKind::Table,
+            placement: Placement::Local,
+            columns: rows.iter().map(column).collect(),
+            view: None,
+            unique: vec![],
+            row_security: text(first, 1) == "t",
+            schema_is_open: true,
+            statement_triggers: false,
+            triggers: text(first, 2) == "t",
+            refers_to_itself: false,
+        })))
+    }
+
+    async fn read_pg_temp(&mut self) -> Result<()> {
+        let rows = self.ask_pg_temp(NAMES).await?;
         let mut told = Told::default();
         for row in &rows {
             if let [Some(name), Some(kind)] = &row[..] {

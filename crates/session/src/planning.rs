@@ -1,10 +1,11 @@
 //! Plans a session's statements. One over views may take long whatever its own length is, so it is planned on a thread apart,
 //! while the thread that serves others does so. It does not know where plans are kept.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use catalog::RelationKind;
+use catalog::{Relation, RelationKind};
 use exec::{Compiled, Epoch, ExecError};
 use sql::{NodeEnum, ast, names};
 
@@ -20,11 +21,13 @@ struct Planning<'p> {
     temporary: &'p [String],
     context: u64,
     upsert: bool,
+    target: Option<&'p Arc<Relation>>,
 }
 
 impl Planning<'_> {
     fn plan(&self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
-        let cx = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
+        let names = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
+        let cx = plan::Context { target: self.target, ..names };
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;
             if let NodeEnum::InsertStmt(insert) = statement
@@ -61,28 +64,39 @@ impl Session {
     pub async fn compile(&mut self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
         let started = Instant::now();
         self.settle_path().await?;
+        let target = match self.names().takes_distributed(statement) {
+            Some(name) => self.temporary_table(name).await?,
+            None => None,
+        };
         let planning = Planning {
             epoch: &self.epoch,
             search_path: &self.search_path,
             temporary: &self.temporary,
             context: self.context,
             upsert: self.bulk.upsert,
+            target: target.as_ref(),
         };
         let compiled = match planning.names_view(statement) {
-            true => Box::pin(self.compile_apart(statement, sql)).await,
+            true => Box::pin(self.compile_apart(statement, sql, target.as_ref())).await,
             false => planning.plan(statement, sql),
         };
         self.large_statements |= started.elapsed() > LONG;
         compiled
     }
 
-    async fn compile_apart(&self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
+    async fn compile_apart(&self, statement: &NodeEnum, sql: &str, target: Option<&Arc<Relation>>) -> Result<Compiled> {
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
         let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
-        let (statement, sql) = (statement.clone(), sql.to_string());
+        let (statement, sql, target) = (statement.clone(), sql.to_string(), target.cloned());
         let planned = tokio::task::spawn_blocking(move || {
-            let planning =
-                Planning { epoch: &epoch, search_path: &search_path, temporary: &temporary, context, upsert };
+            let planning = Planning {
+                epoch: &epoch,
+                search_path: &search_path,
+                temporary: &temporary,
+                context,
+                upsert,
+                target: target.as_ref(),
+            };
             planning.plan(&statement, &sql)
         });
         planned.await.unwrap_or_else(|_| Err(ExecError::internal("planning ended in a panic")))

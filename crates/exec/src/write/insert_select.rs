@@ -83,7 +83,7 @@ impl<C: Client> Work<'_, C> {
         };
         let commits = self.commits_batches(&i.relation, None, why_not);
         // It takes two connections to a node, to read and to write.
-        let can = self.herd.pools.size() > 1 && !i.source_locks && !self.reads_temporary(i);
+        let can = self.herd.pools.size() > 1 && !i.source_locks && !i.reads_temporary;
         let beside = can && self.may_read_beside().await?;
         self.travel_whole(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()))?;
         let source = self.source(i, &bound.types).await?;
@@ -154,11 +154,6 @@ impl<C: Client> Work<'_, C> {
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
         let cx = plan::Context::new(&self.epoch.snapshot, &i.search_path, &i.temporary);
         Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
-    }
-
-    /// The source may name what is temporary, which is on the session's own connection.
-    fn reads_temporary(&self, i: &InsertSelect) -> bool {
-        !self.pin.is_free() && (!i.temporary.is_empty() || i.source_sql.contains("pg_temp"))
     }
 
     /// Whether the source may be read on connections of its own, while the transaction's write: nothing has happened in the

@@ -106,7 +106,10 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     }
     let create = deparse(NodeEnum::CreateTableAsStmt(Box::new(empty)))?;
     let Some(query) = &query.node else { return Ok(Ddl::Home) };
-    let insert = format!("INSERT INTO {} {}", text(names::table(rv)), sql::deparse(query)?);
+    // Whatever the path finds before it.
+    let (schema, name) = names::table(rv);
+    let made = if rv.relpersistence == "t" { text((Some("pg_temp"), name)) } else { text((schema, name)) };
+    let insert = format!("INSERT INTO {made} {}", sql::deparse(query)?);
     Ok(Ddl::CreateTableAs { create, insert })
 }
 

@@ -11,6 +11,7 @@ use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names, search};
 
 use crate::levels::Analysis;
+use crate::scope::is_system;
 
 /// The column of rows of which no column is used.
 pub const NONE: &str = "%none";
@@ -223,10 +224,6 @@ struct Found<'f> {
 
 /// What says the same of a row whatever its type is called.
 const OF_ANY_ROW: [&str; 6] = ["count", "row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"];
-
-fn is_system(name: &str) -> bool {
-    matches!(name, "tableoid" | "ctid" | "xmin" | "xmax" | "cmin" | "cmax")
-}
 
 impl<'f> Found<'f> {
     fn of(tables: &'f [Table], aliases: HashSet<String>, has: &'f dyn Fn(&str, &str) -> bool) -> Self {

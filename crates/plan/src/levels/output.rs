@@ -8,6 +8,7 @@ use sql::{NodeEnum, names};
 
 use super::Analysis;
 use crate::classes::Var;
+use crate::rewrite::{self, GroupItem};
 use crate::scope::Scope;
 
 impl<'a> Analysis<'a> {
@@ -19,7 +20,7 @@ impl<'a> Analysis<'a> {
             let value = t.val.as_deref()?;
             match &value.node {
                 // The columns of a composite type.
-                Some(NodeEnum::AIndirection(_)) if crate::rewrite::is_star(target) => return None,
+                Some(NodeEnum::AIndirection(_)) if rewrite::is_star(target) => return None,
                 Some(NodeEnum::ColumnRef(c)) if names::has_star(c) => {
                     columns.extend(star_columns(c, scope)?.into_iter().map(|(n, v, _)| (n, v)))
                 }
@@ -32,10 +33,18 @@ impl<'a> Analysis<'a> {
         Some(columns)
     }
 
-    /// The variable a GROUP BY or DISTINCT ON item means, by name or by position.
+    /// The variable a GROUP BY item means, by name or by position.
     pub(super) fn group_var(&self, node: &'a Node, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Var> {
-        let node = crate::rewrite::output_item(node, s, true).unwrap_or(node);
-        self.var(node, scope)
+        match rewrite::group_item(node, s, |name| scope.has_column(name)) {
+            GroupItem::Itself => self.var(node, scope),
+            GroupItem::Output(value) => self.var(value, scope),
+            GroupItem::Unsure(_) => None,
+        }
+    }
+
+    /// The variable a DISTINCT ON item means.
+    pub(super) fn distinct_var(&self, node: &'a Node, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Var> {
+        self.var(rewrite::output_item(node, s).unwrap_or(node), scope)
     }
 
     /// What each window function is partitioned by, and whether its window has an order of its own.

@@ -13,6 +13,7 @@ use wire::type_oid::{self, Oid};
 
 use super::named_by_with;
 use super::possible::{self, Kind, Possible};
+use crate::rewrite::{self, GroupItem};
 use crate::{Context, same};
 
 /// A statement that is searched for choices among equals.
@@ -83,12 +84,18 @@ impl<'f> Looks<'f> {
 
     /// A value of what rows are grouped by is among the results.
     fn keeps(&self, item: &Node, s: &SelectStmt) -> bool {
-        let output = crate::rewrite::output_item(item, s, true);
-        let value = output.unwrap_or(item);
+        match rewrite::group_item(item, s, |_| None) {
+            GroupItem::Itself => self.keeps_value(item, false, s),
+            GroupItem::Output(value) => self.keeps_value(value, true, s),
+            GroupItem::Unsure(value) => self.keeps_value(item, false, s) || self.keeps_value(value, true, s),
+        }
+    }
+
+    fn keeps_value(&self, value: &Node, is_output: bool, s: &SelectStmt) -> bool {
         if !self.varies(value) || (self.is_harmless(s) && self.is_comparable(value)) {
             return false;
         }
-        let mut used = Used { cx: self.cx, names: HashSet::new(), star: output.is_some() };
+        let mut used = Used { cx: self.cx, names: HashSet::new(), star: is_output };
         for n in s.target_list.iter().chain(s.having_clause.as_deref()).chain(&s.sort_clause).chain(&s.window_clause) {
             walk::walk(n, &mut used);
         }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use exec::{Bound, Forwarded};
+use exec::{Bound, ExecError, Forwarded};
+use plan::ddl::Ddl;
 use sql::NodeEnum;
 use sql::ast;
+use wire::backend;
 
 use crate::metrics::Strategy;
 use crate::session::{Result, Session};
@@ -23,8 +25,14 @@ impl Session {
         let makes = relation || plan::ddl::makes_temporary_type(statement);
         exec::code::refuse_temporary_code(statement)?;
         exec::code::refuse_hiding_type(statement, &self.epoch)?;
+        if relation && let Some(done) = self.temporary_as(statement, sql).await? {
+            self.router.metrics.statement(Strategy::Ddl, started.elapsed());
+            return Ok(done);
+        }
         if makes {
-            exec::code::judge_temporary(statement, &self.epoch, &self.search_path)?;
+            if !self.reads_nothing(statement) {
+                exec::code::judge_temporary(statement, &self.epoch, &self.search_path)?;
+            }
             self.use_pg_temp();
         }
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
@@ -63,6 +71,49 @@ impl Session {
         Ok(forwarded)
     }
 
+    /// A temporary table of rows that several nodes have: the empty table on home, then its rows. `None`: it is another statement.
+    async fn temporary_as(&mut self, statement: &NodeEnum, sql: &str) -> Result<Option<Forwarded>> {
+        if self.reads_nothing(statement) {
+            return Ok(None);
+        }
+        let facts = facts(&self.search_path, &self.temporary);
+        let Ddl::CreateTableAs { create, insert } = plan::ddl::classify(statement, sql, &self.epoch.snapshot, &facts)
+        else {
+            return Ok(None);
+        };
+        // Nobody else sees it, so it may be there before its rows are, which need not wait in the router then.
+        let apart = !self.transaction.is_active() && keeps_rows(statement);
+        if !apart {
+            self.work().need_transaction();
+        }
+        self.use_pg_temp();
+        self.on_home(&create).await?;
+        self.pg_temp_changed(true).await?;
+        let filled = self.fill_temporary(&insert).await;
+        if apart && filled.is_err() {
+            self.finish_implicit(true).await?;
+            let name = plan::ddl::made_temporary(statement).map(|rv| catalog::quote_ident(&rv.relname));
+            self.on_home(&format!("DROP TABLE IF EXISTS pg_temp.{}", name.unwrap_or_default())).await?;
+            self.pg_temp_changed(false).await?;
+        }
+        filled.map(Some)
+    }
+
+    async fn fill_temporary(&mut self, insert: &str) -> Result<Forwarded> {
+        let tree = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
+        let compiled = Arc::new(self.compile(&tree, insert).await?);
+        let inserted = self.run(&compiled, insert, None).await?;
+        Ok(Forwarded { tag: format!("SELECT {}", backend::rows_of_tag(&inserted.tag)), ..inserted })
+    }
+
+    /// CREATE TABLE AS whose query is not run.
+    fn reads_nothing(&self, statement: &NodeEnum) -> bool {
+        let NodeEnum::CreateTableAsStmt(c) = statement else { return false };
+        let Some(into) = c.into.as_deref() else { return false };
+        let exists = |rv: &ast::RangeVar| self.pg_temp.told.names.contains(&rv.relname);
+        into.skip_data || c.if_not_exists && into.rel.as_ref().is_some_and(exists)
+    }
+
     /// Nothing need be judged of it: it was classified by this catalog, or by one before in which no less was code.
     fn is_inert(&self, statement: &NodeEnum, path: &[String], temporary: &[String]) -> bool {
         plan::ddl::inert(statement, &self.router.herd.epoch.load().snapshot, &facts(path, temporary))
@@ -96,6 +147,17 @@ impl Session {
 
 fn facts(path: &[String], temporary: &[String]) -> plan::ddl::Facts {
     plan::ddl::Facts { search_path: path.to_vec(), temporary: temporary.to_vec(), ..plan::ddl::Facts::default() }
+}
+
+/// A table that is made keeps its rows, and itself, when a transaction ends.
+fn keeps_rows(statement: &NodeEnum) -> bool {
+    use ast::OnCommitAction::{OncommitDeleteRows, OncommitDrop};
+    let into = match statement {
+        NodeEnum::CreateTableAsStmt(c) => c.into.as_deref(),
+        NodeEnum::SelectStmt(s) => s.into_clause.as_deref(),
+        _ => None,
+    };
+    into.is_some_and(|i| i.on_commit != OncommitDrop as i32 && i.on_commit != OncommitDeleteRows as i32)
 }
 
 /// It locks sequences to the end of its transaction.
