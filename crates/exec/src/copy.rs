@@ -22,7 +22,7 @@ use crate::work::Work;
 use crate::write::bulk::BulkCopy;
 
 impl<C: Client> Work<'_, C> {
-    /// Runs a COPY statement. `relation`: the table it names, if it is distributed or a reference table.
+    /// Runs a COPY statement. `relation`: the table it names, if it is distributed or a reference table, or local and loaded in bulk.
     pub async fn copy(
         &mut self,
         copy: &ast::CopyStmt,

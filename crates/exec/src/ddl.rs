@@ -1,6 +1,6 @@
 //! Runs utility statements: home first, whose error is the client's; then the other nodes; then the epoch.
 //!
-//! What each node runs is decided in `plan::ddl`. It does not know how a transaction is committed.
+//! What each node runs is decided in `plan::ddl`; what is locked for it, and renamed, here. It does not know how a transaction is committed.
 
 mod alone;
 mod create_table_as;

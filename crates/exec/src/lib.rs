@@ -54,9 +54,9 @@ pub use work::sharing::Sharing;
 pub use write::bulk::BulkCopy;
 
 pub use router::lease;
-pub use router::unfinished::changes_finished;
+pub use router::unfinished::wait_for_changes;
 pub use router::usage;
 pub use work::Work;
 pub use work::code;
-pub use work::own_schema::load_own;
+pub use work::own_catalog::load_own;
 pub use work::place::Placed;

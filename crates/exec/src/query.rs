@@ -29,7 +29,7 @@ impl<C: Client> Work<'_, C> {
         if compiled.plan.whole().clock.is_some() {
             Box::pin(self.settle_now()).await?;
         }
-        self.whole_read().await?;
+        self.cut_for_read().await?;
         let described = self.described(compiled, request.types()).await?;
         match finish {
             Finish::PassOn { rows, slice } => self.pass_on(compiled, request, rows, *slice, &described).await,

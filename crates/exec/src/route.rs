@@ -96,7 +96,7 @@ impl<C: Client> Work<'_, C> {
         let types = bound.types_on(lane.node != self.home());
         // A statement means what it meant when it was parsed: under other settings (how literals are read) or
         // after a change of the schema it is another statement.
-        let settings = self.settings_mark() ^ compiled.own;
+        let settings = self.settings_fingerprint() ^ compiled.own;
         let epoch = self.epoch.snapshot.epoch;
         let make = || {
             let text = spliced();

@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
         shard: Option<i32>,
     ) -> Result<Way<Alone>> {
         let Some(share) = &compiled.plan.whole().share else { return Ok(Way::Apart) };
-        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_schema && !self.taint;
+        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_catalog && !self.taint;
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
         // Object ids of users' own types differ from node to node.
         let same_types = node == self.home() || !compiled.may_have_user_types();
@@ -192,7 +192,7 @@ impl Compiled {
                 _ => None,
             };
             let (key, params) = (key(&text), row.params());
-            Some(Arc::new(Many::new(key, params, types.to_vec(), move |n| row.times(n))?.into(table, guard)))
+            Some(Arc::new(Many::new(key, params, types.to_vec(), move |n| row.times(n))?.for_table(table, guard)))
         };
         let mut many = self.many.lock();
         if many.len() >= LEARNT_MAX {

@@ -16,7 +16,7 @@ pub mod guard;
 mod key_values;
 pub mod made;
 pub mod moment;
-pub mod own_schema;
+pub mod own_catalog;
 pub mod pin;
 pub mod place;
 pub mod row_node;
@@ -55,7 +55,7 @@ pub struct Work<'w, C: Client> {
     /// The session's own connection to home.
     pub pin: &'w mut Pin,
     /// The transaction has changed the schema: statements are described inside it.
-    pub own_schema: bool,
+    pub own_catalog: bool,
     /// The statement may leave session state behind: its connections are reset before anyone else gets them.
     pub taint: bool,
     /// `None`: nothing of it travels with other clients' statements.
@@ -95,7 +95,7 @@ impl<'w, C: Client> Work<'w, C> {
             client,
             pin,
             memory,
-            own_schema: false,
+            own_catalog: false,
             taint: false,
             sharing: None,
             patience: 0,
@@ -112,7 +112,7 @@ impl<C: Client> Work<'_, C> {
     /// A lane to a node: the transaction's, or one for this statement alone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
         if self.transaction.is_active() && (self.may_repeat() || !self.transaction.cut.is_empty()) {
-            Box::pin(self.whole_transaction(node)).await?;
+            Box::pin(self.cut_for_transaction(node)).await?;
         }
         let at = self.transaction.participants.iter().position(|p| p.lane.node == node);
         if let Some(at) = at {
@@ -213,7 +213,7 @@ impl<C: Client> Work<'_, C> {
         if self.transaction.is_active() {
             match participant.lane.node == self.home() && !self.pin.is_free() {
                 true => self.pin.watch(&mut participant.lane),
-                false => drop(participant.lane.is_fit()),
+                false => drop(participant.lane.break_unless_at_rest()),
             }
             self.transaction.participants.push(participant);
             return;
@@ -259,8 +259,8 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Tells apart the settings, and the changes of the schema in this transaction, under which a text is read.
-    pub fn settings_mark(&self) -> u64 {
-        self.settings.fingerprint() ^ self.transaction.settings_mark()
+    pub fn settings_fingerprint(&self) -> u64 {
+        self.settings.fingerprint() ^ self.transaction.settings_fingerprint()
     }
 
     pub fn home(&self) -> NodeId {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates in the order data flows. A crate depends only on crates before it.
-const ORDER: [&str; 13] =
-    ["wire", "key", "catalog", "sql", "copy", "plan", "pool", "share", "txn", "exec", "column", "session", "herd"];
+const ORDER: [&str; 12] =
+    ["wire", "key", "catalog", "sql", "copy", "plan", "pool", "share", "txn", "exec", "session", "herd"];
 
 /// Dependencies that only one crate may have, so that what it wraps stays replaceable.
 const RESERVED: [(&str, &str); 1] = [("pg_query", "sql")];

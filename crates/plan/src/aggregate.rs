@@ -43,7 +43,7 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
         texts: vec![],
         failed: false,
     };
-    let adds = combinable(&finish, c.a, &scope);
+    let adds = can_add_up(&finish, c.a, &scope);
     pull::each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut Top { s: &mut splitter }));
     if splitter.failed {
         return Ok(None);
@@ -82,7 +82,7 @@ fn grouped<'n>(item: &'n Node, s: &'n ast::SelectStmt) -> &'n Node {
 }
 
 /// All targets are count, sum, min or max, and nothing else is asked: the router may add up integers itself.
-fn combinable(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<AddFunction>> {
+fn can_add_up(s: &ast::SelectStmt, a: &Analysis, scope: &Scope) -> Option<Vec<AddFunction>> {
     let plain = s.group_clause.is_empty()
         && s.having_clause.is_none()
         && s.sort_clause.is_empty()

@@ -22,7 +22,7 @@ pub struct Composer<'p, 'a> {
     pub parts: Vec<Part>,
     /// The finish itself reads local tables.
     pub uses_home: bool,
-    /// Set when the whole finish is one row of combinable aggregates.
+    /// Set when the whole finish is one row of aggregates that add up.
     pub adds: Option<Vec<AddFunction>>,
     /// WITH clauses above the level being composed.
     pub withs: Vec<ast::WithClause>,
@@ -124,9 +124,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         finish.limit_count = s.limit_count.clone();
         finish.limit_offset = s.limit_offset.clone();
         finish.limit_option = s.limit_option;
-        if !s.distinct_clause.is_empty() && !matches!(s.distinct_clause[..], [Node { node: None }]) {
-            // DISTINCT ON (key): each group is on one node, so it was done there.
-        }
+        // DISTINCT ON (key): each group is on one node, so it was done there.
         let part = self.add_part(part, self.a.deep_uses(level))?;
         finish.from_clause = vec![part];
         Ok(finish)

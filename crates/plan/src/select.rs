@@ -1,7 +1,7 @@
 //! Plans a SELECT: what it reads, whether one node has it all, and otherwise how the nodes' parts are finished.
 //!
-//! It does not know how rows travel. The order of tries: rows streamed as they are, one row of integers a node
-//! combined by the router, everything else finished by PostgreSQL.
+//! It does not know how rows travel. The order of tries: rows passed on or merged, one row of integers a node
+//! added up by the router, everything else finished by PostgreSQL.
 
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, search};
@@ -74,7 +74,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
     }
     let pushable = a.pushable(level, true);
     if let Ok(anchor) = pushable
-        && let Some(finish) = stream(a, select, level, anchor)?
+        && let Some(finish) = pass_on_or_merge(a, select, level, anchor)?
     {
         return Ok(finish);
     }
@@ -107,7 +107,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         Ok(text) => text,
         Err(refusal) => {
             // The order of a subquery that nothing but the order of the answer relies on is not promised.
-            let any_order = a.pushable(level, false).map(|anchor| stream(a, select, level, anchor));
+            let any_order = a.pushable(level, false).map(|anchor| pass_on_or_merge(a, select, level, anchor));
             return any_order.map_err(|_| refusal.clone())??.ok_or(refusal);
         }
     };
@@ -123,7 +123,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
 }
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.
-fn stream(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -> Result<Option<Finish>> {
+fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor: usize) -> Result<Option<Finish>> {
     let (Ok(limit), Ok(offset)) =
         (rewrite::count(select.limit_count.as_deref()), rewrite::count(select.limit_offset.as_deref()))
     else {

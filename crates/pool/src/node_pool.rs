@@ -115,7 +115,7 @@ impl NodePool {
             },
         };
         let slot = match grant {
-            Grant::Conn(mut conn) => match self.is_fit(&conn) && conn.is_alive() {
+            Grant::Conn(mut conn) => match self.is_of_todays_role(&conn) && conn.is_alive() {
                 true => return Ok(conn),
                 false => conn.into_slot(),
             },
@@ -139,7 +139,7 @@ impl NodePool {
     }
 
     /// Whether home says of the role what it said when the connection was opened.
-    fn is_fit(&self, conn: &Conn) -> bool {
+    fn is_of_todays_role(&self, conn: &Conn) -> bool {
         match &self.owner {
             Owner::Router(_) => true,
             Owner::Role(role, _) => conn.role_version == role.version(),
@@ -157,7 +157,7 @@ impl NodePool {
                 state.idle_for(self, session)?
             };
             let mut conn = PooledConn::new(conn, self.clone());
-            if self.is_fit(&conn) && conn.is_alive() {
+            if self.is_of_todays_role(&conn) && conn.is_alive() {
                 return Some(conn);
             }
             drop(conn.into_slot());
@@ -166,7 +166,7 @@ impl NodePool {
 
     /// Takes back a connection that is fit for anybody.
     pub fn give_back(self: &Arc<Self>, mut conn: Box<Conn>) {
-        if !self.is_fit(&conn) {
+        if !self.is_of_todays_role(&conn) {
             return self.discard(conn);
         }
         conn.served = true;
@@ -252,12 +252,12 @@ impl NodePool {
     pub fn reap(self: &Arc<Self>) {
         let (limit, now) = (self.config.idle_timeout, Instant::now());
         let young = |conn: &Conn| now.saturating_duration_since(conn.idle_since) < limit;
-        self.keep_idle(|conn| young(conn) && self.is_fit(conn) && conn.is_alive());
+        self.keep_idle(|conn| young(conn) && self.is_of_todays_role(conn) && conn.is_alive());
     }
 
     /// Closes idle connections of which home has another word by now than when they were opened.
     pub fn end_unfit(self: &Arc<Self>) {
-        self.keep_idle(|conn| self.is_fit(conn));
+        self.keep_idle(|conn| self.is_of_todays_role(conn));
     }
 
     /// Closes idle connections, those used longest ago first; how many.

@@ -91,7 +91,7 @@ impl Session {
         // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
         if !stale && retry.fruitless == 0 && e.code() != sqlstate::CHECK_VIOLATION {
             retry.fruitless = 1;
-            exec::changes_finished(&self.router.herd, &self.epoch.snapshot).await;
+            exec::wait_for_changes(&self.router.herd, &self.epoch.snapshot).await;
             return true;
         }
         if !stale && names_partition(e) && retry.fruitless < FRUITLESS_MAX {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use wire::sqlstate;
 
 use exec::{Compiled, ExecError, Forwarded, Request};
+use plan::kind::Kind;
 use sql::ast::{self, a_const::Val};
 use sql::{NodeEnum, build};
 use wire::backend::{self, Field};
@@ -34,15 +35,7 @@ impl Session {
             let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(query.clone())))?;
             return Box::pin(self.explain(&query, &text, described)).await;
         }
-        let planned = matches!(
-            tree,
-            NodeEnum::SelectStmt(_)
-                | NodeEnum::InsertStmt(_)
-                | NodeEnum::UpdateStmt(_)
-                | NodeEnum::DeleteStmt(_)
-                | NodeEnum::MergeStmt(_)
-        );
-        if !planned || self.recognise(&tree).is_some() {
+        if !Kind::of(&tree).planned || self.recognise(&tree).is_some() {
             return self.on_home_described(sql, described).await;
         }
         let text = sql::deparse(&tree)?;

@@ -68,7 +68,7 @@ impl Session {
         let who = (&self.login, &self.settings);
         let (transaction, pin) = (&mut self.transaction, &mut self.pin);
         let mut work = Work {
-            own_schema: self.own_catalog.is_own(),
+            own_catalog: self.own_catalog.is_own(),
             taint: self.taint,
             sequences: Some(&mut self.sequences),
             now,

@@ -1,7 +1,7 @@
 //! One client's session: login, the protocol's two dialects, transactions, settings, prepared statements, cursors.
 //!
 //! The path of a statement starts in `serve.rs`, goes through `simple.rs` or `extended.rs` to `statement.rs`, and from
-//! there into `exec`. This crate does not plan, and does not know how nodes are asked. Errors become messages to the
+//! there into `exec`. Plans come from crate `plan`; how several nodes are asked is not known here. Errors become messages to the
 //! client in one place: `Session::report`.
 
 pub mod activity;
@@ -13,7 +13,6 @@ pub mod cancel;
 mod cancel_forward;
 mod client_io;
 pub mod client_stream;
-mod code;
 mod constraints;
 mod cursor;
 mod doors;
@@ -23,6 +22,7 @@ mod function_call;
 mod held;
 mod herd_views;
 mod idle;
+mod left_behind;
 mod lock;
 mod locked;
 pub mod login;

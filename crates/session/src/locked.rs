@@ -24,7 +24,7 @@ impl Session {
         }
         if self.own_catalog.is_own() || self.transaction.is_block() && self.transaction.has(self.epoch.snapshot.home) {
             let before = self.epoch.snapshot.locked.clone();
-            self.load_own_schema().await?;
+            self.load_own_catalog().await?;
             if self.epoch.snapshot.locked != before {
                 return Ok(());
             }

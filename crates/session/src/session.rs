@@ -13,9 +13,9 @@ use wire::ErrorFields;
 
 use crate::activity::{Pins, Shown, State};
 use crate::client_io::ClientIo;
-use crate::code::Code;
 use crate::cursor::Cursor;
 use crate::idle::Idle;
+use crate::left_behind::Code;
 use crate::named_roles::NamedRoles;
 use crate::path::PathWord;
 use crate::pg_temp::PgTemp;
@@ -106,7 +106,7 @@ impl Session {
         let who = (&self.login, &self.settings);
         let (transaction, client, pin) = (&mut self.transaction, &mut self.io, &mut self.pin);
         Work {
-            own_schema: self.own_catalog.is_own(),
+            own_catalog: self.own_catalog.is_own(),
             taint: self.taint,
             sharing: Some(&mut self.sharing),
             sequences: Some(&mut self.sequences),
@@ -130,7 +130,7 @@ impl Session {
         self.follow_named_roles().await?;
         self.take_epoch();
         if self.own_catalog == OwnCatalog::Due && !self.transaction.has_failed() {
-            self.load_own_schema().await?;
+            self.load_own_catalog().await?;
         }
         // If home can't be asked, whoever looks names up fails.
         let _ = self.settle_path().await;

@@ -2,8 +2,8 @@
 //!
 //! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
 
-mod code;
 mod copy;
+mod does_more;
 mod home;
 mod lasting;
 mod run;
@@ -153,7 +153,7 @@ impl Session {
         };
         self.after_commit.extend(done.after_commit);
         if done.changed {
-            self.load_own_schema().await?;
+            self.load_own_catalog().await?;
         }
         Ok(done.forwarded)
     }

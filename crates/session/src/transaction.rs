@@ -122,7 +122,7 @@ impl Session {
         self.refresh_own();
         self.pg_temp_undone().await?;
         if self.own_catalog.is_own() {
-            self.load_own_schema().await?;
+            self.load_own_catalog().await?;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Session {
         }
         let herd = self.router.herd.clone();
         herd.refresh(None).await?;
-        self.load_own_schema().await?;
+        self.load_own_catalog().await?;
         match exec::code::refuse_change(&[&herd.epoch.load_full()], &self.epoch) {
             Some(broken) => Err(self.work().told_of(broken).await?.into()),
             None => Ok(()),
@@ -278,12 +278,12 @@ impl Session {
 
     /// The transaction has changed the schema in a way that nobody judges: it loads its own catalog if another statement
     /// comes; most often its end does.
-    pub fn own_schema_is_due(&mut self) {
+    pub fn own_catalog_is_due(&mut self) {
         self.own_catalog = OwnCatalog::Due;
     }
 
     /// The transaction has changed the schema: it sees its own catalog from now on.
-    pub async fn load_own_schema(&mut self) -> Result<()> {
+    pub async fn load_own_catalog(&mut self) -> Result<()> {
         self.own_catalog = OwnCatalog::Due;
         let mut work = self.work();
         self.epoch = load_own(&mut work).await?;

@@ -68,7 +68,7 @@ impl Many {
     }
 
     /// The table they go to, as it is called, and what is run behind them.
-    pub fn into(self, table: &str, guard: Option<String>) -> Self {
+    pub fn for_table(self, table: &str, guard: Option<String>) -> Self {
         let guard = guard.map(|sql| (StatementKey::of(&sql, &[]), sql));
         Many { table: table.to_string(), guard, ..self }
     }

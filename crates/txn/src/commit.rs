@@ -1,6 +1,6 @@
 //! Commit. One node written: its own commit. Several: two phases, with the decision in the decider's own transaction.
 //!
-//! The decider is the node the session keeps, or home, if it wrote; otherwise the first participant that did. Its transaction calls `herd.decide()`, which writes the row
+//! The decider is the node the session keeps, or home, if it wrote; otherwise the last participant that did. Its transaction calls `herd.decide()`, which writes the row
 //! `herd.decision(gid)`, takes the node's gate (`gate.rs`), and tells the transaction's number there, which is part of the
 //! gid. Every other writer runs PREPARE TRANSACTION; then the decider commits: that commit, always flushed, is the decision. What happens
 //! when something dies in between is the work of `recover.rs`.
@@ -50,7 +50,7 @@ impl Ended {
 }
 
 impl Transaction {
-    /// Commits. `chain` is not handled here. On any error the transaction is over.
+    /// Commits. On any error the transaction is over.
     /// `two_phase`: false means each node commits by itself (the user chose `herd.two_phase = off`).
     pub async fn commit(&mut self, identity: &Identity, number: u64, two_phase: bool) -> Result<Ended, CommitError> {
         if self.has_failed() {

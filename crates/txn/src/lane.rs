@@ -112,7 +112,7 @@ impl Lane {
 
     /// Whether another statement may use the connection: everything asked on it is answered and read, but for what was put
     /// in front. If not, it is never used again, whoever holds it.
-    pub fn is_fit(&mut self) -> bool {
+    pub fn break_unless_at_rest(&mut self) -> bool {
         self.conn.at_rest(self.skip)
     }
 

@@ -83,7 +83,7 @@ pub struct Transaction {
     /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
     pub holds_sequences: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
-    pub schema_mark: u64,
+    pub schema_fingerprint: u64,
     /// It has set what outlives it: whoever has a connection of its next must not have that.
     pub leaves_settings: bool,
     /// The transaction's time as a timestamptz's text, where it is known, and the node whose own time it is.
@@ -260,8 +260,8 @@ impl Transaction {
     }
 
     /// Tells apart what was set, and which changes of the schema were made, inside this transaction; 0: nothing.
-    pub fn settings_mark(&self) -> u64 {
-        self.set().fold(self.schema_mark.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
+    pub fn settings_fingerprint(&self) -> u64 {
+        self.set().fold(self.schema_fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
             sql.bytes()
                 .fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
         })
@@ -332,7 +332,7 @@ impl Transaction {
             if let Err(e) = p.lane.finish().await {
                 first.get_or_insert(e);
             }
-            p.lane.is_fit();
+            p.lane.break_unless_at_rest();
         }
         first.map_or(Ok(()), Err)
     }
@@ -428,7 +428,7 @@ impl Transaction {
             if self.home == Some(p.lane.node) {
                 self.reports.extend_from_slice(&std::mem::take(&mut p.lane.notices));
             }
-            if self.keeps(p.lane.node) && p.lane.is_fit() && p.lane.conn.status() == b'I' {
+            if self.keeps(p.lane.node) && p.lane.break_unless_at_rest() && p.lane.conn.status() == b'I' {
                 // A late cancel can only meet what the session itself does there next.
                 p.lane.conn.tainted |= self.keep_all;
                 self.kept.push(p.lane);
@@ -440,7 +440,7 @@ impl Transaction {
         self.keep_all = false;
         self.asks_who_wrote = false;
         self.raised = self.raises_epoch.take().is_some();
-        self.schema_mark = 0;
+        self.schema_fingerprint = 0;
         self.touched.clear();
         self.history.clear();
         self.state = State::Idle;

@@ -22,7 +22,7 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("BEGIN ISOLATION LEVEL REPEATABLE READ; then call it, and keep the transaction open."));
         }
-        self.whole_read().await?;
+        self.cut_for_read().await?;
         let mut exported = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut p = self.lane(node).await?;

@@ -81,7 +81,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Forwarded> {
         let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         if nodes.len() > 1 {
-            self.whole_read_at_once().await?;
+            self.cut_for_read_at_once().await?;
         }
         let mut lanes = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
@@ -174,7 +174,7 @@ impl<C: Client> Work<'_, C> {
                 let reads = matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_));
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
                 if reads {
-                    self.whole_read().await?;
+                    self.cut_for_read().await?;
                 }
                 let described = self.described(&query, &[]).await?;
                 if described.fields.is_none() {

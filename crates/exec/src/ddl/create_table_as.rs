@@ -6,7 +6,7 @@ use crate::request::Request;
 use crate::route::{Forwarded, Ids, forward};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
-use crate::work::own_schema::load_own;
+use crate::work::own_catalog::load_own;
 
 impl<C: Client> Work<'_, C> {
     /// The empty table, then its rows as an INSERT … SELECT of the transaction's own schema.

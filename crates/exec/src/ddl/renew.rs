@@ -4,7 +4,7 @@
 //! planned for. Whatever gives a table another name, schema or names of columns, or has its statements go through
 //! the parent from now on, therefore renames its partitions, in the same transaction and under the same locks. The statement
 //! finds no partition then (42P01) and is planned anew; those over several nodes look for a partition behind themselves
-//! (`work/guard.rs`). A prefix is never used twice (`herd.new_prefix`), so it finds no other table's either. It does not know
+//! (`router/looks.rs`). A prefix is never used twice (`herd.new_prefix`), so it finds no other table's either. It does not know
 //! how utility statements run.
 
 use catalog::{NodeId, Relation, Snapshot, new_prefix_sql, quote_ident, quote_literal};

@@ -19,7 +19,7 @@ use crate::route::Forwarded;
 use crate::router::compiled::Epoch;
 use crate::router::pause::{Begins, CATALOG};
 use crate::work::Work;
-use crate::work::own_schema::load_own;
+use crate::work::own_catalog::load_own;
 
 /// How many pauses for the catalog's lock a change waits for: some seconds.
 const TURNS_MAX: usize = 4;
@@ -58,9 +58,9 @@ impl<C: Client> Work<'_, C> {
         if answers.epoch != self.epoch.snapshot.epoch {
             newer = Some(self.newer(answers.epoch).await?);
         }
-        let own_schema = self.own_schema;
+        let own_catalog = self.own_catalog;
         let epoch = newer.as_ref().unwrap_or(self.epoch);
-        let mut work = self.with_epoch(epoch, own_schema);
+        let mut work = self.with_epoch(epoch, own_catalog);
         if newer.is_some() {
             // What was asked went by the old snapshot's names.
             answers = work.ask(mode, statement, &facts).await?;
@@ -92,10 +92,10 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    pub(super) fn with_epoch<'s>(&'s mut self, epoch: &'s Arc<Epoch>, own_schema: bool) -> Work<'s, C> {
+    pub(super) fn with_epoch<'s>(&'s mut self, epoch: &'s Arc<Epoch>, own_catalog: bool) -> Work<'s, C> {
         let who = (self.login, self.settings);
         Work {
-            own_schema,
+            own_catalog,
             taint: self.taint,
             sequences: self.sequences.as_deref_mut(),
             uses: self.uses.clone(),
@@ -177,7 +177,7 @@ impl<C: Client> Work<'_, C> {
     /// The transaction changes the catalog: routers hear of it when it commits.
     pub fn raises_epoch(&mut self) {
         self.transaction.raises_epoch = Some(self.home());
-        self.transaction.schema_mark = self.herd.next_transaction();
+        self.transaction.schema_fingerprint = self.herd.next_transaction();
     }
 
     /// Every node takes part in the transaction.

@@ -16,7 +16,7 @@ use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
     /// Runs the steps: in the transaction, if there is one.
-    pub(super) async fn spread(&mut self, spread: Spread, answers: &Answers, bump: bool) -> Result<Forwarded> {
+    pub(super) async fn spread(&mut self, spread: Spread, answers: &Answers, raises_epoch: bool) -> Result<Forwarded> {
         self.prepare(&spread).await?;
         let Spread { nodes, tag, settings, unqualified, read_only, .. } = spread;
         let reads_clock = |n: &NodeSteps| n.steps.iter().any(|s| s.text.pieces().contains(&plan::Piece::Now));
@@ -25,7 +25,7 @@ impl<C: Client> Work<'_, C> {
         }
         let mut nodes = nodes.into_iter();
         let Some(first) = nodes.next() else { return Err(ExecError::internal("a utility statement for no node")) };
-        if bump {
+        if raises_epoch {
             self.raises_epoch();
         }
         let mut forwarded = self.at_home(first, tag.is_none(), !read_only).await?;

@@ -91,9 +91,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Behind a finish that has read local or reference tables: they may have become others while it waited for their locks.
     pub async fn still_planned(&mut self) -> Result<()> {
-        let (home, kinds) = (self.home(), self.epoch.snapshot.kinds);
-        let look = format!("SELECT FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
-        if self.own_schema || self.outside(home).await?.rows(&look).await?.is_empty() {
+        if self.own_catalog || !self.kinds_have_changed().await? {
             return Ok(());
         }
         let message = "tables were distributed, or made local or reference tables, while the statement ran";

@@ -59,7 +59,7 @@ async fn forward_replies<C: Client>(
     let mut done = Forwarded::default();
     let mut error: Option<ErrorFields> = None;
     let mut refused = None;
-    let mut look = Look::default();
+    let mut look = GuardHeard::default();
     loop {
         let rbuf = lane.conn.rbuf();
         let at = frame::run_of_rows(rbuf);
@@ -184,14 +184,14 @@ async fn in_pieces<C: Client>(lane: &mut Lane, total: usize, mut client: Option<
 
 /// What the guard behind a statement says.
 #[derive(Default)]
-struct Look {
+struct GuardHeard {
     /// The statement itself is complete: what comes is the guard's.
     begun: bool,
     answered: bool,
     rolled_back: bool,
 }
 
-impl Look {
+impl GuardHeard {
     /// Whether the message was for it.
     fn hears(&mut self, frame: &Frame, done: &mut Forwarded, error: &mut Option<ErrorFields>) -> Result<bool> {
         match frame.tag() {

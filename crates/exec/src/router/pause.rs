@@ -4,7 +4,7 @@
 //! wait for the change there, and the change for it here: with many writers there is always one. So transactions that
 //! have not touched the table yet wait in front of it, at the routers, those that have go on, and soon nobody is in the way.
 //! Afterwards whoever waited is planned by the new catalog. Nothing rests on this but that changes come through: locks and
-//! names of partitions (`work/guard.rs`) keep answers right where a statement slips by. A pause ends by itself, too. It does not know
+//! names of partitions (`router/looks.rs`) keep answers right where a statement slips by. A pause ends by itself, too. It does not know
 //! what changes, nor how locks are taken.
 //!
 //! Other routers are told by notifications, which any client can send: each is under the herd's seal, and heeded once.

@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
 
 /// Whether there were any. A node that can't be asked has none that a statement could wait for.
-pub async fn changes_finished(herd: &Herd, snapshot: &Snapshot) -> bool {
+pub async fn wait_for_changes(herd: &Herd, snapshot: &Snapshot) -> bool {
     let started = Instant::now();
     let mut waited = false;
     for node in snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != snapshot.home) {

@@ -27,7 +27,7 @@ impl<C: Client> Work<'_, C> {
     /// Tries to send the statement's rows together with those of others.
     pub async fn share_rows(&mut self, compiled: &Compiled, request: &Request<'_>, two_phase: bool) -> Result<RowWay> {
         let Some(share) = compiled.plan.share_rows() else { return Ok(Way::Apart) };
-        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_schema && !self.taint;
+        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_catalog && !self.taint;
         // An upsert replaces rows: COPY can't.
         if !free || !two_phase || self.bulk.upsert || !self.sharing.as_ref().is_some_and(|s| s.writes) {
             return Ok(Way::Apart);

@@ -82,16 +82,17 @@ impl<C: Client> Work<'_, C> {
 
     /// Under which mark nodes keep a statement.
     pub fn mark(&self, keep: Keep, statement: &NodeStatement) -> Option<String> {
-        let keeps = keep == Keep::Yes && !self.own_schema && !statement.once;
-        let settings = self.settings_mark();
+        let keeps = keep == Keep::Yes && !self.own_catalog && !statement.once;
+        let settings = self.settings_fingerprint();
         keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
     }
 
     /// Lanes whose answers are no longer wanted: read to their end and put back.
     pub async fn abandon(&mut self, lanes: Vec<Participant>) {
         for mut p in lanes {
-            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() && finish_owed(&mut p.lane).await.is_err() {
+            if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 // An error here is the same error, or the lane is broken and goes away by itself.
+                let _ = finish_owed(&mut p.lane).await;
             }
             self.put_back(p).await;
         }

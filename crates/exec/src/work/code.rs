@@ -1,6 +1,5 @@
-//! Code of users' own, read once: bodies are parsed when they are first seen, and kept by their text for later snapshots.
-//!
-//! Also what a statement in front of the client needs of it: whether home's part alone was touched by text nobody knew.
+//! Code that runs on home, which has a part of the herd's tables only: whether it may, and, where that can't be told beforehand, what
+//! it has touched. It does not know how bodies are read (`router/bodies.rs`).
 
 use std::collections::BTreeSet;
 

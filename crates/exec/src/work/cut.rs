@@ -64,7 +64,7 @@ impl Limit {
 impl<C: Client> Work<'_, C> {
     /// Before a read over several nodes: with `herd.snapshot`, its transaction is one cut from here on. In a READ COMMITTED
     /// block it can't be: then the read's parts are opened together.
-    pub async fn whole_read(&mut self) -> Result<()> {
+    pub async fn cut_for_read(&mut self) -> Result<()> {
         let t = &self.transaction;
         let all = t.wants == Cuts::All;
         if !(all || self.may_repeat()) || self.has_looked() || !self.may_cut() {
@@ -104,9 +104,9 @@ impl<C: Client> Work<'_, C> {
         self.transaction.wants != Cuts::None && !self.transaction.imports && self.epoch.snapshot.nodes.len() > 1
     }
 
-    /// As [`whole_read`](Self::whole_read), for what can't be opened and executed apart.
-    pub async fn whole_read_at_once(&mut self) -> Result<()> {
-        self.whole_read().await?;
+    /// As [`cut_for_read`](Self::cut_for_read), for what can't be opened and executed apart.
+    pub async fn cut_for_read_at_once(&mut self) -> Result<()> {
+        self.cut_for_read().await?;
         match self.opens_together() {
             true => Err(refuse_block()),
             false => Ok(()),
@@ -114,7 +114,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Before a node is used by a transaction that may read repeatably: it begins with a cut.
-    pub async fn whole_transaction(&mut self, node: NodeId) -> Result<()> {
+    pub async fn cut_for_transaction(&mut self, node: NodeId) -> Result<()> {
         let t = &self.transaction;
         if !t.cut.is_empty() && !t.cut.contains(&node) && !t.has(node) {
             return Err(ExecError::sql(
@@ -147,7 +147,7 @@ impl<C: Client> Work<'_, C> {
     /// The same for tables.
     pub async fn tables_as_it_began<'r>(&mut self, mut tables: impl Iterator<Item = &'r Arc<Relation>>) -> Result<()> {
         let Some(then) = &self.transaction.began_with else { return Ok(()) };
-        if then.kinds == self.epoch.snapshot.kinds || self.own_schema {
+        if then.kinds == self.epoch.snapshot.kinds || self.own_catalog {
             return Ok(());
         }
         let Some(other) = tables.find(|r| !was_the_same(then, r)) else { return Ok(()) };
@@ -164,7 +164,7 @@ impl<C: Client> Work<'_, C> {
     /// How the transaction will run, asked once for the same settings: home is told its beginning, says, and rolls back.
     pub async fn manner(&mut self) -> Result<Manner> {
         let opening = self.transaction.opening();
-        let mark = self.manner_mark(&opening);
+        let mark = self.manner_fingerprint(&opening);
         if let Some((known, manner)) = self.transaction.manner
             && known == mark
         {
@@ -184,7 +184,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Differs where transactions may run in another manner.
-    fn manner_mark(&self, opening: &[String]) -> u64 {
+    fn manner_fingerprint(&self, opening: &[String]) -> u64 {
         opening.iter().fold(self.settings.fingerprint(), |mark, sql| {
             sql.bytes().fold(mark ^ 0x9e37_79b9_7f4a_7c15, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
         })
@@ -193,7 +193,7 @@ impl<C: Client> Work<'_, C> {
     /// Before it commits where it has written and where it has not: whether reading may have been wrong. Asked once for the
     /// same settings, of a node it has only read.
     pub async fn learn_whether_serializable(&mut self) -> Result<()> {
-        let mark = self.manner_mark(&self.transaction.opening());
+        let mark = self.manner_fingerprint(&self.transaction.opening());
         if self.transaction.serializable.is_some_and(|(known, _)| known == mark) {
             return Ok(());
         }

@@ -168,7 +168,7 @@ impl<C: Client> Work<'_, C> {
         // Nothing of the transaction is needed to describe: home is not drawn into it. What the session has of its own
         // (temporary tables) is on the pinned connection.
         let outside =
-            self.transaction.is_active() && !self.own_schema && self.pin.is_free() && !self.transaction.has(home);
+            self.transaction.is_active() && !self.own_catalog && self.pin.is_free() && !self.transaction.has(home);
         let p = match outside {
             true => self.outside(home).await.map(txn::Participant::new),
             false => self.lane(home).await,
@@ -183,7 +183,7 @@ impl<C: Client> Work<'_, C> {
     /// An error of a statement's meaning, found in the text of one node, as home finds it in the statement itself: with
     /// the place where it is.
     pub async fn as_home_says(&mut self, compiled: &Compiled, error: ExecError) -> ExecError {
-        if !error.code().starts_with("42") || self.own_schema || !self.pin.is_free() {
+        if !error.code().starts_with("42") || self.own_catalog || !self.pin.is_free() {
             return error;
         }
         let Ok(lane) = self.outside(self.home()).await else { return error };

@@ -1,6 +1,6 @@
 //! Which values stay what they are when they travel from node to node as text, under the session's settings.
 //!
-//! Nodes have the same settings for a session (`session/src/serve.rs`). Text is what those make of a value: some lose
+//! Nodes have the same settings for a session (`session/src/serve/greet.rs`). Text is what those make of a value: some lose
 //! digits, or write what they read as something else. Such rows are refused where they would be finished or stored elsewhere; to clients they go as PostgreSQL writes them.
 
 use wire::sqlstate;

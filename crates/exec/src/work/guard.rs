@@ -82,14 +82,18 @@ impl<C: crate::client::Client> Work<'_, C> {
             .then(|| Guard::unless(self.epoch.snapshot.kinds, "", stay, plan.writes))
     }
 
+    /// Whether tables have been distributed, or made local or reference tables, since the snapshot.
+    pub async fn kinds_have_changed(&mut self) -> Result<bool> {
+        let (home, kinds) = (self.home(), self.epoch.snapshot.kinds);
+        let changed = format!("SELECT FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+        Ok(!self.outside(home).await?.rows(&changed).await?.is_empty())
+    }
+
     /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.
     pub async fn same_kinds(&mut self) -> Result<()> {
         if self.before_snapshot() {
             // What it has met is asked in it: any change will do.
-            let (home, kinds) = (self.home(), self.epoch.snapshot.kinds);
-            let look = format!("SELECT FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
-            let moved = !self.outside(home).await?.rows(&look).await?.is_empty();
-            return if moved { Err(ExecError::Stale) } else { Ok(()) };
+            return if self.kinds_have_changed().await? { Err(ExecError::Stale) } else { Ok(()) };
         }
         match self.ask_home(&Guard::of_copies(self.epoch.snapshot.kinds).sql).await {
             Err(e) if e.code() == RAISED => Err(ExecError::Stale),

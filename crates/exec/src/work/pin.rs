@@ -59,7 +59,7 @@ impl Pin {
         if !self.is_for(&lane) {
             return Some(lane);
         }
-        *self = match lane.is_fit() {
+        *self = match lane.break_unless_at_rest() {
             true => Pin::Here(lane),
             false => Pin::lost(&lane.conn),
         };
@@ -71,7 +71,7 @@ impl Pin {
         if let Pin::Wanted = self {
             *self = Pin::Away(lane.conn.pid());
         }
-        if !lane.is_fit() && matches!(self, Pin::Away(pid) if *pid == lane.conn.pid()) {
+        if !lane.break_unless_at_rest() && matches!(self, Pin::Away(pid) if *pid == lane.conn.pid()) {
             *self = Pin::lost(&lane.conn);
         }
     }

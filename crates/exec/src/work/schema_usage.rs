@@ -16,7 +16,7 @@ impl<C: Client> Work<'_, C> {
         if compiled.schemas_are_open {
             return Ok(());
         }
-        let settings = self.settings_mark();
+        let settings = self.settings_fingerprint();
         let asker = self.login.oid().map(|role| (role, settings));
         if asker.is_some_and(|a| compiled.may_be_named_by(a)) {
             return Ok(());

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::render::{Child, Fill, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::router::described::Described;
-use crate::router::unfinished::changes_finished;
+use crate::router::unfinished::wait_for_changes;
 use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::Reply;
@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
         if count == 0 {
             return Ok(0);
         }
-        changes_finished(self.herd, &self.epoch.snapshot).await;
+        wait_for_changes(self.herd, &self.epoch.snapshot).await;
         let rows = Child { source: Source::Arrays(written.finish()), types: by_key.types.clone() };
         let none = Bound::default();
         let copy = Fill { children: vec![rows], ..Fill::new(&none, &self.now) }.statement([&by_key.on_copies]);

@@ -26,7 +26,7 @@ use crate::write::sink::{Sink, SinkKind};
 macro_rules! caught {
     ($work:expr, $client:expr) => {
         Work {
-            own_schema: $work.own_schema,
+            own_catalog: $work.own_catalog,
             taint: $work.taint,
             sequences: $work.sequences.as_deref_mut(),
             uses: $work.uses.clone(),
@@ -57,7 +57,7 @@ impl<C: Client> Work<'_, C> {
         let (described, bound) = self.described_bound(compiled, request).await?;
         let commits = self.commits_batches(relation, None, triggers(relation));
         if nodes.len() > 1 {
-            self.whole_read_at_once().await?;
+            self.cut_for_read_at_once().await?;
         }
         self.describe_to_client(request, &described);
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
@@ -163,7 +163,7 @@ impl<C: Client> Work<'_, C> {
         if !t.is_active() {
             return Ok(true);
         }
-        let fresh = t.participants.is_empty() && t.cut.is_empty() && t.settings_mark() == 0;
+        let fresh = t.participants.is_empty() && t.cut.is_empty() && t.settings_fingerprint() == 0;
         Ok(fresh && !(t.is_block() && self.manner().await?.repeatable))
     }
 

@@ -15,7 +15,7 @@ use sql::{NodeEnum, build};
 use wire::sqlstate;
 
 use crate::activity::Pins;
-use crate::code::Code;
+use crate::left_behind::Code;
 use crate::metrics::Strategy;
 use crate::session::{Result, Session};
 use crate::special::{self, Special};

@@ -14,7 +14,7 @@ use crate::session::{Result, Session};
 /// How often a statement begins again by itself: after deadlocks, above all.
 const AGAIN_MAX: usize = 10;
 /// How long a change of a reference table does that met others on some copies only.
-const APART_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+const COPIES_DIFFER_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What is known of a statement before it runs.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Session {
             sqlstate::QUERY_CANCELED => unseen && !matches!(e, ExecError::Partial(_)) && self.io.take_deadlocked(),
             sqlstate::T_R_SERIALIZATION_FAILURE => {
                 let copies = compiled.plan.written().is_some_and(|table| table.is_reference());
-                unseen && copies && matches!(e, ExecError::Sql(_)) && retry.begun.elapsed() < APART_MAX
+                unseen && copies && matches!(e, ExecError::Sql(_)) && retry.begun.elapsed() < COPIES_DIFFER_MAX
             }
             _ => false,
         }

@@ -63,7 +63,7 @@ impl Session {
                 && !self.transaction.is_block()
                 && self.is_inert(statement, &path, &names)
             {
-                true => self.own_schema_is_due(),
+                true => self.own_catalog_is_due(),
                 false => self.schema_changed().await?,
             }
         }
@@ -127,7 +127,7 @@ impl Session {
     pub(super) async fn schema_changed(&mut self) -> Result<()> {
         if self.transaction.is_active() {
             let before = self.epoch.clone();
-            self.load_own_schema().await?;
+            self.load_own_catalog().await?;
             if exec::code::refuse_change(&[&before], &self.epoch).is_none() {
                 return Ok(());
             }

@@ -10,7 +10,7 @@ use wire::sqlstate;
 
 use crate::activity::Pins;
 use crate::backends;
-use crate::code::Code;
+use crate::left_behind::Code;
 use crate::router_settings::RouterSettings;
 use crate::sequences;
 use crate::session::{Result, Session};
@@ -122,7 +122,7 @@ impl Session {
     pub(super) fn code_of(&self, leaves: special::Leaves, bound: Option<&Bound>) -> Result<Code> {
         let known = &self.epoch.snapshot.session_code;
         let mut settings = leaves.settings;
-        settings.extend(crate::code::named_in(bound, &leaves.named_by)?);
+        settings.extend(crate::left_behind::named_in(bound, &leaves.named_by)?);
         if let Some(own) = settings.iter().find_map(|name| RouterSettings::canonical(name)) {
             let message = format!("set_config() of {own}, a setting of the router, is not supported");
             return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&format!("Use SET {own}.")));
