@@ -94,6 +94,10 @@ def test_ones_own_and_nobody_elses(bulk_herd, db):
                 wait_for(wait_for_it, lambda r: r[7] > 0)
                 wait_for_it.close()
                 assert curious.execute("SELECT count(*) FROM herd.progress").fetchone() == (0,)
+                # Nor is it in the text of the statement.
+                told = curious.execute("SELECT current_query(), count(*) FROM herd.progress").fetchone()[0]
+                told += "".join(line for (line,) in curious.execute("EXPLAIN (VERBOSE) SELECT * FROM herd.progress"))
+                assert "COPY" not in told, told
                 db_count = curious.execute("SELECT current_user").fetchone()
                 assert db_count == ("curious",)
     finally:

@@ -176,6 +176,26 @@ def test_what_writes_beside_it_is_not_left_to_one_node(made):
     assert _sums(made) == before
 
 
+def test_the_last_option_counts(made):
+    """EXPLAIN (ANALYZE false, ANALYZE true) runs the statement."""
+    with made[1].connect(autocommit=False) as connection:
+        for options, runs in (("analyze false, analyze true", True), ("analyze, analyze off", False)):
+            connection.execute(f"explain ({options}) delete from ask")
+            assert connection.execute("select count(*) from ask").fetchone() == (0 if runs else 30,)
+            connection.rollback()
+
+
+def test_what_is_signalled_is_computed_once(made):
+    with made[1].connect() as connection:
+        connection.execute("create sequence signalled")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="volatile"):
+            connection.execute("select pg_terminate_backend((nextval('signalled') * 0)::int - 5)")
+        assert connection.execute("select is_called from signalled").fetchone() == (False,)
+        connection.execute("drop sequence signalled")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="TABLESAMPLE"):
+            connection.execute("select * from herd.sessions tablesample system (10)")
+
+
 def test_views_of_the_herd_beside_tables(made):
     with made[1].connect() as connection:
         assert connection.execute("select count(*) from ask, herd.sessions where pid = pg_backend_pid()").fetchone() == (30,)

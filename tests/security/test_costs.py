@@ -149,3 +149,37 @@ def test_kept_plans_have_a_limit_in_bytes(made):
         # A text that is larger than what there is for all is answered, and not kept.
         connection.execute(f"select count(*) from cost where v::text <> '{'x' * 300_000}'")
         assert _figure(made, "herd_plan_bytes") <= 400_000
+
+
+_MANY = {
+    "an argument": ["prepare p (text) as select " + " + ".join("length($1)" for _ in range(120)), f"execute p ('{'x' * 1_000_000}')"],
+    "its own statements": [f"prepare big as select '{'x' * 100_000}'", "select count(*) from " + ", ".join(f"pg_prepared_statements a{n}" for n in range(400))],
+    "a view": [f"create view costly as select id, '{'x' * 1_000_000}'::text as x from cost", "select count(*) from " + ", ".join(f"costly a{n}" for n in range(40))],
+}
+
+
+@pytest.mark.parametrize("what", _MANY)
+def test_what_is_put_in_many_times_has_a_limit(made, what):
+    """A short statement does not become one of gigabytes."""
+    before = _memory(made)
+    with made.server.connect() as connection:
+        *first, last = _MANY[what]
+        for sql in first:
+            connection.execute(sql)
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+            connection.execute(last)
+        assert connection.execute("select 1").fetchone() == (1,)
+        connection.execute("drop view if exists costly")
+    assert _memory(made) - before < 100
+
+
+def test_what_is_put_in_once_may_be_long(made):
+    with made.server.connect() as connection:
+        connection.execute("prepare p (text) as select length($1)")
+        assert connection.execute(f"execute p ('{'x' * 40_000_000}')").fetchone() == (40_000_000,)
+
+
+def _memory(made) -> int:
+    """The most memory the router has had, in MiB."""
+    with open(f"/proc/{made.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024

@@ -27,6 +27,8 @@ use crate::{Context, Result, Text};
 const DEPTH_MAX: usize = 64;
 /// Views put into one statement: each use of a view that names another twice doubles them.
 const EXPANSIONS_MAX: usize = 1000;
+/// Their texts together.
+const BYTES_MAX: usize = 16 << 20;
 
 /// The views a statement's tree holds in place of their names.
 #[derive(Default)]
@@ -48,7 +50,7 @@ struct Inlined {
 
 /// Puts the views' queries in the place of their names.
 pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<Views> {
-    let mut v = Expand { cx, list: vec![] };
+    let mut v = Expand { cx, list: vec![], bytes: 0 };
     // The target of a write is never replaced: writing through views is refused by the planners.
     v.replace(statement, 0, None)?;
     let missing = || Refusal::bare("internal: a view was not put in place");
@@ -59,6 +61,7 @@ pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<Views> {
 struct Expand<'a> {
     cx: &'a Context<'a>,
     list: Vec<Option<Inlined>>,
+    bytes: usize,
 }
 
 impl Expand<'_> {
@@ -94,6 +97,14 @@ impl Expand<'_> {
                 sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
                 message: "stack depth limit exceeded".into(),
                 hint: Some("Views are nested too deeply to be read over several nodes.".into()),
+            });
+        }
+        self.bytes += view.query.len();
+        if self.bytes > BYTES_MAX {
+            return Err(Refusal {
+                sqlstate: sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                message: format!("the definitions of the views in this statement are longer than {BYTES_MAX} bytes"),
+                hint: Some("Name a view with a long definition less often.".into()),
             });
         }
         let unreadable = || Refusal::bare(format!("the definition of view {} could not be read", relation.name));

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use wire::sqlstate;
 
+use catalog::Volatility;
 use exec::{Bound, ExecError, Forwarded, Request};
 use pool::Conn;
 use sql::ast::{self, Node};
@@ -135,7 +136,7 @@ pub fn put_pid(statement: &mut NodeEnum, pid: i32) -> Result<()> {
 fn not_signalled() -> ExecError {
     ExecError::sql(
         sqlstate::FEATURE_NOT_SUPPORTED,
-        "pg_terminate_backend and pg_cancel_backend are supported in the select list of a plain SELECT only",
+        "pg_terminate_backend and pg_cancel_backend are supported in the select list of a plain SELECT only, of pids that no volatile function gives",
     )
     .hint("SELECT the pids first, then signal each by a statement of its own.")
 }
@@ -180,6 +181,9 @@ impl Session {
         calls: &[(Signal, Node)],
         bound: Option<&Bound>,
     ) -> Result<Vec<Vec<i32>>> {
+        if calls.iter().any(|(_, argument)| self.is_volatile(argument)) {
+            return Err(not_signalled());
+        }
         let NodeEnum::SelectStmt(mut select) = asked else { return Err(not_signalled()) };
         let plain = select.op == ast::SetOperation::SetopNone as i32
             && select.group_clause.is_empty()
@@ -211,6 +215,15 @@ impl Session {
             }
         }
         Ok(pids)
+    }
+
+    /// It would be computed by itself, and once more where the statement runs.
+    fn is_volatile(&self, argument: &Node) -> bool {
+        let cx = self.names();
+        search::any(argument, |n| match n {
+            NodeEnum::FuncCall(f) => cx.functions(&f.funcname).any(|f| f.volatility == Volatility::Volatile),
+            _ => false,
+        })
     }
 
     /// Signals a session. False: it is none of the herd's.

@@ -35,6 +35,22 @@ pub fn take(allowance: &Allowance, text: usize) -> Result<Taken, ExecError> {
     allowance.take(bytes)
 }
 
+/// Texts that the router puts into one statement, each as often as the statement names it, are so long together at most.
+const PUT_TOGETHER_MAX: usize = 32 << 20;
+
+/// # Errors
+/// 54000: a short statement would become a very long one.
+pub fn put_together(bytes: usize) -> Result<(), ExecError> {
+    if bytes <= PUT_TOGETHER_MAX {
+        return Ok(());
+    }
+    let fields =
+        ErrorFields::error(sqlstate::PROGRAM_LIMIT_EXCEEDED, "statement is too long once values are in their places")
+            .detail(format!("{bytes} bytes would be put into it, {PUT_TOGETHER_MAX} are the limit."))
+            .hint("Name long values once, or send them as parameters of the extended protocol.");
+    Err(ExecError::Sql(Box::new(fields)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -177,7 +177,8 @@ impl Session {
 }
 
 fn option(e: &ast::ExplainStmt, name: &str) -> Option<String> {
-    e.options.iter().find_map(|o| match &o.node {
+    // The last one counts.
+    e.options.iter().rev().find_map(|o| match &o.node {
         Some(NodeEnum::DefElem(d)) if d.defname == name => Some(match d.arg.as_deref().and_then(|a| a.node.as_ref()) {
             Some(NodeEnum::String(s)) => s.sval.clone(),
             Some(NodeEnum::Integer(i)) => i.ival.to_string(),

@@ -10,10 +10,11 @@ use exec::ExecError;
 use plan::Context;
 use plan::kind::Kind;
 use sql::ast::{Node, ObjectType, RangeVar};
-use sql::{NodeEnum, relations};
+use sql::{NodeEnum, relations, search};
 use wire::sqlstate;
 
 use crate::backends;
+use crate::budget;
 use crate::session::{Result, Session};
 
 /// A view by schema and name, with how it is made of `rows` (the nodes' or the router's), the nodes' `decisions` and the
@@ -43,13 +44,7 @@ const VIEWS: [View; 7] = [
          OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('usename', \
          (SELECT o.rolname FROM pg_catalog.pg_roles o WHERE o.oid OPERATOR(pg_catalog.=) r.usesysid)))).* FROM rows r",
     ),
-    // As pg_stat_progress_copy: who may not see the session sees nothing of it here.
-    View::new(
-        "herd",
-        "progress",
-        "SELECT r.* FROM rows r \
-         WHERE pg_catalog.pg_has_role(r.usename::pg_catalog.name, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')",
-    ),
+    View::new("herd", "progress", "SELECT r.* FROM rows r"),
     View::new("herd", "sessions", "SELECT r.* FROM rows r"),
     View::new(
         "herd",
@@ -101,6 +96,10 @@ fn meant(rv: &RangeVar, cx: &Context) -> Option<&'static View> {
 /// The views a statement reads. What a node knows of its own backends goes with the node's own view of them.
 fn uses(statement: &NodeEnum, cx: &Context) -> Vec<&'static View> {
     let named = relations::of(statement);
+    if search::any(statement, |n| matches!(n, NodeEnum::RangeTableSample(_))) {
+        // Of a view there is no sample, says PostgreSQL.
+        return vec![];
+    }
     let mut uses: Vec<&View> = named.into_iter().filter_map(|rv| meant(rv, cx)).collect();
     uses.sort_unstable_by_key(|v| v.name);
     uses.dedup_by_key(|v| v.name);
@@ -155,10 +154,14 @@ impl Session {
         }
         let mut own = statement.clone();
         let cx = self.names();
+        let named = relations::of(statement).into_iter().filter_map(|rv| meant(rv, &cx));
+        let bytes =
+            named.filter_map(|view| rows.iter().find(|(v, _)| v.name == view.name)).map(|(_, (_, bytes))| bytes);
+        budget::put_together(bytes.sum())?;
         relations::replace(&mut own, &mut |node| {
             let Some(NodeEnum::RangeVar(rv)) = &node.node else { return };
             let Some(view) = meant(rv, &cx) else { return };
-            let Some((_, rows)) = rows.iter().find(|(v, _)| v.name == view.name) else { return };
+            let Some((_, (rows, _))) = rows.iter().find(|(v, _)| v.name == view.name) else { return };
             let mut put = rows.clone();
             if let (Some(NodeEnum::RangeSubselect(s)), Some(alias)) = (&mut put.node, &rv.alias) {
                 s.alias = Some(alias.clone());
@@ -174,11 +177,11 @@ impl Session {
         Ok(Some((tree, text)))
     }
 
-    /// A view's rows as an item of FROM.
-    async fn rows_of(&mut self, view: &View, sql: &str) -> Result<Node> {
+    /// A view's rows as an item of FROM, and the length of its text.
+    async fn rows_of(&mut self, view: &View, sql: &str) -> Result<(Node, usize)> {
         let name = view.qualified();
         let rows = match view.name {
-            "progress" => self.progress_rows(),
+            "progress" => self.progress_rows().await?,
             PREPARED => self.prepared_rows(),
             ACTIVITY => self.activity_rows(sql).await?,
             "sessions" => self.sessions().await?,
@@ -210,7 +213,7 @@ impl Session {
             view.name,
         );
         match sql::parse(&text, true)?.pop() {
-            Some(NodeEnum::SelectStmt(s)) if !s.from_clause.is_empty() => Ok(s.from_clause[0].clone()),
+            Some(NodeEnum::SelectStmt(s)) if !s.from_clause.is_empty() => Ok((s.from_clause[0].clone(), text.len())),
             _ => Err(ExecError::internal(format!("unreadable rows of {name}"))),
         }
     }

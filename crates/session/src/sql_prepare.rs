@@ -8,6 +8,7 @@ use sql::{NodeEnum, build, names, search};
 use wire::backend::Field;
 use wire::sqlstate;
 
+use crate::budget;
 use crate::prepared::{Parsed, SqlPrepared};
 use crate::session::{Result, Session};
 use crate::special;
@@ -177,6 +178,18 @@ fn unreadable(ty: &str) -> ExecError {
 
 /// Values, as expressions' texts, in place of parameters.
 fn put_values(tree: &mut NodeEnum, values: &[String]) -> Result<()> {
+    let mut bytes = 0;
+    search::each(tree, |n| {
+        if let NodeEnum::ParamRef(p) = n {
+            let value = usize::try_from(p.number - 1).ok().and_then(|i| values.get(i));
+            bytes += value.map_or(0, String::len);
+        }
+    });
+    // One that is named once is no longer than it was.
+    let longest = values.iter().map(String::len).sum();
+    if bytes > longest {
+        budget::put_together(bytes)?;
+    }
     let values = values.iter().map(|v| expression(v)).collect::<Result<Vec<_>>>()?;
     search::each_mut(tree, |n| {
         // A column that a parameter alone makes has no name.

@@ -1,22 +1,34 @@
 //! The metrics page: a minimal HTTP/1.0 answer for Prometheus. It does not know what is counted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use session::Router;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 /// A request longer than this is not one for metrics.
 const REQUEST_MAX: usize = 8192;
+/// So many are answered at a time: descriptors are for clients.
+const AT_ONCE_MAX: usize = 64;
 
 pub async fn serve(listener: TcpListener, router: Arc<Router>) {
+    let places = Arc::new(Semaphore::new(AT_ONCE_MAX));
     loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            let router = router.clone();
-            tokio::spawn(async move {
-                let answered = tokio::time::timeout(std::time::Duration::from_secs(5), answer(stream, &router));
-                let _ = answered.await;
-            });
+        match (listener.accept().await, places.clone().try_acquire_owned()) {
+            (Ok((stream, _)), Ok(place)) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    let answered = tokio::time::timeout(Duration::from_secs(5), answer(stream, &router));
+                    let _ = answered.await;
+                    drop(place);
+                });
+            }
+            // One too many: it is closed.
+            (Ok(_), Err(_)) => {}
+            // Out of descriptors, most likely: others will give theirs back.
+            (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rows of the views that the router makes, each as a JSON object. What a client may not see is left out here and not by a
 //! statement, whose text can be seen by others. How the rows get into a statement is not known here.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use exec::ExecError;
 use exec::timestamp_at as timestamp;
 use serde_json::json;
 
+use crate::activity::Shown;
 use crate::prepared::Prepared;
 use crate::session::{Result, Session};
 
@@ -99,7 +101,10 @@ impl Session {
     }
 
     /// What runs through this router, as rows of `herd.progress`.
-    pub(super) fn progress_rows(&self) -> Vec<String> {
+    pub(super) async fn progress_rows(&mut self) -> Result<Vec<String>> {
+        let viewer = self.viewer().await?;
+        let shown: HashMap<i32, Shown> = self.router.cancels.shown().into_iter().collect();
+        let may_see = |r: &exec::Running| shown.get(&r.session).is_some_and(|s| viewer.may_see(s));
         let (herd, snapshot) = (&self.router.herd, &self.epoch.snapshot);
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let row = |r: &exec::Running| {
@@ -126,7 +131,7 @@ impl Session {
                 json(&r.started),
             )
         };
-        herd.progress.list().iter().map(|r| row(r)).collect()
+        Ok(herd.progress.list().iter().filter(|r| may_see(r)).map(|r| row(r)).collect())
     }
 
     /// The session's prepared statements, as rows of `pg_prepared_statements`. How often each was planned is the nodes' to know.
