@@ -74,6 +74,19 @@ def test_explain_with_parameters(made, binary):
         assert lines
 
 
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("kind", ["", "temp "])
+def test_create_table_as_with_parameters(made, binary, kind):
+    seen = []
+    for server in made:
+        with server.connect() as connection:
+            cursor = connection.cursor(binary=binary)
+            status = cursor.execute(f"create {kind}table asked as select k, %s::text as t, %s::int + v as n from ask where v = %s", ("it's $1", 5, 2)).statusmessage
+            seen.append((status, sorted(connection.execute("select k, t, n from asked")), [c.type_code for c in connection.execute("select * from asked").description]))
+            connection.execute("drop table asked")
+    assert seen[0] == seen[1] and len(seen[0][1]) == 10
+
+
 def test_prepared_statements_are_the_sessions(made):
     asked = (
         "select name, statement, parameter_types::text, from_sql, prepare_time between now() - interval '1 minute' and clock_timestamp() + interval '1 minute' "

@@ -25,6 +25,13 @@ impl Bound {
         frontend::format_of(&self.result_formats, i)
     }
 
+    /// For the same statement with the values written into its text.
+    pub fn without_values(&self) -> Bound {
+        let mut less = Bound { result_formats: self.result_formats.clone(), ..Bound::default() };
+        less.tail = bind_tail(&less);
+        less
+    }
+
     /// Without the values of parameters that a text, written anew, does not name, where their types are users' own: a node
     /// that is not home could not tell the type. `None`: there are none of these.
     pub fn without_strangers(&self, sql: &str) -> Option<Bound> {

@@ -109,12 +109,18 @@ impl Session {
         Ok(())
     }
 
-    /// EXPLAIN of the statement with the values of a client's parameters in it.
-    pub async fn explained_with(&mut self, e: &ast::ExplainStmt, bound: &Bound) -> Result<(ast::ExplainStmt, String)> {
-        let Some(mut tree) = e.query.as_deref().and_then(|q| q.node.clone()) else {
-            return Err(ExecError::internal("EXPLAIN without a statement"));
+    /// A statement around a query, which nodes are not sent as it is, with the values of a client's parameters in it.
+    pub async fn with_parameters(&mut self, statement: &NodeEnum, bound: &Bound) -> Result<(NodeEnum, String)> {
+        let mut whole = statement.clone();
+        let query = match &mut whole {
+            NodeEnum::ExplainStmt(e) => e.query.as_deref_mut(),
+            NodeEnum::CreateTableAsStmt(c) => c.query.as_deref_mut(),
+            _ => None,
         };
-        let (params, types) = self.parameter_types(&sql::deparse(&tree)?, &bound.types).await?;
+        let Some(tree) = query.and_then(|q| q.node.as_mut()) else {
+            return Err(ExecError::internal("a statement without a query"));
+        };
+        let (params, types) = self.parameter_types(&sql::deparse(tree)?, &bound.types).await?;
         let mut values = Vec::with_capacity(types.len());
         for (i, (ty, value)) in types.iter().zip(&bound.values).enumerate() {
             let text = match value {
@@ -130,10 +136,9 @@ impl Session {
             };
             values.push(format!("CAST({text} AS {ty})"));
         }
-        put_values(&mut tree, &values)?;
-        let explain = ast::ExplainStmt { query: Some(Box::new(build::node(tree))), ..e.clone() };
-        let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(explain.clone())))?;
-        Ok((explain, text))
+        put_values(tree, &values)?;
+        let text = sql::deparse(&whole)?;
+        Ok((whole, text))
     }
 
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
@@ -142,11 +147,7 @@ impl Session {
         match self.planned(tree, &text, &[]).await? {
             Parsed::Planned(compiled) => match bound {
                 None => self.run(&compiled, &text, None).await,
-                Some(b) => {
-                    let mut bound = exec::Bound { result_formats: b.result_formats.clone(), ..Default::default() };
-                    bound.tail = exec::bind_tail(&bound);
-                    self.run(&compiled, &text, Some(&bound)).await
-                }
+                Some(b) => self.run(&compiled, &text, Some(&b.without_values())).await,
             },
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, &text, None)).await,
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
@@ -171,7 +172,7 @@ impl Session {
 }
 
 fn unreadable(ty: &str) -> ExecError {
-    let message = format!("EXPLAIN with a binary parameter of type {ty} is not supported through the router");
+    let message = format!("a binary parameter of type {ty} is not supported here through the router");
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
         .hint("Send the value as text, or write it into the statement.")
 }

@@ -78,6 +78,19 @@ impl Session {
         let described = bound.is_none();
         let put = self.with_rows_of_views(statement, sql).await?.map(|(tree, text)| (Arc::new(tree), text));
         let (statement, sql) = put.as_ref().map_or((statement, sql), |(tree, text)| (tree, text));
+        let around = match statement.as_ref() {
+            NodeEnum::ExplainStmt(_) => true,
+            NodeEnum::CreateTableAsStmt(c) => c.objtype != sql::ast::ObjectType::ObjectMatview as i32,
+            _ => false,
+        };
+        let given = match bound.filter(|b| around && !b.values.is_empty()) {
+            Some(bound) => {
+                let (tree, text) = self.with_parameters(statement, bound).await?;
+                Some((Arc::new(tree), text, bound.without_values()))
+            }
+            None => None,
+        };
+        let (statement, sql, bound) = given.as_ref().map_or((statement, sql, bound), |(t, s, b)| (t, s, Some(b)));
         match statement.as_ref() {
             NodeEnum::TransactionStmt(t) => self.transaction_statement(t, sql).await,
             NodeEnum::VariableSetStmt(s) => self.set(s, sql).await,
@@ -90,13 +103,7 @@ impl Session {
             NodeEnum::DeclareCursorStmt(d) => self.declare_cursor(d, sql, bound).await,
             NodeEnum::FetchStmt(f) => self.fetch(f, sql, bound).await,
             NodeEnum::ClosePortalStmt(c) => self.close_cursor(c, sql).await,
-            NodeEnum::ExplainStmt(e) => match bound.filter(|b| !b.values.is_empty()) {
-                None => self.explain(e, sql, described).await,
-                Some(bound) => {
-                    let (explain, text) = self.explained_with(e, bound).await?;
-                    self.explain(&explain, &text, described).await
-                }
-            },
+            NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
             NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
             NodeEnum::ListenStmt(_) => {
                 self.pin_home(Pins::LISTEN);
