@@ -38,10 +38,12 @@ pub fn take(allowance: &Allowance, text: usize) -> Result<Taken, ExecError> {
 /// Texts that the router puts into one statement, each as often as the statement names it, are so long together at most.
 const PUT_TOGETHER_MAX: usize = 32 << 20;
 
+/// `once`: what they would take if each were named once, which makes no statement longer than what it is made of.
+///
 /// # Errors
 /// 54000: a short statement would become a very long one.
-pub fn put_together(bytes: usize) -> Result<(), ExecError> {
-    if bytes <= PUT_TOGETHER_MAX {
+pub fn put_together(bytes: usize, once: usize) -> Result<(), ExecError> {
+    if bytes <= PUT_TOGETHER_MAX.max(once) {
         return Ok(());
     }
     let fields =

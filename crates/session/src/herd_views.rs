@@ -155,9 +155,8 @@ impl Session {
         let mut own = statement.clone();
         let cx = self.names();
         let named = relations::of(statement).into_iter().filter_map(|rv| meant(rv, &cx));
-        let bytes =
-            named.filter_map(|view| rows.iter().find(|(v, _)| v.name == view.name)).map(|(_, (_, bytes))| bytes);
-        budget::put_together(bytes.sum())?;
+        let length = |view: &View| rows.iter().find(|(v, _)| v.name == view.name).map_or(0, |(_, (_, bytes))| *bytes);
+        budget::put_together(named.map(length).sum(), rows.iter().map(|(_, (_, bytes))| bytes).sum())?;
         relations::replace(&mut own, &mut |node| {
             let Some(NodeEnum::RangeVar(rv)) = &node.node else { return };
             let Some(view) = meant(rv, &cx) else { return };

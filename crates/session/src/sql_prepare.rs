@@ -186,11 +186,7 @@ fn put_values(tree: &mut NodeEnum, values: &[String]) -> Result<()> {
             bytes += value.map_or(0, String::len);
         }
     });
-    // One that is named once is no longer than it was.
-    let longest = values.iter().map(String::len).sum();
-    if bytes > longest {
-        budget::put_together(bytes)?;
-    }
+    budget::put_together(bytes, values.iter().map(String::len).sum())?;
     let values = values.iter().map(|v| expression(v)).collect::<Result<Vec<_>>>()?;
     search::each_mut(tree, |n| {
         // A column that a parameter alone makes has no name.
