@@ -5,6 +5,7 @@ import time
 
 import psycopg
 import pytest
+from psycopg.pq import DiagnosticField, ExecStatus
 
 from harness.plain_postgres import PlainPostgres
 
@@ -98,6 +99,60 @@ CASES = {
     "lock, tried": ([], ["select pg_try_advisory_lock_shared(77)"]),
     "xml": (["create view left_s.v as select " + _LEAVE], ["select table_to_xml('left_s.v', true, true, '')"]),
 }
+# The same where a type stands in what is stored, or is named by a text, by its number or by a parameter's type: what is beforehand,
+# and what is run. `left_s.dom` leaves something, `left_s.comp` has a column of it.
+_TYPES = [
+    f"create domain left_s.dom as text check ({_LEAVE} is not null)", "create type left_s.comp as (a int, d left_s.dom)",
+    "create type left_s.span as range (subtype = left_s.dom)",
+]
+_NOTED = "create table left_s.t (a int, b text default ('x'::left_s.dom)::text)"
+_TAKERS = {
+    "pg_input_is_valid": "pg_input_is_valid('x', 'left_s.dom')",
+    "pg_input_error_info": "(select message from pg_input_error_info('x', 'left_s.dom')) is null",
+    "array_in": "array_in('{x}', 'left_s.dom'::regtype, -1) is not null",
+    "record_in": "record_in('(1,x)', 'left_s.comp'::regtype, -1) is not null",
+    "range_in": "range_in('[a,b]', 'left_s.span'::regtype, -1) is not null",
+    "domain_in": "domain_in('x', 'left_s.dom'::regtype, -1) is not null",
+}
+STORED = {
+    "default": ([_NOTED], ["insert into left_s.t values (1)"]),
+    "default, update": ([_NOTED, "insert into left_s.t values (1, 'a')"], ["update left_s.t set b = default"]),
+    "default, with": ([_NOTED], ["with w as (insert into left_s.t values (1) returning a) select * from w"]),
+    "default, merge": (
+        [_NOTED], ["merge into left_s.t using (values (1)) s (a) on t.a = s.a when not matched then insert (a) values (s.a)"]),
+    "default, child": ([_NOTED, "create table left_s.child () inherits (left_s.t)"], ["insert into left_s.child values (1)"]),
+    "check": (["create table left_s.t (b text check ((b::left_s.dom)::text is not null))"], ["insert into left_s.t values ('a')"]),
+    "check, array": (["create table left_s.t (b text check ((b::left_s.dom[]) is not null))"], ["insert into left_s.t values ('{a}')"]),
+    "check, row": (["create table left_s.t (b text check ((b::left_s.comp) is not null))"], ["insert into left_s.t values ('(1,a)')"]),
+    "check, rows of json": (
+        ["create table left_s.t (b json check (json_populate_record(null::left_s.comp, b) is distinct from null))"], ["insert into left_s.t values ('{\"d\": \"x\"}')"]),
+    "policy": (
+        ["create table left_s.t (b text)", "insert into left_s.t values ('a')", "create policy p on left_s.t using ((b::left_s.dom)::text is not null)",
+         "alter table left_s.t enable row level security", "alter table left_s.t force row level security"],
+        ["select * from left_s.t"],
+    ),
+    "rule": (["create table left_s.t (b text)", "create rule r as on insert to left_s.t do also select new.b::left_s.dom"], ["insert into left_s.t values ('a')"]),
+    "rule, rows of json": (
+        ["create table left_s.t (b text)", "create rule r as on insert to left_s.t do also select x.* from json_to_record('{\"d\": \"x\"}') as x (d left_s.dom)"],
+        ["insert into left_s.t values ('a')"],
+    ),
+    "body": (["create function left_s.f() returns text language sql begin atomic select 'x'::left_s.dom::text; end"], ["select left_s.f()"]),
+    "body, json_value": (
+        ["create function left_s.f() returns text language sql begin atomic select json_value('\"x\"', '$' returning left_s.dom)::text; end"], ["select left_s.f()"]),
+    "argument's default": (["create function left_s.f(a text default 'x'::left_s.dom) returns text language sql return a"], ["select left_s.f()"]),
+    "rows of json_table": ([], ["""select * from json_table('[{"d": "x"}]', '$[*]' columns (d left_s.dom))"""]),
+    "temporary table": ([], ["create temp table tt (b left_s.dom)", "insert into tt values ('a')", "drop table tt"]),
+    "prepared, by its type": ([], ["prepare p (left_s.dom) as select $1", "execute p('x')"]),
+    **{name: ([], [f"select {call}"]) for name, call in _TAKERS.items()},
+    **{f"{name}, in a check": ([f"create table left_s.t (a int check ({call}))"], ["insert into left_s.t values (1)"])
+       for name, call in _TAKERS.items() if "select" not in call},
+    **{f"{name}, in a body": ([f"create function left_s.f() returns bool stable language sql as $$ select {call} $$"], ["select left_s.f()"])
+       for name, call in _TAKERS.items()},
+    "named at run time": ([], ["select pg_input_is_valid('x', 'left' || chr(95) || 's.d' || 'om')"]),
+    "do": ([], ["do $$ begin perform pg_input_is_valid('x', 'left' || chr(95) || 's.d' || 'om'); end $$"]),
+    **{f"parameter, {name}": ([], [(name, value)]) for name, value in {"dom": "x", "_dom": "{x}", "comp": "(1,x)"}.items()},
+}
+CASES |= {f"type in what is stored: {name}": (_TYPES + before, statements) for name, (before, statements) in STORED.items()}
 # Run by several nodes, or by one that is not home.
 NODES = {
     "explain analyze, key": ([], [f"explain analyze select {_SET} from left_s.d where k = {k}" for k in range(1, 7)]),
@@ -125,11 +180,22 @@ def _client(server, role="mallory"):
     return server.connect(user=role, autocommit=True)
 
 
+def _bind(connection, ty: str, value: str) -> None:
+    """A statement with a parameter that is declared to be of a type, by its number."""
+    (oid,) = connection.execute("select t.oid from pg_type t where t.typname = %s and t.typnamespace = 'left_s'::regnamespace", (ty,)).fetchone()
+    wire = connection.pgconn
+    for result in (wire.prepare(b"", b"select $1", [oid]), wire.exec_prepared(b"", [value.encode()])):
+        if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+            raise psycopg.errors.lookup(result.error_field(DiagnosticField.SQLSTATE).decode())(result.error_message.decode())
+
+
 def _run(connection, statements) -> bool:
     """False: the router refused something, which leaves nothing."""
     for sql in statements:
         try:
-            if sql.startswith("copy "):
+            if isinstance(sql, tuple):
+                _bind(connection, *sql)
+            elif sql.startswith("copy "):
                 with connection.cursor().copy(sql) as copy:
                     if " from stdin" in sql:
                         copy.write("1\n")
@@ -284,3 +350,17 @@ def test_views_of_postgresql_call_nothing_that_lasts(plain):
             f"join pg_proc p on p.oid = m[1]::oid where r.oid < 16384 and ({lasting})"
         ).fetchall()
     assert set(rows) <= {("pg_settings", "set_config")}, rows
+
+
+# Of `TAKE_TYPES` in crates/catalog/src/code.rs, those that SQL can call.
+_TAKE_TYPES = {"array_in", "domain_in", "multirange_in", "pg_input_error_info", "pg_input_is_valid", "range_in", "record_in"}
+
+
+def test_what_makes_values_of_a_type_it_is_told(plain):
+    """By a type's number, beside a text, a value of any type; by its name, whether a text is one. Enums run nothing, and anyrange has no values."""
+    with plain.connect() as boss:
+        rows = boss.execute(
+            "select p.proname from pg_proc p join pg_type r on r.oid = p.prorettype where p.oid < 16384 and (starts_with(p.proname, 'pg_input_')"
+            " or 'cstring'::regtype = any (p.proargtypes::oid[]) and 'oid'::regtype = any (p.proargtypes::oid[]) and r.typtype = 'p' and r.typname <> 'anyenum' and p.proname !~ '^any')"
+        ).fetchall()
+    assert {name for (name,) in rows} == _TAKE_TYPES, rows

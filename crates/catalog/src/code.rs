@@ -11,7 +11,7 @@ pub struct Code {
     pub attached: Vec<Attached>,
     /// What PostgreSQL knows an object to use (`pg_depend`), and types what they are made of.
     pub uses: HashMap<Object, Vec<Object>>,
-    /// Domains, and types that may be made of some: schema, name.
+    /// Domains, types that may be made of some, and arrays of those: schema, name.
     pub types: Vec<(String, String, Oid)>,
     pub operators: Vec<Operator>,
     /// Names of user types that pg_catalog has, too.
@@ -24,6 +24,8 @@ pub struct Code {
     pub runs_text: HashSet<Object>,
     /// Of those, whose code calls one of [`WHOLE_SCHEMAS`].
     pub whole_schemas: HashSet<Object>,
+    /// Whose code calls one of [`TAKE_TYPES`].
+    pub takes_types: HashSet<Object>,
 }
 
 /// PostgreSQL's own functions (and dblink's) that run the text they are given, or read the table they are told (func.sgml).
@@ -48,6 +50,24 @@ pub const RUN_TEXT: [&str; 15] = [
 /// The first six: those of all tables of a schema, or of all schemas: partitioned tables, which distributed ones are on their nodes, are not
 /// among them, and no lock tells that one was left out (xml.c, `schema_get_xml_visible_tables`).
 pub const WHOLE_SCHEMAS: &[&str] = RUN_TEXT.split_at(6).0;
+
+/// PostgreSQL's own functions that make a value of a type they are told by its number or name, and so run what domains and types of
+/// users' own check and call. The rule: what has a type's number beside a text or bytes, and gives a value of any type (input and receive
+/// functions of pseudo-types; those of other types pass the number over), and what says whether a text can be read as a type.
+pub const TAKE_TYPES: &[&str] = &[
+    "array_in",
+    "array_recv",
+    "domain_in",
+    "domain_recv",
+    "multirange_in",
+    "multirange_recv",
+    "pg_input_error_info",
+    "pg_input_is_valid",
+    "range_in",
+    "range_recv",
+    "record_in",
+    "record_recv",
+];
 
 /// A routine that PostgreSQL calls where no statement need name it.
 #[derive(Clone, Debug)]

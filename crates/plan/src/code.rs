@@ -24,6 +24,7 @@ mod reach;
 mod row_by_row;
 mod scope;
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -95,6 +96,8 @@ pub struct Graph<'s> {
     scopes: HashMap<Oid, Scope<'s>>,
     schemas: HashMap<&'s str, &'s Schema>,
     views: HashMap<Oid, Oid>,
+    /// Asked only where code takes types.
+    types_need: Cell<Option<bool>>,
     /// A table that is about to be of another kind.
     changed: Option<(Oid, Kind)>,
 }
@@ -114,6 +117,7 @@ impl<'s> Graph<'s> {
             volatile: code.routines.iter().filter(|r| r.volatility == Volatility::Volatile).map(|r| r.oid).collect(),
             schemas: code.schemas.iter().map(|s| (s.name.as_str(), s)).collect(),
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
+            types_need: Cell::new(None),
             changed: None,
         };
         snapshot.relations.values().for_each(|r| graph.by_name.entry(&r.name).or_default().push(r));
@@ -265,6 +269,7 @@ impl<'s> Graph<'s> {
         let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
         let reach = self.reach_of_body(body, scope);
         let dynamic = reach.dynamic
+            || reach.takes_types
             || reach.reads.iter().any(|oid| code(oid).read.dynamic)
             || reach.writes.iter().any(|oid| code(oid).written_dynamic);
         match dynamic {

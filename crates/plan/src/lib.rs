@@ -72,6 +72,8 @@ pub struct Context<'a> {
     pub search_path: &'a [String],
     /// Names of the session's temporary tables: they hide others and live on home.
     pub temporary: &'a [String],
+    /// Types of the statement's parameters, as the client has declared them or PostgreSQL has inferred them; 0: not known.
+    pub parameters: &'a [Oid],
     /// The temporary table that an INSERT of distributed rows goes to, as the session's connection tells.
     pub target: Option<&'a Arc<Relation>>,
     /// Views that the statement's tree holds in place of their names; none before planning.
@@ -81,9 +83,15 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Before planning: no views, no lists.
+    /// Before planning: no views, no lists, no parameters.
     pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [String]) -> Self {
-        Self { snapshot, search_path, temporary, target: None, views: Default::default(), lists: Default::default() }
+        let (views, lists) = (Default::default(), Default::default());
+        Self { snapshot, search_path, temporary, parameters: &[], target: None, views, lists }
+    }
+
+    /// The same with the types of the statement's parameters.
+    pub fn with_parameters(self, parameters: &'a [Oid]) -> Self {
+        Self { parameters, ..self }
     }
 
     /// What a function's name can mean here.

@@ -3,10 +3,10 @@
 //! A name means what is in its schema, or in the schemas of the search path; of several of one name there nobody knows here
 //! which is meant.
 
-use catalog::code::{Harm, WHOLE_SCHEMAS, can_mean};
 use std::collections::HashMap;
 
-use catalog::Placement;
+use catalog::code::{Harm, TAKE_TYPES, WHOLE_SCHEMAS, can_mean};
+use catalog::{Oid, Placement};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
@@ -28,9 +28,10 @@ pub fn of(node: &NodeEnum, cx: &Context) -> Option<Need> {
         NodeEnum::FuncCall(call) => of_call(call, cx),
         NodeEnum::AExpr(e) => operators(e).find_map(|name| of_operator(name, cx)),
         NodeEnum::SubLink(s) => of_operator(compares_by(s), cx),
-        NodeEnum::TypeCast(t) => {
-            let name = names::qualified(&t.type_name.as_ref()?.names);
-            meant(cx.snapshot.domains.get(name.1)?, name, cx, "domain")
+        // A parameter is a value of its type before anything runs.
+        NodeEnum::ParamRef(p) => {
+            let declared = usize::try_from(p.number).ok()?.checked_sub(1)?;
+            of_parameter(*cx.parameters.get(declared)?, cx)
         }
         // A row's function may be written as if it were a column of it.
         NodeEnum::ColumnRef(c) if c.fields.len() > 1 => of_field(names::last(&c.fields), cx),
@@ -39,6 +40,89 @@ pub fn of(node: &NodeEnum, cx: &Context) -> Option<Need> {
         NodeEnum::JoinExpr(j) if j.is_natural || !j.using_clause.is_empty() => of_operator((None, "="), cx),
         _ => None,
     }
+    .or_else(|| of_types(node, false, cx))
+}
+
+/// Of the types that stand in a node.
+fn of_types(node: &NodeEnum, definitions: bool, cx: &Context) -> Option<Need> {
+    if cx.snapshot.domains.is_empty() {
+        return None;
+    }
+    search::types_of(node, definitions).into_iter().find_map(|t| of_type(names::qualified(&t.names), cx))
+}
+
+fn of_type(name: Name, cx: &Context) -> Option<Need> {
+    meant(cx.snapshot.domains.get(name.1)?, name, cx, "domain")
+}
+
+/// Of a parameter's type, by its object id on home.
+fn of_parameter(oid: Oid, cx: &Context) -> Option<Need> {
+    if cx.snapshot.domains.is_empty() {
+        return None;
+    }
+    let ty = cx.snapshot.types.get(&oid)?;
+    of_type((Some(&ty.schema), &ty.name), cx)
+}
+
+/// The type of which a function makes a value because it is told to ([`TAKE_TYPES`]).
+pub enum Told {
+    /// As it is written: the parts of its name.
+    Type(Vec<String>),
+    /// Any, as far as is known here.
+    Any,
+}
+
+/// What a call is told, if it is of such a function.
+pub fn told(call: &ast::FuncCall, cx: &Context) -> Option<Told> {
+    let name = names::last(&call.funcname);
+    let takes = TAKE_TYPES.contains(&name) && cx.functions(&call.funcname).any(|f| f.schema == "pg_catalog");
+    takes.then(|| call.args.get(1).and_then(constant).and_then(type_written).map_or(Told::Any, Told::Type))
+}
+
+/// `'text'`, `'text'::regtype`
+fn constant(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) => Some(&s.sval),
+        NodeEnum::TypeCast(t) => constant(t.arg.as_deref()?),
+        _ => None,
+    }
+}
+
+fn type_written(text: &str) -> Option<Vec<String>> {
+    let statements = sql::parse(&format!("SELECT NULL::{text}"), true).ok()?;
+    let [NodeEnum::SelectStmt(select)] = &statements[..] else { return None };
+    let [target] = &select.target_list[..] else { return None };
+    let Some(NodeEnum::TypeCast(t)) = crate::rewrite::target_value(target)?.node.as_ref() else { return None };
+    // Nothing but the type: `int4, f()` names none.
+    let bare = matches!(t.arg.as_deref()?.node, Some(NodeEnum::AConst(_))) && select.from_clause.is_empty();
+    let parts = names::strings(&t.type_name.as_ref()?.names);
+    bare.then(|| parts.into_iter().map(str::to_string).collect())
+}
+
+/// Of the type that a function is told.
+fn of_told(call: &ast::FuncCall, cx: &Context) -> Option<Need> {
+    if cx.snapshot.domains.is_empty() {
+        return None;
+    }
+    match told(call, cx)? {
+        Told::Type(name) => of_type(parts(&name), cx),
+        Told::Any => {
+            types_need_more(cx).then(|| Need { what: names::last(&call.funcname).into(), herd: false, home: true })
+        }
+    }
+}
+
+fn parts(name: &[String]) -> Name<'_> {
+    match name {
+        [.., schema, name] => (Some(schema), name),
+        [name] => (None, name),
+        [] => (None, ""),
+    }
+}
+
+/// Types whose code needs more than its arguments: what may make a value of any is watched on home.
+fn types_need_more(cx: &Context) -> bool {
+    cx.snapshot.domains.values().flatten().any(|h| h.needs.herd || h.needs.home || h.needs.dynamic)
 }
 
 fn of_call(call: &ast::FuncCall, cx: &Context) -> Option<Need> {
@@ -46,6 +130,8 @@ fn of_call(call: &ast::FuncCall, cx: &Context) -> Option<Need> {
     let (herd, home) = cx.functions(&call.funcname).fold((false, is_of_home(name)), |(herd, home), f| {
         (herd | f.reads_herd_tables, home | f.needs_home | f.dynamic)
     });
+    let told = of_told(call, cx);
+    let (herd, home) = told.iter().fold((herd, home), |(herd, home), t| (herd | t.herd, home | t.home));
     (herd || home).then(|| Need { what: format!("{name}()"), herd, home })
 }
 
@@ -119,10 +205,32 @@ pub fn refuse_called(statement: &NodeEnum, cx: &Context) -> Result<()> {
     if !cx.snapshot.reaches {
         return Ok(());
     }
-    match search::find(statement, |n| of(n, cx).filter(|need| need.herd)) {
+    // A parameter need stand nowhere.
+    let declared = || cx.parameters.iter().find_map(|oid| of_parameter(*oid, cx).filter(|need| need.herd));
+    match search::find(statement, |n| of(n, cx).filter(|need| need.herd)).or_else(declared) {
         Some(need) => Err(need.refuse_herd()),
         None => Ok(()),
     }
+}
+
+/// The same of a temporary table that is made or changed, and of the types that its columns are to have: it is in no catalog by
+/// which code is judged (`code.rs`).
+pub fn refuse_temporary(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    let table = match statement {
+        NodeEnum::CreateStmt(s) => s.relation.as_ref(),
+        NodeEnum::AlterTableStmt(s) => s.relation.as_ref(),
+        _ => None,
+    };
+    let is_temporary =
+        |rv: &&ast::RangeVar| rv.relpersistence == "t" || rv.schemaname.starts_with("pg_temp") || cx.is_temporary(rv);
+    if table.is_none_or(|rv| !is_temporary(&rv)) || !cx.snapshot.reaches {
+        return Ok(());
+    }
+    refuse_called(statement, cx)?;
+    let mut need = of_types(statement, true, cx);
+    // LIKE a composite type.
+    search::each_relation(statement, |rv| need = need.take().or_else(|| of_type(names::table(rv), cx)));
+    need.filter(|need| need.herd).map_or(Ok(()), |need| Err(need.refuse_herd()))
 }
 
 /// What asks PostgreSQL for all tables of a schema is not told of distributed ones. Which schema, a parameter may say.
@@ -160,17 +268,26 @@ pub fn runs_text(node: &NodeEnum, cx: &Context) -> bool {
         all.into_iter().any(|f| f.of_row && f.dynamic && can_mean(None, cx.search_path, &f.schema))
     };
     match node {
-        NodeEnum::FuncCall(f) => cx.functions(&f.funcname).any(|f| f.dynamic),
+        NodeEnum::FuncCall(f) => {
+            cx.functions(&f.funcname).any(|f| f.dynamic)
+                || types_need_more(cx) && matches!(told(f, cx), Some(Told::Any))
+        }
         NodeEnum::AExpr(e) => operators(e).any(operator),
         NodeEnum::SubLink(s) => operator(compares_by(s)),
         NodeEnum::CaseExpr(_) | NodeEnum::JoinExpr(_) => operator((None, "=")),
-        NodeEnum::TypeCast(t) => {
-            t.type_name.as_ref().is_some_and(|t| harms(&cx.snapshot.domains, names::qualified(&t.names)))
-        }
         NodeEnum::ColumnRef(c) if c.fields.len() > 1 => field(names::last(&c.fields)),
         NodeEnum::AIndirection(i) => names::strings(&i.indirection).into_iter().any(field),
-        _ => false,
+        _ if cx.snapshot.domains.is_empty() => false,
+        node => {
+            let types = search::types_of(node, false);
+            types.into_iter().any(|t| harms(&cx.snapshot.domains, names::qualified(&t.names)))
+        }
     }
+}
+
+/// Whether writing to a table may run code of the types of its columns, of which nothing is known here: it is temporary.
+pub fn temporary_runs_text(rv: &ast::RangeVar, cx: &Context) -> bool {
+    (rv.schemaname.starts_with("pg_temp") || cx.is_temporary(rv)) && types_need_more(cx)
 }
 
 /// The same of a query, whatever it names.

@@ -46,7 +46,7 @@ impl Session {
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
         let text = sql::deparse(query)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
-        let compiled = self.compile(&tree, &text).await?;
+        let compiled = self.compile_with(&tree, &text, bound.map_or(&[], |b| &b.types)).await?;
         // The rows' formats are chosen by each FETCH, not here.
         let bound = bound.map(|b| Bound {
             result_formats: vec![],

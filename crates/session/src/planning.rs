@@ -22,12 +22,14 @@ struct Planning<'p> {
     context: u64,
     upsert: bool,
     target: Option<&'p Arc<Relation>>,
+    /// Types of the statement's parameters.
+    parameters: &'p [u32],
 }
 
 impl Planning<'_> {
     fn plan(&self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
         let names = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
-        let cx = plan::Context { target: self.target, ..names };
+        let cx = plan::Context { target: self.target, parameters: self.parameters, ..names };
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;
             if let NodeEnum::InsertStmt(insert) = statement
@@ -62,6 +64,11 @@ impl Planning<'_> {
 impl Session {
     /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
     pub async fn compile(&mut self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
+        self.compile_with(statement, sql, &[]).await
+    }
+
+    /// The same with the types of its parameters.
+    pub async fn compile_with(&mut self, statement: &NodeEnum, sql: &str, parameters: &[u32]) -> Result<Compiled> {
         let started = Instant::now();
         self.settle_path().await?;
         let target = match self.names().takes_distributed(statement) {
@@ -75,16 +82,24 @@ impl Session {
             context: self.context,
             upsert: self.bulk.upsert,
             target: target.as_ref(),
+            parameters,
         };
         let compiled = match planning.names_view(statement) {
-            true => Box::pin(self.compile_apart(statement, sql, target.as_ref())).await,
+            true => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters)).await,
             false => planning.plan(statement, sql),
         };
         self.large_statements |= started.elapsed() > LONG;
         compiled
     }
 
-    async fn compile_apart(&self, statement: &NodeEnum, sql: &str, target: Option<&Arc<Relation>>) -> Result<Compiled> {
+    async fn compile_apart(
+        &self,
+        statement: &NodeEnum,
+        sql: &str,
+        target: Option<&Arc<Relation>>,
+        parameters: &[u32],
+    ) -> Result<Compiled> {
+        let parameters = parameters.to_vec();
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
         let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
         let (statement, sql, target) = (statement.clone(), sql.to_string(), target.cloned());
@@ -96,6 +111,7 @@ impl Session {
                 context,
                 upsert,
                 target: target.as_ref(),
+                parameters: &parameters,
             };
             planning.plan(&statement, &sql)
         });

@@ -102,6 +102,11 @@ impl Session {
         plan::Context::new(&self.epoch.snapshot, &self.search_path, &self.temporary)
     }
 
+    /// The same beside a statement's parameters.
+    pub fn names_with<'a>(&'a self, bound: Option<&'a exec::Bound>) -> plan::Context<'a> {
+        self.names().with_parameters(bound.map_or(&[], |b| &b.types))
+    }
+
     /// PostgreSQL knows no value here. The session may have taken one where nothing remembers it.
     pub fn no_value(error: ExecError) -> ExecError {
         match error.code().as_str() {

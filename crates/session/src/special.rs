@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use catalog::Volatility;
 use plan::Context;
+use plan::needs::Told;
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
+use wire::type_oid::FIRST_USER_OID;
 
 /// The view whose UPDATE sets parameters of the session.
 const SETTINGS: &str = "pg_settings";
@@ -57,13 +59,23 @@ impl Special {
     }
 }
 
+/// `cx` has the types of the statement's parameters: values become such before anything runs.
 pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     let snapshot = cx.snapshot;
-    let writes = !snapshot.relation_code.is_empty() && writes(statement);
-    let mut find = Find { cx, writes, words: HashSet::new(), special: Special::default() };
+    let any = !(snapshot.relation_code.is_empty() && snapshot.domains.is_empty());
+    let writes = any && writes(statement);
+    let mut find = Find { cx, writes, words: HashSet::new(), told: vec![], special: Special::default() };
     find.node(statement);
     walk::below(statement, &mut find);
-    find.special.leaves.code |= snapshot.session_code.leaves(find.words, cx.search_path);
+    for oid in cx.parameters.iter().filter(|oid| **oid >= FIRST_USER_OID) {
+        match snapshot.types.get(oid) {
+            Some(t) => find.words.extend([&*t.schema, &*t.name]),
+            None => find.special.leaves.code |= snapshot.session_code.by_types,
+        }
+    }
+    find.special.leaves.code |= snapshot
+        .session_code
+        .leaves(find.words.into_iter().chain(find.told.iter().map(String::as_str)), cx.search_path);
     find.special
 }
 
@@ -88,6 +100,8 @@ struct Find<'s, 'a> {
     writes: bool,
     /// Parts of names, whatever they name.
     words: HashSet<&'a str>,
+    /// The same of types that functions are told.
+    told: Vec<String>,
     special: Special,
 }
 
@@ -97,7 +111,8 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
         // Of its columns' types nothing is known here, nor of what those run.
         self.special.leaves.code |= self.cx.snapshot.session_code.by_types
             && (rv.schemaname.starts_with("pg_temp") || self.cx.is_temporary(rv));
-        self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx);
+        self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx)
+            || self.writes && plan::needs::temporary_runs_text(rv, self.cx);
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {
@@ -130,6 +145,13 @@ impl Find<'_, '_> {
             // What PostgreSQL's own leave, and what a text does, has no name to ask for.
             self.special.leaves.unknown |=
                 self.cx.functions(&f.funcname).any(|f| f.schema == "pg_catalog" || f.dynamic);
+        }
+        if self.cx.snapshot.session_code.by_types {
+            match plan::needs::told(f, self.cx) {
+                Some(Told::Type(name)) => self.told.extend(name),
+                Some(Told::Any) => self.special.leaves.code = true,
+                None => {}
+            }
         }
         self.special.reads_sequences |= plan::sequences::reads(f);
         self.special.writes |=

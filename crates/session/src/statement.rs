@@ -56,7 +56,7 @@ impl Session {
         }
         if !kind.planned
             || self.recognise(&statement).is_some()
-            || !special::special(&statement, &self.names()).is_plain()
+            || !special::special(&statement, &self.names().with_parameters(types)).is_plain()
             || herd_views::names_herd_view(&statement, &self.names())
             || backends::names_backends(&statement)
             // Its columns are nobody else's, and may be others next time.
@@ -64,7 +64,7 @@ impl Session {
         {
             return Ok(Parsed::Tree(Arc::new(statement)));
         }
-        let compiled = Arc::new(self.compile(&statement, sql).await?);
+        let compiled = Arc::new(self.compile_with(&statement, sql, types).await?);
         self.epoch.keep_text(&compiled, types);
         Ok(Parsed::Planned(compiled))
     }

@@ -243,7 +243,6 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
                 let (schema, name) = names::qualified(&e.name);
                 self.body.operators.insert((schema.map(str::to_string), name.to_string()));
             }
-            TypeCast(t) => t.type_name.iter().for_each(|t| self.body.named_type(t)),
             SqlvalueFunction(f) => {
                 use ast::SqlValueFunctionOp::*;
                 let same = [SvfopCurrentRole, SvfopCurrentUser, SvfopUser, SvfopSessionUser, SvfopCurrentSchema];
@@ -269,6 +268,10 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
     fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
         self.made(s.into_clause.as_deref());
         true
+    }
+
+    fn type_name(&mut self, t: &'a ast::TypeName) {
+        self.body.named_type(t);
     }
 
     fn range_var(&mut self, rv: &'a ast::RangeVar) {

@@ -2,7 +2,7 @@
 //! way down. It does not know what a node means.
 
 use pg_query::NodeEnum;
-use pg_query::protobuf::{Node, RangeVar, SelectStmt};
+use pg_query::protobuf::{Node, RangeVar, SelectStmt, TypeName};
 
 use crate::walk::{self, Visit, VisitMut};
 
@@ -75,6 +75,46 @@ pub fn each_relation<'a>(tree: &'a impl Tree, f: impl FnMut(&'a RangeVar)) {
     tree.look(&mut Each(f))
 }
 
+/// The types that values become by this very node, not by what is below it: of a cast, of columns that FROM gives a function, of JSON's
+/// RETURNING … What only defines something converts nothing: its types are those that are written in `definitions`.
+pub fn types_of(node: &NodeEnum, definitions: bool) -> Vec<&TypeName> {
+    struct Types<'a>(Vec<&'a TypeName>);
+    impl<'a> Visit<'a> for Types<'a> {
+        fn node(&mut self, n: &'a NodeEnum) -> bool {
+            matches!(n, NodeEnum::List(_) | NodeEnum::ColumnDef(_) | NodeEnum::AlterTableCmd(_))
+        }
+        fn type_name(&mut self, t: &'a TypeName) {
+            self.0.push(t);
+        }
+        fn select(&mut self, _: &'a SelectStmt) -> bool {
+            false
+        }
+    }
+    let mut types = Types(vec![]);
+    if defines(node).is_some_and(|defines| defines == definitions) {
+        walk::below(node, &mut types);
+    }
+    types.0
+}
+
+/// Whether a node's types are those of something that is to be; `None`: they are another node's.
+fn defines(node: &NodeEnum) -> Option<bool> {
+    use NodeEnum::*;
+    match node {
+        ColumnDef(_) | List(_) | AlterTableCmd(_) | TypeName(_) | FunctionParameter(_) | CreateOpClassItem(_) => None,
+        CreateStmt(_)
+        | CreateForeignTableStmt(_)
+        | AlterTableStmt(_)
+        | CompositeTypeStmt(_)
+        | CreateDomainStmt(_)
+        | CreateFunctionStmt(_)
+        | CreateCastStmt(_)
+        | CreateTransformStmt(_)
+        | DefineStmt(_) => Some(true),
+        _ => Some(false),
+    }
+}
+
 /// Has `f` change nodes on the way down. What it answers `false` for is not looked into.
 pub fn each_mut(tree: &mut NodeEnum, f: impl FnMut(&mut NodeEnum) -> bool) {
     struct Each<F>(F);
@@ -123,6 +163,27 @@ mod tests {
         each_relation(&sql, |rv| names.push(rv.relname.as_str()));
         names.sort_unstable();
         assert_eq!(names, ["a", "b", "c", "w"]);
+    }
+
+    #[test]
+    fn types_that_values_become_stand_in_many_nodes() {
+        let types = |sql: &str| {
+            let mut found = String::new();
+            each(&tree(sql), |n| types_of(n, false).iter().for_each(|t| found += crate::names::last(&t.names)));
+            found
+        };
+        assert_eq!(types("SELECT a::d FROM t"), "d");
+        assert_eq!(types("SELECT * FROM f() AS x (a d[], b e)"), "de");
+        assert_eq!(types("SELECT * FROM ROWS FROM (f() AS (a d), g() AS (b e)) AS x"), "de");
+        assert_eq!(types("SELECT json_value('1', '$' RETURNING d)"), "d");
+        assert_eq!(types("SELECT * FROM json_table('1', '$' COLUMNS (a d, NESTED '$' COLUMNS (b e)))"), "de");
+        assert_eq!(types("SELECT * FROM xmltable('/a' PASSING x COLUMNS b d)"), "d");
+        assert_eq!(types("CREATE TABLE t (a d DEFAULT '1'::e)"), "e");
+        assert_eq!(types("DROP DOMAIN d"), "");
+        assert_eq!(types("CREATE FUNCTION f(d) RETURNS e LANGUAGE sql AS ''"), "");
+        let made = tree("CREATE TEMP TABLE t (a d DEFAULT '1'::e)");
+        let made = types_of(&made, true).into_iter().map(|t| crate::names::last(&t.names));
+        assert_eq!(made.collect::<String>(), "d");
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub trait Visit<'a> {
         true
     }
     fn range_var(&mut self, _: &'a protobuf::RangeVar) {}
+    /// A type's name, in whatever it stands.
+    fn type_name(&mut self, _: &'a protobuf::TypeName) {}
     fn select(&mut self, _: &'a protobuf::SelectStmt) -> bool {
         true
     }
@@ -399,6 +401,7 @@ fn join_expr<'a>(x: &'a protobuf::JoinExpr, v: &mut dyn Visit<'a>) {
 }
 
 fn type_name<'a>(x: &'a protobuf::TypeName, v: &mut dyn Visit<'a>) {
+    v.type_name(x);
     x.names.iter().for_each(|y| walk(y, v));
     x.typmods.iter().for_each(|y| walk(y, v));
     x.array_bounds.iter().for_each(|y| walk(y, v));

@@ -87,6 +87,8 @@ pub trait Visit<'a> {
         true
     }
     fn range_var(&mut self, _: &'a protobuf::RangeVar) {}
+    /// A type's name, in whatever it stands.
+    fn type_name(&mut self, _: &'a protobuf::TypeName) {}
     fn select(&mut self, _: &'a protobuf::SelectStmt) -> bool {
         true
     }
@@ -145,6 +147,8 @@ for mutable in (False, True):
         print(f"{public}fn {snake(name)}{suffix}{life}(x: {r}protobuf::{name}, v: &mut dyn {trait}) {{")
         if name == "RangeVar":
             print("    v.range_var(x);")
+        if name == "TypeName" and not mutable:
+            print("    v.type_name(x);")
         if name == "SelectStmt":
             print("    if !v.select(x) {\n        return;\n    }")
         for field, t in structs[name]:

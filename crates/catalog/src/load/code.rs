@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
-use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, Unnamed, WHOLE_SCHEMAS};
+use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, TAKE_TYPES, Unnamed, WHOLE_SCHEMAS};
 use crate::load::cells;
 use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
@@ -48,9 +48,13 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
             "tied" => code.tied.push((oid, row.number()?)),
             "runs text" => {
                 let object = Object { class: row.char(), oid };
-                code.runs_text.insert(object);
-                if row.opt().is_some() {
-                    code.whole_schemas.insert(object);
+                for how in row.text().split(' ') {
+                    let set = match how {
+                        "whole" => &mut code.whole_schemas,
+                        "types" => &mut code.takes_types,
+                        _ => &mut code.runs_text,
+                    };
+                    set.insert(object);
                 }
             }
             _ => {
@@ -109,8 +113,9 @@ fn question() -> String {
                      WHEN l.lanname NOT IN ('c', 'internal') THEN p.prosrc END, p.provolatile::text \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
-         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {NOT_SYSTEM} AND (t.typtype IN ('d', 'r', 'm') \
-               OR t.typtype = 'c' AND EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c')) \
+         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
+         WHERE {NOT_SYSTEM} AND (coalesce(e.typtype, t.typtype) IN ('d', 'r', 'm') \
+               OR EXISTS (SELECT FROM pg_class c WHERE c.oid = coalesce(e.typrelid, t.typrelid) AND c.relkind = 'c')) \
          UNION ALL SELECT 'operator', o.oid, n.nspname::text, o.oprname::text, p.provolatile::text, \
                 (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
          FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace LEFT JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid >= {user} \
@@ -178,22 +183,26 @@ fn runs_text(user: &str) -> String {
     let names = |names: &[&str]| names.iter().map(|name| quote_literal(name)).collect::<Vec<_>>().join(", ");
     let of = |class: char, catalog: &str, oid: &str, trees: &str| {
         format!(
-            "SELECT '{class}' AS class, {oid} AS oid, CASE WHEN concat({trees}) ~ calls.whole THEN 'whole' END AS whole \
+            "SELECT '{class}' AS class, {oid} AS oid, concat_ws(' ', CASE WHEN concat({trees}) ~ calls.text THEN 'text' END, \
+                    CASE WHEN concat({trees}) ~ calls.whole THEN 'whole' END, CASE WHEN concat({trees}) ~ calls.types THEN 'types' END) AS how \
              FROM pg_catalog.{catalog}, calls WHERE {oid} >= {user} AND concat({trees}) ~ calls.what"
         )
     };
     format!(
-        "SELECT 'runs text', y.oid, y.class, y.whole, NULL, NULL, NULL FROM ( \
+        "SELECT 'runs text', y.oid, y.class, y.how, NULL, NULL, NULL FROM ( \
          WITH calls AS (SELECT concat(':funcid (?:', string_agg(oid::text, '|'), ') ') AS what, \
-                               concat(':funcid (?:', string_agg(oid::text, '|') FILTER (WHERE proname IN ({})), ') ') AS whole \
-                        FROM pg_proc WHERE proname IN ({})) \
-         {}) y \
-         UNION ALL SELECT 'runs text', p.oid, 'f', NULL, NULL, NULL, NULL FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang \
+                               concat(':funcid (?:', string_agg(oid::text, '|') FILTER (WHERE proname IN ({texts})), ') ') AS text, \
+                               concat(':funcid (?:', string_agg(oid::text, '|') FILTER (WHERE proname IN ({whole})), ') ') AS whole, \
+                               concat(':funcid (?:', string_agg(oid::text, '|') FILTER (WHERE proname IN ({types})), ') ') AS types \
+                        FROM pg_proc WHERE proname IN ({texts}, {types})) \
+         {trees}) y \
+         UNION ALL SELECT 'runs text', p.oid, 'f', 'text', NULL, NULL, NULL FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang \
          WHERE p.oid >= {user} AND l.lanname = 'c' AND p.proretset AND p.provolatile <> 'i' \
            AND p.proargtypes::oid[] && ARRAY['text', 'regclass', 'name', 'varchar', 'cstring']::regtype[]::oid[]",
-        names(WHOLE_SCHEMAS),
-        names(&RUN_TEXT),
-        [
+        whole = names(WHOLE_SCHEMAS),
+        texts = names(&RUN_TEXT),
+        types = names(TAKE_TYPES),
+        trees = [
             of('d', "pg_attrdef", "oid", "adbin"),
             of('c', "pg_constraint", "oid", "conbin"),
             of('p', "pg_policy", "oid", "polqual, polwithcheck"),

@@ -19,6 +19,7 @@ use std::collections::HashSet;
 use self::reach::{Body, Reach, is_word};
 use self::used::used;
 use super::facts::NOT_SYSTEM;
+use crate::code::TAKE_TYPES;
 use crate::load::cells;
 use crate::session_code::{Path, SessionCode, Thing};
 use crate::{CatalogError, Query, Snapshot, quote_literal};
@@ -164,14 +165,13 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
         let known = source.known && !snapshot.locked.contains(&r.oid);
         Some(Source { known, ..source })
     }));
-    let lasting = lasting::names(snapshot);
-    let mut leaving = Names::of(WORDS);
-    lasting.iter().for_each(|name| leaving.add(name));
+    let mut lasting = lasting::names(snapshot);
+    let leaving = leaving_names(&lasting);
     let sequences = Names::of(SEQUENCES);
     let takes_values = |source: &Source| source.body.mentions(&sequences);
-    let leaves = |source: &Source| !source.known || source.body.mentions(&leaving);
+    let leaves = |source: &Source, leaving: &Names| !source.known || source.body.mentions(leaving);
     snapshot.session_code = SessionCode::default();
-    if !all.iter().any(|s| leaves(s) || takes_values(s)) && !used(q, &lasting).await? {
+    if !all.iter().any(|s| leaves(s, &leaving) || takes_values(s)) && !used(q, &lasting).await? {
         return Ok(());
     }
     // Sequences of columns are followed by other means.
@@ -179,10 +179,20 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     relations(q, &lasting, &mut all).await?;
     behind::load(q, snapshot, &mut all).await?;
 
-    let reached = reached(&all, &lasting, |at, source| leaves(source) || at < called && takes_values(source));
+    let first =
+        |leaving: &Names, at: usize, source: &Source| leaves(source, leaving) || at < called && takes_values(source);
+    let mut found = reached(&all, &lasting, |at, source| first(&leaving, at, source));
+    let mut leaving = leaving;
+    // What is told a type may run any: of none that leaves something, nothing.
+    if found.iter().any(|at| all[*at].by_type) {
+        lasting.extend(TAKE_TYPES.iter().map(|name| name.to_string()));
+        leaving = leaving_names(&lasting);
+        found = reached(&all, &lasting, |at, source| first(&leaving, at, source));
+    }
+    let reached = found;
     let mut strings = Names::of(&["execute"]);
     lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
-    let things = things(&all, &reached, |at, source| (leaves(source), at < called && takes_values(source)));
+    let things = things(&all, &reached, |at, source| (leaves(source, &leaving), at < called && takes_values(source)));
     let mut code = SessionCode::of(things);
     for source in &all {
         settings_read(&source.body.text, &mut code.settings);
@@ -195,6 +205,13 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     code.settings.dedup();
     snapshot.session_code = code;
     Ok(())
+}
+
+/// What leaves something, by its name.
+fn leaving_names(lasting: &[String]) -> Names {
+    let mut names = Names::of(WORDS);
+    lasting.iter().for_each(|name| names.add(name));
+    names
 }
 
 /// What may leave something, or mentions what may, and so on: by names alone.
@@ -261,13 +278,17 @@ async fn relations<Q: Query>(
     Ok(())
 }
 
+/// Where a stored tree has values of users' own types, as `herd.code_in` reads it.
+const TYPES: &str = "typ(?:e|id|eid|eId) [0-9]{5}|types \\(o [0-9 ]*[0-9]{5}";
+
 fn question(lasting: &[String]) -> String {
-    // Most expressions have only operators and functions of PostgreSQL's own that leave nothing: those need no closer look.
+    // Most expressions have only operators, types and functions of PostgreSQL's own that leave nothing: those need no closer look.
     let words: Vec<String> = WORDS
         .iter()
         .chain(SEQUENCES)
         .copied()
         .chain(["current_setting"])
+        .chain(TAKE_TYPES.iter().copied())
         .chain(lasting.iter().map(String::as_str))
         .map(quote_literal)
         .collect();
@@ -275,7 +296,7 @@ fn question(lasting: &[String]) -> String {
         format!("CASE WHEN {tree}::text ~ (SELECT t.what FROM telling t) THEN herd.code_in({tree}::text) END")
     };
     format!(
-        "WITH telling (what) AS (SELECT concat(':relid |:(?:funcid|opfuncid|aggfnoid|winfnoid) (?:[0-9]{{5}}|(?:', \
+        "WITH telling (what) AS (SELECT concat(':relid |{TYPES}|:(?:funcid|opfuncid|aggfnoid|winfnoid) (?:[0-9]{{5}}|(?:', \
                                                string_agg(p.oid::text, '|'), ') )') \
                                    FROM pg_proc p WHERE p.oid < 16384 AND p.proname IN ({})) \
          SELECT n.nspname, c.relname, concat_ws(' ', \
@@ -344,7 +365,9 @@ fn custom(name: &str) -> Option<String> {
 impl SessionCode {
     /// Whether code given as text (DO, CALL) may run what leaves something.
     pub fn is_called_in(&self, text: &str, path: &[String]) -> bool {
-        self.leaves(Body::of(text).mentioned(&self.names()).collect::<Vec<_>>().iter().map(String::as_str), path)
+        let body = Body::of(text);
+        self.by_types && body.mentions(&Names::of(TAKE_TYPES))
+            || self.leaves(body.mentioned(&self.names()).collect::<Vec<_>>().iter().map(String::as_str), path)
     }
 
     /// Whether code given as text may take or ask for values of sequences.

@@ -4,8 +4,9 @@
 -- would be in the way. All of this runs with its caller's rights; whatever it reads anybody may read.
 
 -- What a stored tree (of a CHECK, a policy, a rule, the body of a function …) reads, writes and calls, as SQL that does the same:
--- names, and nothing between them. Custom parameters that it asks for are named, too. The numbers are those of lock modes
--- (storage/lockdefs.h): the target of a write is locked with RowExclusiveLock.
+-- names, and nothing between them. Custom parameters that it asks for are named, too. So are users' types, whatever node has a value
+-- of one (outfuncs.c: fields end in "type", "typid", "typeid" or "typeId", lists in "types"), but for enums, which run nothing. The numbers
+-- are those of lock modes (storage/lockdefs.h): the target of a write is locked with RowExclusiveLock.
 CREATE OR REPLACE FUNCTION herd.code_in(tree text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $body$
@@ -17,6 +18,12 @@ SELECT string_agg(DISTINCT used.sql, '; ') FROM (
     SELECT (SELECT format(CASE WHEN m[2] = '3' THEN 'DELETE FROM %I.%I' ELSE 'SELECT FROM %I.%I' END, n.nspname, c.relname)
               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = m[1]::oid)
       FROM regexp_matches(tree, ':relid ([0-9]+)[^{}]{0,60}? :rellockmode ([0-9])', 'g') m
+    UNION ALL
+    SELECT 'SELECT NULL::' || format_type(t.oid, NULL) FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+     WHERE t.oid >= 16384 AND 'e' NOT IN (t.typtype, coalesce(e.typtype, ' ')) AND t.oid IN (
+           SELECT m[1]::oid FROM regexp_matches(tree, ':[A-Za-z_]*typ(?:e|id|eid|eId) ([0-9]{5,10}) ', 'g') m
+           UNION SELECT l.oid::oid FROM regexp_matches(tree, ':[A-Za-z_]*types \(o ([0-9 ]+)\)', 'g') m, regexp_split_to_table(m[1], ' +') l (oid)
+            WHERE l.oid <> '')
     UNION ALL
     SELECT 'SELECT CURRENT_TIMESTAMP, CURRENT_USER' WHERE tree LIKE '%{SQLVALUEFUNCTION %'
     UNION ALL

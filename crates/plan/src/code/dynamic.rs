@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use catalog::code::{Attached, Needs, Object, RUN_TEXT, RelationCode};
+use catalog::code::{Attached, Needs, Object, RUN_TEXT, RelationCode, TAKE_TYPES};
 use catalog::{Oid, RelationKind};
 
 use super::reach::Reach;
-use super::{Broken, Graph, Refusal, makes};
+use super::{Broken, Graph, Kind, Refusal, makes};
 
 /// Tables on which such code hangs, or whose rows bring others' with them.
 #[derive(Default)]
@@ -38,6 +38,10 @@ impl Dynamic {
 
     /// Whether code runs such text, itself or by what hangs on the tables it uses.
     pub fn of(&self, reach: &Reach) -> bool {
+        reach.takes_types || self.runs_text(reach)
+    }
+
+    fn runs_text(&self, reach: &Reach) -> bool {
         reach.dynamic
             || reach.makes
             || reach.reads.iter().any(|oid| self.read.contains(oid))
@@ -70,10 +74,25 @@ impl Graph<'_> {
     /// Whether any code at all may run text it puts together, or change the catalog.
     fn may_run_text(&self) -> bool {
         !self.snapshot.code.runs_text.is_empty()
+            || !self.snapshot.code.takes_types.is_empty()
             || self.bodies.values().any(|body| {
-                let calls = body.calls.iter().any(|(_, name)| RUN_TEXT.contains(&name.as_str()));
-                body.unknown || calls || !body.utilities.is_empty()
+                let calls = |names: &[&str]| body.calls.iter().any(|(_, name)| names.contains(&name.as_str()));
+                body.unknown || calls(&RUN_TEXT) || calls(TAKE_TYPES) || !body.utilities.is_empty()
             })
+    }
+
+    /// Whether the code of some type uses tables of which a node has a part, a copy or nothing.
+    pub(super) fn types_need(&self) -> bool {
+        if self.types_need.get().is_none() {
+            // Types whose own code takes types are as the others.
+            self.types_need.set(Some(false));
+            let needs = |(_, _, oid): &(String, String, Oid)| {
+                let needs = self.needs(Object { class: b't', oid: *oid }, &Dynamic::default());
+                needs.herd || needs.home
+            };
+            self.types_need.set(Some(self.snapshot.code.types.iter().any(needs)));
+        }
+        self.types_need.get() == Some(true)
     }
 
     pub(super) fn dynamic(&self) -> Dynamic {
@@ -91,7 +110,9 @@ impl Graph<'_> {
         loop {
             let before = dynamic.len();
             for (what, table, reach) in &hanging {
-                if dynamic.of(reach) {
+                // Of a table that nodes share nothing could be seen on home.
+                let local = || self.relations.get(table).is_some_and(|r| self.kind(r) == Kind::Local);
+                if dynamic.runs_text(reach) || reach.takes_types && local() {
                     dynamic.written.insert(*table);
                     if *what == "policy" {
                         dynamic.read.insert(*table);

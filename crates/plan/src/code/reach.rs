@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::code::{Object, RUN_TEXT, RelationCode, WHOLE_SCHEMAS};
+use catalog::code::{Object, RUN_TEXT, RelationCode, TAKE_TYPES, WHOLE_SCHEMAS};
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
@@ -22,6 +22,8 @@ pub struct Reach {
     /// Notifies listeners, who all listen on home.
     pub notifies: bool,
     pub dynamic: bool,
+    /// Makes values of types that it is told when it runs, while there are some whose code uses tables.
+    pub takes_types: bool,
     /// Text that is put together may run in a block whose errors are caught.
     pub caught: bool,
     /// What is used in such blocks.
@@ -56,6 +58,7 @@ impl Reach {
         self.sequence |= other.sequence;
         self.notifies |= other.notifies;
         self.dynamic |= other.dynamic;
+        self.takes_types |= other.takes_types;
         self.caught |= other.caught;
         self.caught_reads.extend(other.caught_reads);
         self.caught_writes.extend(other.caught_writes);
@@ -154,6 +157,7 @@ impl<'g, 's> Walk<'g, 's> {
     fn runs(&mut self, object: Object) {
         let code = &self.graph.snapshot.code;
         self.reach.dynamic |= code.runs_text.contains(&object);
+        self.reach.takes_types |= code.takes_types.contains(&object) && self.graph.types_need();
         if code.whole_schemas.contains(&object) {
             self.whole_schemas();
         }
@@ -332,6 +336,7 @@ impl<'g, 's> Walk<'g, 's> {
         self.reach.sequence |= matches!(name.as_str(), "nextval" | "setval");
         self.reach.notifies |= name == "pg_notify";
         self.reach.dynamic |= RUN_TEXT.contains(&name.as_str());
+        self.reach.takes_types |= TAKE_TYPES.contains(&name.as_str()) && self.graph.types_need();
         if WHOLE_SCHEMAS.contains(&name.as_str()) {
             self.whole_schemas();
         }

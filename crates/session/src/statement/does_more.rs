@@ -80,7 +80,8 @@ impl Session {
         if backends::names_backends(statement) {
             return self.backends(statement, bound).await;
         }
-        let special = special::special(statement, &self.names());
+        let special = special::special(statement, &self.names_with(bound));
+        let parameters: &[u32] = bound.map_or(&[], |b| &b.types);
         if special.catches {
             return Err(plan::code::caught().into());
         }
@@ -90,13 +91,13 @@ impl Session {
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
-        let mut compiled = self.compile(statement, sql).await;
+        let mut compiled = self.compile_with(statement, sql, parameters).await;
         let asked = match special.reads_sequences && sequences::asks_elsewhere(&compiled) {
             true => self.with_values_of_home(whole).await?,
             false => None,
         };
         if let Some((tree, text)) = &asked {
-            compiled = self.compile(tree, text).await;
+            compiled = self.compile_with(tree, text, parameters).await;
         }
         let sql = asked.as_ref().map_or(sql, |(_, text)| text);
         let compiled = Arc::new(compiled?);

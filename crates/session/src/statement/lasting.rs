@@ -29,7 +29,7 @@ impl Session {
         self.refuse_hidden_type(statement, kind)?;
         let asks = kind.holds == Holds::Query || kind.leaves == Leaves::Asked;
         let special = match asks {
-            true => special::special(statement, &self.names()),
+            true => special::special(statement, &self.names_with(bound)),
             false => Special::default(),
         };
         let watched = self.watches(statement, kind, &special)?;

@@ -24,6 +24,7 @@ impl Session {
         let relation = plan::ddl::made_temporary(statement).is_some();
         let makes = relation || plan::ddl::makes_temporary_type(statement);
         exec::code::refuse_temporary_code(statement)?;
+        plan::needs::refuse_temporary(statement, &self.names())?;
         exec::code::refuse_hiding_type(statement, &self.epoch)?;
         if relation && let Some(done) = self.temporary_as(statement, sql).await? {
             self.router.metrics.statement(Strategy::Ddl, started.elapsed());

@@ -1,7 +1,7 @@
 //! Which functions of PostgreSQL's own, and of extensions, may leave something behind in the session that calls them.
 //!
 //! The rule: what is not volatile leaves nothing, because it may not change anything; of what is volatile only that does not which
-//! is listed here. `tests/security/test_left_behind.py` holds both against the catalogs of the servers there are. It does not know
+//! is listed here. What makes a value of a type that it is told is another's question ([`crate::code::TAKE_TYPES`]). `tests/security/test_left_behind.py` holds both against the catalogs of the servers there are. It does not know
 //! what users' own code does.
 
 use crate::{Function, Snapshot, Volatility};
