@@ -1,6 +1,7 @@
 //! Code of users' own as the catalog has it: routines, what hangs on tables, who uses what. Raw: nothing is read into it here.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::{Oid, Volatility};
 
@@ -135,8 +136,10 @@ pub struct Routine {
     pub name: String,
     pub language: String,
     /// `pg_get_functiondef` of SQL and PL/pgSQL, the source of other languages, nothing of C.
-    pub definition: String,
+    pub definition: Arc<str>,
     pub volatility: Volatility,
+    /// Its code is too long to be read (`herd.code_read`): it may do anything.
+    pub opaque: bool,
     pub owner: Oid,
     /// `SET search_path` of its own.
     pub path: Option<String>,

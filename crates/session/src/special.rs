@@ -33,6 +33,8 @@ pub struct Special {
 pub struct Leaves {
     /// It calls code of users' own that may leave something behind.
     pub code: bool,
+    /// Parameters that it may set.
+    pub by_code: Vec<String>,
     /// `set_config('name', …)`: the parameters.
     pub settings: Vec<String>,
     /// `set_config($1, …)`: the numbers of the client's parameters.
@@ -49,6 +51,14 @@ impl Leaves {
         let sets = !self.settings.is_empty() || !self.named_by.is_empty() || self.unknown;
         self.code || sets && (in_transaction || self.beyond)
     }
+
+    /// What code of users' own may leave that it comes to run.
+    fn add(&mut self, left: Option<catalog::Left>) {
+        let Some(left) = left else { return };
+        self.code = true;
+        self.by_code.extend(left.settings);
+        self.unknown |= left.opaque;
+    }
 }
 
 impl Special {
@@ -63,7 +73,7 @@ pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     let mut find = Find { cx, writes, words: HashSet::new(), special: Special::default() };
     find.node(statement);
     walk::below(statement, &mut find);
-    find.special.leaves.code |= snapshot.session_code.leaves(find.words, cx.search_path);
+    find.special.leaves.add(snapshot.session_code.leaves(find.words, cx.search_path));
     find.special
 }
 
@@ -95,8 +105,10 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
         self.words.extend([&*rv.schemaname, &*rv.relname]);
         // Of its columns' types nothing is known here, nor of what those run.
-        self.special.leaves.code |= self.cx.snapshot.session_code.by_types
-            && (rv.schemaname.starts_with("pg_temp") || self.cx.is_temporary(rv));
+        if self.cx.snapshot.session_code.by_types && (rv.schemaname.starts_with("pg_temp") || self.cx.is_temporary(rv))
+        {
+            self.special.leaves.add(self.cx.snapshot.session_code.left_by_types());
+        }
         self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx);
     }
 

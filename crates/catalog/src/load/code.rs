@@ -10,7 +10,7 @@ use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
 pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
-    let mut settings: HashMap<Oid, (Oid, Option<String>)> = HashMap::new();
+    let mut settings: HashMap<Oid, (Oid, bool, Option<String>)> = HashMap::new();
     for mut row in cells(q, &question()).await? {
         let what = row.text();
         let oid = row.number()?;
@@ -20,13 +20,14 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 schema: row.text(),
                 name: row.text(),
                 language: row.text(),
-                definition: definitions.of_routine(oid).unwrap_or(row.text()),
+                definition: definitions.of_routine(oid).unwrap_or(row.text()).into(),
                 volatility: volatility(row.char()),
+                opaque: false,
                 owner: 0,
                 path: None,
             }),
             "settings" => {
-                settings.insert(oid, (row.number()?, row.opt()));
+                settings.insert(oid, (row.number()?, !row.boolean(), row.opt()));
             }
             "schema" => code.schemas.push(Schema { name: row.text(), owner: row.number()?, trusted: row.boolean() }),
             "builtin type" => {
@@ -72,7 +73,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
         }
     }
     for routine in &mut code.routines {
-        (routine.owner, routine.path) = settings.remove(&routine.oid).unwrap_or_default();
+        (routine.owner, routine.opaque, routine.path) = settings.remove(&routine.oid).unwrap_or_default();
     }
     Ok(code)
 }
@@ -102,21 +103,22 @@ fn question() -> String {
     let runs_text = runs_text(user);
     format!(
         "SELECT 'routine', p.oid, n.nspname::text, p.proname::text, l.lanname::text, \
-                CASE WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
+                CASE WHEN NOT d.is_read THEN NULL WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
                                concat_ws('; ', herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text))) \
                      WHEN l.lanname IN ('sql', 'plpgsql') AND p.prokind IN ('f', 'p') \
                           AND (p.proargdefaults IS NULL OR NOT herd.names_rows(p.proargdefaults::text)) THEN pg_get_functiondef(p.oid) \
                      WHEN l.lanname NOT IN ('c', 'internal') THEN p.prosrc END, p.provolatile::text \
-         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang WHERE {NOT_SYSTEM} \
+         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+         JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
          FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {NOT_SYSTEM} AND (t.typtype IN ('d', 'r', 'm') \
                OR t.typtype = 'c' AND EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c')) \
          UNION ALL SELECT 'operator', o.oid, n.nspname::text, o.oprname::text, p.provolatile::text, \
                 (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
          FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace LEFT JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid >= {user} \
-         UNION ALL SELECT 'settings', p.oid, p.proowner::text, \
-                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), NULL, NULL, NULL \
-         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM} \
+         UNION ALL SELECT 'settings', p.oid, p.proowner::text, CASE WHEN d.is_read THEN 't' END, \
+                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), NULL, NULL \
+         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'schema', n.oid, n.nspname::text, n.nspowner::text, (r.rolsuper AND NOT EXISTS (SELECT FROM \
                 aclexplode(n.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner))::text, NULL, NULL \
          FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE {NOT_SYSTEM} \

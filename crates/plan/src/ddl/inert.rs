@@ -189,6 +189,7 @@ mod tests {
             language: "plpgsql".into(),
             definition: "CREATE FUNCTION f() … BEGIN RETURN (SELECT count(*) FROM Orders); END".into(),
             volatility: Volatility::Volatile,
+            opaque: false,
             owner: 10,
             path: None,
         });
