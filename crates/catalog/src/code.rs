@@ -23,6 +23,9 @@ pub struct Code {
     pub tied: Vec<(Oid, Oid)>,
     /// Whose code calls a function that runs the text it is given ([`RUN_TEXT`]), and C functions of extensions that may.
     pub runs_text: HashSet<Object>,
+    /// Relations and types of which some code breaks the rule of where code may be (plan's `code.rs`): nobody may use them
+    /// until it is mended.
+    pub marked: HashSet<Object>,
     /// Of those, whose code calls one of [`WHOLE_SCHEMAS`].
     pub whole_schemas: HashSet<Object>,
 }
@@ -57,6 +60,9 @@ pub struct Unnamed {
     /// `cast`, `operator class`, `range type`, `event trigger`.
     pub what: String,
     pub name: String,
+    /// Whoever uses a value of one of these may come to run it. None of a cast between two owners' types: what one has written
+    /// must not be held against the other's.
+    pub types: Vec<Oid>,
 }
 
 /// An operator outside of pg_catalog.
@@ -118,6 +124,8 @@ pub struct RelationCode {
     pub written_dynamic: bool,
     /// The same in a block whose errors are caught.
     pub written_catches: bool,
+    /// Code that hangs on it breaks the rule: it is neither read nor written.
+    pub marked: bool,
     /// Of a reference table: code that runs row by row sees the rows that the statement has written so far.
     pub by_rows: bool,
     /// The same of rows of other tables, to which its foreign keys' actions come.

@@ -88,7 +88,7 @@ impl SessionCode {
     pub fn leaves<'w>(&self, words: impl IntoIterator<Item = &'w str>, path: &[String]) -> Option<Left> {
         match self.things.is_empty() {
             true => None,
-            false => self.from_words(words, path, |walk| walk.left()),
+            false => self.walked(words, path, |walk| walk.left()),
         }
     }
 
@@ -102,10 +102,10 @@ impl SessionCode {
 
     /// Whether it may take or ask for values of sequences.
     pub fn takes_values<'w>(&self, words: impl IntoIterator<Item = &'w str>, path: &[String]) -> bool {
-        !self.things.is_empty() && !self.from_words(words, path, |walk| walk.all(|thing| !thing.sequences))
+        !self.things.is_empty() && !self.walked(words, path, |walk| walk.all(|thing| !thing.sequences))
     }
 
-    fn from_words<'w, T>(
+    fn walked<'w, T>(
         &self,
         words: impl IntoIterator<Item = &'w str>,
         path: &[String],

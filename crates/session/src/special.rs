@@ -20,6 +20,8 @@ pub struct Special {
     pub watched: bool,
     /// It does, where errors are caught.
     pub catches: bool,
+    /// It uses a table whose code breaks the rule of where code may be.
+    pub marked: bool,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
     /// It asks for values the session took from sequences.
@@ -110,6 +112,7 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
             self.special.leaves.add(self.cx.snapshot.session_code.left_by_types());
         }
         self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx);
+        self.special.marked |= plan::needs::is_marked(rv, self.cx);
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {

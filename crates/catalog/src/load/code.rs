@@ -45,7 +45,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 let used = Object { class: row.char(), oid: row.number()? };
                 code.uses.entry(Object { class: row.char(), oid }).or_default().push(used);
             }
-            "unnamed" => code.unnamed.push(Unnamed { routine: oid, what: row.text(), name: row.text() }),
+            "unnamed" => code.unnamed.push(Unnamed {
+                routine: oid,
+                what: row.text(),
+                name: row.text(),
+                types: row.text().split(',').filter_map(|oid| oid.parse().ok()).collect(),
+            }),
             "tied" => code.tied.push((oid, row.number()?)),
             "runs text" => {
                 let object = Object { class: row.char(), oid };
@@ -111,7 +116,8 @@ fn question() -> String {
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
          JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
-         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {NOT_SYSTEM} AND (t.typtype IN ('d', 'r', 'm') \
+         FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {NOT_SYSTEM} AND (t.typtype IN ('d', 'r', 'm', 'e') \
+               OR t.typtype = 'b' AND t.typcategory <> 'A' \
                OR t.typtype = 'c' AND EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c')) \
          UNION ALL SELECT 'operator', o.oid, n.nspname::text, o.oprname::text, p.provolatile::text, \
                 (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
@@ -163,14 +169,16 @@ fn question() -> String {
 /// Casts, support functions and operators of operator classes, what ranges ask, event triggers.
 fn unnamed(user: &str) -> String {
     format!(
-        "SELECT 'unnamed', x.routine, x.what, x.name, NULL, NULL, NULL FROM ( \
-         SELECT castfunc::oid AS routine, 'cast' AS what, format('%s AS %s', castsource::regtype, casttarget::regtype) AS name FROM pg_cast \
-         UNION SELECT p.amproc::oid, 'operator class', f.opfname::text FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily \
-         UNION SELECT o.oprcode::oid, 'operator class', f.opfname::text FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr \
+        "SELECT 'unnamed', x.routine, x.what, x.name, x.types, NULL, NULL FROM ( \
+         SELECT castfunc::oid AS routine, 'cast' AS what, format('%s AS %s', castsource::regtype, casttarget::regtype) AS name, \
+               CASE WHEN s.typowner = t.typowner OR s.oid < {user} OR t.oid < {user} THEN concat(s.oid, ',', t.oid) END AS types \
+               FROM pg_cast JOIN pg_type s ON s.oid = castsource JOIN pg_type t ON t.oid = casttarget \
+         UNION SELECT p.amproc::oid, 'operator class', f.opfname::text, concat(p.amproclefttype, ',', p.amprocrighttype) FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily \
+         UNION SELECT o.oprcode::oid, 'operator class', f.opfname::text, concat(a.amoplefttype, ',', a.amoprighttype) FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr \
                JOIN pg_opfamily f ON f.oid = a.amopfamily \
-         UNION SELECT rngsubdiff::oid, 'range type', rngtypid::regtype::text FROM pg_range \
-         UNION SELECT rngcanonical::oid, 'range type', rngtypid::regtype::text FROM pg_range \
-         UNION SELECT evtfoid, 'event trigger', evtname::text FROM pg_event_trigger WHERE evtenabled <> 'D') x \
+         UNION SELECT rngsubdiff::oid, 'range type', rngtypid::regtype::text, rngtypid::text FROM pg_range \
+         UNION SELECT rngcanonical::oid, 'range type', rngtypid::regtype::text, rngtypid::text FROM pg_range \
+         UNION SELECT evtfoid, 'event trigger', evtname::text, NULL FROM pg_event_trigger WHERE evtenabled <> 'D') x \
          WHERE x.routine >= {user}"
     )
 }

@@ -18,6 +18,7 @@ pub struct Dynamic {
     /// The same in blocks whose errors are caught.
     caught_read: HashSet<Oid>,
     caught_written: HashSet<Oid>,
+    marked: HashSet<Oid>,
 }
 
 impl Dynamic {
@@ -28,6 +29,7 @@ impl Dynamic {
             read,
             written_dynamic: self.written.contains(oid),
             written_catches: self.caught_written.contains(oid),
+            marked: self.marked.contains(oid),
             ..RelationCode::default()
         }
     }
@@ -70,6 +72,7 @@ impl Graph<'_> {
     /// Whether any code at all may run text it puts together, or change the catalog.
     fn may_run_text(&self) -> bool {
         !self.snapshot.code.runs_text.is_empty()
+            || self.heeds_marks && !self.snapshot.code.marked.is_empty()
             || self.bodies.values().any(|body| {
                 let calls = body.calls.iter().any(|(_, name)| RUN_TEXT.contains(&name.as_str()));
                 body.unknown || calls || !body.utilities.is_empty()
@@ -81,6 +84,18 @@ impl Graph<'_> {
         let mut dynamic = Dynamic::default();
         if !self.may_run_text() {
             return dynamic;
+        }
+        for table in self.marked_relations() {
+            let all = [
+                &mut dynamic.read,
+                &mut dynamic.written,
+                &mut dynamic.caught_read,
+                &mut dynamic.caught_written,
+                &mut dynamic.marked,
+            ];
+            all.into_iter().for_each(|tables| {
+                tables.insert(table);
+            });
         }
         let hanging: Vec<(&str, Oid, Reach)> = code
             .attached

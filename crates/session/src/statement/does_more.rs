@@ -82,6 +82,9 @@ impl Session {
             return self.backends(statement, bound).await;
         }
         let special = special::special(statement, &self.names());
+        if special.marked {
+            return Err(plan::code::marked().into());
+        }
         if special.catches {
             return Err(plan::code::caught().into());
         }
