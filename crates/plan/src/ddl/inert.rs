@@ -247,7 +247,12 @@ mod tests {
     #[test]
     fn event_triggers_run_with_all_changes() {
         let mut snapshot = snapshot();
-        snapshot.code.unnamed.push(Unnamed { routine: 16400, what: "event trigger".into(), name: "e".into() });
+        snapshot.code.unnamed.push(Unnamed {
+            routine: 16400,
+            what: "event trigger".into(),
+            name: "e".into(),
+            types: vec![],
+        });
         assert!(!is_inert("alter table t add column a int", &snapshot));
     }
 }
