@@ -1,6 +1,7 @@
 //! Code of users' own as the catalog has it: routines, what hangs on tables, who uses what. Raw: nothing is read into it here.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::{Oid, Volatility};
 
@@ -22,6 +23,9 @@ pub struct Code {
     pub tied: Vec<(Oid, Oid)>,
     /// Whose code calls a function that runs the text it is given ([`RUN_TEXT`]), and C functions of extensions that may.
     pub runs_text: HashSet<Object>,
+    /// Relations and types of which some code breaks the rule of where code may be (plan's `code.rs`): nobody may use them
+    /// until it is mended.
+    pub marked: HashSet<Object>,
     /// Of those, whose code calls one of [`WHOLE_SCHEMAS`].
     pub whole_schemas: HashSet<Object>,
     /// Whose code calls one of [`TAKE_TYPES`].
@@ -76,6 +80,9 @@ pub struct Unnamed {
     /// `cast`, `operator class`, `range type`, `event trigger`.
     pub what: String,
     pub name: String,
+    /// Whoever uses a value of one of these may come to run it. None of a cast between two owners' types: what one has written
+    /// must not be held against the other's.
+    pub types: Vec<Oid>,
 }
 
 /// An operator outside of pg_catalog.
@@ -137,6 +144,8 @@ pub struct RelationCode {
     pub written_dynamic: bool,
     /// The same in a block whose errors are caught.
     pub written_catches: bool,
+    /// Code that hangs on it breaks the rule: it is neither read nor written.
+    pub marked: bool,
     /// Of a reference table: code that runs row by row sees the rows that the statement has written so far.
     pub by_rows: bool,
     /// The same of rows of other tables, to which its foreign keys' actions come.
@@ -155,8 +164,10 @@ pub struct Routine {
     pub name: String,
     pub language: String,
     /// `pg_get_functiondef` of SQL and PL/pgSQL, the source of other languages, nothing of C.
-    pub definition: String,
+    pub definition: Arc<str>,
     pub volatility: Volatility,
+    /// Its code is too long to be read (`herd.code_read`): it may do anything.
+    pub opaque: bool,
     pub owner: Oid,
     /// `SET search_path` of its own.
     pub path: Option<String>,

@@ -139,6 +139,19 @@ async fn set<'a, Q: Query>(q: &mut Q, values: impl Iterator<Item = &'a str>) -> 
     rows(q, &sql).await.map(drop)
 }
 
+/// Lets others be served before what takes a while.
+pub(crate) async fn others_turn() {
+    let mut waited = false;
+    std::future::poll_fn(|cx| match std::mem::replace(&mut waited, true) {
+        true => std::task::Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }
+    })
+    .await
+}
+
 pub(crate) async fn rows<Q: Query>(q: &mut Q, sql: &str) -> Result<Vec<Row>, CatalogError<Q::Error>> {
     q.query(sql).await.map_err(CatalogError::Query)
 }

@@ -9,6 +9,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Steps of one walk; beyond that, it is taken to arrive.
 const STEPS_MAX: usize = 10_000;
+/// Parameters that are told by name; where there are more, some are set whose names nobody knows.
+const SETTINGS_MAX: usize = 1_000;
 
 /// What code may leave in a session, by the names that can mean it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,10 +20,32 @@ pub struct SessionCode {
     operators: Vec<usize>,
     /// Operators and types are among it: a value of unknown type may call some.
     pub by_types: bool,
-    /// Custom parameters it may set, and those that code anywhere reads: no list of a server's own has them.
+    /// Custom parameters that code anywhere reads: what sets some whose names are made at run time may set these, and no list
+    /// of a server's own has them.
+    pub read: Vec<String>,
+}
+
+/// What may be left of what a statement comes to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Custom parameters.
     pub settings: Vec<String>,
-    /// It may set parameters whose names are made at run time.
+    /// Parameters whose names are made at run time.
     pub opaque: bool,
+}
+
+impl Left {
+    /// What either of them may leave.
+    pub(crate) fn both(one: Option<Left>, other: Option<Left>) -> Option<Left> {
+        match (one, other) {
+            (Some(mut one), Some(other)) => {
+                one.settings.extend(other.settings);
+                one.opaque |= other.opaque;
+                Some(one)
+            }
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 /// A function, relation, type or operator that may leave something, or mentions what may by name, whatever schema that is in.
@@ -40,6 +64,10 @@ pub(crate) struct Thing {
     pub mentions: HashSet<String>,
     /// Where its unqualified names are looked up.
     pub path: Path,
+    /// Custom parameters that it may set.
+    pub settings: Vec<String>,
+    /// It may set some whose names are made at run time.
+    pub opaque: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,12 +77,6 @@ pub(crate) enum Path {
     Own(Vec<String>),
     /// It runs as somebody else, whose "$user" and rights nobody knows here.
     Any,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
-    Leaves,
-    Sequences,
 }
 
 impl SessionCode {
@@ -76,42 +98,39 @@ impl SessionCode {
         self.things.iter().flat_map(|t| [t.schema.as_str(), t.name.as_str()]).filter(|name| !name.is_empty())
     }
 
-    /// Whether what has these words may leave something in the session, where names are looked up along `path`.
-    pub fn leaves<'w>(&self, words: impl IntoIterator<Item = &'w str>, path: &[String]) -> bool {
-        self.reaches(words, path, Goal::Leaves)
+    /// What may be left in the session by what has these words, where names are looked up along `path`.
+    pub fn leaves<'w>(&self, words: impl IntoIterator<Item = &'w str>, path: &[String]) -> Option<Left> {
+        match self.things.is_empty() {
+            true => None,
+            false => self.walked(words, path, |walk| walk.left()),
+        }
+    }
+
+    /// What operators and types may leave, whoever comes to use them.
+    pub fn left_by_types(&self) -> Option<Left> {
+        let mut walk = Walk::of(self);
+        let first = (0..self.things.len()).filter(|at| self.things[*at].by_type);
+        walk.next.extend(first.map(|at| (at, None)));
+        walk.left()
     }
 
     /// Whether it may take or ask for values of sequences.
     pub fn takes_values<'w>(&self, words: impl IntoIterator<Item = &'w str>, path: &[String]) -> bool {
-        self.reaches(words, path, Goal::Sequences)
+        !self.things.is_empty() && !self.walked(words, path, |walk| walk.all(|thing| !thing.sequences))
     }
 
-    fn reaches<'w>(&self, words: impl IntoIterator<Item = &'w str>, path: &[String], goal: Goal) -> bool {
-        if self.things.is_empty() {
-            return false;
-        }
+    fn walked<'w, T>(
+        &self,
+        words: impl IntoIterator<Item = &'w str>,
+        path: &[String],
+        then: impl FnOnce(&mut Walk) -> T,
+    ) -> T {
         // Casts between types of PostgreSQL's own, which anything may run, have no name.
         let words: HashSet<String> = words.into_iter().chain([""]).map(str::to_lowercase).collect();
         let callers: Vec<String> = path.iter().map(|s| s.to_lowercase()).collect();
-        let mut walk = Walk { code: self, seen: HashSet::new(), next: Vec::new(), steps: 0 };
+        let mut walk = Walk::of(self);
         walk.from(&words, Some(&callers));
-        while let Some((at, path)) = walk.next.pop() {
-            let thing = &self.things[at];
-            let there = match goal {
-                Goal::Leaves => thing.leaves,
-                Goal::Sequences => thing.sequences,
-            };
-            if there || walk.steps > STEPS_MAX {
-                return true;
-            }
-            let below = match &thing.path {
-                Path::Callers => path,
-                Path::Own(own) => Some(&own[..]),
-                Path::Any => None,
-            };
-            walk.from(&thing.mentions, below);
-        }
-        false
+        then(&mut walk)
     }
 }
 
@@ -126,6 +145,39 @@ struct Walk<'c> {
 type Place<'c> = (usize, Option<&'c [String]>);
 
 impl<'c> Walk<'c> {
+    fn of(code: &'c SessionCode) -> Self {
+        Walk { code, seen: HashSet::new(), next: Vec::new(), steps: 0 }
+    }
+
+    /// Each thing on the way, as long as `more` says so; false: not all of them.
+    fn all(&mut self, mut more: impl FnMut(&'c Thing) -> bool) -> bool {
+        while let Some((at, path)) = self.next.pop() {
+            let thing = &self.code.things[at];
+            if !more(thing) || self.steps > STEPS_MAX {
+                return false;
+            }
+            let below = match &thing.path {
+                Path::Callers => path,
+                Path::Own(own) => Some(&own[..]),
+                Path::Any => None,
+            };
+            self.from(&thing.mentions, below);
+        }
+        true
+    }
+
+    fn left(&mut self) -> Option<Left> {
+        let (mut leaves, mut opaque, mut settings) = (false, false, HashSet::new());
+        let all = self.all(|thing| {
+            leaves |= thing.leaves;
+            opaque |= thing.opaque;
+            settings.extend(&thing.settings);
+            settings.len() <= SETTINGS_MAX
+        });
+        let told = || settings.into_iter().take(SETTINGS_MAX).cloned().collect();
+        (leaves || !all).then(|| Left { settings: told(), opaque: opaque || !all })
+    }
+
     fn from(&mut self, words: &HashSet<String>, path: Option<&'c [String]>) {
         let sees = |schema: &String| path.is_none_or(|path| path.contains(schema)) || words.contains(schema);
         let named = words.iter().filter_map(|word| self.code.by_name.get(word)).flatten();
@@ -153,7 +205,21 @@ mod tests {
 
     fn leaves(code: &SessionCode, words: &str, path: &str) -> bool {
         let path: Vec<String> = path.split_whitespace().map(str::to_string).collect();
-        code.leaves(words.split_whitespace(), &path)
+        code.leaves(words.split_whitespace(), &path).is_some()
+    }
+
+    #[test]
+    fn what_is_left_is_told_of_what_is_reached() {
+        let sets = |schema, name, setting: &str, opaque| Thing {
+            settings: vec![setting.into()],
+            opaque,
+            ..leaver(schema, name)
+        };
+        let code = SessionCode::of(vec![sets("app", "f", "a.x", false), sets("mal", "g", "b.y", true)]);
+        let left = |words: &str| code.leaves(words.split_whitespace(), &["app".to_string()]);
+        assert_eq!(left("f g"), Some(Left { settings: vec!["a.x".into()], opaque: false }));
+        assert_eq!(left("mal g"), Some(Left { settings: vec!["b.y".into()], opaque: true }));
+        assert_eq!(left("g"), None);
     }
 
     #[test]

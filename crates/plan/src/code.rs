@@ -20,6 +20,7 @@
 mod attached;
 mod dynamic;
 mod makes;
+mod marked;
 mod reach;
 mod row_by_row;
 mod scope;
@@ -79,6 +80,10 @@ pub type Bodies = HashMap<Oid, Arc<Body>>;
 pub struct Broken {
     pub refusal: Refusal,
     pub names: Vec<Oid>,
+    /// How many of them, from the first on, it uses as tables; behind them is what it hangs on.
+    pub tables: usize,
+    /// What nobody may use while it is so, if that is enough to keep it from running.
+    pub marks: Vec<Object>,
 }
 
 /// Who uses what. Built of a snapshot; asked, then thrown away.
@@ -100,6 +105,10 @@ pub struct Graph<'s> {
     types_need: Cell<Option<bool>>,
     /// A table that is about to be of another kind.
     changed: Option<(Oid, Kind)>,
+    /// Names without a schema mean nothing.
+    exact: bool,
+    /// What is marked counts as what puts statements together.
+    heeds_marks: bool,
 }
 
 impl<'s> Graph<'s> {
@@ -119,6 +128,8 @@ impl<'s> Graph<'s> {
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
             types_need: Cell::new(None),
             changed: None,
+            exact: false,
+            heeds_marks: true,
         };
         snapshot.relations.values().for_each(|r| graph.by_name.entry(&r.name).or_default().push(r));
         code.routines.iter().for_each(|r| graph.routines.entry(&r.name).or_default().push((&r.schema, r.oid)));
@@ -154,30 +165,30 @@ impl<'s> Graph<'s> {
     pub fn refusals(&self) -> Vec<Broken> {
         let mut refusals: Vec<Broken> = if self.is_alone() { vec![] } else { self.unwatched() };
         if !self.all_local() {
-            refusals.extend(self.snapshot.code.attached.iter().filter_map(|a| self.attached(a)));
-            refusals.extend(self.relations.values().filter_map(|r| self.columns_types(r)));
-            refusals.extend(self.snapshot.code.unnamed.iter().filter_map(|u| self.unnamed(u)));
+            refusals.extend(self.on_relations_and_types());
         }
         refusals.sort_by(|a, b| a.refusal.message.cmp(&b.refusal.message));
         refusals
     }
 
     /// Those that a change has brought: `before` is every catalog that it is not to blame for.
-    pub fn new_refusal(&self, before: &[Graph]) -> Option<Broken> {
-        let after = self.refusals();
-        if after.is_empty() {
-            return None;
+    pub fn new_refusals(&self, before: &[Graph]) -> Vec<Broken> {
+        let mut after = self.refusals();
+        if !after.is_empty() {
+            let known: HashSet<String> = before.iter().flat_map(|g| g.refusals()).map(|b| b.refusal.message).collect();
+            after.retain(|b| !known.contains(&b.refusal.message));
         }
-        let known: HashSet<String> = before.iter().flat_map(|g| g.refusals()).map(|b| b.refusal.message).collect();
-        after.into_iter().find(|b| !known.contains(&b.refusal.message))
+        after
     }
 
     /// With the relations that the refusal names.
     fn broken(&self, refusal: Refusal, own: Oid, reach: &Reach) -> Broken {
         let named =
             |oid: &&Oid| self.relations.get(*oid).is_some_and(|r| refusal.message.contains(&format!("\"{}\"", r.name)));
-        let names = reach.relations().filter(named).copied().chain([own]).collect();
-        Broken { refusal, names }
+        let mut names: Vec<Oid> = reach.relations().filter(named).copied().collect();
+        let tables = names.len();
+        names.push(own);
+        Broken { refusal, names, tables, marks: vec![] }
     }
 
     /// Wherever a value is cast, compared or changed by DDL; nobody asks what it needs.
@@ -360,6 +371,14 @@ pub fn caught() -> Refusal {
     )
 }
 
+/// It would use what its node does not have.
+pub fn marked() -> Refusal {
+    Refusal::new(
+        "a table or type whose code uses what its nodes do not have can't be used",
+        "Change or drop that code: its triggers, rules, policies, defaults, checks or casts name a table that has been made, or distributed, since.",
+    )
+}
+
 /// What runs on each node must do the same there.
 fn differs(subject: &str, reach: &Reach) -> Option<Refusal> {
     let varies = reach.varies.as_ref()?;
@@ -399,6 +418,7 @@ fn add<K: Eq + std::hash::Hash>(all: &mut HashMap<K, Needs>, name: K, more: Need
 
 /// Tells the planner what code needs.
 pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
+    snapshot.code.marked = Graph::new(snapshot, bodies).unmarked().marks();
     let all = Graph::new(snapshot, bodies).all_needs();
     for (name, overloads) in &mut snapshot.functions {
         for f in overloads.iter_mut() {

@@ -303,6 +303,12 @@ pub fn relation_runs_text(rv: &ast::RangeVar, writes: bool, cx: &Context) -> boo
     code.is_some_and(|code| code.read.dynamic || writes && code.written_dynamic)
 }
 
+/// Whether nobody may use a relation until its code is mended.
+pub fn is_marked(rv: &ast::RangeVar, cx: &Context) -> bool {
+    let code = cx.relation(rv).and_then(|r| cx.snapshot.relation_code.get(&r.oid));
+    code.is_some_and(|code| code.marked)
+}
+
 /// Whether it writes to a table whose code runs such text where errors are caught.
 pub fn catches(node: &NodeEnum, cx: &Context) -> bool {
     use NodeEnum::*;

@@ -218,7 +218,8 @@ impl Session {
     /// Asks a connection for all that outlives a statement there. What its login has set is the session's, too, if that has it set to the same.
     fn question(&self, code: &Code, at_login: &AtLogin) -> String {
         let own = self.settings.iter().map(|(n, _)| n).chain(self.pending.iter().map(|p| p.name.as_str()));
-        let read = &self.epoch.snapshot.session_code.settings;
+        // What names are made at run time may be those that code reads.
+        let read = if code.opaque { &self.epoch.snapshot.session_code.read[..] } else { &[] };
         let by_login = || at_login.own.iter().map(|(n, _)| n);
         let mut names: Vec<&str> = own.chain(by_login()).filter(|n| n.contains('.')).chain(["role"]).collect();
         names.extend(code.settings.iter().chain(read).map(String::as_str));

@@ -22,6 +22,8 @@ pub struct Special {
     pub watched: bool,
     /// It does, where errors are caught.
     pub catches: bool,
+    /// It uses a table whose code breaks the rule of where code may be.
+    pub marked: bool,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
     /// It asks for values the session took from sequences.
@@ -35,6 +37,8 @@ pub struct Special {
 pub struct Leaves {
     /// It calls code of users' own that may leave something behind.
     pub code: bool,
+    /// Parameters that it may set.
+    pub by_code: Vec<String>,
     /// `set_config('name', …)`: the parameters.
     pub settings: Vec<String>,
     /// `set_config($1, …)`: the numbers of the client's parameters.
@@ -50,6 +54,14 @@ impl Leaves {
     pub fn anything(&self, in_transaction: bool) -> bool {
         let sets = !self.settings.is_empty() || !self.named_by.is_empty() || self.unknown;
         self.code || sets && (in_transaction || self.beyond)
+    }
+
+    /// What code of users' own may leave that it comes to run.
+    fn add(&mut self, left: Option<catalog::Left>) {
+        let Some(left) = left else { return };
+        self.code = true;
+        self.by_code.extend(left.settings);
+        self.unknown |= left.opaque;
     }
 }
 
@@ -67,15 +79,15 @@ pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     let mut find = Find { cx, writes, words: HashSet::new(), told: vec![], special: Special::default() };
     find.node(statement);
     walk::below(statement, &mut find);
+    let by_types = || snapshot.session_code.left_by_types();
     for oid in cx.parameters.iter().filter(|oid| **oid >= FIRST_USER_OID) {
         match snapshot.types.get(oid) {
             Some(t) => find.words.extend([&*t.schema, &*t.name]),
-            None => find.special.leaves.code |= snapshot.session_code.by_types,
+            None => find.special.leaves.add(by_types()),
         }
     }
-    find.special.leaves.code |= snapshot
-        .session_code
-        .leaves(find.words.into_iter().chain(find.told.iter().map(String::as_str)), cx.search_path);
+    let words = find.words.into_iter().chain(find.told.iter().map(String::as_str));
+    find.special.leaves.add(snapshot.session_code.leaves(words, cx.search_path));
     find.special
 }
 
@@ -109,10 +121,13 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
     fn range_var(&mut self, rv: &'a ast::RangeVar) {
         self.words.extend([&*rv.schemaname, &*rv.relname]);
         // Of its columns' types nothing is known here, nor of what those run.
-        self.special.leaves.code |= self.cx.snapshot.session_code.by_types
-            && (rv.schemaname.starts_with("pg_temp") || self.cx.is_temporary(rv));
+        if self.cx.snapshot.session_code.by_types && (rv.schemaname.starts_with("pg_temp") || self.cx.is_temporary(rv))
+        {
+            self.special.leaves.add(self.cx.snapshot.session_code.left_by_types());
+        }
         self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx)
             || self.writes && plan::needs::temporary_runs_text(rv, self.cx);
+        self.special.marked |= plan::needs::is_marked(rv, self.cx);
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {

@@ -81,6 +81,12 @@ impl Body {
         body
     }
 
+    /// Of code that is not read: it may run any text, wherever errors are caught.
+    pub fn opaque() -> Body {
+        let any = || Body { unknown: true, varies: Some("code that is too long to be read".into()), ..Body::default() };
+        Body { caught: vec![any()], ..any() }
+    }
+
     /// Of text in a language that nobody here reads.
     pub fn of_text(text: &str) -> Body {
         let mut body = Body::default();

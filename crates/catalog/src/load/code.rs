@@ -10,7 +10,7 @@ use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
 pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
-    let mut settings: HashMap<Oid, (Oid, Option<String>)> = HashMap::new();
+    let mut settings: HashMap<Oid, (Oid, bool, Option<String>)> = HashMap::new();
     for mut row in cells(q, &question()).await? {
         let what = row.text();
         let oid = row.number()?;
@@ -20,13 +20,14 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 schema: row.text(),
                 name: row.text(),
                 language: row.text(),
-                definition: definitions.of_routine(oid).unwrap_or(row.text()),
+                definition: definitions.of_routine(oid).unwrap_or(row.text()).into(),
                 volatility: volatility(row.char()),
+                opaque: false,
                 owner: 0,
                 path: None,
             }),
             "settings" => {
-                settings.insert(oid, (row.number()?, row.opt()));
+                settings.insert(oid, (row.number()?, !row.boolean(), row.opt()));
             }
             "schema" => code.schemas.push(Schema { name: row.text(), owner: row.number()?, trusted: row.boolean() }),
             "builtin type" => {
@@ -44,7 +45,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 let used = Object { class: row.char(), oid: row.number()? };
                 code.uses.entry(Object { class: row.char(), oid }).or_default().push(used);
             }
-            "unnamed" => code.unnamed.push(Unnamed { routine: oid, what: row.text(), name: row.text() }),
+            "unnamed" => code.unnamed.push(Unnamed {
+                routine: oid,
+                what: row.text(),
+                name: row.text(),
+                types: row.text().split(',').filter_map(|oid| oid.parse().ok()).collect(),
+            }),
             "tied" => code.tied.push((oid, row.number()?)),
             "runs text" => {
                 let object = Object { class: row.char(), oid };
@@ -76,7 +82,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
         }
     }
     for routine in &mut code.routines {
-        (routine.owner, routine.path) = settings.remove(&routine.oid).unwrap_or_default();
+        (routine.owner, routine.opaque, routine.path) = settings.remove(&routine.oid).unwrap_or_default();
     }
     Ok(code)
 }
@@ -106,22 +112,23 @@ fn question() -> String {
     let runs_text = runs_text(user);
     format!(
         "SELECT 'routine', p.oid, n.nspname::text, p.proname::text, l.lanname::text, \
-                CASE WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
+                CASE WHEN NOT d.is_read THEN NULL WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
                                concat_ws('; ', herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text))) \
                      WHEN l.lanname IN ('sql', 'plpgsql') AND p.prokind IN ('f', 'p') \
                           AND (p.proargdefaults IS NULL OR NOT herd.names_rows(p.proargdefaults::text)) THEN pg_get_functiondef(p.oid) \
                      WHEN l.lanname NOT IN ('c', 'internal') THEN p.prosrc END, p.provolatile::text \
-         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang WHERE {NOT_SYSTEM} \
+         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+         JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'type', t.oid, n.nspname::text, t.typname::text, NULL, NULL, NULL \
          FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
-         WHERE {NOT_SYSTEM} AND (coalesce(e.typtype, t.typtype) IN ('d', 'r', 'm') \
+         WHERE {NOT_SYSTEM} AND (coalesce(e.typtype, t.typtype) IN ('d', 'r', 'm') OR t.typtype = 'e' OR t.typtype = 'b' AND t.typcategory <> 'A' \
                OR EXISTS (SELECT FROM pg_class c WHERE c.oid = coalesce(e.typrelid, t.typrelid) AND c.relkind = 'c')) \
          UNION ALL SELECT 'operator', o.oid, n.nspname::text, o.oprname::text, p.provolatile::text, \
                 (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
          FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace LEFT JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid >= {user} \
-         UNION ALL SELECT 'settings', p.oid, p.proowner::text, \
-                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), NULL, NULL, NULL \
-         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM} \
+         UNION ALL SELECT 'settings', p.oid, p.proowner::text, CASE WHEN d.is_read THEN 't' END, \
+                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), NULL, NULL \
+         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'schema', n.oid, n.nspname::text, n.nspowner::text, (r.rolsuper AND NOT EXISTS (SELECT FROM \
                 aclexplode(n.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner))::text, NULL, NULL \
          FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE {NOT_SYSTEM} \
@@ -166,14 +173,16 @@ fn question() -> String {
 /// Casts, support functions and operators of operator classes, what ranges ask, event triggers.
 fn unnamed(user: &str) -> String {
     format!(
-        "SELECT 'unnamed', x.routine, x.what, x.name, NULL, NULL, NULL FROM ( \
-         SELECT castfunc::oid AS routine, 'cast' AS what, format('%s AS %s', castsource::regtype, casttarget::regtype) AS name FROM pg_cast \
-         UNION SELECT p.amproc::oid, 'operator class', f.opfname::text FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily \
-         UNION SELECT o.oprcode::oid, 'operator class', f.opfname::text FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr \
+        "SELECT 'unnamed', x.routine, x.what, x.name, x.types, NULL, NULL FROM ( \
+         SELECT castfunc::oid AS routine, 'cast' AS what, format('%s AS %s', castsource::regtype, casttarget::regtype) AS name, \
+               CASE WHEN s.typowner = t.typowner OR s.oid < {user} OR t.oid < {user} THEN concat(s.oid, ',', t.oid) END AS types \
+               FROM pg_cast JOIN pg_type s ON s.oid = castsource JOIN pg_type t ON t.oid = casttarget \
+         UNION SELECT p.amproc::oid, 'operator class', f.opfname::text, concat(p.amproclefttype, ',', p.amprocrighttype) FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily \
+         UNION SELECT o.oprcode::oid, 'operator class', f.opfname::text, concat(a.amoplefttype, ',', a.amoprighttype) FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr \
                JOIN pg_opfamily f ON f.oid = a.amopfamily \
-         UNION SELECT rngsubdiff::oid, 'range type', rngtypid::regtype::text FROM pg_range \
-         UNION SELECT rngcanonical::oid, 'range type', rngtypid::regtype::text FROM pg_range \
-         UNION SELECT evtfoid, 'event trigger', evtname::text FROM pg_event_trigger WHERE evtenabled <> 'D') x \
+         UNION SELECT rngsubdiff::oid, 'range type', rngtypid::regtype::text, rngtypid::text FROM pg_range \
+         UNION SELECT rngcanonical::oid, 'range type', rngtypid::regtype::text, rngtypid::text FROM pg_range \
+         UNION SELECT evtfoid, 'event trigger', evtname::text, NULL FROM pg_event_trigger WHERE evtenabled <> 'D') x \
          WHERE x.routine >= {user}"
     )
 }

@@ -10,19 +10,22 @@
 //! ([`SessionCode`]).
 
 mod behind;
+mod body;
 mod lasting;
 mod reach;
 mod used;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use self::reach::{Body, Reach, is_word};
+use self::body::{Body, is_word};
+use self::reach::Reach;
 use self::used::used;
 use super::facts::NOT_SYSTEM;
 use crate::code::TAKE_TYPES;
-use crate::load::cells;
-use crate::session_code::{Path, SessionCode, Thing};
-use crate::{CatalogError, Query, Snapshot, quote_literal};
+use crate::load::{cells, others_turn};
+use crate::session_code::{Left, Path, SessionCode, Thing};
+use crate::{CatalogError, Oid, Query, Snapshot, quote_literal};
 
 /// What of SQL and pg_catalog outlives the statement it stands in.
 const WORDS: &[&str] = &[
@@ -58,7 +61,8 @@ const SEQUENCES: &[&str] = &["nextval", "setval", "currval", "lastval"];
 struct Source {
     schema: String,
     name: String,
-    body: Body,
+    body: Arc<Body>,
+    owner: Oid,
     /// Its language can be looked into.
     known: bool,
     operator: bool,
@@ -68,11 +72,18 @@ struct Source {
 }
 
 impl Source {
-    fn of(schema: String, name: String, text: &str) -> Self {
-        let body = Body::of(text);
+    /// A body that nobody has read yet takes its time: others are served in between.
+    async fn of(schema: String, name: String, text: &str) -> Self {
+        let body = match Body::kept(text) {
+            Some(body) => body,
+            None => {
+                others_turn().await;
+                Body::keep(text)
+            }
+        };
         // Names that are written by their characters' numbers are found in no text.
         let known = !body.text.contains(ESCAPED);
-        Source { schema, name, body, known, operator: false, by_type: false, path: Path::Callers }
+        Source { schema, name, body, known, owner: 0, operator: false, by_type: false, path: Path::Callers }
     }
 
     /// By its owner's or its own settings.
@@ -88,32 +99,35 @@ impl Source {
 }
 
 const ESCAPED: &str = "u&\"";
+/// Names of parameters that the code of one owner reads: those of his that come behind them are asked of nobody.
+const READ_MAX: usize = 256;
 
 async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Error>> {
     // An aggregate's body is the functions it calls. Of extensions only the functions' own names count. A definer's "$user" is not
     // the caller's, nor are the schemas he may use; a path of the function's own is the same for all.
     let sql = format!(
         "SELECT n.nspname, p.proname, \
-                concat_ws(' ', CASE WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
+                concat_ws(' ', CASE WHEN NOT d.is_read THEN NULL WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
                      WHEN l.lanname NOT IN ('c', 'internal') \
                      THEN concat_ws(' ', p.prosrc, herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text)) END, \
                      (SELECT string_agg(format_type(t.oid, NULL), ' ') \
                         FROM unnest(COALESCE(p.proallargtypes, p.proargtypes::oid[]) || p.prorettype) t (oid) WHERE t.oid >= 16384)), \
-                a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql'), \
+                d.is_read AND (a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql')), \
                 (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), \
                 p.prosecdef AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%') \
-                OR EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c ~ '^(role|session_authorization)=') \
+                OR EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c ~ '^(role|session_authorization)='), p.proowner \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+         JOIN herd.code_read() d ON d.routine = p.oid \
          LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
          WHERE {NOT_SYSTEM} AND NOT EXISTS (SELECT FROM pg_depend e \
                WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')"
     );
     let mut found = Vec::new();
     for mut row in cells(q, &sql).await? {
-        let source = Source::of(row.text(), row.text(), &row.text());
+        let source = Source::of(row.text(), row.text(), &row.text()).await;
         let known = row.boolean() && source.known;
-        let (path, as_another) = (row.opt(), row.boolean());
-        found.push(Source { known, ..source.under(path, as_another) });
+        let (path, as_another, owner) = (row.opt(), row.boolean(), row.number()?);
+        found.push(Source { known, owner, ..source.under(path, as_another) });
     }
     Ok(found)
 }
@@ -144,12 +158,12 @@ impl Names {
 
 impl Body {
     fn mentions(&self, names: &Names) -> bool {
-        !self.words.is_disjoint(&names.words) || names.odd.iter().any(|name| self.has(name))
+        self.among(&names.words).next().is_some() || names.odd.iter().any(|name| self.has(name))
     }
 
     fn mentioned<'b>(&'b self, names: &'b Names) -> impl Iterator<Item = String> + 'b {
-        let words = self.words.intersection(&names.words);
-        words.chain(names.odd.iter().filter(|name| self.has(name))).cloned()
+        let words = self.among(&names.words).map(str::to_string);
+        words.chain(names.odd.iter().filter(|name| self.has(name)).cloned())
     }
 
     fn has(&self, odd: &str) -> bool {
@@ -160,11 +174,13 @@ impl Body {
 pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
     let mut all = sources(q).await?;
     // Of a view that somebody has locked nothing is known.
-    all.extend(snapshot.relations.values().filter_map(|r| {
-        let source = Source::of(r.schema.clone(), r.name.clone(), &r.view.as_ref()?.query);
+    let routines = all.len();
+    for r in snapshot.relations.values() {
+        let Some(view) = &r.view else { continue };
+        let source = Source::of(r.schema.clone(), r.name.clone(), &view.query).await;
         let known = source.known && !snapshot.locked.contains(&r.oid);
-        Some(Source { known, ..source })
-    }));
+        all.push(Source { known, ..source });
+    }
     let mut lasting = lasting::names(snapshot);
     let leaving = leaving_names(&lasting);
     let sequences = Names::of(SEQUENCES);
@@ -177,6 +193,10 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     // Sequences of columns are followed by other means.
     let called = all.len();
     relations(q, &lasting, &mut all).await?;
+    let owners: HashMap<(&str, &str), Oid> = all[called..].iter().map(|s| ((&*s.schema, &*s.name), s.owner)).collect();
+    let of_views = all[routines..called].iter().map(|s| owners.get(&(&*s.schema, &*s.name)).copied().unwrap_or(0));
+    let of_views: Vec<Oid> = of_views.collect();
+    all[routines..called].iter_mut().zip(of_views).for_each(|(source, owner)| source.owner = owner);
     behind::load(q, snapshot, &mut all).await?;
 
     let first =
@@ -192,18 +212,11 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     let reached = found;
     let mut strings = Names::of(&["execute"]);
     lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
-    let things = things(&all, &reached, |at, source| (leaves(source, &leaving), at < called && takes_values(source)));
-    let mut code = SessionCode::of(things);
-    for source in &all {
-        settings_read(&source.body.text, &mut code.settings);
-    }
-    for source in reached.iter().map(|at| &all[*at]) {
-        code.opaque |= !source.known || source.body.mentions(&strings) || names_at_run_time(&source.body.text);
-        settings_set(&source.body.text, &mut code.settings);
-    }
-    code.settings.sort_unstable();
-    code.settings.dedup();
-    snapshot.session_code = code;
+    let opaque = |source: &Source| !source.known || source.body.sets_unknown || source.body.mentions(&strings);
+    let says = |at: usize, source: &Source| (leaves(source, &leaving), at < called && takes_values(source));
+    let things = things(&all, &reached, opaque, says);
+    snapshot.session_code = SessionCode::of(things);
+    snapshot.session_code.read = read(&all);
     Ok(())
 }
 
@@ -214,9 +227,21 @@ fn leaving_names(lasting: &[String]) -> Names {
     names
 }
 
+/// Parameters that code reads, up to so many of each owner's.
+fn read(all: &[Source]) -> Vec<String> {
+    let mut owners: BTreeMap<Oid, BTreeSet<&str>> = BTreeMap::new();
+    for source in all.iter().filter(|source| !source.body.reads.is_empty()) {
+        owners.entry(source.owner).or_default().extend(source.body.reads.iter().map(String::as_str));
+    }
+    let all: BTreeSet<&str> = owners.values().flat_map(|names| names.iter().take(READ_MAX)).copied().collect();
+    all.into_iter().map(str::to_string).collect()
+}
+
 /// What may leave something, or mentions what may, and so on: by names alone.
 fn reached(all: &[Source], lasting: &[String], is_first: impl Fn(usize, &Source) -> bool) -> Vec<usize> {
-    let mut reach = Reach::new(all.iter().map(|s| &s.body));
+    let known = all.iter().map(|s| s.name.to_lowercase());
+    let known = known.chain(WORDS.iter().map(|w| w.to_string())).chain(lasting.iter().map(|n| n.to_lowercase()));
+    let mut reach = Reach::new(all.iter().map(|s| &*s.body), &known.collect());
     let mut names: Vec<&str> = WORDS.iter().copied().chain(lasting.iter().map(String::as_str)).collect();
     let mut found = Vec::new();
     let mut hit: Vec<usize> = (0..all.len()).filter(|at| is_first(*at, &all[*at]) && reach.take(*at)).collect();
@@ -236,7 +261,12 @@ fn reached(all: &[Source], lasting: &[String], is_first: impl Fn(usize, &Source)
 }
 
 /// Of those that were reached, what each of them mentions.
-fn things(all: &[Source], reached: &[usize], says: impl Fn(usize, &Source) -> (bool, bool)) -> Vec<Thing> {
+fn things(
+    all: &[Source],
+    reached: &[usize],
+    opaque: impl Fn(&Source) -> bool,
+    says: impl Fn(usize, &Source) -> (bool, bool),
+) -> Vec<Thing> {
     let mut names = Names::default();
     for source in reached.iter().map(|at| &all[*at]) {
         names.add(&source.schema);
@@ -256,6 +286,8 @@ fn things(all: &[Source], reached: &[usize], says: impl Fn(usize, &Source) -> (b
             sequences,
             mentions: source.body.mentioned(&names).collect(),
             path: source.path.clone(),
+            settings: source.body.sets.clone(),
+            opaque: opaque(source),
         }
     };
     reached.iter().map(thing).collect()
@@ -269,11 +301,14 @@ async fn relations<Q: Query>(
     all: &mut Vec<Source>,
 ) -> Result<(), CatalogError<Q::Error>> {
     for mut row in cells(q, &question(lasting)).await? {
-        let source = Source::of(row.text(), row.text(), &row.text());
+        let source = Source::of(row.text(), row.text(), &row.text()).await;
+        let (cascading, owner) = (row.opt(), row.number()?);
         // What foreign keys do, they do as the other table's owner.
-        let cascading = row.opt().map(|text| Source::of(source.schema.clone(), source.name.clone(), &text));
-        all.extend(cascading.map(|c| c.under(None, true)));
-        all.push(source);
+        if let Some(text) = cascading {
+            let cascading = Source::of(source.schema.clone(), source.name.clone(), &text).await;
+            all.push(cascading.under(None, true));
+        }
+        all.push(Source { owner, ..source });
     }
     Ok(())
 }
@@ -312,7 +347,8 @@ fn question(lasting: &[String]) -> String {
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384), \
             (SELECT string_agg(i.inhrelid::regclass::text, ' ') FROM pg_inherits i WHERE i.inhparent = c.oid)), \
             (SELECT string_agg(k.conrelid::regclass::text, ' ') FROM pg_constraint k \
-              WHERE k.confrelid = c.oid AND k.conrelid <> c.oid AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))) \
+              WHERE k.confrelid = c.oid AND k.conrelid <> c.oid AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))), \
+            c.relowner \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {NOT_SYSTEM}",
         words.join(", "),
         names("d.adbin"),
@@ -326,48 +362,14 @@ fn question(lasting: &[String]) -> String {
     )
 }
 
-/// Names in `current_setting('…')` of custom parameters.
-fn settings_read(text: &str, found: &mut Vec<String>) {
-    found.extend(literals_behind(text, "current_setting").flatten().filter_map(|n| custom(&n)));
-}
-
-/// Names in `set_config('…')` and `SET x.y`.
-fn settings_set(text: &str, found: &mut Vec<String>) {
-    found.extend(literals_behind(text, "set_config").flatten().filter_map(|n| custom(&n)));
-    let mut words = text.split_whitespace().peekable();
-    while let Some(word) = words.next() {
-        if !word.ends_with("set") {
-            continue;
-        }
-        while words.next_if(|w| matches!(*w, "local" | "session")).is_some() {}
-        let name: String = words.peek().unwrap_or(&"").chars().take_while(|c| is_word(*c) || *c == '.').collect();
-        found.extend(custom(&name));
-    }
-}
-
-fn names_at_run_time(text: &str) -> bool {
-    literals_behind(text, "set_config").any(|name| name.is_none())
-}
-
-/// For each call of a function: its first argument; `None` if that is no literal.
-fn literals_behind<'t>(text: &'t str, function: &'t str) -> impl Iterator<Item = Option<String>> + 't {
-    text.match_indices(function).map(move |(at, _)| {
-        let rest = text[at + function.len()..].trim_start().strip_prefix('(')?.trim_start();
-        let name = rest.strip_prefix('\'')?.split('\'').next()?;
-        Some(name.to_string())
-    })
-}
-
-fn custom(name: &str) -> Option<String> {
-    (name.contains('.') && !name.starts_with('.')).then(|| name.to_string())
-}
-
 impl SessionCode {
-    /// Whether code given as text (DO, CALL) may run what leaves something.
-    pub fn is_called_in(&self, text: &str, path: &[String]) -> bool {
+    /// What may be left by what code given as text (DO, CALL) runs.
+    pub fn called_in(&self, text: &str, path: &[String]) -> Option<Left> {
         let body = Body::of(text);
-        self.by_types && body.mentions(&Names::of(TAKE_TYPES))
-            || self.leaves(body.mentioned(&self.names()).collect::<Vec<_>>().iter().map(String::as_str), path)
+        let called = self.leaves(body.mentioned(&self.names()).collect::<Vec<_>>().iter().map(String::as_str), path);
+        // What is told a type may run any.
+        let told = self.by_types && body.mentions(&Names::of(TAKE_TYPES));
+        Left::both(called, told.then(|| self.left_by_types()).flatten())
     }
 
     /// Whether code given as text may take or ask for values of sequences.
@@ -391,11 +393,9 @@ impl SessionCode {
 
     /// Names of custom parameters that code given as text may set.
     pub fn settings_in(text: &str) -> (Vec<String>, bool) {
-        let text = text.to_lowercase();
-        let mut found = Vec::new();
-        settings_set(&text, &mut found);
-        let body = Body::of(&text);
-        let runs = body.mentions(&Names::of(&["execute"])) || body.words.iter().any(|word| lasting::runs(word));
-        (found, names_at_run_time(&text) || runs || text.contains(ESCAPED))
+        let body = Body::of(text);
+        let runs = body.has_word("execute") || body.words().any(lasting::runs);
+        let unknown = body.sets_unknown || runs || body.text.contains(ESCAPED);
+        (body.sets, unknown)
     }
 }

@@ -44,6 +44,21 @@ CREATE OR REPLACE FUNCTION herd.names_rows(tree text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 $body$ SELECT tree ~ '\{(ROW|FIELDSELECT|FIELDSTORE|CONVERTROWTYPE)|:consttype [0-9]{5}' $body$;
 
+-- Which routines' code is read: each load reads all of it, and everybody waits for loads. What is longer than 256 KiB, or comes
+-- behind 4 MiB of one owner's, is taken to do anything. A superuser's is read whatever its length. Trees are long for what they say, and a
+-- text's length is known without reading it.
+CREATE OR REPLACE FUNCTION herd.code_read() RETURNS TABLE (routine oid, is_read boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$body$
+SELECT p.oid, r.rolsuper OR l.length <= 262144
+           AND sum(l.length) FILTER (WHERE l.length <= 262144) OVER (PARTITION BY p.proowner ORDER BY p.oid) <= 4194304
+  FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner,
+       LATERAL (SELECT octet_length(p.prosrc) + (coalesce(octet_length(p.prosqlbody::text), 0)
+                         + coalesce(octet_length(p.proargdefaults::text), 0)) / 8) l (length)
+ WHERE p.oid >= 16384
+$body$;
+COMMENT ON FUNCTION herd.code_read() IS 'routines, and whether their code is read or taken to do anything, as it is too long';
+
 -- Objects whose definition can't be printed now without a wait: they name, if only by a type, a relation on which another session
 -- has or wants ACCESS EXCLUSIVE. A function is in the way of what names it where its row types are, not for what its body does.
 CREATE OR REPLACE FUNCTION herd.behind_locks() RETURNS TABLE (class oid, object oid)
@@ -90,8 +105,8 @@ BEGIN
                 UNION ALL
                 SELECT 'pg_rewrite'::regclass, r.oid, NULL FROM pg_rewrite r WHERE r.oid >= 16384 AND r.rulename <> '_RETURN'
                 UNION ALL
-                SELECT 'pg_proc'::regclass, f.oid, NULL FROM pg_proc f
-                 WHERE f.oid >= 16384 AND f.proargdefaults IS NOT NULL AND herd.names_rows(f.proargdefaults::text)
+                SELECT 'pg_proc'::regclass, f.oid, NULL FROM pg_proc f JOIN herd.code_read() d ON d.routine = f.oid
+                 WHERE d.is_read AND f.proargdefaults IS NOT NULL AND herd.names_rows(f.proargdefaults::text)
                 UNION ALL
                 SELECT 'pg_attrdef'::regclass, d.oid, d.adbin FROM pg_attrdef d
                  WHERE d.oid >= 16384 AND herd.names_rows(d.adbin::text)) p

@@ -4,4 +4,4 @@ GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.node
 GRANT EXECUTE ON FUNCTION herd.forget_dropped(), herd.follow_rename(text, text, text, text),
     herd.follow_prefix(text, text, bytea), herd.met_since(bigint) TO PUBLIC;
 -- What any caller may do.
-GRANT EXECUTE ON FUNCTION herd.code_in(text), herd.names_rows(text), herd.behind_locks(), herd.definitions() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION herd.code_in(text), herd.names_rows(text), herd.code_read(), herd.behind_locks(), herd.definitions() TO PUBLIC;

@@ -164,7 +164,7 @@ fn check_others(snapshot: &Snapshot) {
 
 fn check_functions(snapshot: &Snapshot) {
     // Bodies as they are, to be read elsewhere; of C functions nothing.
-    let body = |name: &str| snapshot.code.routines.iter().find(|r| r.name == name).map(|r| r.definition.as_str());
+    let body = |name: &str| snapshot.code.routines.iter().find(|r| r.name == name).map(|r| &*r.definition);
     assert!(
         body("f_direct").is_some_and(|b| b.starts_with("CREATE OR REPLACE FUNCTION public.f_direct")),
         "{:?}",

@@ -11,7 +11,7 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use catalog::{Definition, DistributionPlan, Relation, Snapshot};
-use plan::code::{Graph, Kind};
+use plan::code::{Broken, Graph, Kind};
 use plan::ddl::place::is_herd;
 use pool::NodeTarget;
 
@@ -45,7 +45,10 @@ impl<C: Client> Work<'_, C> {
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
         }
         let (snapshot, table, definition) = self.locked_table(call, search_path).await?;
-        refuse_kind(call, &snapshot, &table)?;
+        let broken = broken_by_kind(call, &snapshot, &table);
+        if let Some(broken) = self.refused_of(broken).await? {
+            return Err(broken.refusal.into());
+        }
         let change = Change { call, search_path, shards, snapshot, table, definition };
         self.raises_epoch();
         if block {
@@ -214,16 +217,13 @@ fn is_taken(e: &ExecError) -> bool {
 }
 
 /// Code that works with the table as it is must be right with it as it will be.
-fn refuse_kind(call: &AdminCall, snapshot: &Snapshot, table: &Relation) -> Result<()> {
+fn broken_by_kind(call: &AdminCall, snapshot: &Snapshot, table: &Relation) -> Vec<Broken> {
     let kind = match call.function {
         AdminFunction::CreateReferenceTable => Kind::Reference,
         AdminFunction::UndistributeTable => Kind::Local,
         _ => Kind::Distributed,
     };
     let bodies = crate::router::bodies::bodies(snapshot);
-    let before = Graph::new(snapshot, &bodies);
-    match Graph::new(snapshot, &bodies).with(table.oid, kind).new_refusal(&[before]) {
-        Some(broken) => Err(broken.refusal.into()),
-        None => Ok(()),
-    }
+    let before = Graph::new(snapshot, &bodies).unmarked();
+    Graph::new(snapshot, &bodies).unmarked().with(table.oid, kind).new_refusals(&[before])
 }

@@ -4,33 +4,58 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use catalog::Snapshot;
+use catalog::code::Routine;
 use parking_lot::Mutex;
 use plan::code::Bodies;
 use sql::body::Body;
 
-/// Bodies kept; beyond that all are forgotten and read again.
+/// Bodies kept, and bytes of their texts; beyond that all are forgotten and read again.
 const BODIES_MAX: usize = 10_000;
+const BYTES_MAX: usize = 64 << 20;
+/// From so many bytes on, bodies are read by a thread that serves nobody.
+const LARGE: usize = 16 << 10;
 
-static READ: LazyLock<Mutex<HashMap<String, Arc<Body>>>> = LazyLock::new(Mutex::default);
+#[derive(Default)]
+struct Read {
+    bodies: HashMap<Arc<str>, Arc<Body>>,
+    bytes: usize,
+}
+
+static READ: LazyLock<Mutex<Read>> = LazyLock::new(Mutex::default);
 
 /// The bodies of a snapshot's routines.
 pub fn bodies(snapshot: &Snapshot) -> Bodies {
-    let mut read = READ.lock();
-    if read.len() > BODIES_MAX {
-        read.clear();
+    let opaque = snapshot.code.routines.iter().filter(|r| r.opaque).map(|r| (r.oid, OPAQUE.clone()));
+    let read = routines(snapshot).map(|r| (r.oid, of(r)));
+    opaque.chain(read).collect()
+}
+
+/// Whether reading those that are new takes a while.
+pub fn takes_long(snapshot: &Snapshot) -> bool {
+    let read = READ.lock();
+    routines(snapshot).filter(|r| !read.bodies.contains_key(&r.definition)).map(|r| r.definition.len()).sum::<usize>()
+        >= LARGE
+}
+
+static OPAQUE: LazyLock<Arc<Body>> = LazyLock::new(|| Arc::new(Body::opaque()));
+
+fn routines(snapshot: &Snapshot) -> impl Iterator<Item = &Routine> {
+    snapshot.code.routines.iter().filter(|r| !r.opaque && !r.definition.is_empty())
+}
+
+fn of(routine: &Routine) -> Arc<Body> {
+    if let Some(body) = READ.lock().bodies.get(&routine.definition) {
+        return body.clone();
     }
-    let routines = snapshot.code.routines.iter().filter(|r| !r.definition.is_empty());
-    routines
-        .map(|r| {
-            if let Some(body) = read.get(&r.definition) {
-                return (r.oid, body.clone());
-            }
-            let body = Arc::new(match r.language.as_str() {
-                "sql" | "plpgsql" => Body::of_definition(&r.definition),
-                _ => Body::of_text(&r.definition),
-            });
-            read.insert(r.definition.clone(), body.clone());
-            (r.oid, body)
-        })
-        .collect()
+    let body = Arc::new(match routine.language.as_str() {
+        "sql" | "plpgsql" => Body::of_definition(&routine.definition),
+        _ => Body::of_text(&routine.definition),
+    });
+    let mut read = READ.lock();
+    if read.bodies.len() > BODIES_MAX || read.bytes > BYTES_MAX {
+        *read = Read::default();
+    }
+    read.bytes += routine.definition.len();
+    read.bodies.insert(routine.definition.clone(), body.clone());
+    body
 }

@@ -65,6 +65,17 @@ impl Epoch {
         Self::of(snapshot, bodies, plan_bytes)
     }
 
+    /// The same; code that takes long to read is read by a thread that serves nobody meanwhile.
+    pub async fn read(snapshot: Snapshot, plan_bytes: usize) -> Self {
+        if !crate::router::bodies::takes_long(&snapshot) {
+            return Self::new(snapshot, plan_bytes);
+        }
+        match tokio::task::spawn_blocking(move || Self::new(snapshot, plan_bytes)).await {
+            Ok(epoch) => epoch,
+            Err(e) => std::panic::resume_unwind(e.into_panic()),
+        }
+    }
+
     fn of(snapshot: Snapshot, bodies: plan::code::Bodies, plan_bytes: usize) -> Self {
         let bounds =
             snapshot.groups.iter().map(|(id, g)| (*id, g.shards.iter().map(|s| s.bound.clone()).collect())).collect();

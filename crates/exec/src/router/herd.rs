@@ -148,14 +148,14 @@ impl Herd {
             && let Ok(snapshot) = load(&mut conn, Some(&current)).await
         {
             *desk = Some(conn);
-            self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
+            self.epoch.store(Arc::new(Epoch::read(snapshot, self.config.plan_bytes).await));
             return Ok(());
         }
         // A connection that has stood for long may be dead while home is well.
         let mut conn = Desk(self.own.connect(&self.config.home).await?);
         let snapshot = load(&mut conn, Some(&current)).await?;
         *desk = Some(conn);
-        self.epoch.store(Arc::new(Epoch::new(snapshot, self.config.plan_bytes)));
+        self.epoch.store(Arc::new(Epoch::read(snapshot, self.config.plan_bytes).await));
         Ok(())
     }
 

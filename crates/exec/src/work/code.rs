@@ -15,10 +15,10 @@ use crate::router::compiled::Epoch;
 use crate::work::Work;
 use crate::work::made::{self, Made};
 
-/// What a change breaks, if anything, that was not broken in any of the catalogs `before` it.
-pub fn refuse_change(before: &[&Epoch], after: &Epoch) -> Option<Broken> {
-    let before: Vec<Graph> = before.iter().map(|e| Graph::new(&e.snapshot, &e.bodies)).collect();
-    Graph::new(&after.snapshot, &after.bodies).new_refusal(&before)
+/// What a change breaks that was not broken in any of the catalogs `before` it.
+pub fn broken_by_change(before: &[&Epoch], after: &Epoch) -> Vec<Broken> {
+    let before: Vec<Graph> = before.iter().map(|e| Graph::new(&e.snapshot, &e.bodies).unmarked()).collect();
+    Graph::new(&after.snapshot, &after.bodies).unmarked().new_refusals(&before)
 }
 
 /// What DO or CALL must not do, if it can be known; otherwise what it must be watched for.
@@ -159,6 +159,36 @@ fn touched_now(how: Watched) -> String {
 }
 
 impl<C: Client> Work<'_, C> {
+    /// Of what a change breaks, what it is refused for: what is marked of others, who could not use the tables that their code names,
+    /// holds up nobody.
+    pub async fn refused_of(&mut self, broken: Vec<Broken>) -> Result<Option<Broken>> {
+        for b in broken {
+            if b.marks.is_empty() || !self.is_of_strangers(&b).await? {
+                return Ok(Some(b));
+            }
+        }
+        Ok(None)
+    }
+
+    /// No owner of what is marked may use any of the tables, and none is who makes the change.
+    async fn is_of_strangers(&mut self, broken: &Broken) -> Result<bool> {
+        let oids = |class: u8| {
+            let found: Vec<String> =
+                broken.marks.iter().filter(|o| o.class == class).map(|o| o.oid.to_string()).collect();
+            format!("'{{{}}}'::pg_catalog.oid[]", found.join(","))
+        };
+        let other = |oid: &&catalog::Oid| !broken.marks.iter().any(|o| o.oid == **oid);
+        let tables = broken.names.iter().take(broken.tables).filter(other);
+        let names: Vec<String> = tables.map(|oid| oid.to_string()).collect();
+        let sql = format!(
+            "SELECT 1 FROM (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ({})                  UNION SELECT t.typowner FROM pg_catalog.pg_type t WHERE t.oid OPERATOR(pg_catalog.=) ANY ({})) o (owner)              JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) o.owner              WHERE r.rolsuper OR pg_catalog.pg_has_role(o.owner, 'MEMBER')                    AND NOT (SELECT me.rolsuper FROM pg_catalog.pg_roles me WHERE me.rolname OPERATOR(pg_catalog.=) current_user)                 OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[])                    AND pg_catalog.has_schema_privilege(o.owner, c.relnamespace, 'USAGE')                    AND (pg_catalog.has_table_privilege(o.owner, c.oid, 'DELETE, TRUNCATE, TRIGGER')                         OR pg_catalog.has_any_column_privilege(o.owner, c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))) LIMIT 1",
+            oids(b'r'),
+            oids(b't'),
+            names.join(",")
+        );
+        Ok(self.ask_home(&sql).await?.is_empty())
+    }
+
     /// What the client hears of it: nothing of relations that he could not look into himself.
     pub async fn told_of(&mut self, broken: Broken) -> Result<Refusal> {
         let names: Vec<String> = broken.names.iter().map(|oid| oid.to_string()).collect();

@@ -18,6 +18,7 @@ pub struct Dynamic {
     /// The same in blocks whose errors are caught.
     caught_read: HashSet<Oid>,
     caught_written: HashSet<Oid>,
+    marked: HashSet<Oid>,
 }
 
 impl Dynamic {
@@ -28,6 +29,7 @@ impl Dynamic {
             read,
             written_dynamic: self.written.contains(oid),
             written_catches: self.caught_written.contains(oid),
+            marked: self.marked.contains(oid),
             ..RelationCode::default()
         }
     }
@@ -75,6 +77,7 @@ impl Graph<'_> {
     fn may_run_text(&self) -> bool {
         !self.snapshot.code.runs_text.is_empty()
             || !self.snapshot.code.takes_types.is_empty()
+            || self.heeds_marks && !self.snapshot.code.marked.is_empty()
             || self.bodies.values().any(|body| {
                 let calls = |names: &[&str]| body.calls.iter().any(|(_, name)| names.contains(&name.as_str()));
                 body.unknown || calls(&RUN_TEXT) || calls(TAKE_TYPES) || !body.utilities.is_empty()
@@ -100,6 +103,18 @@ impl Graph<'_> {
         let mut dynamic = Dynamic::default();
         if !self.may_run_text() {
             return dynamic;
+        }
+        for table in self.marked_relations() {
+            let all = [
+                &mut dynamic.read,
+                &mut dynamic.written,
+                &mut dynamic.caught_read,
+                &mut dynamic.caught_written,
+                &mut dynamic.marked,
+            ];
+            all.into_iter().for_each(|tables| {
+                tables.insert(table);
+            });
         }
         let hanging: Vec<(&str, Oid, Reach)> = code
             .attached

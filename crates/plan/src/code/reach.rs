@@ -175,6 +175,9 @@ impl<'g, 's> Walk<'g, 's> {
 
     fn object(&mut self, object: Object) {
         self.runs(object);
+        if object.class == b't' && self.graph.is_marked(&object) {
+            (self.reach.dynamic, self.reach.caught) = (true, true);
+        }
         match object.class {
             b'r' => self.relation(object.oid),
             b'f' => {
@@ -254,7 +257,9 @@ impl<'g, 's> Walk<'g, 's> {
         }
         self.reach.makes |= self.graph.makes(body);
         self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());
-        if let Some(words) = &body.words {
+        if let Some(words) = &body.words
+            && !self.graph.exact
+        {
             let relations: Vec<Oid> =
                 self.graph.relations.values().filter(|r| words.mentions(&r.name)).map(|r| r.oid).collect();
             for oid in relations {
@@ -271,6 +276,9 @@ impl<'g, 's> Walk<'g, 's> {
     }
 
     fn found(&self, (schema, name): &Name) -> Vec<Oid> {
+        if self.graph.exact && schema.is_none() {
+            return vec![];
+        }
         let found = self.graph.by_name.get(name.as_str()).into_iter().flatten();
         found.filter(|r| schema.as_ref().is_none_or(|s| *s == r.schema)).map(|r| r.oid).collect()
     }

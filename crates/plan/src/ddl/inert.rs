@@ -189,6 +189,7 @@ mod tests {
             language: "plpgsql".into(),
             definition: "CREATE FUNCTION f() … BEGIN RETURN (SELECT count(*) FROM Orders); END".into(),
             volatility: Volatility::Volatile,
+            opaque: false,
             owner: 10,
             path: None,
         });
@@ -246,7 +247,12 @@ mod tests {
     #[test]
     fn event_triggers_run_with_all_changes() {
         let mut snapshot = snapshot();
-        snapshot.code.unnamed.push(Unnamed { routine: 16400, what: "event trigger".into(), name: "e".into() });
+        snapshot.code.unnamed.push(Unnamed {
+            routine: 16400,
+            what: "event trigger".into(),
+            name: "e".into(),
+            types: vec![],
+        });
         assert!(!is_inert("alter table t add column a int", &snapshot));
     }
 }

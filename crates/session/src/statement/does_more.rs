@@ -23,11 +23,12 @@ impl Session {
         let before = self.watch(watched).await?;
         let known = &self.epoch.snapshot.session_code;
         let (settings, unknown) = catalog::SessionCode::settings_in(sql);
-        let (called, inside) = (known.is_called_in(sql, &self.search_path), catalog::SessionCode::is_text(sql));
-        let forwarded = if called || inside {
+        let (called, inside) = (known.called_in(sql, &self.search_path), catalog::SessionCode::is_text(sql));
+        let forwarded = if called.is_some() || inside {
+            let called = called.unwrap_or_default();
             let code = Code {
-                settings: known.settings.iter().cloned().chain(settings).collect(),
-                opaque: unknown || called && known.opaque,
+                settings: called.settings.into_iter().chain(settings).collect(),
+                opaque: unknown || called.opaque,
                 sequences: known.sequences_in(sql, &self.search_path),
             };
             let scope = self.code_begins(code, true);
@@ -82,6 +83,9 @@ impl Session {
         }
         let special = special::special(statement, &self.names_with(bound));
         let parameters: &[u32] = bound.map_or(&[], |b| &b.types);
+        if special.marked {
+            return Err(plan::code::marked().into());
+        }
         if special.catches {
             return Err(plan::code::caught().into());
         }
@@ -121,16 +125,13 @@ impl Session {
     }
 
     pub(super) fn code_of(&self, leaves: special::Leaves, bound: Option<&Bound>) -> Result<Code> {
-        let known = &self.epoch.snapshot.session_code;
         let mut settings = leaves.settings;
         settings.extend(crate::left_behind::named_in(bound, &leaves.named_by)?);
         if let Some(own) = settings.iter().find_map(|name| RouterSettings::canonical(name)) {
             let message = format!("set_config() of {own}, a setting of the router, is not supported");
             return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&format!("Use SET {own}.")));
         }
-        if leaves.code {
-            settings.extend(known.settings.iter().cloned());
-        }
-        Ok(Code { settings, opaque: leaves.unknown || leaves.code && known.opaque, sequences: false })
+        settings.extend(leaves.by_code);
+        Ok(Code { settings, opaque: leaves.unknown, sequences: false })
     }
 }

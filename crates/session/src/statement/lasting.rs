@@ -73,6 +73,7 @@ impl Session {
     /// It holds code that may use any table, by text it puts together.
     fn watches(&self, statement: &NodeEnum, kind: Kind, special: &Special) -> Result<bool> {
         let named = match kind.holds {
+            Holds::Query if special.marked => return Err(plan::code::marked().into()),
             Holds::Query if special.catches => return Err(plan::code::caught().into()),
             Holds::Query => special.watched,
             // What hangs on a table runs when its rows are checked once more.

@@ -129,13 +129,14 @@ impl Session {
         if self.transaction.is_active() {
             let before = self.epoch.clone();
             self.load_own_catalog().await?;
-            if exec::code::refuse_change(&[&before], &self.epoch).is_none() {
+            if exec::code::broken_by_change(&[&before], &self.epoch).is_empty() {
                 return Ok(());
             }
             // What was done past the router is nobody's fault who comes after it: only what isn't committed is this change's.
             self.router.herd.refresh(None).await?;
             let committed = self.router.herd.epoch.load_full();
-            return match exec::code::refuse_change(&[&before, &committed], &self.epoch) {
+            let broken = exec::code::broken_by_change(&[&before, &committed], &self.epoch);
+            return match self.work().refused_of(broken).await? {
                 Some(broken) => Err(self.work().told_of(broken).await?.into()),
                 None => Ok(()),
             };

@@ -3,30 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::body::{Body, is_word, words};
+
 /// Bytes that are searched for names which are not one word. Beyond that a body with a word of the name is taken to mention it.
 const SEARCHED_MAX: usize = 64 << 20;
-
-pub(super) struct Body {
-    pub text: String,
-    pub words: HashSet<String>,
-}
-
-impl Body {
-    pub fn of(text: &str) -> Self {
-        let text = text.to_lowercase();
-        let words = words(&text).map(str::to_string).collect();
-        Body { text, words }
-    }
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c| !is_word(c)).filter(|w| !w.is_empty())
-}
-
-pub(super) fn is_word(c: char) -> bool {
-    // Not '$', though identifiers may hold it: "$$SELECT … FROM t$$" has to show t.
-    c.is_alphanumeric() || c == '_'
-}
 
 pub(super) struct Reach<'b> {
     bodies: Vec<&'b Body>,
@@ -36,11 +16,13 @@ pub(super) struct Reach<'b> {
 }
 
 impl<'b> Reach<'b> {
-    pub fn new(bodies: impl Iterator<Item = &'b Body>) -> Self {
+    /// `names`: all that may come to be looked for. No other word of a body is worth a place.
+    pub fn new(bodies: impl Iterator<Item = &'b Body>, names: &HashSet<String>) -> Self {
         let bodies: Vec<&Body> = bodies.collect();
+        let names: HashSet<&str> = names.iter().flat_map(|name| words(name)).collect();
         let mut by_word: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, body) in bodies.iter().enumerate() {
-            body.words.iter().for_each(|word| by_word.entry(word).or_default().push(at));
+            body.among(&names).for_each(|word| by_word.entry(word).or_default().push(at));
         }
         Reach { reached: vec![false; bodies.len()], bodies, by_word, searched: 0 }
     }
@@ -92,7 +74,8 @@ mod tests {
 
     fn all(bodies: &[&str], first: &str) -> Vec<usize> {
         let bodies: Vec<Body> = bodies.iter().map(|b| Body::of(b)).collect();
-        let mut reach = Reach::new(bodies.iter());
+        let known = (0..bodies.len()).map(|at| format!("f {at}")).chain([first.to_string()]).collect();
+        let mut reach = Reach::new(bodies.iter(), &known);
         let mut found = Vec::new();
         let mut names = vec![first.to_string()];
         while let Some(name) = names.pop() {
@@ -117,7 +100,8 @@ mod tests {
     fn a_long_chain_takes_time_by_its_length() {
         // Each is mentioned by the next alone, under a name of words that all have.
         let bodies: Vec<Body> = (0..2_000).map(|n| Body::of(&format!("perform a.\"g a {n}\"();"))).collect();
-        let mut reach = Reach::new(bodies.iter());
+        let known = (0..2_001).map(|n| format!("g a {n}")).collect();
+        let mut reach = Reach::new(bodies.iter(), &known);
         let mut next = vec![0];
         let mut steps = 0;
         while let Some(at) = next.pop() {
@@ -131,9 +115,10 @@ mod tests {
     #[test]
     fn beyond_the_bound_more_is_found_and_never_less() {
         let bodies = [Body::of("b"), Body::of("\"b c\""), Body::of("c b")];
-        let mut reach = Reach::new(bodies.iter());
+        let known = HashSet::from(["b c".to_string()]);
+        let mut reach = Reach::new(bodies.iter(), &known);
         assert_eq!(reach.mentioning("b c"), [1]);
-        let mut reach = Reach { searched: SEARCHED_MAX, ..Reach::new(bodies.iter()) };
+        let mut reach = Reach { searched: SEARCHED_MAX, ..Reach::new(bodies.iter(), &known) };
         assert!(reach.mentioning("b c").contains(&1));
     }
 }
