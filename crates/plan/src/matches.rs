@@ -283,7 +283,7 @@ impl<'u> Items<'u> {
             return;
         }
         let shown = |g: &Node| columns.iter().find(|(_, value)| is_same(value, g)).map(|(n, _)| n.clone());
-        let grouped = |g: &Node| match rewrite::group_item(g, s, |_| None) {
+        let grouped = |g: &Node| match rewrite::group_item(g, s, None) {
             GroupItem::Itself => shown(g),
             GroupItem::Output(value) => shown(value),
             GroupItem::Unsure(_) => None,

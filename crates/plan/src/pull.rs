@@ -101,7 +101,7 @@ fn resolve_group(g: &mut Node, flat: &ast::SelectStmt, scope: &Scope) -> Result<
         Some(NodeEnum::GroupingSet(set)) => set.content.iter_mut().try_for_each(|n| resolve_group(n, flat, scope)),
         Some(NodeEnum::RowExpr(r)) => r.args.iter_mut().try_for_each(|n| resolve_group(n, flat, scope)),
         _ => {
-            match rewrite::group_item(g, flat, |name| scope.has_column(name)) {
+            match rewrite::group_item(g, flat, Some(scope)) {
                 GroupItem::Itself => {}
                 GroupItem::Output(_) => resolve(g, flat),
                 GroupItem::Unsure(_) => {

@@ -5,6 +5,7 @@ use sql::{NodeEnum, search};
 use sql::{build, names};
 
 use crate::reads::parse_expression;
+use crate::scope::Scope;
 use crate::text;
 use crate::tree::Count;
 use crate::{Refusal, Result};
@@ -40,19 +41,19 @@ pub enum GroupItem<'a> {
     Unsure(&'a Node),
 }
 
-/// A name means a column of FROM before it means an output column. `has_column`: whether FROM has one; `None`: it may.
-pub fn group_item<'a>(
-    item: &'a Node,
-    s: &'a ast::SelectStmt,
-    has_column: impl Fn(&str) -> Option<bool>,
-) -> GroupItem<'a> {
+/// A name means a column of FROM before it means an output column. `scope`: what FROM has, if that is known.
+pub fn group_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, scope: Option<&Scope>) -> GroupItem<'a> {
     let Some(found) = output_item(item, s) else { return GroupItem::Itself };
     let named = names::column(item);
     let Some(&[name]) = named.as_deref() else { return GroupItem::Output(found) };
     if names::column(found).is_some_and(|c| c.last() == Some(&name)) {
-        return GroupItem::Itself;
+        // The same column, or there would be two of that name; but one that is merged is neither side's.
+        return match scope.is_some_and(|scope| scope.merged.contains_key(name)) {
+            true => GroupItem::Itself,
+            false => GroupItem::Output(found),
+        };
     }
-    match has_column(name) {
+    match scope.and_then(|scope| scope.has_column(name)) {
         Some(true) => GroupItem::Itself,
         Some(false) => GroupItem::Output(found),
         None => GroupItem::Unsure(found),

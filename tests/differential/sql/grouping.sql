@@ -93,3 +93,7 @@ select distinct on (c) k as c, 1 as one from (select k, grp as c from events) s 
 select 1 as c, count(*) from (select least(k, 3) as c, k from events) s group by grouping sets ((c), (k), ());
 select 1 as c, count(*) from (select least(k, 3) as c, k from events) s group by rollup (c);
 select sum(k) as at, count(*) from events group by at;
+select a.c0, count(*) from ((select k from events) s cross join generate_series(1, 4) r (c0)) a group by c0;
+select a.c0 from (select array[k % 3] as c0 from events) a group by c0;
+select x.grp, count(*) from events x left join events y using (grp) group by grp;
+select grp, count(*) from events x full join (select k as grp2, grp from events where k < 4) y using (grp) group by grp;

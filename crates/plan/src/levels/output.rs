@@ -35,7 +35,7 @@ impl<'a> Analysis<'a> {
 
     /// The variable a GROUP BY item means, by name or by position.
     pub(super) fn group_var(&self, node: &'a Node, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Var> {
-        match rewrite::group_item(node, s, |name| scope.has_column(name)) {
+        match rewrite::group_item(node, s, Some(scope)) {
             GroupItem::Itself => self.var(node, scope),
             GroupItem::Output(value) => self.var(value, scope),
             GroupItem::Unsure(_) => None,

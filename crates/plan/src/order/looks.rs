@@ -84,7 +84,7 @@ impl<'f> Looks<'f> {
 
     /// A value of what rows are grouped by is among the results.
     fn keeps(&self, item: &Node, s: &SelectStmt) -> bool {
-        match rewrite::group_item(item, s, |_| None) {
+        match rewrite::group_item(item, s, None) {
             GroupItem::Itself => self.keeps_value(item, false, s),
             GroupItem::Output(value) => self.keeps_value(value, true, s),
             GroupItem::Unsure(value) => self.keeps_value(item, false, s) || self.keeps_value(value, true, s),
