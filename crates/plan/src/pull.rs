@@ -15,7 +15,7 @@ use crate::compose::{Composer, part_column};
 use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
 use crate::rewrite::GroupItem;
-use crate::scope::{Owner, Scope};
+use crate::scope::{Item, Owner, Scope};
 use crate::{aggregate, expression, rewrite};
 
 pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
@@ -262,10 +262,13 @@ fn reads_tables(s: &ast::SelectStmt) -> bool {
 /// One spelling for each column, whether qualified or not.
 pub fn canonical(c: &ast::ColumnRef, scope: &Scope) -> String {
     let parts = names::strings(&c.fields);
+    let has = |i: &&Item| i.columns.iter().any(|(column, _)| [column] == *parts);
+    let item = || scope.items.iter().find(has).filter(|_| !scope.merged.contains_key(parts[0]));
     // The first character keeps both apart, the separator parts of names that hold dots.
-    match scope.resolve(&parts) {
-        Some(v) => format!("={v}"),
-        None => format!("?{}", parts.join("\u{1}")),
+    match (scope.resolve(&parts), &parts[..]) {
+        (Some(v), _) => format!("={v}"),
+        (None, [column]) if let Some(item) = item() => format!("?{}\u{1}{column}", item.alias),
+        (None, parts) => format!("?{}", parts.join("\u{1}")),
     }
 }
 

@@ -97,3 +97,7 @@ select a.c0, count(*) from ((select k from events) s cross join generate_series(
 select a.c0 from (select array[k % 3] as c0 from events) a group by c0;
 select x.grp, count(*) from events x left join events y using (grp) group by grp;
 select grp, count(*) from events x full join (select k as grp2, grp from events where k < 4) y using (grp) group by grp;
+-- Columns of which nothing is known but the name, written with and without their table.
+select s.c as d, count(*) from (select 'x'::text as c, k from events) s group by c;
+select c as d, max(s.k) from (select array[grp] as c, k from events) s group by s.c;
+select s.c as d, s.k from (select 'x'::text as c, k from events) s group by c, k having min(s.c) = 'x';
