@@ -118,6 +118,7 @@ def test_prepared_statements_are_the_sessions(made):
 # What is read beside the session's own view, or of another relation of that name.
 _BESIDE = {
     "a distributed table": ["select count(*), count(distinct k), max(name) from ask, pg_prepared_statements where name = 'mine'"],
+    "a sampled table": ["create table asked as select 1 as a", "select count(*) from asked tablesample system (100), pg_prepared_statements where name = 'mine'", "drop table asked"],
     "a join": ["select k, p.name from ask join pg_prepared_statements p on length(p.name) = k"],
     "a subquery": ["select k from ask where k = (select count(*) from pg_catalog.pg_prepared_statements where name = 'mine') or k in (select length(name) from pg_prepared_statements where from_sql)"],
     "lateral": ["select k, n from ask, lateral (select name || k as n from pg_prepared_statements p where from_sql and k < 3) s order by k"],

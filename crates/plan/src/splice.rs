@@ -35,7 +35,7 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
 }
 
 /// The end of a possibly qualified and quoted name that starts at `start`.
-pub fn name_end(text: &str, start: usize) -> Option<usize> {
+fn name_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = start;
     loop {

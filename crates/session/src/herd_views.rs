@@ -95,12 +95,18 @@ fn meant(rv: &RangeVar, cx: &Context) -> Option<&'static View> {
 
 /// The views a statement reads. What a node knows of its own backends goes with the node's own view of them.
 fn uses(statement: &NodeEnum, cx: &Context) -> Vec<&'static View> {
-    let named = relations::of(statement);
-    if search::any(statement, |n| matches!(n, NodeEnum::RangeTableSample(_))) {
+    let sampled = |n: &NodeEnum| match n {
+        NodeEnum::RangeTableSample(t) => match t.relation.as_deref().and_then(|r| r.node.as_ref()) {
+            Some(NodeEnum::RangeVar(rv)) => meant(rv, cx).is_some(),
+            _ => false,
+        },
+        _ => false,
+    };
+    if search::any(statement, sampled) {
         // Of a view there is no sample, says PostgreSQL.
         return vec![];
     }
-    let mut uses: Vec<&View> = named.into_iter().filter_map(|rv| meant(rv, cx)).collect();
+    let mut uses: Vec<&View> = relations::of(statement).into_iter().filter_map(|rv| meant(rv, cx)).collect();
     uses.sort_unstable_by_key(|v| v.name);
     uses.dedup_by_key(|v| v.name);
     if uses.iter().any(|v| v.name == ACTIVITY) && backends::reads_of_node(statement) {
