@@ -409,23 +409,17 @@ pub fn has_sublink(node: &Node) -> bool {
 /// Subqueries in expressions. Those in FROM are others' to finish.
 #[derive(Default)]
 struct Sublinks<'a> {
-    /// Each with the text of the expression it is the whole of.
+    /// Each with its text: two of one level with the same text are the same query.
     bodies: Vec<(&'a ast::SelectStmt, Option<String>)>,
-    text: Option<String>,
 }
 
 impl<'a> Visit<'a> for Sublinks<'a> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
-        if let NodeEnum::SubLink(link) = n {
-            // A test may hold subqueries of its own, which are not the whole.
-            let whole = link.testexpr.is_none().then(|| build::node(n.clone()));
-            self.text = whole.and_then(|n| sql::deparse_expr(&n).ok());
-        }
         !matches!(n, NodeEnum::RangeSubselect(_))
     }
 
     fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
-        self.bodies.push((s, self.text.take()));
+        self.bodies.push((s, sql::deparse(&NodeEnum::SelectStmt(Box::new(s.clone()))).ok()));
         false
     }
 }

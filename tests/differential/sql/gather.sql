@@ -112,6 +112,8 @@ select s.x, s.n, b.k from (select x, count(*) n from ga_a group by x) s join ga_
 select s.x, s.n, r.label from ga_r r left join (select x, count(*) n from ga_a group by x) s on s.x = r.code;
 select a.k, s.k from ga_a a join (select k, x from ga_b order by k limit 5) s on s.x = a.x;
 select a.k, s.k from ga_a a join (select distinct on (x) x, k from ga_b order by x, k) s on s.x = a.x;
+select distinct on (case when s.x in (select b.x from ga_b b) then 1 else 0 end) case when s.x in (select b.x from ga_b b) then 1 else 0 end, s.n from (select x, count(*) as n from ga_a group by x) s order by case when s.x in (select b.x from ga_b b) then 1 else 0 end, s.n, s.x;
+select s.x in (select b.x from ga_b b) as known, count(*) from (select x, count(*) as n from ga_a group by x) s group by s.x in (select b.x from ga_b b) order by 1;
 select a.k, c.code from ga_a a join (select code from ga_r order by code limit 2) c on c.code = a.x;
 select r.code, l.k from ga_r r, lateral (select k from ga_a a where a.x = r.code order by k limit 2) l;
 select a.k, l.m from ga_a a left join lateral (select max(b.k) m from ga_b b where b.x = a.x and b.k > a.k) l on true where a.k < 9;
