@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn parameters_are_numbered_by_the_text_that_names_them() {
         let values = [Some("a"), None, Some("c")].map(|v| v.map(|v: &str| Bytes::copy_from_slice(v.as_bytes())));
-        let bound = Bound { types: vec![25, 20, 99999], values: values.to_vec(), ..Default::default() };
+        let bound = Bound { types: vec![25, 20, 99999].into(), values: values.to_vec(), ..Default::default() };
         let now = Now::of(Some("2000-01-01".into()));
         let text = Text::written("SELECT $3, '$1', $2, $3, $4").unwrap();
         let s = Fill::new(&bound, &now).statement([&text]);

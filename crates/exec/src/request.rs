@@ -1,17 +1,21 @@
 //! One execution of a statement: its text, and its parameters if it came by the extended protocol.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use sql::template::Template;
-use wire::{frontend, put, type_oid};
+use wire::frontend::{self, Formats};
+use wire::{put, type_oid};
 
 /// Parameters and formats of a Bind, kept as they came.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
     /// Type oids as the client declared them or PostgreSQL inferred them.
-    pub types: Vec<u32>,
-    pub formats: Vec<i16>,
+    pub types: Arc<[u32]>,
+    pub formats: Formats,
     pub values: Vec<Option<Bytes>>,
-    pub result_formats: Vec<i16>,
+    pub result_formats: Formats,
     /// All of Bind behind the names, for forwarding.
     pub tail: Bytes,
 }
@@ -46,17 +50,22 @@ impl Bound {
             return None;
         }
         let mut less = self.clone();
+        let mut types = less.types.to_vec();
         for i in strangers {
-            less.types[i] = type_oid::TEXT;
+            types[i] = type_oid::TEXT;
             less.values.get_mut(i)?.take();
         }
+        less.types = types.into();
         less.tail = bind_tail(&less);
         Some(less)
     }
 
     /// The parameters' types as a node may be told them.
-    pub fn types_on(&self, foreign: bool) -> Vec<u32> {
-        types_on(&self.types, foreign)
+    pub fn types_on(&self, foreign: bool) -> Cow<'_, [u32]> {
+        match foreign && self.types.iter().any(|t| *t >= type_oid::FIRST_USER_OID) {
+            true => types_on(&self.types, true).into(),
+            false => self.types[..].into(),
+        }
     }
 }
 

@@ -148,7 +148,7 @@ impl Compiled {
         let (text, types) = match request.bound {
             Some(bound) => {
                 let text = shard.and_then(|s| self.spliced(request.sql, None, s));
-                (text.unwrap_or_else(|| request.sql.to_string()), bound.types.clone())
+                (text.unwrap_or_else(|| request.sql.to_string()), bound.types.to_vec())
             }
             None => {
                 let (parameters, _) = self.shared_literals.as_ref()?;

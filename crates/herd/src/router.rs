@@ -194,11 +194,7 @@ async fn accept(listener: TcpListener, router: Arc<Router>, places: Arc<Semaphor
         match listener.accept().await {
             Ok((stream, _)) => match places.clone().try_acquire_owned() {
                 Ok(place) => {
-                    let router = router.clone();
-                    tokio::spawn(async move {
-                        session::serve(stream, router).await;
-                        drop(place);
-                    });
+                    tokio::spawn(session::serve(stream, router.clone(), place));
                 }
                 Err(_) => {
                     let router = router.clone();

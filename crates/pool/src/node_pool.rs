@@ -121,7 +121,8 @@ impl NodePool {
             },
             Grant::Slot(slot) => slot,
         };
-        let mut conn = self.open().await?;
+        // What rarely happens is kept out of the futures that live in every session.
+        let mut conn = Box::pin(self.open()).await?;
         conn.statements = StatementCache::new(self.config.max_prepared);
         Ok(slot.fill(Box::new(conn)))
     }

@@ -62,7 +62,7 @@ impl OwnConns {
     /// A connection that belongs to no pool.
     pub async fn connect(&self, target: &NodeTarget) -> Result<Conn, PoolError> {
         let Inner { config, login, .. } = &*self.inner;
-        Conn::connect(target, login, &OWN_STARTUP, config.connect_timeout).await
+        Box::pin(Conn::connect(target, login, &OWN_STARTUP, config.connect_timeout)).await
     }
 
     pub fn stats(&self) -> Vec<PoolStats> {

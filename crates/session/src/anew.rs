@@ -37,6 +37,11 @@ pub struct Retry {
 
 impl Session {
     pub fn retry(&mut self) -> Retry {
+        self.retry_since(Instant::now())
+    }
+
+    /// The same for a statement that began at `begun`.
+    pub fn retry_since(&mut self, begun: Instant) -> Retry {
         self.transaction.statement += 1;
         let fresh = !self.transaction.is_active();
         Retry {
@@ -44,7 +49,7 @@ impl Session {
             first: !fresh && self.transaction.is_fresh() && !self.transaction.has_failed(),
             took_part: self.transaction.participants.len(),
             before: self.io.answered(),
-            begun: Instant::now(),
+            begun,
             stale: None,
             attempt: 0,
             fruitless: 0,

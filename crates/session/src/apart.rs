@@ -25,7 +25,7 @@ impl Default for Apart {
 }
 
 /// Works on a message apart from other sessions. `None`: it ended in a panic, and the session with it.
-pub async fn message(mut session: Session, frame: Frame) -> Option<(Session, Result<()>)> {
+pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Session>, Result<()>)> {
     let Ok(place) = session.router.apart.0.clone().try_acquire_owned() else {
         let done = session.message(&frame).await;
         return Some((session, done));

@@ -201,7 +201,7 @@ impl Session {
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
         let compiled = self.compile(&tree, &text).await?;
         let mut texts = bound.cloned().unwrap_or_default();
-        texts.result_formats = vec![];
+        texts.result_formats = Default::default();
         texts.tail = exec::bind_tail(&texts);
         let request = Request::bound(&text, Some(&texts));
         let mut held = Held::new(&self.memory);

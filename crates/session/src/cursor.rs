@@ -49,8 +49,8 @@ impl Session {
         let compiled = self.compile_with(&tree, &text, bound.map_or(&[], |b| &b.types)).await?;
         // The rows' formats are chosen by each FETCH, not here.
         let bound = bound.map(|b| Bound {
-            result_formats: vec![],
-            tail: exec::bind_tail(&Bound { result_formats: vec![], ..b.clone() }),
+            result_formats: Default::default(),
+            tail: exec::bind_tail(&Bound { result_formats: Default::default(), ..b.clone() }),
             ..b.clone()
         });
         let bound = bound.as_ref();
@@ -243,7 +243,7 @@ impl Session {
     async fn fetch_portal(&mut self, f: &ast::FetchStmt, bound: Option<&Bound>) -> Result<Option<Forwarded>> {
         let Some(portal) = self.portals.get_mut(&f.portalname) else { return Ok(None) };
         match &mut portal.state {
-            PortalState::OnNode { node, name } => {
+            Some(PortalState::OnNode { node, name }) => {
                 let (node, renamed) = (*node, ast::FetchStmt { portalname: name.clone(), ..f.clone() });
                 let sql = sql::deparse(&NodeEnum::FetchStmt(renamed))?;
                 let Some(bound) = bound else { return self.on_node(node, &sql, true).await.map(Some) };
@@ -251,7 +251,9 @@ impl Session {
                 let request = Request::bound(&sql, Some(bound));
                 self.work().route_once(&whole, &request, node).await.map(Some)
             }
-            PortalState::Held { rows, .. } if f.ismove && f.direction == ast::FetchDirection::FetchForward as i32 => {
+            Some(PortalState::Held { rows, .. })
+                if f.ismove && f.direction == ast::FetchDirection::FetchForward as i32 =>
+            {
                 let moved = usize::try_from(f.how_many).unwrap_or(0).min(rows.len());
                 (0..moved).for_each(|_| drop(rows.pop()));
                 Ok(Some(Forwarded { tag: format!("MOVE {moved}"), ..Default::default() }))

@@ -31,6 +31,7 @@ mod named_roles;
 mod path;
 mod pg_temp;
 mod planning;
+mod portals;
 mod prepared;
 mod quiet;
 mod router;

@@ -75,14 +75,14 @@ impl Session {
             if matches!(name, "none" | "default") {
                 continue;
             }
-            let now_called = self.role_called(oid).await?;
+            let now_called = Box::pin(self.role_called(oid)).await?;
             if now_called != name {
                 self.settings.set(setting, &now_called);
                 self.refresh_context();
             }
         }
         if let Some(oid) = self.named_roles.first {
-            let now_called = self.role_called(oid).await?;
+            let now_called = Box::pin(self.role_called(oid)).await?;
             self.startup.set("role", &now_called);
         }
         self.named_roles.as_of = now;

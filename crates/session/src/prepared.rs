@@ -27,7 +27,7 @@ pub struct Prepared {
     pub taken: Taken,
     /// As the client gave them; 0 where PostgreSQL infers.
     pub declared: Vec<u32>,
-    pub params: Vec<u32>,
+    pub params: Arc<[u32]>,
     pub fields: Option<Vec<Field>>,
     pub parsed: Parsed,
     /// Utility statements are not looked into before they are described or run: their error comes then.
@@ -43,24 +43,18 @@ pub struct Prepared {
 pub struct Portal {
     pub prepared: Arc<Prepared>,
     pub bound: Bound,
-    pub state: PortalState,
+    /// `None`: it has not run yet.
+    pub state: Option<PortalState>,
     /// What the parameters of one with a name take of the memory for rows; there is one without a name at a time.
     pub _taken: Option<exec::Taken>,
 }
 
 /// Where a portal's rows are.
 pub enum PortalState {
-    New,
     /// On a node under this name; rows remain.
-    OnNode {
-        node: i32,
-        name: String,
-    },
+    OnNode { node: i32, name: String },
     /// Rows the router holds, as whole DataRow messages, oldest first, and the final tag.
-    Held {
-        rows: exec::KeptRows,
-        tag: String,
-    },
+    Held { rows: exec::KeptRows, tag: String },
     Done {
         /// It was a query: run again it gives no more rows. Anything else can't be run again.
         query: bool,

@@ -13,14 +13,16 @@ use wire::{ErrorFields, Frame};
 
 use crate::activity::Activity;
 use crate::apart;
+use crate::cancel::Registration;
 use crate::cancel_forward;
 use crate::client_stream::ClientStream;
+use crate::idle;
 use crate::login::{self, LoggedIn, Opening, Roles};
 use crate::router::Router;
 use crate::session::{Result, Session, Turn};
 
-/// Serves one connection to its end.
-pub async fn serve(stream: TcpStream, router: Arc<Router>) {
+/// Serves one connection to its end; `held` is let go then.
+pub async fn serve(stream: TcpStream, router: Arc<Router>, held: impl Send + 'static) {
     let Some(place) = router.doors.log_in() else {
         return turn_away(
             stream,
@@ -34,16 +36,12 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
         Ok(Opening::Session(mut client)) => {
             drop(place);
             let limit = client.role.as_ref().map(|role| role.connection_limit);
-            let _place = match router.doors.enter(&client.user, limit) {
+            let entered = match router.doors.enter(&client.user, limit) {
                 Ok(place) => place,
                 Err(fields) => return login::refuse(&mut client.stream, &fields).await,
             };
-            let counted = Counted::new(&router);
-            let result = session(*client, router.clone()).await;
-            drop(counted);
-            if let Err(e) = result {
-                tracing::debug!(error = %e, "session ended");
-            }
+            // A task of its own: the way from a message to the session is short.
+            tokio::spawn(session(client, router, (entered, held)));
         }
         Ok(Opening::Cancel { pid, secret, stream }) => {
             cancel_forward::cancel(&router, pid, &secret).await;
@@ -58,21 +56,25 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
 }
 
 /// A session while it lasts. One that panics ends alone: its task is unwound, what it held is closed, and it is counted here.
-struct Counted<'a>(&'a Router);
+struct Counted(Arc<Router>);
 
-impl<'a> Counted<'a> {
-    fn new(router: &'a Router) -> Self {
+impl Counted {
+    fn new(router: Arc<Router>) -> Self {
         router.metrics.connections.fetch_add(1, Ordering::Relaxed);
         router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
         Counted(router)
     }
+
+    fn panicked(&self) {
+        self.0.metrics.panics.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.metrics.connections.fetch_sub(1, Ordering::Relaxed);
         if std::thread::panicking() {
-            self.0.metrics.panics.fetch_add(1, Ordering::Relaxed);
+            self.panicked();
         }
     }
 }
@@ -93,7 +95,36 @@ impl Roles for HomeRoles {
     }
 }
 
-async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
+/// A session from its greeting to its end; `held` is let go then.
+async fn session(client: Box<LoggedIn>, router: Arc<Router>, held: impl Send) {
+    let counted = Counted::new(router.clone());
+    let (mut session, registration, mut result) = Box::pin(begin(client, router)).await;
+    while result.is_ok() {
+        let frame = match session.messages().await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => break,
+            Err(e) => {
+                result = Err(e);
+                break;
+            }
+        };
+        let Some((back, done)) = Box::pin(apart::message(session, frame)).await else {
+            // On another thread: this one does not see it.
+            counted.panicked();
+            return;
+        };
+        session = back;
+        result = done.and_then(|()| session.still_stands());
+    }
+    Box::pin(session.end(&result)).await;
+    drop((registration, counted, held));
+    if let Err(e) = result {
+        tracing::debug!(error = %e, "session ended");
+    }
+}
+
+/// The client is greeted, or told why not.
+async fn begin(client: Box<LoggedIn>, router: Arc<Router>) -> (Box<Session>, Registration, Result<()>) {
     let registration = router.cancels.register(client.protocol);
     registration.handle.watch(client.stream.watched());
     let shown = Activity::new(
@@ -104,34 +135,9 @@ async fn session(client: LoggedIn, router: Arc<Router>) -> Result<()> {
     );
     registration.handle.show(shown.clone());
     let role = client.role.clone();
-    let mut session = Session::new(client, router, &registration, shown);
-    let greeted = Box::pin(session.greet(role.as_ref(), registration.pid, &registration.secret)).await;
-    let (mut session, result) = match greeted {
-        Ok(()) => match converse(session).await {
-            Some(ended) => ended,
-            None => return Err(ExecError::internal("a session ended in a panic")),
-        },
-        Err(e) => (session, Err(e)),
-    };
-    Box::pin(session.end(&result)).await;
-    drop(registration);
-    result
-}
-
-/// All messages of a client. `None`: one ended in a panic.
-async fn converse(mut session: Session) -> Option<(Session, Result<()>)> {
-    loop {
-        let frame = match session.messages().await {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return Some((session, Ok(()))),
-            Err(e) => return Some((session, Err(e))),
-        };
-        let (back, done) = Box::pin(apart::message(session, frame)).await?;
-        session = back;
-        if let Err(e) = done.and_then(|()| session.still_stands()) {
-            return Some((session, Err(e)));
-        }
-    }
+    let mut session = Box::new(Session::new(*client, router, &registration, shown));
+    let greeted = session.greet(role.as_ref(), registration.pid, &registration.secret).await;
+    (session, registration, greeted)
 }
 
 impl Session {
@@ -143,7 +149,12 @@ impl Session {
                 None => {
                     // Nothing more is here: what is answered so far can go.
                     self.io.send().await?;
-                    match self.wait().await? {
+                    let limit = if self.turn == Turn::Ready { self.idle.limit(self.status()) } else { None };
+                    let came = match limit.is_none() && self.pin.is_free() {
+                        true => self.io.frame().await?,
+                        false => Box::pin(self.wait(limit)).await?,
+                    };
+                    match came {
                         Some(frame) => {
                             self.io.patience = self.router.quiet.patience(self.id);
                             frame
@@ -167,8 +178,7 @@ impl Session {
     }
 
     /// The next message. Meanwhile a session that keeps a connection hears what comes there: notifications, and its end.
-    async fn wait(&mut self) -> Result<Option<Frame>> {
-        let limit = if self.turn == Turn::Ready { self.idle.limit(self.status()) } else { None };
+    async fn wait(&mut self, limit: Option<idle::Limit>) -> Result<Option<Frame>> {
         let Some(limit) = limit else { return self.wait_on().await };
         match tokio::time::timeout(limit.time, self.wait_on()).await {
             Ok(frame) => frame,

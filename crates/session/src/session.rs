@@ -19,14 +19,15 @@ use crate::left_behind::Code;
 use crate::named_roles::NamedRoles;
 use crate::path::PathWord;
 use crate::pg_temp::PgTemp;
-use crate::prepared::{Portal, Prepared, SqlPrepared};
+use crate::portals::Portals;
+use crate::prepared::{Prepared, SqlPrepared};
 use crate::router::Router;
 use crate::router_settings::RouterSettings;
 use crate::set::Pending;
 use crate::transaction::OwnCatalog;
 
 /// Looked into for every statement.
-type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+pub type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 pub type Result<T> = std::result::Result<T, ExecError>;
 
@@ -77,7 +78,7 @@ pub struct Session {
     pub memory: Allowance,
     /// It has prepared a large one, or one that took long to plan.
     pub large_statements: bool,
-    pub portals: FastMap<String, Portal>,
+    pub portals: Portals,
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,
     pub template: Template,
@@ -125,12 +126,12 @@ impl Session {
     pub async fn newest_epoch(&mut self) -> Result<()> {
         if !self.router.herd.lease.holds() {
             let herd = self.router.herd.clone();
-            herd.lease.check(&herd).await?;
+            Box::pin(herd.lease.check(&herd)).await?;
         }
         self.follow_named_roles().await?;
         self.take_epoch();
         if self.own_catalog == OwnCatalog::Due && !self.transaction.has_failed() {
-            self.load_own_catalog().await?;
+            Box::pin(self.load_own_catalog()).await?;
         }
         // If home can't be asked, whoever looks names up fails.
         let _ = self.settle_path().await;

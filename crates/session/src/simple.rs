@@ -132,7 +132,7 @@ impl Session {
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
-        match self.planned(statement, sql, &[]).await? {
+        match Box::pin(self.planned(statement, sql, &[])).await? {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
             Parsed::Planned(compiled) => {

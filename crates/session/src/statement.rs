@@ -45,7 +45,7 @@ impl Session {
             ));
         }
         let Some(statement) = statements.pop() else { return Ok(Parsed::Empty) };
-        self.planned(statement, sql, types).await
+        Box::pin(self.planned(statement, sql, types)).await
     }
 
     /// Plans a tree if it is of a kind that is planned.

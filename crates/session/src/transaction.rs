@@ -299,7 +299,7 @@ impl Session {
             return Ok(());
         }
         if failed {
-            self.rollback().await;
+            Box::pin(self.rollback()).await;
             return Ok(());
         }
         Box::pin(self.commit()).await.map(|_| ())

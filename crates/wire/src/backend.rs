@@ -203,5 +203,6 @@ pub fn parse_backend_key_data(body: &[u8]) -> Result<(i32, Vec<u8>)> {
 
 /// The rows a command tag counts (`INSERT 0 5`, `SELECT 3`), 0 where it counts none.
 pub fn rows_of_tag(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+    let digits = tag.bytes().rev().take_while(u8::is_ascii_digit).count();
+    tag[tag.len() - digits..].parse().unwrap_or(0)
 }

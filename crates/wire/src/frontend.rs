@@ -1,5 +1,7 @@
 //! Messages of a client, decoded from their bodies. They borrow from the body; nothing is copied.
 
+use smallvec::SmallVec;
+
 use crate::error::Result;
 use crate::frame::Reader;
 
@@ -12,14 +14,17 @@ pub struct Parse<'a> {
     pub types: Vec<u32>,
 }
 
+/// Format codes (0 text, 1 binary), as Bind gives them: mostly none or one.
+pub type Formats = SmallVec<[i16; 4]>;
+
 /// A Bind message. Formats are as sent: none (all text), one (for all) or one each.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Bind<'a> {
     pub portal: &'a str,
     pub statement: &'a str,
-    pub formats: Vec<i16>,
-    pub values: Vec<Option<&'a [u8]>>,
-    pub result_formats: Vec<i16>,
+    pub formats: Formats,
+    pub values: SmallVec<[Option<&'a [u8]>; 8]>,
+    pub result_formats: Formats,
     /// Everything behind the two names, as it came, for forwarding under another name.
     pub tail: &'a [u8],
 }

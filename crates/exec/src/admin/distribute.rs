@@ -136,7 +136,9 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn snapshot_now(&mut self) -> Result<Arc<Snapshot>> {
         let home = self.home();
         let mut p = self.lane(home).await?;
-        let loaded = catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)).await.map_err(catalog_error);
+        let loaded = Box::pin(catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)))
+            .await
+            .map_err(catalog_error);
         self.put_back(p).await;
         Ok(Arc::new(loaded?))
     }

@@ -263,7 +263,7 @@ async fn deliver(
     for (at, end) in records.ends.iter().enumerate() {
         let record = &records.data[start..*end];
         start = *end;
-        let texts = sink.next_values().await?;
+        let texts = if sink.fills() { sink.next_values().await? } else { vec![] };
         let values: Vec<Option<Vec<u8>>> = match binary {
             false => texts.into_iter().map(|text| text.map(String::into_bytes)).collect(),
             true => {
@@ -293,7 +293,9 @@ async fn deliver(
         }
         let lanes = sink.lanes_for(&all, binary)?;
         if values.is_empty() {
-            sink.record(lanes, record, record).await?;
+            if !sink.record_at_once(lanes.clone(), record, record) {
+                sink.record(lanes, record, record).await?;
+            }
         } else {
             line.clear();
             if binary {

@@ -17,7 +17,7 @@ impl Described {
     /// The client's parameters with all their types known.
     pub fn parameters(&self, request: &Request<'_>) -> Bound {
         let mut bound = request.bound.cloned().unwrap_or_default();
-        bound.types = self.params.clone();
+        bound.types = self.params[..].into();
         bound
     }
 }

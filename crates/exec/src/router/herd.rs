@@ -136,7 +136,11 @@ impl Herd {
     }
 
     /// Loads the catalog anew, unless somebody did while we waited and it is at least as new as `epoch`.
-    pub async fn refresh(&self, at_least: Option<i64>) -> Result<()> {
+    pub fn refresh(&self, at_least: Option<i64>) -> impl Future<Output = Result<()>> + Send {
+        Box::pin(self.loaded_anew(at_least))
+    }
+
+    async fn loaded_anew(&self, at_least: Option<i64>) -> Result<()> {
         let mut desk = self.refreshing.lock().await;
         let current = self.epoch.load().snapshot.clone();
         if at_least.is_some_and(|e| current.epoch >= e) {
@@ -205,7 +209,7 @@ impl Herd {
 }
 
 pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot> {
-    catalog::load_with(q, previous).await.map_err(catalog_error)
+    Box::pin(catalog::load_with(q, previous)).await.map_err(catalog_error)
 }
 
 pub fn catalog_error(e: catalog::CatalogError<PoolError>) -> ExecError {

@@ -13,7 +13,7 @@ pub async fn load_own<C: Client>(work: &mut Work<'_, C>) -> Result<Arc<Epoch>> {
     let home = work.home();
     let previous = work.epoch.snapshot.clone();
     let mut p = work.lane(home).await?;
-    let loaded = catalog::load_in_transaction(&mut p.lane, Some(&previous)).await.map_err(catalog_error);
+    let loaded = Box::pin(catalog::load_in_transaction(&mut p.lane, Some(&previous))).await.map_err(catalog_error);
     work.put_back(p).await;
     Ok(Arc::new(Epoch::read(loaded?, work.herd.config.plan_bytes).await))
 }

@@ -330,6 +330,11 @@ impl Sink {
         Ok(())
     }
 
+    /// Whether rows get values that were not given.
+    pub fn fills(&self) -> bool {
+        !self.filled.is_empty()
+    }
+
     /// Values for the columns that are filled, for the next row.
     pub async fn next_values(&mut self) -> Result<Vec<Option<String>>> {
         let mut values = Vec::with_capacity(self.filled.len());
@@ -422,6 +427,20 @@ impl Sink {
             lines.add(lanes.clone(), given);
         }
         self.send(lanes, data).await
+    }
+
+    /// The same where nothing has to be waited for, which is almost always; false: it is not done.
+    pub fn record_at_once(&mut self, lanes: std::ops::Range<usize>, given: &[u8], data: &[u8]) -> bool {
+        let room = |p: &mut Participant| p.lane.conn.out().len() + data.len() < PENDING_MAX;
+        if !matches!(self.bulk, Batches::None) || !self.lanes[lanes.clone()].iter_mut().all(room) {
+            return false;
+        }
+        self.count_row(lanes.clone());
+        if let Some(lines) = &mut self.lines {
+            lines.add(lanes.clone(), given);
+        }
+        self.lanes[lanes].iter_mut().for_each(|p| put::copy_data(p.lane.conn.out(), data));
+        true
     }
 
     async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {

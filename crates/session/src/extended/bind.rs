@@ -11,7 +11,7 @@ use wire::{Frame, frontend};
 use plan::kind::Kind;
 use sql::NodeEnum;
 
-use crate::prepared::{Parsed, Portal, PortalState, Prepared};
+use crate::prepared::{Parsed, Portal, Prepared};
 use crate::session::{Result, Session};
 
 impl Session {
@@ -58,16 +58,16 @@ impl Session {
         let slice = |v: &[u8]| frame.raw.slice_ref(v);
         let bound = Bound {
             types: prepared.params.clone(),
-            formats: b.formats.clone(),
             values: b.values.iter().map(|v| v.map(slice)).collect(),
-            result_formats: b.result_formats.clone(),
             tail: slice(b.tail),
+            formats: b.formats,
+            result_formats: b.result_formats,
         };
-        if !b.portal.is_empty() && self.portals.contains_key(b.portal) {
+        if !b.portal.is_empty() && self.portals.contains(b.portal) {
             return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }
         let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len())?) };
-        self.portals.insert(b.portal.to_string(), Portal { prepared, bound, state: PortalState::New, _taken });
+        self.portals.insert(b.portal, Portal { prepared, bound, state: None, _taken });
         backend::bind_complete(self.out());
         Ok(())
     }
@@ -79,21 +79,28 @@ impl Session {
 
     /// The statement as planned for today's catalog: planned anew if the catalog has changed since Parse.
     pub(super) async fn current(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+        match self.is_current(prepared) {
+            true => Ok(prepared.clone()),
+            false => Box::pin(self.planned_anew(prepared)).await,
+        }
+    }
+
+    fn is_current(&self, prepared: &Prepared) -> bool {
         let same = prepared.epoch == self.epoch.serial && prepared.context == self.context;
-        let stays = match &prepared.parsed {
+        match &prepared.parsed {
             Parsed::Empty => true,
             Parsed::Planned(_) => same,
             // What it reads is looked up each time it runs; temporary tables change behind the catalog's back.
             Parsed::Tree(tree) => !Kind::of(tree).planned || same && !self.reads_temporary(tree),
-        };
-        if stays {
-            return Ok(prepared.clone());
         }
+    }
+
+    async fn planned_anew(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
         // The types of parameters stay as the client was told them: it sends their bytes by these.
         let again = Prepared {
             declared: prepared.declared.clone(),
             at: prepared.at,
-            ..self.prepare(&prepared.sql, prepared.params.clone()).await?
+            ..self.prepare(&prepared.sql, prepared.params.to_vec()).await?
         };
         let types = |f: &Option<Vec<Field>>| f.as_ref().map(|f| f.iter().map(|f| f.type_oid).collect::<Vec<_>>());
         if types(&again.fields) != types(&prepared.fields) {

@@ -25,7 +25,7 @@ impl Session {
                 Ok(())
             }
             b'P' => {
-                if !self.portals.contains_key(name) && self.cursors.contains_key(name) {
+                if !self.portals.contains(name) && self.cursors.contains_key(name) {
                     // A cursor of SQL's own DECLARE.
                     let sql = format!("FETCH 0 FROM {}", catalog::quote_ident(name));
                     let fields = self.describe_fetch(name, &sql, &[]).await?;
@@ -79,9 +79,7 @@ impl Session {
                 return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
             }
             // As PostgreSQL: a cursor that is not there yet is looked for again when the portal is described.
-            N::FetchStmt(f)
-                if !self.cursors.contains_key(&f.portalname) && !self.portals.contains_key(&f.portalname) =>
-            {
+            N::FetchStmt(f) if !self.cursors.contains_key(&f.portalname) && !self.portals.contains(&f.portalname) => {
                 return Ok((vec![], None));
             }
             N::FetchStmt(f) => {

@@ -19,13 +19,25 @@ impl Session {
         };
         self.shown.begin(&portal.prepared.sql);
         self.newest_epoch().await?;
-        let result = self.execute_portal(&mut portal, rows_max.max(0)).await;
+        let rows_max = rows_max.max(0);
+        let result = match portal.state.take() {
+            None => {
+                let done = self.first_execute(&mut portal, rows_max).await;
+                if let Ok(done) = &done
+                    && portal.state.is_none()
+                {
+                    portal.state = Some(PortalState::Done { query: is_query(&done.tag) });
+                }
+                done
+            }
+            Some(state) => Box::pin(self.execute_more(&mut portal, state, rows_max)).await,
+        };
         // A transaction statement has closed all portals, this one too, unless rows are still to come.
         if result.is_ok()
             && (self.transaction.is_active()
-                || matches!(portal.state, PortalState::Done { .. } | PortalState::Held { .. }))
+                || matches!(portal.state, Some(PortalState::Done { .. } | PortalState::Held { .. })))
         {
-            self.portals.insert(name.to_string(), portal);
+            self.portals.insert(name, portal);
         }
         let done = result?;
         // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
@@ -38,21 +50,15 @@ impl Session {
         Ok(())
     }
 
-    async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
-        match std::mem::replace(&mut portal.state, PortalState::Done { query: false }) {
-            PortalState::New => {
-                let done = self.first_execute(portal, rows_max).await?;
-                if !done.suspended {
-                    portal.state = PortalState::Done { query: is_query(&done.tag) };
-                }
-                Ok(done)
-            }
+    async fn execute_more(&mut self, portal: &mut Portal, state: PortalState, rows_max: i32) -> Result<Forwarded> {
+        match state {
             PortalState::OnNode { node, name } => {
                 let (prepared, bound) = (portal.prepared.clone(), &portal.bound);
                 let done = self.work().portal_more(node, &name, prepared.fields.as_deref(), bound, rows_max).await?;
-                if done.suspended {
-                    portal.state = PortalState::OnNode { node, name };
-                }
+                portal.state = Some(match done.suspended {
+                    true => PortalState::OnNode { node, name },
+                    false => PortalState::Done { query: false },
+                });
                 Ok(done)
             }
             PortalState::Held { rows, tag } => {
@@ -60,7 +66,7 @@ impl Session {
                 Ok(done)
             }
             PortalState::Done { query } => {
-                portal.state = PortalState::Done { query };
+                portal.state = Some(PortalState::Done { query });
                 if query {
                     return Ok(Forwarded { tag: "SELECT 0".into(), ..Default::default() });
                 }
@@ -88,7 +94,7 @@ impl Session {
                 }
                 let compiled = compiled.clone();
                 if rows_max > 0 && prepared.fields.is_some() {
-                    return self.limited(portal, &compiled, &prepared.sql, rows_max).await;
+                    return Box::pin(self.limited(portal, &compiled, &prepared.sql, rows_max)).await;
                 }
                 self.run(&compiled, &prepared.sql, Some(&portal.bound)).await
             }
@@ -109,7 +115,7 @@ impl Session {
             let limit = Some(exec::Limit { portal: &name, rows: rows_max });
             let done = self.run_request(compiled, exec::Request { limit, ..request }, Tried::default()).await?;
             if let (true, Some(node)) = (done.suspended, done.node) {
-                portal.state = PortalState::OnNode { node, name };
+                portal.state = Some(PortalState::OnNode { node, name });
             }
             if compiled.plan.whole().local {
                 self.work().same_kinds().await?;
@@ -138,11 +144,11 @@ impl Session {
         let verb = tag.rsplit_once(' ').map_or("SELECT", |(v, _)| v).to_string();
         // As PostgreSQL: suspended when the limit was reached, even if nothing remains.
         if rows_max > 0 && sent == rows_max as u64 {
-            portal.state = PortalState::Held { rows, tag };
+            portal.state = Some(PortalState::Held { rows, tag });
             return Ok(Forwarded { suspended: true, ..Default::default() });
         }
         let tag = format!("{verb} {sent}");
-        portal.state = PortalState::Done { query: is_query(&tag) };
+        portal.state = Some(PortalState::Done { query: is_query(&tag) });
         Ok(Forwarded { tag, ..Default::default() })
     }
 }

@@ -47,7 +47,7 @@ impl Session {
             }
             // COPY data after a COPY has failed is passed over.
             b'd' | b'c' | b'f' => Ok(()),
-            b'F' => self.function_call(frame).await,
+            b'F' => Box::pin(self.function_call(frame)).await,
             other => {
                 let e = wire::WireError::UnknownType(other);
                 Err(ExecError::Client(ClientError::Malformed(e.to_string())))

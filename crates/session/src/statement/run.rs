@@ -27,8 +27,13 @@ pub struct Tried {
 
 impl Session {
     /// Runs a planned statement, again with a fresh catalog if the one it was planned with proves stale.
-    pub async fn run(&mut self, compiled: &Arc<Compiled>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        self.run_request(compiled, Request::bound(sql, bound), Tried::default()).await
+    pub fn run<'a>(
+        &'a mut self,
+        compiled: &'a Arc<Compiled>,
+        sql: &'a str,
+        bound: Option<&'a Bound>,
+    ) -> impl Future<Output = Result<Forwarded>> + 'a {
+        self.run_request(compiled, Request::bound(sql, bound), Tried::default())
     }
 
     /// The same; `tried`: what is known of it already.
@@ -40,11 +45,11 @@ impl Session {
     ) -> Result<Forwarded> {
         let started = Instant::now();
         let sql = request.sql;
-        let mut retry = self.retry();
+        let mut retry = self.retry_since(started);
         let paused;
         let mut compiled = compiled;
         if (self.transaction.is_block() || !self.router.herd.pauses.none())
-            && let Some(again) = self.touch(compiled, sql).await?
+            && let Some(again) = Box::pin(self.touch(compiled, sql)).await?
         {
             paused = again;
             compiled = &paused;
@@ -76,14 +81,14 @@ impl Session {
                 tries += 1;
                 self.finish_implicit(true).await?;
                 self.io.begin();
-            } else if let Err(e) = self.begin_anew(e, &mut retry, sql).await {
+            } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, sql)).await {
                 break Err(e);
             } else {
-                again = Some(self.planned_again(sql).await?);
+                again = Some(Box::pin(self.planned_again(sql)).await?);
             }
             result = match &again {
-                Some(again) => self.work().run(again, &Request { literals: Literals::Own, ..request }).await,
-                None => self.work().run(compiled, &request).await,
+                Some(again) => Box::pin(self.work().run(again, &Request { literals: Literals::Own, ..request })).await,
+                None => Box::pin(self.work().run(compiled, &request)).await,
             };
         };
         self.router.metrics.statement(counted_as(compiled, &result), started.elapsed());

@@ -1,0 +1,53 @@
+//! The portals of a session, by name. Almost every statement has the one without a name: it is looked up nowhere.
+
+use crate::prepared::Portal;
+use crate::session::FastMap;
+
+/// Portals by name.
+#[derive(Default)]
+pub struct Portals {
+    unnamed: Option<Portal>,
+    named: FastMap<String, Portal>,
+}
+
+impl Portals {
+    pub fn get(&self, name: &str) -> Option<&Portal> {
+        match name {
+            "" => self.unnamed.as_ref(),
+            name => self.named.get(name),
+        }
+    }
+
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Portal> {
+        match name {
+            "" => self.unnamed.as_mut(),
+            name => self.named.get_mut(name),
+        }
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// In place of the one that had the name.
+    pub fn insert(&mut self, name: &str, portal: Portal) {
+        match name {
+            "" => self.unnamed = Some(portal),
+            name => {
+                self.named.insert(name.to_string(), portal);
+            }
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Portal> {
+        match name {
+            "" => self.unnamed.take(),
+            name => self.named.remove(name),
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.unnamed = None;
+        self.named.clear();
+    }
+}
