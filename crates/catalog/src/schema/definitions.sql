@@ -6,7 +6,8 @@
 -- What a stored tree (of a CHECK, a policy, a rule, the body of a function …) reads, writes and calls, as SQL that does the same:
 -- names, and nothing between them. Custom parameters that it asks for are named, too. So are users' types, whatever node has a value
 -- of one (outfuncs.c: fields end in "type", "typid", "typeid" or "typeId", lists in "types"), but for enums, which run nothing. The numbers
--- are those of lock modes (storage/lockdefs.h): the target of a write is locked with RowExclusiveLock.
+-- are those of lock modes (storage/lockdefs.h): the target of a write is locked with RowExclusiveLock. Constants are bytes: texts have a
+-- length of four in front, names (64 bytes) zeros behind. What is longer than 999 bytes, or not in ASCII, is taken for no parameter's name.
 CREATE OR REPLACE FUNCTION herd.code_in(tree text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $body$
@@ -31,9 +32,13 @@ SELECT string_agg(DISTINCT used.sql, '; ') FROM (
     UNION ALL
     SELECT format('SELECT current_setting(%L)', said.name)
       FROM regexp_matches(CASE WHEN tree ~ ':funcid (2077|3294) ' THEN tree END,
-               ':consttype (?:19|25|1043) [^{}]*:constvalue [0-9]+ \[ (?:-?[0-9]+ ){4}((?:[0-9]+ )+)\]', 'g') m,
-           LATERAL (SELECT string_agg(chr(b.code::integer), '' ORDER BY b.place)
-                      FROM regexp_split_to_table(btrim(m[1]), ' ') WITH ORDINALITY AS b (code, place)) said (name)
+               ':consttype (19|25|1043) [^{}]*:constvalue [0-9]{1,3} \[ ((?:-?[0-9]+ )+)\]', 'g') m,
+           LATERAL (SELECT string_agg(CASE WHEN b.code BETWEEN 1 AND 127 THEN chr(b.code) END, '' ORDER BY b.place)
+                      FROM (SELECT c.code::integer, c.place, CASE m[1] WHEN '19' THEN 0 ELSE 4 END,
+                                   CASE m[1] WHEN '19' THEN min(c.place) FILTER (WHERE c.code = '0') OVER () END
+                              FROM regexp_split_to_table(btrim(m[2]), ' ') WITH ORDINALITY AS c (code, place)) b (code, place, head, tail)
+                     WHERE b.place > b.head AND b.place < coalesce(b.tail, 1000)
+                    HAVING bool_and(b.code BETWEEN 1 AND 127)) said (name)
      WHERE said.name ~ '^[A-Za-z_][A-Za-z0-9_$]*[.]') used (sql)
 $body$;
 COMMENT ON FUNCTION herd.code_in(text) IS 'what a stored expression or query reads, writes and calls, found without a lock';
