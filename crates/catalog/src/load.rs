@@ -156,6 +156,29 @@ pub(crate) async fn rows<Q: Query>(q: &mut Q, sql: &str) -> Result<Vec<Row>, Cat
     q.query(sql).await.map_err(CatalogError::Query)
 }
 
+/// Rows of which there may be many: others are served while they are read.
+pub(crate) struct Reading {
+    rows: std::vec::IntoIter<Row>,
+    read: usize,
+}
+
+impl Reading {
+    /// How many rows are read at once, in about a millisecond.
+    const AT_ONCE: usize = 512;
+
+    pub(crate) async fn next(&mut self) -> Option<Cells> {
+        self.read += 1;
+        if self.read.is_multiple_of(Self::AT_ONCE) {
+            others_turn().await;
+        }
+        self.rows.next().map(Cells::of)
+    }
+}
+
+pub(crate) async fn reading<Q: Query>(q: &mut Q, sql: &str) -> Result<Reading, CatalogError<Q::Error>> {
+    Ok(Reading { rows: rows(q, sql).await?.into_iter(), read: 0 })
+}
+
 pub(crate) async fn cells<Q: Query>(
     q: &mut Q,
     sql: &str,

@@ -9,6 +9,9 @@ use crate::error::PoolError;
 use crate::settings::{Settings, roles_now};
 use crate::statements::StatementKey;
 
+/// Rows that are read before others are served.
+const AT_ONCE: usize = 512;
+
 impl Conn {
     /// Runs `sql` and returns the rows of its last result. An error is returned after ReadyForQuery, so the
     /// connection can be used on. If cancelled half-way, the connection still owes its reply.
@@ -117,7 +120,13 @@ impl Conn {
             let frame = self.frame().await?;
             match frame.tag() {
                 b'T' => rows.clear(),
-                b'D' => rows.push(text_row(frame.body())?),
+                b'D' => {
+                    rows.push(text_row(frame.body())?);
+                    if rows.len().is_multiple_of(AT_ONCE) {
+                        // What has come already is read without a wait.
+                        tokio::task::yield_now().await;
+                    }
+                }
                 b'E' => {
                     error = Some(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)));
                     if self.is_broken() {

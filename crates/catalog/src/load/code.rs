@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
 use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, TAKE_TYPES, Unnamed, WHOLE_SCHEMAS};
-use crate::load::cells;
+use crate::load::reading;
 use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
 pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
     let mut settings: HashMap<Oid, (Oid, bool, Option<String>)> = HashMap::new();
-    for mut row in cells(q, &question()).await? {
+    let mut rows = reading(q, &question()).await?;
+    while let Some(mut row) = rows.next().await {
         let what = row.text();
         let oid = row.number()?;
         match what.as_str() {

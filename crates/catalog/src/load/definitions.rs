@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::load::cells;
+use crate::load::reading;
 use crate::{CatalogError, Oid, Query};
 
 /// In place of a view's query that could not be read: no SQL, so that nobody takes it for a query of no tables.
@@ -15,7 +15,8 @@ pub(super) struct Definitions(HashMap<(u8, Oid), String>);
 impl Definitions {
     pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Self, CatalogError<Q::Error>> {
         let mut found = HashMap::new();
-        for mut row in cells(q, "SELECT kind, object, definition FROM herd.definitions()").await? {
+        let mut rows = reading(q, "SELECT kind, object, definition FROM herd.definitions()").await?;
+        while let Some(mut row) = rows.next().await {
             found.insert((row.char(), row.number()?), row.text());
         }
         Ok(Definitions(found))

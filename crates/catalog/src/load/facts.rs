@@ -1,6 +1,6 @@
 //! The server and the herd as such: version, collation, epoch, nodes, types.
 
-use crate::load::{cells, rows};
+use crate::load::{cells, reading, rows};
 use crate::{CatalogError, Node, Query, Snapshot, UserType};
 
 /// Schemas whose relations and types are not the user's.
@@ -66,7 +66,8 @@ pub(super) async fn load_types<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> 
          LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
          WHERE t.typtype <> 'p' AND {NOT_SYSTEM}"
     );
-    for mut row in cells(q, &sql).await? {
+    let mut rows = reading(q, &sql).await?;
+    while let Some(mut row) = rows.next().await {
         let oid = row.number()?;
         let (schema, name, kind, base) = (row.text(), row.text(), row.char(), row.number()?);
         let default = row.opt();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::facts::NOT_SYSTEM;
 use crate::code::RUN_TEXT;
-use crate::load::cells;
+use crate::load::reading;
 use crate::{CatalogError, Function, FunctionKind, Query, Snapshot, Volatility};
 
 pub(super) async fn load_builtin<Q: Query>(
@@ -13,7 +13,8 @@ pub(super) async fn load_builtin<Q: Query>(
     let sql = "SELECT DISTINCT proname, 'pg_catalog', prokind, provolatile, proretset, false, prorettype::oid::text, false \
                FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace ORDER BY proname";
     let mut functions: HashMap<String, Vec<Function>> = HashMap::new();
-    for mut row in cells(q, sql).await? {
+    let mut rows = reading(q, sql).await?;
+    while let Some(mut row) = rows.next().await {
         let name = row.text();
         let dynamic = RUN_TEXT.contains(&name.as_str());
         functions.entry(name).or_default().push(Function { dynamic, ..function(&mut row)? });
@@ -55,7 +56,8 @@ pub(super) async fn load_user<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> R
                   AND EXISTS (SELECT FROM pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype IN ('c', 'd', 'p')) \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM}"
     );
-    for mut row in cells(q, &sql).await? {
+    let mut rows = reading(q, &sql).await?;
+    while let Some(mut row) = rows.next().await {
         let name = row.text();
         let function = function(&mut row)?;
         let overloads = snapshot.functions.entry(name).or_default();

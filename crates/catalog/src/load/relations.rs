@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::definitions::{Definitions, LOCKED};
 use super::facts::NOT_SYSTEM;
-use crate::load::cells;
+use crate::load::reading;
 use crate::{
     CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
 };
@@ -82,7 +82,8 @@ async fn load_relations<Q: Query>(
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND c.relpersistence <> 't' AND {NOT_SYSTEM}"
     );
     let mut drafts = HashMap::new();
-    for mut row in cells(q, &sql).await? {
+    let mut rows = reading(q, &sql).await?;
+    while let Some(mut row) = rows.next().await {
         let (oid, schema, name) = (row.number()?, row.text(), row.text());
         let kind = match row.char() {
             b'v' => RelationKind::View,
@@ -169,7 +170,8 @@ async fn load_columns<Q: Query>(
          ORDER BY c.oid, a.attnum"
     );
     let mut own_collations = false;
-    for mut row in cells(q, &sql).await? {
+    let mut rows = reading(q, &sql).await?;
+    while let Some(mut row) = rows.next().await {
         let oid = row.number()?;
         let Some(draft) = drafts.get_mut(&oid) else { continue };
         draft.attnums.push(row.number()?);
@@ -247,7 +249,8 @@ async fn load_unique_indexes<Q: Query>(
          WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND {NOT_SYSTEM} \
          ORDER BY i.indrelid, i.indisprimary DESC, x.relname"
     );
-    for mut row in cells(q, &sql).await? {
+    let mut rows = reading(q, &sql).await?;
+    while let Some(mut row) = rows.next().await {
         let oid = row.number()?;
         let Some(draft) = drafts.get_mut(&oid) else { continue };
         let name = row.text();

@@ -23,7 +23,7 @@ use self::reach::Reach;
 use self::used::used;
 use super::facts::NOT_SYSTEM;
 use crate::code::TAKE_TYPES;
-use crate::load::{cells, others_turn};
+use crate::load::{others_turn, reading};
 use crate::session_code::{Left, Path, SessionCode, Thing};
 use crate::{CatalogError, Oid, Query, Snapshot, quote_literal};
 
@@ -123,7 +123,8 @@ async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Err
                WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')"
     );
     let mut found = Vec::new();
-    for mut row in cells(q, &sql).await? {
+    let mut rows = reading(q, &sql).await?;
+    while let Some(mut row) = rows.next().await {
         let source = Source::of(row.text(), row.text(), &row.text()).await;
         let known = row.boolean() && source.known;
         let (path, as_another, owner) = (row.opt(), row.boolean(), row.number()?);
@@ -300,7 +301,8 @@ async fn relations<Q: Query>(
     lasting: &[String],
     all: &mut Vec<Source>,
 ) -> Result<(), CatalogError<Q::Error>> {
-    for mut row in cells(q, &question(lasting)).await? {
+    let mut rows = reading(q, &question(lasting)).await?;
+    while let Some(mut row) = rows.next().await {
         let source = Source::of(row.text(), row.text(), &row.text()).await;
         let (cascading, owner) = (row.opt(), row.number()?);
         // What foreign keys do, they do as the other table's owner.
