@@ -166,6 +166,50 @@ fn a_type_without_documentation_would_be_found() {
     assert_eq!(undocumented("//! A file.\n\npub trait C {}\n"), ["pub trait C {}"]);
 }
 
+/// What errors say is for people, and may be translated: only these files look at words, where PostgreSQL and libpg_query give nothing
+/// else.
+const LOOK_AT_WORDS: [&str; 2] = ["wire/src/recognise.rs", "sql/src/syntax_error.rs"];
+
+/// Where a source decides by the text of a message; its tests may.
+fn decisions_by_text(text: &str) -> Vec<String> {
+    let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+    // As rustfmt would write it on one line.
+    let code: String = code.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
+    let texts =
+        [".message", ".message()", ".get(b'M')", ".get(b'D')", ".get(b'H')", "error.to_string()", "e.to_string()"];
+    let same = [".as_str()", ".as_ref()", ".as_deref()", ".to_lowercase()", ""];
+    let looks =
+        [" == ", " != ", ".eq(", ".contains(", ".starts_with(", ".ends_with(", ".strip_prefix(", ".find(", ".split"];
+    let mut found = Vec::new();
+    for (text, same) in texts.iter().flat_map(|text| same.iter().map(move |same| (text, same))) {
+        let whole: Vec<String> = looks.iter().map(|look| format!("{text}{same}{look}")).collect();
+        found.extend(whole.into_iter().filter(|look| code.contains(look.as_str())));
+    }
+    found
+}
+
+#[test]
+fn nothing_is_decided_by_what_an_error_says() {
+    let mut wrong = Vec::new();
+    for file in crate_names().iter().flat_map(|name| rust_files(&crates_folder().join(name).join("src"))) {
+        let may = LOOK_AT_WORDS.iter().any(|known| file.ends_with(known)) || file.ends_with("tests.rs");
+        let found = decisions_by_text(&fs::read_to_string(&file).unwrap());
+        wrong.extend(found.iter().filter(|_| !may).map(|look| format!("{}: {look}", file.display())));
+    }
+    assert!(wrong.is_empty(), "make it a value, or let one of {LOOK_AT_WORDS:?} tell:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_decision_by_text_would_be_found() {
+    let found = |code: &str| !decisions_by_text(code).is_empty();
+    assert!(found("if e.message().contains(\"gone\") {}") && found("a.refusal.message == b.refusal.message"));
+    assert!(found("let x = fields\n    .message()\n    .starts_with(\"tuple\");"));
+    assert!(found("e.get(b'M') == Some(text)") && found("e.to_string().contains(\"x\")"));
+    assert!(
+        !found("fields.message().into()") && !found("fn a() {}\n#[cfg(test)]\nmod tests {\n    e.message() == x\n}")
+    );
+}
+
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {

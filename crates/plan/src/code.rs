@@ -18,6 +18,7 @@
 //! for those that give rows for a text or a name they are told. Pure: the graph comes from the snapshot, bodies from `sql`.
 
 mod attached;
+mod breach;
 mod dynamic;
 mod makes;
 mod marked;
@@ -30,16 +31,17 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::code::{Harm, Needs, Object, Operator, RelationCode, Schema, Unnamed};
-use catalog::{Oid, Placement, Relation, RelationKind, Snapshot, Volatility};
+use catalog::{Oid, Placement, Relation, Snapshot, Volatility};
 use sql::body::Body;
 
 use crate::refuse::Refusal;
+use breach::{Breach, How};
 use dynamic::Dynamic;
 pub use reach::Reach;
 pub use scope::Scope;
 
 /// A table's kind, as code meets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Local,
     Reference,
@@ -84,6 +86,7 @@ pub struct Broken {
     pub tables: usize,
     /// What nobody may use while it is so, if that is enough to keep it from running.
     pub marks: Vec<Object>,
+    breach: Breach,
 }
 
 /// Who uses what. Built of a snapshot; asked, then thrown away.
@@ -161,7 +164,7 @@ impl<'s> Graph<'s> {
         self.snapshot.nodes.len() < 2 && self.all_local()
     }
 
-    /// What breaks the rule, by the words of its refusal.
+    /// What breaks the rule, in the order of the refusals' words.
     pub fn refusals(&self) -> Vec<Broken> {
         let mut refusals: Vec<Broken> = if self.is_alone() { vec![] } else { self.unwatched() };
         if !self.all_local() {
@@ -175,27 +178,24 @@ impl<'s> Graph<'s> {
     pub fn new_refusals(&self, before: &[Graph]) -> Vec<Broken> {
         let mut after = self.refusals();
         if !after.is_empty() {
-            let known: HashSet<String> = before.iter().flat_map(|g| g.refusals()).map(|b| b.refusal.message).collect();
-            after.retain(|b| !known.contains(&b.refusal.message));
+            let before: Vec<Broken> = before.iter().flat_map(|g| g.refusals()).collect();
+            let known: HashSet<_> = before.iter().map(|b| b.breach.key()).collect();
+            after.retain(|b| !known.contains(&b.breach.key()));
         }
         after
     }
 
-    /// With the relations that the refusal names.
-    fn broken(&self, refusal: Refusal, own: Oid, reach: &Reach) -> Broken {
-        let named =
-            |oid: &&Oid| self.relations.get(*oid).is_some_and(|r| refusal.message.contains(&format!("\"{}\"", r.name)));
-        let mut names: Vec<Oid> = reach.relations().filter(named).copied().collect();
-        let tables = names.len();
-        names.push(own);
-        Broken { refusal, names, tables, marks: vec![] }
+    /// `own`: what the code hangs on.
+    fn broken(&self, breach: Breach, own: Oid) -> Broken {
+        let names: Vec<Oid> = breach.relation.into_iter().chain([own]).collect();
+        Broken { refusal: breach.refusal(), tables: names.len() - 1, names, marks: vec![], breach }
     }
 
     /// Wherever a value is cast, compared or changed by DDL; nobody asks what it needs.
     fn unnamed(&self, u: &Unnamed) -> Option<Broken> {
         let reach = self.reach_of(Object { class: b'f', oid: u.routine }, None, None);
         let subject = format!("{} \"{}\"", u.what, u.name);
-        let refusal = if u.what == "event trigger" {
+        let breach = if u.what == "event trigger" {
             self.judge(&subject, Kind::Local, &reach).or_else(|| dynamic::refuse(&subject, &reach))
         } else {
             // Of a function's value, its own word counts.
@@ -204,7 +204,7 @@ impl<'s> Graph<'s> {
             let judged = self.judge(&subject, Kind::Reference, &reach);
             judged.or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
         };
-        Some(self.broken(refusal?, u.routine, &reach))
+        Some(self.broken(breach?, u.routine))
     }
 
     /// A domain's conditions are checked when a row is written, and what rows are split by is computed.
@@ -215,49 +215,38 @@ impl<'s> Graph<'s> {
             reach.add(self.reach_of(*used, Some(table.oid), None));
         }
         let subject = format!("a column's domain on {} table \"{}\"", self.kind(table).word(), table.name);
-        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table.oid, &reach))
+        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table.oid))
     }
 
     /// `at`: the kind of the table it hangs on.
-    fn judge(&self, subject: &str, at: Kind, reach: &Reach) -> Option<Refusal> {
+    fn judge(&self, subject: &str, at: Kind, reach: &Reach) -> Option<Breach> {
         let named = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
             oids.iter().find_map(|oid| self.relations.get(oid).filter(|r| test(self.kind(r))).copied())
         };
-        let refuse = |verb: &str, r: &Relation, why: &str, hint: &str| {
-            let kind = if r.kind == RelationKind::Sequence { "sequence" } else { "table" };
-            Refusal::new(format!("{subject} {verb} {} {kind} \"{}\": {why}", self.kind(r).word(), r.name), hint)
-        };
-        const APART: &str =
-            "Do that work in the application's transaction: statements sent through the router reach all nodes.";
-        const SHARED: &str = "Make it a reference table with create_reference_table() if it is only read; or do that work in the application's transaction.";
+        let uses = |r: &Relation, writes: bool| Some(Breach::uses(subject, r, self.kind(r), writes));
         if let Some(r) = named(&reach.writes, &|k| k == Kind::Reference) {
-            return Some(refuse("writes", r, "one copy would differ from the others", APART));
+            return uses(r, true);
         }
         if let Some(r) = named(&reach.writes, &|k| k == Kind::Distributed) {
-            return Some(refuse("writes", r, "it would reach only the rows that are on its node", APART));
+            return uses(r, true);
         }
         if let Some(r) = named(&reach.reads, &|k| k == Kind::Distributed) {
-            return Some(refuse("reads", r, "it would see only the rows that are on its node", APART));
+            return uses(r, false);
         }
         if at == Kind::Local {
             return None;
         }
         if let Some(r) = named(&reach.writes, &|k| k == Kind::Local) {
-            return Some(refuse("writes", r, "only home has it", APART));
+            return uses(r, true);
         }
         if let Some(r) = named(&reach.reads, &|k| k == Kind::Local) {
-            return Some(refuse("reads", r, "only home has it", SHARED));
+            return uses(r, false);
         }
         if reach.sequence {
-            let message = format!("{subject} takes values from a sequence: only home has them");
-            return Some(Refusal::new(message, "Let a column's DEFAULT take them: the router asks home for those."));
+            return Some(Breach::new(subject, How::TakesSequenceValues));
         }
         if reach.notifies && at == Kind::Distributed {
-            let message = format!("{subject} notifies listeners: on other nodes than home nobody listens");
-            return Some(Refusal::new(
-                message,
-                "Send NOTIFY, or call pg_notify(), through the router, in the transaction that writes.",
-            ));
+            return Some(Breach::new(subject, How::Notifies));
         }
         dynamic::refuse(subject, reach)
     }
@@ -267,7 +256,7 @@ impl<'s> Graph<'s> {
         if self.all_local() {
             return None;
         }
-        let mut refusal = self.judge(subject, Kind::Local, &self.reach_of_body(body, scope))?;
+        let mut refusal = self.judge(subject, Kind::Local, &self.reach_of_body(body, scope))?.refusal();
         refusal.hint = Some("Send its statements through the router one by one.".into());
         Some(refusal)
     }
@@ -380,12 +369,8 @@ pub fn marked() -> Refusal {
 }
 
 /// What runs on each node must do the same there.
-fn differs(subject: &str, reach: &Reach) -> Option<Refusal> {
-    let varies = reach.varies.as_ref()?;
-    Some(Refusal::new(
-        format!("{subject} uses {varies}, which could differ from node to node"),
-        "Set the value in the statement, or by the column's DEFAULT, which is evaluated once.",
-    ))
+fn differs(subject: &str, reach: &Reach) -> Option<Breach> {
+    Some(Breach::new(subject, How::Varies(reach.varies.clone()?)))
 }
 
 #[derive(Default)]

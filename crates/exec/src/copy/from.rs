@@ -328,7 +328,7 @@ fn about_given_columns(error: ExecError, names: &[String], given: usize) -> Exec
         _ => return error,
     };
     let added = names.len() - given;
-    let at = names.iter().position(|name| fields.message() == missing(name));
+    let at = fields.copy_column_missing().and_then(|column| names.iter().position(|name| unquoted(name) == column));
     if let Some(name) = at.and_then(|at| names.get(at.checked_sub(added)?)) {
         fields.set(b'M', missing(name));
     }

@@ -84,7 +84,7 @@ fn with_marks(found: Broken, exact: impl Fn() -> Option<Broken>, marks: impl Fn(
     let marks = marks();
     let is_other = |oid: &Oid| marks.iter().all(|m| m.oid != *oid);
     let names_other = found.tables > 0 && found.names.iter().take(found.tables).any(is_other);
-    let same = || exact().is_some_and(|b| b.refusal.message == found.refusal.message);
+    let same = || exact().is_some_and(|b| b.breach.key() == found.breach.key());
     match names_other && same() {
         true => Broken { marks, ..found },
         false => found,
