@@ -341,7 +341,7 @@ impl Rows<'_> {
         }
         // Another type's value becomes the column's as PostgreSQL assigns it.
         let assigned = |key: &KeyExpr| match key {
-            KeyExpr::Literal { cast, .. } => *cast == 0 || keys::is_kept(*cast, c.type_oid),
+            KeyExpr::Literal { cast, .. } => cast.is_none_or(|cast| keys::is_kept(cast, c.type_oid)),
             _ => true,
         };
         match keys::constant(value).filter(assigned) {

@@ -2,7 +2,7 @@
 
 mod batch;
 
-use pool::{PoolError, PooledConn, SOMEBODY};
+use pool::{PoolError, PooledConn, Remembers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -60,7 +60,7 @@ async fn work(queue: Arc<SharedQueue>) {
             continue;
         };
         if queue.kind == QueueKind::Write {
-            usable.sequences = SOMEBODY;
+            usable.sequences = Remembers::Somebodys;
         }
         queue.count(jobs.len());
         {

@@ -82,8 +82,8 @@ pub struct Transaction {
     pub defers: bool,
     /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
     pub holds_sequences: bool,
-    /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
-    pub schema_fingerprint: u64,
+    /// Tells apart what statements mean before and after each of its changes of the schema; `None`: it has made none.
+    pub schema_fingerprint: Option<u64>,
     /// It has set what outlives it: whoever has a connection of its next must not have that.
     pub leaves_settings: bool,
     /// The transaction's time as a timestamptz's text, where it is known, and the node whose own time it is.
@@ -261,7 +261,8 @@ impl Transaction {
 
     /// Tells apart what was set, and which changes of the schema were made, inside this transaction; 0: nothing.
     pub fn settings_fingerprint(&self) -> u64 {
-        self.set().fold(self.schema_fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
+        let schema = self.schema_fingerprint.map_or(0, |number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.set().fold(schema, |mark, sql| {
             sql.bytes()
                 .fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
         })
@@ -440,7 +441,7 @@ impl Transaction {
         self.keep_all = false;
         self.asks_who_wrote = false;
         self.raised = self.raises_epoch.take().is_some();
-        self.schema_fingerprint = 0;
+        self.schema_fingerprint = None;
         self.touched.clear();
         self.history.clear();
         self.state = State::Idle;

@@ -141,7 +141,7 @@ impl<C: Client> Work<'_, C> {
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
         // A table that has a key is on no two nodes.
-        let keys = sink.key_positions().iter().copied().filter(|k| *k < width);
+        let keys = sink.key_positions().iter().copied().flatten().filter(|k| *k < width);
         let wanted: Vec<usize> = match options.format {
             Format::Binary => keys.collect(),
             _ => keys.chain(sink.moment_positions().iter().copied()).collect(),
@@ -281,9 +281,9 @@ async fn deliver(
             .key_positions()
             .iter()
             .map(|k| match *k {
-                usize::MAX => None,
-                k if k < given => given_keys.next().flatten(),
-                k => values[k - given].as_deref(),
+                None => None,
+                Some(k) if k < given => given_keys.next().flatten(),
+                Some(k) => values[k - given].as_deref(),
             })
             .collect();
         if !binary {

@@ -147,7 +147,7 @@ pub struct Compiled {
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
     /// Home has said of its finish what it says of the statement.
     pub agrees: OnceCell<()>,
-    keys: Mutex<FastMap<(i32, u64), StatementKey>>,
+    keys: Mutex<FastMap<(Option<i32>, u64), StatementKey>>,
     /// Everybody has USAGE of its tables' schemas.
     pub(crate) schemas_are_open: bool,
     /// Of other schemas: who has.
@@ -157,7 +157,7 @@ pub struct Compiled {
     /// Of rows that travel with those of other clients: where a template's literals are.
     pub(crate) row_literals: Option<Vec<(usize, bool)>>,
     /// By shard, settings, and whether it comes by the simple protocol.
-    pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
+    pub(crate) shared: Mutex<FastMap<(Option<i32>, u64, bool), Arc<SharedStatement>>>,
     /// Of an INSERT that can be one of many rows.
     pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
     looks: OnceLock<Looks>,
@@ -324,9 +324,14 @@ impl Compiled {
         named_by.insert(asker, Instant::now());
     }
 
-    /// The key of the prepared statement for a shard (−1: through the parent).
+    /// The key of the prepared statement for a shard (`None`: through the parent).
     /// `settings`: fingerprint of the settings PostgreSQL reads literals under.
-    pub fn statement_key(&self, shard: i32, settings: u64, make: impl FnOnce() -> StatementKey) -> StatementKey {
+    pub fn statement_key(
+        &self,
+        shard: Option<i32>,
+        settings: u64,
+        make: impl FnOnce() -> StatementKey,
+    ) -> StatementKey {
         let mut keys = self.keys.lock();
         if keys.len() >= LEARNT_MAX {
             keys.clear();

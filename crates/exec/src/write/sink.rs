@@ -52,7 +52,7 @@ struct Source {
 impl Source {
     async fn rows(&self, sql: &str) -> Result<Vec<catalog::Row>> {
         let mut lane = Lane::lent(self.home, &self.pools, &self.target, &self.login, &self.settings).await?;
-        lane.conn.sequences = pool::SOMEBODY;
+        lane.conn.sequences = pool::Remembers::Somebodys;
         Ok(lane.rows_with(&self.set, sql).await?)
     }
 }
@@ -85,7 +85,7 @@ pub struct Sink {
     /// Positions of given columns that may hold moments, of a table of which each node reads all values.
     moments: Vec<usize>,
     /// For each key column its position in a row.
-    key: Vec<usize>,
+    key: Vec<Option<usize>>,
     bounds: Arc<[Bound]>,
     lanes: Vec<Participant>,
     /// Lanes, from the first, that were told to COPY: only these have an end of it to wait for.
@@ -170,11 +170,10 @@ impl Sink {
             Placement::Reference => (snapshot.nodes.iter().map(|n| n.id).collect(), vec![], Arc::from([])),
             Placement::Distributed(d) => {
                 let nodes: std::collections::BTreeSet<NodeId> = d.group.shards.iter().map(|s| s.node).collect();
-                let key =
-                    d.key.iter().map(|k| columns.iter().position(|c| c == k).unwrap_or(usize::MAX)).collect::<Vec<_>>();
+                let key = d.key.iter().map(|k| columns.iter().position(|c| c == k)).collect::<Vec<_>>();
                 for (k, at) in d.key.iter().zip(&key) {
                     let column = &relation.columns[*k];
-                    if *at == usize::MAX && column.default.is_some() {
+                    if at.is_none() && column.default.is_some() {
                         return Err(ExecError::sql(
                             sqlstate::FEATURE_NOT_SUPPORTED,
                             format!(
@@ -254,8 +253,8 @@ impl Sink {
         self.columns[self.given..].iter().map(|c| self.relation.columns[*c].name.as_str()).collect()
     }
 
-    /// Positions of the key columns among the given ones; `usize::MAX` for one that is filled or missing.
-    pub fn key_positions(&self) -> &[usize] {
+    /// Positions of the key columns among those that are sent, the filled ones behind the given; `None` for one that is not.
+    pub fn key_positions(&self) -> &[Option<usize>] {
         &self.key
     }
 
@@ -472,7 +471,7 @@ impl Sink {
         let filled = self.next_values().await?;
         let all: Vec<Option<&[u8]>> =
             values.iter().copied().chain(filled.iter().map(|v| v.as_deref().map(str::as_bytes))).collect();
-        let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
+        let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get((*k)?).copied().flatten()).collect();
         let lanes = self.lanes_for(&keys, false)?;
         self.count_row(lanes.clone());
         if let Batches::Held(held) = &mut self.bulk {
