@@ -190,7 +190,7 @@ impl AdminCall {
             AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&self.name, type_oid::INT4, 4),
             AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&self.name, type_oid::TEXT, -1),
             // void
-            _ => Field::new(&self.name, 2278, 4),
+            _ => Field::new(&self.name, type_oid::VOID, 4),
         }]
     }
 

@@ -5,7 +5,7 @@
 use catalog::{Oid, Snapshot};
 use wire::backend::Field;
 use wire::sqlstate;
-use wire::type_oid::{FIRST_USER_OID, RECORD, RECORD_ARRAY};
+use wire::type_oid::{FIRST_NORMAL_OBJECT_ID, RECORD, RECORD_ARRAY};
 
 use crate::error::{ExecError, Result};
 use crate::request::Bound;
@@ -37,7 +37,7 @@ impl Layout {
 
     /// `None`: all ids in it are PostgreSQL's own.
     fn of(snapshot: &Snapshot, oid: Oid) -> Option<Layout> {
-        if oid < FIRST_USER_OID {
+        if oid < FIRST_NORMAL_OBJECT_ID {
             return Layout::of_record(oid);
         }
         let found = snapshot.types.get(&oid)?;
@@ -46,7 +46,7 @@ impl Layout {
             b'd' => Layout::of(snapshot, found.base),
             b'c' => {
                 let fields: Vec<_> = found.fields.iter().map(|f| (*f, Layout::of(snapshot, *f))).collect();
-                fields.iter().any(|(f, _)| *f >= FIRST_USER_OID).then_some(Layout::Composite(fields))
+                fields.iter().any(|(f, _)| *f >= FIRST_NORMAL_OBJECT_ID).then_some(Layout::Composite(fields))
             }
             _ => None,
         }
@@ -86,7 +86,7 @@ impl Layout {
             Layout::Record => {
                 let mut at = 4;
                 while let (Some(oid), Some(end)) = (int(value, at), end_of_value(value, at + 4)) {
-                    if oid as Oid >= FIRST_USER_OID {
+                    if oid as Oid >= FIRST_NORMAL_OBJECT_ID {
                         return Err(unknown());
                     }
                     if let Some(layout) = Layout::of_record(oid as Oid) {

@@ -7,8 +7,8 @@ use plan::{Piece, Text};
 
 use crate::now::Now;
 use crate::request::{self, Bound};
+use wire::type_oid::TEXT_ARRAY;
 
-const TEXT_ARRAY: u32 = 1009;
 /// Binary, as `Arrays` makes them.
 const ARRAY_FORMAT: i16 = 1;
 /// Bytes of an array parameter that nodes join with rather than look at each element of (see `plan::lists`).

@@ -35,7 +35,7 @@ impl Bound {
     /// Without the values of parameters that a text, written anew, does not name, where their types are users' own: a node
     /// that is not home could not tell the type. `None`: there are none of these.
     pub fn without_strangers(&self, sql: &str) -> Option<Bound> {
-        let own = |t: &u32| *t >= type_oid::FIRST_USER_OID;
+        let own = |t: &u32| *t >= type_oid::FIRST_NORMAL_OBJECT_ID;
         if !self.types.iter().any(own) {
             return None;
         }
@@ -62,7 +62,7 @@ impl Bound {
 
 /// Types of users' own have other object ids on nodes that are not home: there they are inferred.
 pub fn types_on(types: &[u32], foreign: bool) -> Vec<u32> {
-    types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect()
+    types.iter().map(|t| if foreign && *t >= type_oid::FIRST_NORMAL_OBJECT_ID { 0 } else { *t }).collect()
 }
 
 /// One execution of a statement: what the client asked for, and how.

@@ -308,7 +308,7 @@ impl Compiled {
                 .whole()
                 .tables
                 .iter()
-                .any(|t| t.relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_USER_OID))
+                .any(|t| t.relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID))
     }
 
     /// As home has said a moment ago: rights are also taken past the routers.

@@ -11,6 +11,8 @@ use std::collections::HashSet;
 use catalog::code::{Attached, Object, Unnamed};
 use catalog::{Oid, Relation, RelationKind};
 
+use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
+
 use super::{Broken, Graph};
 
 impl Graph<'_> {
@@ -91,7 +93,7 @@ fn with_marks(found: Broken, exact: impl Fn() -> Option<Broken>, marks: impl Fn(
     }
 }
 
-/// Those of users' own (access/transam.h): where there are none, nothing can be marked.
+/// Those of users' own: where there are none, nothing can be marked.
 fn types_of(u: &Unnamed) -> Vec<Object> {
-    u.types.iter().filter(|oid| **oid >= 16384).map(|oid| Object { class: b't', oid: *oid }).collect()
+    u.types.iter().filter(|oid| **oid >= FIRST_NORMAL_OBJECT_ID).map(|oid| Object { class: b't', oid: *oid }).collect()
 }

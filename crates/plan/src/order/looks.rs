@@ -227,9 +227,19 @@ impl<'f> Looks<'f> {
 pub fn is_identical(oid: Oid, collates: bool) -> bool {
     use type_oid::*;
     // pg_type.dat: arrays of such types compare their bounds, too (array_cmp); ranges of what can be counted have one form.
-    const ARRAYS: [Oid; 9] = [1000, 1001, 1005, 1007, 1016, 1115, 1182, 1185, 2951];
-    const TEXT_ARRAYS: [Oid; 2] = [1009, 1015];
-    const RANGES: [Oid; 3] = [3904, 3912, 3926];
+    const ARRAYS: [Oid; 9] = [
+        BOOL_ARRAY,
+        BYTEA_ARRAY,
+        INT2_ARRAY,
+        INT4_ARRAY,
+        INT8_ARRAY,
+        TIMESTAMP_ARRAY,
+        DATE_ARRAY,
+        TIMESTAMPTZ_ARRAY,
+        UUID_ARRAY,
+    ];
+    const TEXT_ARRAYS: [Oid; 2] = [TEXT_ARRAY, VARCHAR_ARRAY];
+    const RANGES: [Oid; 3] = [INT4RANGE, DATERANGE, INT8RANGE];
     let plain = is_integer(oid)
         || matches!(
             oid,

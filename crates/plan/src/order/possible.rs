@@ -140,7 +140,7 @@ impl<'f> Possible<'f> {
             }
         }
         let returned: Vec<Kind> = overloads.iter().map(|f| (f.returns, -1)).collect();
-        (!returned.is_empty() && !returned.iter().any(|(oid, _)| is_pseudo(*oid))).then_some(returned)
+        (!returned.is_empty() && !returned.iter().any(|(oid, _)| type_oid::is_pseudo(*oid))).then_some(returned)
     }
 
     /// Whatever has that name in the statement.
@@ -456,12 +456,7 @@ fn is_string(oid: Oid) -> bool {
 
 /// Floats, money, of which quotients are floats, and types of users' own, that may be made of them.
 pub fn may_be_float(oid: Oid) -> bool {
-    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | type_oid::MONEY) || oid >= type_oid::FIRST_USER_OID
-}
-
-/// anyelement and its like (pg_type.dat, `typtype` p): the type of an argument.
-fn is_pseudo(oid: Oid) -> bool {
-    matches!(oid, 2249 | 2275..=2283 | 2776 | 3500 | 3831 | 3838 | 4537 | 4538 | 5077..=5080)
+    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | type_oid::MONEY) || oid >= type_oid::FIRST_NORMAL_OBJECT_ID
 }
 
 /// `+ - * / %`
