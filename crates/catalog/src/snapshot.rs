@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use key::{Bound, Strategy};
+use key::{Bound, PartitionStrategy};
 
 use crate::code::{Harm, RelationCode, can_mean};
 use crate::session_code::SessionCode;
@@ -171,7 +171,7 @@ pub struct Distribution {
 #[derive(Clone, Debug)]
 pub struct Colocation {
     pub id: i32,
-    pub strategy: Strategy,
+    pub strategy: PartitionStrategy,
     /// Types of the key columns (built-in types only, so the oids hold on every node).
     pub key_types: Vec<Oid>,
     /// Ordered by `number`.

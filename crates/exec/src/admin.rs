@@ -10,7 +10,7 @@ mod kind;
 mod move_rows;
 
 use catalog::DistributeRequest;
-use key::Strategy;
+use key::PartitionStrategy;
 use sql::NodeEnum;
 use sql::ast::{Node, a_const::Val};
 use sql::names;
@@ -255,9 +255,9 @@ impl AdminCall {
         let strategy = match &v[2] {
             None => None,
             Some(_) => Some(match self.text(&v[2], "a strategy")?.to_ascii_lowercase().as_str() {
-                "hash" => Strategy::Hash,
-                "range" => Strategy::Range,
-                "list" => Strategy::List,
+                "hash" => PartitionStrategy::Hash,
+                "range" => PartitionStrategy::Range,
+                "list" => PartitionStrategy::List,
                 other => {
                     return Err(ExecError::sql(
                         sqlstate::INVALID_PARAMETER_VALUE,

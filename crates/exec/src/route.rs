@@ -176,7 +176,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Columns of an answer that hold object ids of the node it comes from.
-    pub(crate) fn object_ids(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::object_ids::Columns {
+    pub(crate) fn object_ids(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::object_ids::OidColumns {
         let fields = compiled.described.get().and_then(|d| d.fields.as_deref());
         crate::object_ids::columns(&self.epoch.snapshot, fields, bound)
     }

@@ -13,7 +13,7 @@ use crate::gather::Gather;
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
-use crate::tree::{AddFunction, Part, Target};
+use crate::tree::{AddFunction, Part, Recipients};
 use crate::{Result, aggregate, pull, rewrite, select};
 
 /// The outer query in the making, and the parts it reads.
@@ -165,7 +165,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
-        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Target::Shards(tables) });
+        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Recipients::Shards(tables) });
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 

@@ -16,7 +16,7 @@ use crate::hosts;
 use crate::ledger::Ledger;
 use crate::settings::Settings;
 use crate::statements::{StatementCache, StatementKey, StatementName};
-use crate::stream::{Stream, dial};
+use crate::stream::{NodeStream, dial};
 use crate::target::{Login, NodeTarget, TlsMode};
 
 mod idle;
@@ -65,7 +65,7 @@ pub struct Conn {
     address: Arc<NodeTarget>,
     /// It ends when another of the target's hosts has become the primary.
     link: Option<hosts::Link>,
-    pub(crate) stream: Stream,
+    pub(crate) stream: NodeStream,
     rbuf: BytesMut,
     wbuf: BytesMut,
     /// The largest capacity a buffer had since the connection was last idle.
@@ -162,7 +162,7 @@ impl Conn {
         }
     }
 
-    fn over(stream: Stream, target: Arc<NodeTarget>) -> Conn {
+    fn over(stream: NodeStream, target: Arc<NodeTarget>) -> Conn {
         let mut ledger = Ledger::new();
         ledger.expect_login();
         Conn {
@@ -300,7 +300,7 @@ impl Conn {
     /// Whether the server is who it should be: by SCRAM, by a certificate that was checked, or on a Unix socket.
     pub fn is_proved(&self) -> bool {
         let certificate = matches!(self.target.tls, TlsMode::VerifyCa { .. } | TlsMode::VerifyFull { .. });
-        self.proved || certificate || matches!(self.stream, Stream::Unix(_))
+        self.proved || certificate || matches!(self.stream, NodeStream::Unix(_))
     }
 
     pub fn target(&self) -> &NodeTarget {

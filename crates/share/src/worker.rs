@@ -19,13 +19,13 @@ pub(super) fn begin(queue: Arc<SharedQueue>) {
 }
 
 /// Gives the worker's right back, however it ends.
-struct Place {
+struct WorkerRight {
     queue: Arc<SharedQueue>,
     /// `take` has found nothing and ended it.
     ended: bool,
 }
 
-impl Drop for Place {
+impl Drop for WorkerRight {
     fn drop(&mut self) {
         if !self.ended {
             self.queue.left();
@@ -34,7 +34,7 @@ impl Drop for Place {
 }
 
 async fn work(queue: Arc<SharedQueue>) {
-    let mut place = Place { queue: queue.clone(), ended: false };
+    let mut place = WorkerRight { queue: queue.clone(), ended: false };
     let mut jobs = Vec::new();
     let mut conn = None;
     loop {

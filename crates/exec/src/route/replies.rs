@@ -34,7 +34,7 @@ pub enum Ids<'a> {
     /// Columns are those of the statement's tables; of other types only home knows the ids.
     Tables(&'a Compiled),
     /// The description has gone to the client; these columns' values hold some.
-    Values(&'a crate::object_ids::Columns),
+    Values(&'a crate::object_ids::OidColumns),
 }
 
 /// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.

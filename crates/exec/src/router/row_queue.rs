@@ -33,7 +33,7 @@ pub struct Row {
 }
 
 /// The rows of one statement.
-pub struct Rows {
+pub struct QueuedRows {
     pub data: Bytes,
     /// Key values as they are, unescaped.
     pub keys: Bytes,
@@ -42,7 +42,7 @@ pub struct Rows {
 
 /// A statement that waits with its rows.
 pub struct Job {
-    pub rows: Rows,
+    pub rows: QueuedRows,
     /// Of what is done the messages are the last row's values from sequences.
     pub reply: oneshot::Sender<Outcome>,
     number: u64,
@@ -94,7 +94,7 @@ impl RowQueue {
     }
 
     /// `make` is asked for the rows only if they have to wait; `None`: they can't be shared.
-    pub fn enter(self: &Arc<Self>, make: impl FnOnce() -> Option<Rows>) -> Option<Entered> {
+    pub fn enter(self: &Arc<Self>, make: impl FnOnce() -> Option<QueuedRows>) -> Option<Entered> {
         {
             let mut state = self.state.lock();
             if state.at_work == 0 {

@@ -7,7 +7,7 @@ use catalog::code::Attached;
 use catalog::{Relation, RelationKind};
 
 use super::breach::{Breach, How};
-use super::{Broken, Graph, Kind, differs, dynamic};
+use super::{Broken, Graph, PlacementKind, differs, dynamic};
 use crate::reads::{calls_sequence, parse_expression};
 use crate::refuse::Refusal;
 use crate::same;
@@ -25,13 +25,14 @@ impl Graph<'_> {
             "view" => format!("materialized view \"{}\"", table.name),
             what => format!("{what} \"{}\" on {} table \"{}\"", a.name, kind.word(), table.name),
         };
-        let varies = a.what == "trigger" && kind == Kind::Reference;
+        let varies = a.what == "trigger" && kind == PlacementKind::Reference;
         let breach = self
             .judge(&subject, kind, &reach)
             .or_else(|| materialized.then(|| dynamic::refuse(&subject, &reach)).flatten())
             .or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
             .or_else(|| {
-                (a.transition && kind == Kind::Distributed).then(|| Breach::new(&subject, How::TransitionTables))
+                (a.transition && kind == PlacementKind::Distributed)
+                    .then(|| Breach::new(&subject, How::TransitionTables))
             })
             .or_else(|| self.sets_default(&subject, a, table, kind))?;
         let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
@@ -43,13 +44,13 @@ impl Graph<'_> {
     }
 
     /// Of a foreign key: what a node would set is another value on each, or needs a sequence, which is on home.
-    fn sets_default(&self, subject: &str, a: &Attached, table: &Relation, kind: Kind) -> Option<Breach> {
+    fn sets_default(&self, subject: &str, a: &Attached, table: &Relation, kind: PlacementKind) -> Option<Breach> {
         let set = table.columns.iter().filter(|c| a.columns.contains(&c.name));
         let sequence = |default: &str| parse_expression(default).is_some_and(|d| calls_sequence(&d));
         let mut harmful = set.filter(|c| match kind {
-            Kind::Local => false,
-            Kind::Reference => same::default_differs(self.snapshot, c),
-            Kind::Distributed => c.sequence.is_some() || c.default.as_deref().is_some_and(sequence),
+            PlacementKind::Local => false,
+            PlacementKind::Reference => same::default_differs(self.snapshot, c),
+            PlacementKind::Distributed => c.sequence.is_some() || c.default.as_deref().is_some_and(sequence),
         });
         let column = harmful.next()?;
         Some(Breach::new(subject, How::SetsDefault { column: column.name.clone(), kind }))

@@ -3,7 +3,7 @@
 
 use catalog::{Oid, Relation, RelationKind};
 
-use super::Kind;
+use super::PlacementKind;
 use crate::refuse::Refusal;
 
 /// Some code, named as clients know it, and what it does that it must not.
@@ -20,7 +20,7 @@ pub(super) enum How {
     /// It uses a relation of which its node has a part, a copy or nothing.
     Uses {
         writes: bool,
-        kind: Kind,
+        kind: PlacementKind,
         is_sequence: bool,
         name: String,
     },
@@ -35,7 +35,7 @@ pub(super) enum How {
     /// A foreign key sets the column to its default, which nodes of such a table can't compute.
     SetsDefault {
         column: String,
-        kind: Kind,
+        kind: PlacementKind,
     },
 }
 
@@ -48,7 +48,7 @@ impl Breach {
         Breach { subject: subject.to_string(), how, relation: None }
     }
 
-    pub fn uses(subject: &str, relation: &Relation, kind: Kind, writes: bool) -> Self {
+    pub fn uses(subject: &str, relation: &Relation, kind: PlacementKind, writes: bool) -> Self {
         let is_sequence = relation.kind == RelationKind::Sequence;
         let how = How::Uses { writes, kind, is_sequence, name: relation.name.clone() };
         Breach { relation: Some(relation.oid), ..Breach::new(subject, how) }
@@ -71,10 +71,10 @@ impl How {
         match self {
             How::Uses { writes, kind, is_sequence, name } => {
                 let (why, hint) = match (writes, kind) {
-                    (true, Kind::Reference) => ("one copy would differ from the others", APART),
-                    (true, Kind::Distributed) => ("it would reach only the rows that are on its node", APART),
-                    (false, Kind::Distributed) => ("it would see only the rows that are on its node", APART),
-                    (true, Kind::Local) => ("only home has it", APART),
+                    (true, PlacementKind::Reference) => ("one copy would differ from the others", APART),
+                    (true, PlacementKind::Distributed) => ("it would reach only the rows that are on its node", APART),
+                    (false, PlacementKind::Distributed) => ("it would see only the rows that are on its node", APART),
+                    (true, PlacementKind::Local) => ("only home has it", APART),
                     (false, _) => ("only home has it", SHARED),
                 };
                 let verb = if *writes { "writes" } else { "reads" };
@@ -107,7 +107,7 @@ impl How {
             ),
             How::SetsDefault { column, kind } => {
                 let why = match kind {
-                    Kind::Distributed => "comes from a sequence: only home has its values",
+                    PlacementKind::Distributed => "comes from a sequence: only home has its values",
                     _ => "could differ from node to node",
                 };
                 (

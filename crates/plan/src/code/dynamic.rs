@@ -8,7 +8,7 @@ use catalog::{Oid, RelationKind};
 
 use super::breach::{Breach, How};
 use super::reach::Reach;
-use super::{Broken, Graph, Kind};
+use super::{Broken, Graph, PlacementKind};
 
 /// Tables on which such code hangs, or whose rows bring others' with them.
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl Graph<'_> {
             let before = dynamic.len();
             for (what, table, reach) in &hanging {
                 // Of a table that nodes share nothing could be seen on home.
-                let local = || self.relations.get(table).is_some_and(|r| self.kind(r) == Kind::Local);
+                let local = || self.relations.get(table).is_some_and(|r| self.kind(r) == PlacementKind::Local);
                 if dynamic.runs_text(reach) || reach.takes_types && local() {
                     dynamic.written.insert(*table);
                     if *what == "policy" {
