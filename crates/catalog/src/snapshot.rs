@@ -267,10 +267,12 @@ pub struct UserType {
 }
 
 impl Relation {
+    /// The position of a column among [`columns`](Self::columns).
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }
 
+    /// How it is split; `None`: it is a local or reference table.
     pub fn distribution(&self) -> Option<&Distribution> {
         match &self.placement {
             Placement::Distributed(d) => Some(d),

@@ -186,6 +186,7 @@ impl BatchStatement {
         BatchStatement(fill.statement_behind(width, [head, &Text::from(rows + " "), tail]))
     }
 
+    /// The statement with these arrays, in binary, in front of its own parameters.
     pub fn with(&self, arrays: Vec<Option<Bytes>>) -> NodeStatement {
         let formats = arrays.iter().map(|_| ARRAY_FORMAT).chain(self.0.formats.iter().copied()).collect();
         let values = arrays.into_iter().chain(self.0.values.iter().cloned()).collect();

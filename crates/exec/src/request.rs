@@ -17,10 +17,12 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Of the parameter at position `i`, from 0: 0 is text, 1 binary.
     pub fn format(&self, i: usize) -> i16 {
         frontend::format_of(&self.formats, i)
     }
 
+    /// Of the result's column at position `i`, from 0: 0 is text, 1 binary.
     pub fn result_format(&self, i: usize) -> i16 {
         frontend::format_of(&self.result_formats, i)
     }
@@ -120,6 +122,7 @@ impl<'r> Request<'r> {
         self.bound.map_or(&[], |b| &b.types)
     }
 
+    /// It comes by the simple protocol.
     pub fn is_simple(&self) -> bool {
         self.bound.is_none()
     }

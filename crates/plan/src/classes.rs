@@ -48,6 +48,7 @@ impl Classes {
     /// The statement itself.
     pub const WHOLE: JoinDomain = 0;
 
+    /// A new place that knows what the one around it does.
     pub fn inside(&mut self, around: JoinDomain) -> JoinDomain {
         self.places.push(Told { around: Some(around), ..Told::default() });
         self.places.len() - 1

@@ -400,6 +400,7 @@ fn direct_uses(from: &From) -> Vec<usize> {
     }
 }
 
+/// A subquery stands in the expression.
 pub fn has_sublink(node: &Node) -> bool {
     let mut found = Sublinks::default();
     walk::walk(node, &mut found);

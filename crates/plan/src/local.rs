@@ -53,6 +53,7 @@ impl Analysis<'_> {
         }
     }
 
+    /// Uses of tables in an item of FROM, those of its subqueries included.
     pub fn collect_from(&self, from: &From, uses: &mut Vec<usize>) {
         match from {
             From::Use(u) => uses.push(*u),

@@ -141,6 +141,7 @@ impl<'a> Analysis<'a> {
     }
 }
 
+/// The plan of UPDATE, DELETE and MERGE.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut a = Analysis::new(cx);
     let target = analyse(&mut a, statement, None)?;

@@ -70,6 +70,7 @@ impl RoleKey {
         RoleKey(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The role's object id on home; `None`: home could not be asked about it.
     pub fn oid(self) -> Option<u32> {
         u32::try_from(self.0).ok()
     }

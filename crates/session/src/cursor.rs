@@ -191,6 +191,7 @@ impl Session {
         self.cursors.get(name).map_or(self.epoch.snapshot.home, |c| c.node)
     }
 
+    /// FETCH and MOVE, of cursors and of the extended protocol's portals.
     pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         if !self.cursors.contains_key(&f.portalname)
             && let Some(done) = self.fetch_portal(f, bound).await?

@@ -59,6 +59,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// Counts a statement that took so long.
     pub fn statement(&self, strategy: CountedAs, took: Duration) {
         let h = &self.latencies[strategy as usize];
         let seconds = took.as_secs_f64();

@@ -66,6 +66,7 @@ impl Leaves {
 }
 
 impl Special {
+    /// Nothing in it is the session's own affair.
     pub fn is_plain(&self) -> bool {
         *self == Special::default()
     }

@@ -138,6 +138,7 @@ enum Event {
 }
 
 impl Transaction {
+    /// A transaction has begun: the client's own, or an implicit one.
     pub fn is_active(&self) -> bool {
         self.state != State::Idle
     }
@@ -147,6 +148,7 @@ impl Transaction {
         matches!(self.state, State::Block | State::Failed)
     }
 
+    /// The client's block has failed: nothing but its end is taken.
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
@@ -165,6 +167,7 @@ impl Transaction {
         }
     }
 
+    /// `sql`: the BEGIN that nodes get when they join. `block`: it is the client's own.
     pub fn begin(&mut self, sql: &str, block: bool) {
         debug_assert!(self.participants.is_empty());
         self.begin = sql.to_string();
@@ -208,6 +211,7 @@ impl Transaction {
         self.participants.is_empty() && self.cut.is_empty()
     }
 
+    /// The node's part, if it has one.
     pub fn get(&mut self, node: NodeId) -> Option<&mut Participant> {
         self.participants.iter_mut().find(|p| p.lane.node == node)
     }
@@ -338,6 +342,7 @@ impl Transaction {
         first.map_or(Ok(()), Err)
     }
 
+    /// SAVEPOINT on all nodes that take part, and on those that join later.
     pub async fn savepoint(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.history.push(Event::Savepoint(name.to_string()));
@@ -350,6 +355,7 @@ impl Transaction {
         Ok(())
     }
 
+    /// Undoes what came behind the savepoint, which stays.
     pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
@@ -372,6 +378,7 @@ impl Transaction {
         }
     }
 
+    /// Undoes all of it. A node that can't say so loses its connection, and rolls back then.
     pub async fn rollback(&mut self) {
         for p in &mut self.participants {
             p.lane.put_query("ROLLBACK");

@@ -99,6 +99,7 @@ impl Epoch {
         self.templates.lock().bytes() + self.texts.lock().bytes()
     }
 
+    /// Of a colocation group's shards, in their order; empty for a group that is not known.
     pub fn bounds(&self, group: i32) -> Arc<[Bound]> {
         self.bounds.get(&group).cloned().unwrap_or_else(|| Arc::from([]))
     }
@@ -109,10 +110,12 @@ impl Epoch {
         (found.context == context && found.template_text == template.text()).then_some(found)
     }
 
+    /// `hash`: the template's.
     pub fn keep_template(&self, compiled: &Arc<Compiled>, hash: u64) {
         self.templates.lock().keep(hash ^ compiled.context, compiled);
     }
 
+    /// The plan for a text, if it was seen with these parameter types. `context` stands for search path and the like.
     pub fn by_text(&self, context: u64, text: &str, types: &[u32]) -> Option<Arc<Compiled>> {
         // The tuple key needs an owned text; a lookup is rare beside the template path.
         self.texts.lock().get(&(context, text.to_string(), types.to_vec())).cloned()
@@ -224,6 +227,7 @@ impl Compiled {
         if again && self.own == 0 && !self.once { Keep::Yes } else { Keep::No }
     }
 
+    /// From now on it has run once.
     pub fn has_run(&self) {
         self.has_run.store(true, Ordering::Relaxed);
     }

@@ -89,6 +89,7 @@ impl RowQueue {
         columns.filter(|(i, c)| c.sequence.is_some() && !self.columns.contains(i))
     }
 
+    /// The sequences that fill columns of its rows, by object id and name.
     pub fn sequences(&self) -> impl Iterator<Item = (catalog::Oid, &str)> {
         self.filled().filter_map(|(_, c)| Some((c.sequence_oid, c.sequence.as_deref()?)))
     }
@@ -213,11 +214,13 @@ impl RowQueues {
         queue
     }
 
+    /// A batch of so many statements was written.
     pub fn count(&self, statements: usize) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.statements.fetch_add(statements as u64, Ordering::Relaxed);
     }
 
+    /// A statement that waited ran by itself after all.
     pub fn count_sent_away(&self) {
         self.sent_away.fetch_add(1, Ordering::Relaxed);
     }

@@ -263,6 +263,7 @@ impl Sink {
         self.batching.is_some_and(|b| b.commits)
     }
 
+    /// How many of the columns that are sent the client gives; those behind them are filled.
     pub fn given(&self) -> usize {
         self.given
     }
@@ -318,6 +319,7 @@ impl Sink {
         self.bulk = Batches::Held(held.at_home(self.home));
     }
 
+    /// Begins as its kind and batches want it; COPY FROM a client begins by [`start_copy`](Self::start_copy).
     pub async fn start(&mut self) -> Result<()> {
         if self.batching.is_some_and(|b| b.upsert || !matches!(self.kind, SinkKind::Copy)) {
             self.start_held();
@@ -459,6 +461,7 @@ impl Sink {
         }
     }
 
+    /// What ends each lane's data. Batches have their own.
     pub async fn trailer(&mut self, trailer: &[u8]) -> Result<()> {
         if let Batches::None = self.bulk { self.send_all(trailer).await } else { Ok(()) }
     }

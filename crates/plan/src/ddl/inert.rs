@@ -37,6 +37,7 @@ const PLAIN: &[&str] = &[
     "varchar",
 ];
 
+/// True where no code runs, comes to be or goes by the change: it needs no judge.
 pub fn inert(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> bool {
     // Event triggers run with any change.
     if snapshot.code.unnamed.iter().any(|u| u.what == "event trigger") {

@@ -144,6 +144,7 @@ impl<'a> Analysis<'a> {
         self.types[v].map(|(oid, _)| oid)
     }
 
+    /// The column an expression is; `None`: it is another expression, or the column is not known.
     pub fn var(&self, node: &Node, scope: &Scope<'a>) -> Option<Var> {
         scope.resolve(&names::column(node)?)
     }

@@ -112,11 +112,13 @@ impl Held {
         if self.commits { self.tally } else { Tally::default() }
     }
 
+    /// What RETURNING gave so far; nothing is left.
     pub fn returned(&mut self) -> KeptRows {
         let none = self.returned.another();
         std::mem::replace(&mut self.returned, none)
     }
 
+    /// A row of text values for these lanes. What is full is sent, as soon as the lane has answered the batch before.
     pub async fn add(
         &mut self,
         lanes: &mut [Participant],

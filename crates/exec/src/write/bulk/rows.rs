@@ -31,6 +31,7 @@ impl BatchRows {
         self.count
     }
 
+    /// Memory of values and lengths.
     pub fn bytes(&self) -> usize {
         self.data.len() + self.lengths.len() * size_of::<Option<u32>>()
     }
