@@ -10,7 +10,7 @@ mod ties;
 
 use catalog::{Relation, UniqueIndex};
 use sql::ast::{self, Node, SelectStmt};
-use sql::walk::{self, Visit};
+use sql::walk::Visit;
 use sql::{NodeEnum, names, search};
 
 use crate::Context;
@@ -36,10 +36,7 @@ pub fn depends(statement: &NodeEnum, cx: &Context) -> Option<String> {
     {
         return Some(format!("UPDATE … FROM {item}, of which several rows could match one,"));
     }
-    match statement {
-        NodeEnum::SelectStmt(s) => walk::select_stmt(s, &mut find),
-        _ => walk::below(statement, &mut find),
-    }
+    search::visit(statement, &mut find);
     find.found
 }
 

@@ -3,7 +3,7 @@
 
 use catalog::FunctionKind;
 use sql::ast::{self, Node, SelectStmt, a_const::Val};
-use sql::walk::{self, Visit};
+use sql::walk::Visit;
 use sql::{NodeEnum, names, search};
 use wire::type_oid::{self, Oid};
 
@@ -47,10 +47,7 @@ pub struct Possible<'f> {
 impl<'f> Possible<'f> {
     pub fn new(cx: &'f Context<'f>, statement: &'f NodeEnum) -> Self {
         let mut outputs = Outputs::default();
-        match statement {
-            NodeEnum::SelectStmt(s) => walk::select_stmt(s, &mut outputs),
-            _ => walk::below(statement, &mut outputs),
-        }
+        search::visit(statement, &mut outputs);
         let column =
             |rv: &ast::RangeVar| cx.relation(rv).is_some_and(|r| r.columns.iter().any(|c| !c.collation_deterministic));
         let collates = sql::relations::of(statement).into_iter().any(column)
