@@ -129,6 +129,9 @@ impl Epoch {
     }
 }
 
+/// Shard (`None`: through the parent), settings, and whether it comes by the simple protocol.
+type SharedKey = (Option<i32>, u64, bool);
+
 /// A planned statement with what is learnt of it while it runs.
 pub struct Compiled {
     pub plan: Plan,
@@ -159,8 +162,7 @@ pub struct Compiled {
     pub(crate) shared_literals: Option<SharedLiterals>,
     /// Of rows that travel with those of other clients: where a template's literals are.
     pub(crate) row_literals: Option<Vec<(usize, bool)>>,
-    /// By shard, settings, and whether it comes by the simple protocol.
-    pub(crate) shared: Mutex<FastMap<(Option<i32>, u64, bool), Arc<SharedStatement>>>,
+    pub(crate) shared: Mutex<FastMap<SharedKey, Arc<SharedStatement>>>,
     /// Of an INSERT that can be one of many rows.
     pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
     looks: OnceLock<Looks>,
