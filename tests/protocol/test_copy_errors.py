@@ -87,6 +87,18 @@ def test_the_line_where_the_router_adds_values(made, oracle, herd):
         assert answers[0] == answers[1]
 
 
+@pytest.mark.parametrize("columns", ["id, v", "v, id"])
+def test_a_short_row_misses_the_clients_column(made, oracle, herd, columns):
+    """Behind the client's columns the router adds one; the node misses that, and the router misses the key by itself."""
+    told = []
+    for server in (oracle, herd):
+        with server.connect() as connection:
+            with pytest.raises(psycopg.Error) as e, connection.cursor().copy(f"copy ce_serial ({columns}) from stdin") as copy:
+                copy.write("1\t2\n3\n")
+            told.append((e.value.diag.sqlstate, e.value.diag.message_primary))
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize("table", _TABLES)
 @pytest.mark.parametrize("bad", ["1\tx\tt\n", "1\t5000\tt\n", "x\t1\tt\n"])
 def test_an_error_does_not_wait_for_the_end(made, oracle, herd, table, bad):

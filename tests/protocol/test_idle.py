@@ -103,7 +103,7 @@ def test_of_roles_and_clients(filled, herd, oracle):
         for options in ("", " options='-c idle_session_timeout=5min'"):
             with psycopg.connect(base + options, autocommit=True) as connection:
                 said.append(connection.execute("show idle_session_timeout").fetchall())
-                connection.execute("set idle_session_timeout = 7")
+                connection.execute("set idle_session_timeout = '7s'")
                 connection.execute("reset idle_session_timeout")
                 said.append(connection.execute("show idle_session_timeout").fetchall())
                 connection.execute("begin")

@@ -12,6 +12,7 @@ impl Cells {
         Cells { cells: row.into_iter() }
     }
 
+    /// The next cell; `None`: NULL, or there are no more.
     pub fn opt(&mut self) -> Option<String> {
         self.cells.next().flatten()
     }
@@ -21,6 +22,7 @@ impl Cells {
         self.opt().unwrap_or_default()
     }
 
+    /// PostgreSQL's `t`; NULL reads as false.
     pub fn boolean(&mut self) -> bool {
         self.opt().as_deref() == Some("t")
     }
@@ -30,11 +32,14 @@ impl Cells {
         self.opt().and_then(|s| s.bytes().next()).unwrap_or(0)
     }
 
+    /// # Errors
+    /// [`CatalogError::Corrupt`] if it is no number, or NULL.
     pub fn number<N: std::str::FromStr, E: std::error::Error>(&mut self) -> Result<N, CatalogError<E>> {
         let text = self.text();
         text.parse().map_err(|_| CatalogError::Corrupt(format!("\"{text}\" is not a number")))
     }
 
+    /// As [`number`](Self::number); `None`: NULL.
     pub fn opt_number<N: std::str::FromStr, E: std::error::Error>(&mut self) -> Result<Option<N>, CatalogError<E>> {
         match self.opt() {
             None => Ok(None),

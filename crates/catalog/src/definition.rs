@@ -245,7 +245,7 @@ impl Definition {
     /// it calls does not matter: built-in ones run any statement they are given (`query_to_xml`).
     pub fn runs_code(&self) -> bool {
         // Types of users' own: domains have CHECKs, and may be anywhere inside others.
-        let own_type = |c: &ColumnDefinition| c.type_oid >= type_oid::FIRST_USER_OID && c.type_kind != b'e';
+        let own_type = |c: &ColumnDefinition| c.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID && c.type_kind != b'e';
         !self.owner_is_superuser
             && (self.constraints.iter().any(|c| c.kind == b'c')
                 || self.columns.iter().any(|c| c.generated != 0 || own_type(c)))

@@ -39,7 +39,7 @@ pub use undistribute::plan_undistribute;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use key::Strategy;
+use key::PartitionStrategy;
 
 use crate::definition::Definition;
 use crate::schema::{CATALOG_LOCK, EPOCH_CHANNEL};
@@ -56,7 +56,7 @@ pub struct DistributeRequest {
     /// The key, in order.
     pub columns: Vec<String>,
     /// None: that of the table to colocate with, or hash.
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<PartitionStrategy>,
     /// For hash. None: that of the table to colocate with, or the default.
     pub shard_count: Option<i32>,
     /// `default` (also when None), `none`, or a table's name, qualified or not.

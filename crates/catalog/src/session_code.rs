@@ -136,13 +136,13 @@ impl SessionCode {
 
 struct Walk<'c> {
     code: &'c SessionCode,
-    seen: HashSet<Place<'c>>,
-    next: Vec<Place<'c>>,
+    seen: HashSet<Meeting<'c>>,
+    next: Vec<Meeting<'c>>,
     steps: usize,
 }
 
 /// A thing, and the path it is met under; `None`: nobody knows.
-type Place<'c> = (usize, Option<&'c [String]>);
+type Meeting<'c> = (usize, Option<&'c [String]>);
 
 impl<'c> Walk<'c> {
     fn of(code: &'c SessionCode) -> Self {

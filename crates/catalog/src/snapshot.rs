@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use key::{Bound, Strategy};
+use key::{Bound, PartitionStrategy};
 
 use crate::code::{Harm, RelationCode, can_mean};
 use crate::session_code::SessionCode;
@@ -171,7 +171,7 @@ pub struct Distribution {
 #[derive(Clone, Debug)]
 pub struct Colocation {
     pub id: i32,
-    pub strategy: Strategy,
+    pub strategy: PartitionStrategy,
     /// Types of the key columns (built-in types only, so the oids hold on every node).
     pub key_types: Vec<Oid>,
     /// Ordered by `number`.
@@ -267,10 +267,12 @@ pub struct UserType {
 }
 
 impl Relation {
+    /// The position of a column among [`columns`](Self::columns).
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }
 
+    /// How it is split; `None`: it is a local or reference table.
     pub fn distribution(&self) -> Option<&Distribution> {
         match &self.placement {
             Placement::Distributed(d) => Some(d),

@@ -8,7 +8,7 @@ use sql::ast::{DefElem, Node};
 use wire::sqlstate;
 
 use super::error::CopyError;
-use super::options::{Columns, CopyOptions, Format, Header};
+use super::options::{CopyOptions, ForcedColumns, Format, Header};
 
 const INVALID: &str = sqlstate::INVALID_PARAMETER_VALUE;
 const SYNTAX: &str = sqlstate::SYNTAX_ERROR;
@@ -24,9 +24,9 @@ struct Written {
     header: Option<Header>,
     quote: Option<String>,
     escape: Option<String>,
-    force_quote: Option<Columns>,
-    force_null: Option<Columns>,
-    force_not_null: Option<Columns>,
+    force_quote: Option<ForcedColumns>,
+    force_null: Option<ForcedColumns>,
+    force_not_null: Option<ForcedColumns>,
     encoding: Option<String>,
 }
 
@@ -207,15 +207,15 @@ fn header(option: &DefElem) -> Result<Header, CopyError> {
     }
 }
 
-fn columns(option: &DefElem) -> Result<Columns, CopyError> {
+fn columns(option: &DefElem) -> Result<ForcedColumns, CopyError> {
     match option.arg.as_ref().and_then(|arg| arg.node.as_ref()) {
-        Some(NodeEnum::AStar(_)) => Ok(Columns::All),
+        Some(NodeEnum::AStar(_)) => Ok(ForcedColumns::All),
         Some(NodeEnum::List(list)) => {
             let names = list.items.iter().filter_map(|item| match &item.node {
                 Some(NodeEnum::String(s)) => Some(s.sval.clone()),
                 _ => None,
             });
-            Ok(Columns::Named(names.collect()))
+            Ok(ForcedColumns::Named(names.collect()))
         }
         _ => refuse(INVALID, format!("argument to option \"{}\" must be a list of column names", option.defname)),
     }

@@ -116,6 +116,7 @@ impl FieldReader {
         }
     }
 
+    /// How many values were asked for.
     pub fn count(&self) -> usize {
         self.values.len()
     }

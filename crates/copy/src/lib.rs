@@ -22,5 +22,5 @@ pub use binary::{BINARY_HEADER, BINARY_SIGNATURE, BINARY_TRAILER};
 pub use encode::RowEncoder;
 pub use error::CopyError;
 pub use join::{BinaryJoin, Joined};
-pub use options::{Columns, CopyOptions, Format, Header};
+pub use options::{CopyOptions, ForcedColumns, Format, Header};
 pub use splitter::Splitter;

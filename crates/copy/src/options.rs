@@ -21,25 +21,25 @@ pub enum Header {
 
 /// The columns an option like FORCE_QUOTE is for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Columns {
+pub enum ForcedColumns {
     #[default]
     None,
     All,
     Named(Vec<String>),
 }
 
-impl Columns {
+impl ForcedColumns {
     pub fn contains(&self, column: &str) -> bool {
         match self {
-            Columns::None => false,
-            Columns::All => true,
-            Columns::Named(names) => names.iter().any(|name| name == column),
+            ForcedColumns::None => false,
+            ForcedColumns::All => true,
+            ForcedColumns::Named(names) => names.iter().any(|name| name == column),
         }
     }
 
     pub(super) fn names(&self) -> &[String] {
         match self {
-            Columns::Named(names) => names,
+            ForcedColumns::Named(names) => names,
             _ => &[],
         }
     }
@@ -57,9 +57,9 @@ pub struct CopyOptions {
     pub quote: u8,
     pub escape: u8,
     pub header: Header,
-    pub force_quote: Columns,
-    pub force_null: Columns,
-    pub force_not_null: Columns,
+    pub force_quote: ForcedColumns,
+    pub force_null: ForcedColumns,
+    pub force_not_null: ForcedColumns,
     /// As written in the statement; the client's encoding applies where it is None.
     pub encoding: Option<String>,
     /// Whether a line of `\.` ends CSV data. Servers before PostgreSQL 18 say so; for 18 it is a value like any other.
@@ -102,9 +102,9 @@ impl CopyOptions {
             quote: b'"',
             escape: b'"',
             header: Header::No,
-            force_quote: Columns::None,
-            force_null: Columns::None,
-            force_not_null: Columns::None,
+            force_quote: ForcedColumns::None,
+            force_null: ForcedColumns::None,
+            force_not_null: ForcedColumns::None,
             encoding: None,
             csv_end_marker: false,
         }

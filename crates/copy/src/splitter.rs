@@ -18,7 +18,7 @@ const KEYS_INLINE: usize = 8;
 
 /// A COPY stream that is being cut, piece by piece as it comes.
 pub struct Splitter {
-    format: Kind,
+    format: RecordFormat,
     /// The beginning of an incomplete record.
     pending: Vec<u8>,
     /// Binary: bytes that must be pending before anything more can be said.
@@ -33,7 +33,7 @@ pub struct Splitter {
     pub(super) record_bytes_max: usize,
 }
 
-enum Kind {
+enum RecordFormat {
     Lines { scanner: LineScanner, fields: FieldReader, csv_end_marker: bool },
     Tuples(TupleScanner),
 }
@@ -42,8 +42,8 @@ impl Splitter {
     /// `columns` are the names of all the record's fields, `wanted` the positions of those to hand out.
     pub fn new<S: AsRef<str>>(options: &CopyOptions, wanted: Vec<usize>, columns: &[S]) -> Self {
         let format = match options.format {
-            Format::Binary => Kind::Tuples(TupleScanner::new(Some(columns.len()), &wanted)),
-            Format::Text | Format::Csv => Kind::Lines {
+            Format::Binary => RecordFormat::Tuples(TupleScanner::new(Some(columns.len()), &wanted)),
+            Format::Text | Format::Csv => RecordFormat::Lines {
                 scanner: LineScanner::new(options),
                 fields: FieldReader::new(options, &wanted, columns),
                 csv_end_marker: options.csv_end_marker && options.format == Format::Csv,
@@ -63,7 +63,7 @@ impl Splitter {
 
     /// Nobody else looks at the records: fields behind the last wanted one are an error.
     pub fn whole(mut self) -> Self {
-        if let Kind::Lines { fields, .. } = &mut self.format {
+        if let RecordFormat::Lines { fields, .. } = &mut self.format {
             fields.whole = true;
         }
         self
@@ -95,13 +95,13 @@ impl Splitter {
         let mut rest = data;
         while !rest.is_empty() && !self.ended {
             let taken = match self.format {
-                Kind::Lines { .. } => self.next_line(rest, record)?,
-                Kind::Tuples(_) => self.next_tuple(rest, record)?,
+                RecordFormat::Lines { .. } => self.next_line(rest, record)?,
+                RecordFormat::Tuples(_) => self.next_tuple(rest, record)?,
             };
             rest = &rest[taken..];
         }
         // Behind the marker text may say anything.
-        if !rest.is_empty() && matches!(self.format, Kind::Tuples(_)) {
+        if !rest.is_empty() && matches!(self.format, RecordFormat::Tuples(_)) {
             return Err(CopyError::DataAfterEnd.into());
         }
         Ok(())
@@ -116,16 +116,18 @@ impl Splitter {
             return Ok(());
         }
         match &mut self.format {
-            Kind::Lines { scanner, .. } => {
+            RecordFormat::Lines { scanner, .. } => {
                 if let Some(line_end) = scanner.finish()? {
                     let line = std::mem::take(&mut self.pending);
                     self.line(&line, line_end, record)?;
                 }
             }
-            Kind::Tuples(_) if self.expects_preamble => return Err(binary::header_cut_off(&self.pending).into()),
+            RecordFormat::Tuples(_) if self.expects_preamble => {
+                return Err(binary::header_cut_off(&self.pending).into());
+            }
             // A missing trailer is nothing to PostgreSQL; half a field count is to it as if there was none.
-            Kind::Tuples(_) if self.pending.len() >= 2 => return Err(CopyError::UnexpectedEof.into()),
-            Kind::Tuples(_) => {}
+            RecordFormat::Tuples(_) if self.pending.len() >= 2 => return Err(CopyError::UnexpectedEof.into()),
+            RecordFormat::Tuples(_) => {}
         }
         self.ended = true;
         Ok(())
@@ -137,7 +139,7 @@ impl Splitter {
         chunk: &[u8],
         record: &mut impl FnMut(&[u8], &[Option<&[u8]>]) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let Kind::Lines { scanner, .. } = &mut self.format else { return Ok(chunk.len()) };
+        let RecordFormat::Lines { scanner, .. } = &mut self.format else { return Ok(chunk.len()) };
         match scanner.scan(chunk)? {
             Found::More => {
                 self.keep(chunk)?;
@@ -167,7 +169,7 @@ impl Splitter {
         line_end: usize,
         record: &mut impl FnMut(&[u8], &[Option<&[u8]>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Kind::Lines { fields, csv_end_marker, .. } = &mut self.format else { return Ok(()) };
+        let RecordFormat::Lines { fields, csv_end_marker, .. } = &mut self.format else { return Ok(()) };
         let content = &line[..line.len() - line_end];
         if *csv_end_marker && line_end > 0 && content == b"\\." {
             self.ended = true;
@@ -189,7 +191,7 @@ impl Splitter {
         chunk: &[u8],
         record: &mut impl FnMut(&[u8], &[Option<&[u8]>]) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let Kind::Tuples(scanner) = &mut self.format else { return Ok(chunk.len()) };
+        let RecordFormat::Tuples(scanner) = &mut self.format else { return Ok(chunk.len()) };
         if self.pending.is_empty() && !self.expects_preamble {
             match scanner.scan(chunk)? {
                 Tuple::Needs(needs) => self.needs = needs,
@@ -221,7 +223,7 @@ impl Splitter {
         &mut self,
         record: &mut impl FnMut(&[u8], &[Option<&[u8]>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Kind::Tuples(scanner) = &mut self.format else { return Ok(()) };
+        let RecordFormat::Tuples(scanner) = &mut self.format else { return Ok(()) };
         if self.expects_preamble {
             match binary::header_length(&self.pending)? {
                 Some(length) if length > self.pending.len() => self.needs = length,

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use bytes::BytesMut;
 use common::{DATABASE, Server, USER, any_bin};
-use copy::{Columns, CopyError, CopyOptions, Format, Header, RowEncoder, Splitter, append_fields};
+use copy::{CopyError, CopyOptions, ForcedColumns, Format, Header, RowEncoder, Splitter, append_fields};
 
 type Values = Vec<Option<Vec<u8>>>;
 
@@ -146,7 +146,7 @@ fn formats() -> Vec<(&'static str, CopyOptions)> {
             CopyOptions {
                 delimiter: b'\t',
                 null: b"\\N".into(),
-                force_quote: Columns::Named(vec!["b c".into()]),
+                force_quote: ForcedColumns::Named(vec!["b c".into()]),
                 ..csv.clone()
             },
         ),
@@ -156,7 +156,7 @@ fn formats() -> Vec<(&'static str, CopyOptions)> {
                 quote: b'\'',
                 escape: b'\\',
                 null: b"nil".into(),
-                force_quote: Columns::All,
+                force_quote: ForcedColumns::All,
                 header: Header::Skip,
                 ..csv
             },
@@ -241,7 +241,7 @@ fn appended_fields_are_stored() {
         let (mut data, mut expected) = (Vec::new(), Vec::<Values>::new());
         let mut random = Random(2);
         let encoder =
-            RowEncoder::new(&CopyOptions { force_quote: Columns::None, ..options.clone() }, &["a"]).expect(sql);
+            RowEncoder::new(&CopyOptions { force_quote: ForcedColumns::None, ..options.clone() }, &["a"]).expect(sql);
         for _ in 0..100 {
             let row: [Option<String>; 3] = std::array::from_fn(|_| nasty_value(&mut random).filter(|v| !v.is_empty()));
             let Some(first) = row[0].as_ref().filter(|v| v.as_bytes() != options.null) else { continue };
@@ -278,8 +278,11 @@ fn broken_data_is_judged_as_postgresql_does() {
     psql(&server, &["-f", "-"], TRY_COPY.replace("ROWS", HEX_ROWS).as_bytes());
     let csv = CopyOptions::new(Format::Csv);
     let escaped = CopyOptions { quote: b'\'', escape: b'\\', ..csv.clone() };
-    let forced =
-        CopyOptions { force_null: Columns::All, force_not_null: Columns::Named(vec!["d".into()]), ..csv.clone() };
+    let forced = CopyOptions {
+        force_null: ForcedColumns::All,
+        force_not_null: ForcedColumns::Named(vec!["d".into()]),
+        ..csv.clone()
+    };
     let formats = [
         ("FORMAT text", CopyOptions::new(Format::Text)),
         ("FORMAT text, HEADER", CopyOptions { header: Header::Skip, ..CopyOptions::new(Format::Text) }),

@@ -10,7 +10,7 @@ mod kind;
 mod move_rows;
 
 use catalog::DistributeRequest;
-use key::Strategy;
+use key::PartitionStrategy;
 use sql::NodeEnum;
 use sql::ast::{Node, a_const::Val};
 use sql::names;
@@ -190,7 +190,7 @@ impl AdminCall {
             AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&self.name, type_oid::INT4, 4),
             AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&self.name, type_oid::TEXT, -1),
             // void
-            _ => Field::new(&self.name, 2278, 4),
+            _ => Field::new(&self.name, type_oid::VOID, 4),
         }]
     }
 
@@ -255,9 +255,9 @@ impl AdminCall {
         let strategy = match &v[2] {
             None => None,
             Some(_) => Some(match self.text(&v[2], "a strategy")?.to_ascii_lowercase().as_str() {
-                "hash" => Strategy::Hash,
-                "range" => Strategy::Range,
-                "list" => Strategy::List,
+                "hash" => PartitionStrategy::Hash,
+                "range" => PartitionStrategy::Range,
+                "list" => PartitionStrategy::List,
                 other => {
                     return Err(ExecError::sql(
                         sqlstate::INVALID_PARAMETER_VALUE,

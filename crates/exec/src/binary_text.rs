@@ -12,6 +12,7 @@ use crate::now::civil;
 const EPOCH_DAYS: i64 = 10_957;
 const DAY_MICROS: i64 = 86_400_000_000;
 
+/// The text of a value in binary format; `None`: the router does not read this type, or not these bytes.
 pub fn text_of(type_oid: u32, value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let owned = |text: String| Some(Cow::Owned(text.into_bytes()));
     match type_oid {

@@ -52,6 +52,7 @@ impl Budget {
         self.all.load(Ordering::Relaxed)
     }
 
+    /// Bytes one session may take.
     pub fn session_max(&self) -> usize {
         self.session_max
     }

@@ -31,6 +31,7 @@ pub struct Batching {
 }
 
 impl Bulk {
+    /// `None`: rows need no batches, as they neither commit one by one nor may meet keys that are there. A setting of 0 is the default.
     pub fn batching(&self, commits: bool, upsert: bool) -> Option<Batching> {
         let or = |n: u64, default| if n == 0 { default } else { n };
         (commits || upsert).then(|| Batching {

@@ -5,13 +5,13 @@
 use catalog::{Oid, Snapshot};
 use wire::backend::Field;
 use wire::sqlstate;
-use wire::type_oid::{FIRST_USER_OID, RECORD, RECORD_ARRAY};
+use wire::type_oid::{FIRST_NORMAL_OBJECT_ID, RECORD, RECORD_ARRAY};
 
 use crate::error::{ExecError, Result};
 use crate::request::Bound;
 
 /// Columns to rewrite.
-pub type Columns = Vec<(usize, Layout)>;
+pub type OidColumns = Vec<(usize, Layout)>;
 
 /// Where object ids stand in a value, and what they are on home.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Layout {
 
     /// `None`: all ids in it are PostgreSQL's own.
     fn of(snapshot: &Snapshot, oid: Oid) -> Option<Layout> {
-        if oid < FIRST_USER_OID {
+        if oid < FIRST_NORMAL_OBJECT_ID {
             return Layout::of_record(oid);
         }
         let found = snapshot.types.get(&oid)?;
@@ -46,7 +46,7 @@ impl Layout {
             b'd' => Layout::of(snapshot, found.base),
             b'c' => {
                 let fields: Vec<_> = found.fields.iter().map(|f| (*f, Layout::of(snapshot, *f))).collect();
-                fields.iter().any(|(f, _)| *f >= FIRST_USER_OID).then_some(Layout::Composite(fields))
+                fields.iter().any(|(f, _)| *f >= FIRST_NORMAL_OBJECT_ID).then_some(Layout::Composite(fields))
             }
             _ => None,
         }
@@ -86,7 +86,7 @@ impl Layout {
             Layout::Record => {
                 let mut at = 4;
                 while let (Some(oid), Some(end)) = (int(value, at), end_of_value(value, at + 4)) {
-                    if oid as Oid >= FIRST_USER_OID {
+                    if oid as Oid >= FIRST_NORMAL_OBJECT_ID {
                         return Err(unknown());
                     }
                     if let Some(layout) = Layout::of_record(oid as Oid) {
@@ -109,7 +109,7 @@ fn unknown() -> ExecError {
 }
 
 /// Before a statement that writes, which may be committed by the time its rows are looked at.
-pub fn refuse_records(columns: &Columns) -> Result<()> {
+pub fn refuse_records(columns: &OidColumns) -> Result<()> {
     let is_record = |(_, layout): &(usize, Layout)| match layout {
         Layout::Record => true,
         Layout::Array { element, .. } => *element == RECORD,
@@ -134,7 +134,7 @@ fn end_of_value(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// `fields`: as home describes them. `bound`: the formats the client wants.
-pub fn columns(snapshot: &Snapshot, fields: Option<&[Field]>, bound: Option<&Bound>) -> Columns {
+pub fn columns(snapshot: &Snapshot, fields: Option<&[Field]>, bound: Option<&Bound>) -> OidColumns {
     let Some(bound) = bound else { return vec![] };
     let binary = |i: &usize| bound.result_format(*i) == 1;
     let fields = fields.unwrap_or_default();
@@ -145,7 +145,7 @@ pub fn columns(snapshot: &Snapshot, fields: Option<&[Field]>, bound: Option<&Bou
 }
 
 /// Replaces those columns' object ids in whole DataRow messages.
-pub fn rewrite(rows: &mut [u8], columns: &Columns) -> Result<()> {
+pub fn rewrite(rows: &mut [u8], columns: &OidColumns) -> Result<()> {
     let mut rest = rows;
     while let Some(length) =
         rest.get(1..wire::frame::HEADER_LEN).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes)
@@ -157,7 +157,7 @@ pub fn rewrite(rows: &mut [u8], columns: &Columns) -> Result<()> {
     Ok(())
 }
 
-fn rewrite_row(row: &mut [u8], columns: &Columns) -> Result<()> {
+fn rewrite_row(row: &mut [u8], columns: &OidColumns) -> Result<()> {
     let mut at = wire::frame::HEADER_LEN + 2;
     let mut column = 0;
     while let Some(end) = end_of_value(row, at) {

@@ -4,12 +4,12 @@
 pub mod add_up;
 pub mod cursor;
 pub mod finish;
-pub mod gather;
 pub mod merge;
+pub mod part_rows;
 pub mod spill;
 
 use bytes::BytesMut;
-use plan::{Count, Exchange, Finish, Merge, Part, Rows, Slice, To};
+use plan::{ChildRows, Count, Exchange, Finish, Merge, Part, Slice, To};
 use txn::Participant;
 use wire::sqlstate;
 
@@ -111,7 +111,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// A node's row, with home's object ids.
-    fn tell_row(&mut self, row: &[u8], node: i32, ids: &crate::object_ids::Columns) -> Result<()> {
+    fn tell_row(&mut self, row: &[u8], node: i32, ids: &crate::object_ids::OidColumns) -> Result<()> {
         if ids.is_empty() || node == self.home() {
             self.client.tell(Answer::Sent(row));
             return Ok(());
@@ -127,7 +127,7 @@ impl<C: Client> Work<'_, C> {
         lanes: &mut [Participant],
         limit: Option<u64>,
         mut offset: u64,
-        ids: &crate::object_ids::Columns,
+        ids: &crate::object_ids::OidColumns,
     ) -> Result<u64> {
         let mut sent = 0;
         for p in lanes {
@@ -153,7 +153,7 @@ impl<C: Client> Work<'_, C> {
         lanes: &mut [Participant],
         mut merge: Merging,
         (limit, mut offset): (Option<u64>, u64),
-        ids: &crate::object_ids::Columns,
+        ids: &crate::object_ids::OidColumns,
     ) -> Result<u64> {
         for (i, p) in lanes.iter_mut().enumerate() {
             merge.put(i, self.next_row(p).await?)?;
@@ -189,8 +189,8 @@ impl<C: Client> Work<'_, C> {
 /// The Part whose rows come home. Other movements are not executed yet.
 fn gathered(exchange: &Exchange) -> Result<&Part> {
     match exchange {
-        Exchange { rows: Rows::Part(part), to: To::Gather } => Ok(part),
-        Exchange { rows: Rows::Part(_) | Rows::Finish(_), .. } => Err(plan::Refusal::not_moved().into()),
+        Exchange { rows: ChildRows::Part(part), to: To::Gather } => Ok(part),
+        Exchange { rows: ChildRows::Part(_) | ChildRows::Finish(_), .. } => Err(plan::Refusal::not_moved().into()),
     }
 }
 

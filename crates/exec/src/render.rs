@@ -7,8 +7,8 @@ use plan::{Piece, Text};
 
 use crate::now::Now;
 use crate::request::{self, Bound};
+use wire::type_oid::TEXT_ARRAY;
 
-const TEXT_ARRAY: u32 = 1009;
 /// Binary, as `Arrays` makes them.
 const ARRAY_FORMAT: i16 = 1;
 /// Bytes of an array parameter that nodes join with rather than look at each element of (see `plan::lists`).
@@ -186,6 +186,7 @@ impl BatchStatement {
         BatchStatement(fill.statement_behind(width, [head, &Text::from(rows + " "), tail]))
     }
 
+    /// The statement with these arrays, in binary, in front of its own parameters.
     pub fn with(&self, arrays: Vec<Option<Bytes>>) -> NodeStatement {
         let formats = arrays.iter().map(|_| ARRAY_FORMAT).chain(self.0.formats.iter().copied()).collect();
         let values = arrays.into_iter().chain(self.0.values.iter().cloned()).collect();

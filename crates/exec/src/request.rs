@@ -21,10 +21,12 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Of the parameter at position `i`, from 0: 0 is text, 1 binary.
     pub fn format(&self, i: usize) -> i16 {
         frontend::format_of(&self.formats, i)
     }
 
+    /// Of the result's column at position `i`, from 0: 0 is text, 1 binary.
     pub fn result_format(&self, i: usize) -> i16 {
         frontend::format_of(&self.result_formats, i)
     }
@@ -39,7 +41,7 @@ impl Bound {
     /// Without the values of parameters that a text, written anew, does not name, where their types are users' own: a node
     /// that is not home could not tell the type. `None`: there are none of these.
     pub fn without_strangers(&self, sql: &str) -> Option<Bound> {
-        let own = |t: &u32| *t >= type_oid::FIRST_USER_OID;
+        let own = |t: &u32| *t >= type_oid::FIRST_NORMAL_OBJECT_ID;
         if !self.types.iter().any(own) {
             return None;
         }
@@ -62,7 +64,7 @@ impl Bound {
 
     /// The parameters' types as a node may be told them.
     pub fn types_on(&self, foreign: bool) -> Cow<'_, [u32]> {
-        match foreign && self.types.iter().any(|t| *t >= type_oid::FIRST_USER_OID) {
+        match foreign && self.types.iter().any(|t| *t >= type_oid::FIRST_NORMAL_OBJECT_ID) {
             true => types_on(&self.types, true).into(),
             false => self.types[..].into(),
         }
@@ -71,7 +73,7 @@ impl Bound {
 
 /// Types of users' own have other object ids on nodes that are not home: there they are inferred.
 pub fn types_on(types: &[u32], foreign: bool) -> Vec<u32> {
-    types.iter().map(|t| if foreign && *t >= type_oid::FIRST_USER_OID { 0 } else { *t }).collect()
+    types.iter().map(|t| if foreign && *t >= type_oid::FIRST_NORMAL_OBJECT_ID { 0 } else { *t }).collect()
 }
 
 /// One execution of a statement: what the client asked for, and how.
@@ -129,6 +131,7 @@ impl<'r> Request<'r> {
         self.bound.map_or(&[], |b| &b.types)
     }
 
+    /// It comes by the simple protocol.
     pub fn is_simple(&self) -> bool {
         self.bound.is_none()
     }

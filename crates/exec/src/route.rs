@@ -104,8 +104,7 @@ impl<C: Client> Work<'_, C> {
         };
         // In front, so that it is there whatever becomes of the statement.
         let guard = behind.guard.as_ref().map(|g| prepare_guard(lane, g));
-        let number = shard.unwrap_or(-1);
-        let key = if *types == *bound.types { compiled.statement_key(number, settings, make) } else { make() };
+        let key = if *types == *bound.types { compiled.statement_key(shard, settings, make) } else { make() };
         let name = match lane.conn.statements.get(&key) {
             Some(name) => Some(name),
             None => {
@@ -177,7 +176,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Columns of an answer that hold object ids of the node it comes from.
-    pub(crate) fn object_ids(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::object_ids::Columns {
+    pub(crate) fn object_ids(&self, compiled: &Compiled, bound: Option<&Bound>) -> crate::object_ids::OidColumns {
         let fields = compiled.described.get().and_then(|d| d.fields.as_deref());
         crate::object_ids::columns(&self.epoch.snapshot, fields, bound)
     }

@@ -141,7 +141,7 @@ impl Compiled {
         guard: Option<String>,
         may_be_one: &dyn Fn(&str) -> bool,
     ) -> Option<Arc<SharedStatement>> {
-        let place = (shard.unwrap_or(-1), settings, request.is_simple());
+        let place = (shard, settings, request.is_simple());
         if let Some(known) = self.shared.lock().get(&place) {
             return Some(known.clone());
         }

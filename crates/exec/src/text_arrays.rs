@@ -39,6 +39,7 @@ impl Arrays {
         Ok(())
     }
 
+    /// What was gathered so far.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(BytesMut::len).sum()
     }

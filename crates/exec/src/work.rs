@@ -158,8 +158,8 @@ impl<C: Client> Work<'_, C> {
         }
         let target = self.herd.target(&self.epoch.snapshot, node)?;
         let session = match &self.sequences {
-            Some(own) if node == self.epoch.snapshot.home => own.number(),
-            _ => pool::NOBODY,
+            Some(own) if node == self.epoch.snapshot.home => Some(own.number()),
+            _ => None,
         };
         let conn = match self.herd.pools.try_get_for(&target, self.login, session) {
             Some(conn) => conn,

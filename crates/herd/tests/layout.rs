@@ -166,6 +166,130 @@ fn a_type_without_documentation_would_be_found() {
     assert_eq!(undocumented("//! A file.\n\npub trait C {}\n"), ["pub trait C {}"]);
 }
 
+/// What errors say is for people, and may be translated: only these files look at words, where PostgreSQL and libpg_query give nothing
+/// else.
+const LOOK_AT_WORDS: [&str; 2] = ["wire/src/recognise.rs", "sql/src/syntax_error.rs"];
+
+/// Where a source decides by the text of a message; its tests may.
+fn decisions_by_text(text: &str) -> Vec<String> {
+    let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+    // As rustfmt would write it on one line.
+    let code: String = code.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
+    let texts =
+        [".message", ".message()", ".get(b'M')", ".get(b'D')", ".get(b'H')", "error.to_string()", "e.to_string()"];
+    let same = [".as_str()", ".as_ref()", ".as_deref()", ".to_lowercase()", ""];
+    let looks =
+        [" == ", " != ", ".eq(", ".contains(", ".starts_with(", ".ends_with(", ".strip_prefix(", ".find(", ".split"];
+    let mut found = Vec::new();
+    for (text, same) in texts.iter().flat_map(|text| same.iter().map(move |same| (text, same))) {
+        let whole: Vec<String> = looks.iter().map(|look| format!("{text}{same}{look}")).collect();
+        found.extend(whole.into_iter().filter(|look| code.contains(look.as_str())));
+    }
+    found
+}
+
+#[test]
+fn nothing_is_decided_by_what_an_error_says() {
+    let mut wrong = Vec::new();
+    for file in crate_names().iter().flat_map(|name| rust_files(&crates_folder().join(name).join("src"))) {
+        let may = LOOK_AT_WORDS.iter().any(|known| file.ends_with(known)) || file.ends_with("tests.rs");
+        let found = decisions_by_text(&fs::read_to_string(&file).unwrap());
+        wrong.extend(found.iter().filter(|_| !may).map(|look| format!("{}: {look}", file.display())));
+    }
+    assert!(wrong.is_empty(), "make it a value, or let one of {LOOK_AT_WORDS:?} tell:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_decision_by_text_would_be_found() {
+    let found = |code: &str| !decisions_by_text(code).is_empty();
+    assert!(found("if e.message().contains(\"gone\") {}") && found("a.refusal.message == b.refusal.message"));
+    assert!(found("let x = fields\n    .message()\n    .starts_with(\"tuple\");"));
+    assert!(found("e.get(b'M') == Some(text)") && found("e.to_string().contains(\"x\")"));
+    assert!(
+        !found("fields.message().into()") && !found("fn a() {}\n#[cfg(test)]\nmod tests {\n    e.message() == x\n}")
+    );
+}
+
+/// A source without comments, tests and what stands in strings, which stay as `""`; lines stay lines.
+fn code_of(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+    let (mut code, mut rest) = (String::new(), text);
+    while let Some(c) = rest.chars().next() {
+        let hashes = rest[c.len_utf8()..].chars().take_while(|c| *c == '#').count();
+        let word = code.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let whole = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if c == '"' {
+            let escaped = |at: usize| rest[..at].bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1;
+            rest.match_indices('"').skip(1).find(|(at, _)| !escaped(*at)).map_or(rest.len(), |(at, _)| at + 1)
+        } else if c == 'r' && !word && rest[1 + hashes..].starts_with('"') {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let start = 2 + hashes;
+            rest[start..].find(&end).map_or(rest.len(), |at| start + at + end.len())
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\\"'") || rest.starts_with("b'\"'") {
+            rest[2..].find('\'').unwrap() + 3
+        } else {
+            code.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        if !rest.starts_with("//") {
+            code.push_str("\"\"");
+        }
+        code.extend(rest[..whole].chars().filter(|c| *c == '\n'));
+        rest = &rest[whole..];
+    }
+    code
+}
+
+/// Object ids that have a name: the constants of wire's `type_oid.rs`.
+fn named_oids() -> Vec<String> {
+    let text = fs::read_to_string(crates_folder().join("wire/src/type_oid.rs")).unwrap();
+    let values = text.lines().filter_map(|line| line.trim().split_once(": Oid = ")?.1.strip_suffix(';'));
+    values.map(str::to_owned).collect()
+}
+
+/// Lines that name such an object id by its number: where `oid` is said, or as the arm of a `match`. Those of two digits are
+/// anybody's numbers.
+fn bare_oids<'c>(code: &'c str, named: &[String]) -> Vec<&'c str> {
+    let is_named = |number: &str| number.len() > 2 && named.iter().any(|oid| oid == number);
+    let has = |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_named);
+    let is_arm = |line: &str| {
+        let (pattern, _) = line.split_once("=>").unwrap_or_default();
+        pattern.split('|').any(|number| is_named(number.trim()))
+    };
+    let bare = |line: &&str| line.to_lowercase().contains("oid") && has(line) || is_arm(line);
+    code.lines().filter(bare).collect()
+}
+
+#[test]
+fn types_are_named_not_numbered() {
+    let named = named_oids();
+    assert!(named.len() > 50, "{named:?}");
+    let mut wrong = Vec::new();
+    for file in crate_names().iter().flat_map(|name| rust_files(&crates_folder().join(name).join("src"))) {
+        if !file.ends_with("wire/src/type_oid.rs")
+            && !file.ends_with("tests.rs")
+            && !file.parent().unwrap().ends_with("tests")
+        {
+            let code = code_of(&fs::read_to_string(&file).unwrap());
+            wrong.extend(bare_oids(&code, &named).iter().map(|line| format!("{}: {}", file.display(), line.trim())));
+        }
+    }
+    assert!(wrong.is_empty(), "wire::type_oid has names for these:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_bare_number_of_a_type_would_be_found() {
+    let found = |text: &str| bare_oids(&code_of(text), &named_oids()).len();
+    assert_eq!(found("matches!(type_oid, 1114 | 1184)\nmatch t {\n    23 | 1700 => 4,\n}\noid >= 16384"), 3);
+    assert_eq!(
+        found("// oid 1700\nlet oids = \"\\\"WHERE oid >= 16384\n  AND oid <> 1700\";\nlet n = 1000;\noid == '\"'"),
+        0
+    );
+    assert_eq!(found("let oid = r#\"say \"1700\" oid\"#; oid(1184)\n#[cfg(test)]\nmod tests {\n    oid(1700)\n}"), 1);
+}
+
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {

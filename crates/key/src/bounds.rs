@@ -9,7 +9,7 @@ use crate::{KeyError, Oid, compare, hash, hashable, orderable};
 
 /// How a table's rows are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Strategy {
+pub enum PartitionStrategy {
     Hash,
     Range,
     List,
@@ -63,7 +63,7 @@ pub enum Located {
 /// # Errors
 /// Types that cannot be hashed or ordered here, malformed values, and a number of values other than that of the key's columns.
 pub fn locate(
-    strategy: Strategy,
+    strategy: PartitionStrategy,
     types: &[Oid],
     bounds: &[Bound],
     values: &[Option<Vec<u8>>],
@@ -71,12 +71,12 @@ pub fn locate(
     check_count(types.len(), values.len())?;
     check_types(strategy, types)?;
     let found = match strategy {
-        Strategy::Hash => find_hash(bounds, row_hash(types, values)?),
-        Strategy::Range => find_range(types, bounds, values)?,
-        Strategy::List => find_list(types, bounds, values)?,
+        PartitionStrategy::Hash => find_hash(bounds, row_hash(types, values)?),
+        PartitionStrategy::Range => find_range(types, bounds, values)?,
+        PartitionStrategy::List => find_list(types, bounds, values)?,
     };
     let default = || match strategy {
-        Strategy::Hash => None,
+        PartitionStrategy::Hash => None,
         _ => bounds.iter().position(|bound| *bound == Bound::Default),
     };
     Ok(found.or_else(default).map_or(Located::Nowhere, Located::Shard))
@@ -87,8 +87,8 @@ pub(crate) fn check_count(expected: usize, got: usize) -> Result<(), KeyError> {
 }
 
 /// Fails for a type outside of what the strategy can use, even where no value of it would be looked at.
-pub(crate) fn check_types(strategy: Strategy, types: &[Oid]) -> Result<(), KeyError> {
-    let supported = if strategy == Strategy::Hash { hashable } else { orderable };
+pub(crate) fn check_types(strategy: PartitionStrategy, types: &[Oid]) -> Result<(), KeyError> {
+    let supported = if strategy == PartitionStrategy::Hash { hashable } else { orderable };
     match types.iter().find(|type_oid| !supported(**type_oid)) {
         Some(type_oid) => Err(KeyError::Unsupported { type_oid: *type_oid }),
         None => Ok(()),

@@ -34,7 +34,7 @@ mod tests;
 #[cfg(test)]
 mod tests_location;
 
-pub use bounds::{Bound, Datum, Located, Strategy, locate};
+pub use bounds::{Bound, Datum, Located, PartitionStrategy, locate};
 pub use compare::compare;
 pub use convert::{Converted, convert};
 pub use error::KeyError;

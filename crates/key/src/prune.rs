@@ -4,7 +4,7 @@
 //! no other partition takes.
 
 use crate::bounds::{check_count, check_types, compare_prefix};
-use crate::{Bound, Datum, KeyError, Located, Oid, Strategy, locate};
+use crate::{Bound, Datum, KeyError, Located, Oid, PartitionStrategy, locate};
 
 /// The shards of all rows whose leading key columns are `prefix` (`None`: NULL). Range bounds are pruned by the prefix; hash needs
 /// the whole key, so a shorter prefix answers all shards.
@@ -12,7 +12,7 @@ use crate::{Bound, Datum, KeyError, Located, Oid, Strategy, locate};
 /// # Errors
 /// As [`locate`].
 pub fn locate_prefix(
-    strategy: Strategy,
+    strategy: PartitionStrategy,
     types: &[Oid],
     bounds: &[Bound],
     prefix: &[Option<Vec<u8>>],
@@ -24,7 +24,7 @@ pub fn locate_prefix(
         });
     }
     check_types(strategy, types)?;
-    if strategy != Strategy::Range || prefix.is_empty() {
+    if strategy != PartitionStrategy::Range || prefix.is_empty() {
         return Ok((0..bounds.len()).collect());
     }
     let known = prefix.iter().map(Option::as_deref).collect::<Option<Vec<_>>>();
@@ -54,7 +54,7 @@ pub fn overlapping(
     low: Option<(&[u8], bool)>,
     high: Option<(&[u8], bool)>,
 ) -> Result<Vec<usize>, KeyError> {
-    check_types(Strategy::Range, types)?;
+    check_types(PartitionStrategy::Range, types)?;
     select(types, bounds, |from, to| {
         let starts_in_time = match high {
             None => true,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::bounds::Datum::{MaxValue, MinValue, Value};
 use crate::types::{INT4, JSONB, TEXT};
-use crate::{Bound, Datum, KeyError, Located, Strategy as Split, locate, locate_prefix, overlapping};
+use crate::{Bound, Datum, KeyError, Located, PartitionStrategy as Split, locate, locate_prefix, overlapping};
 
 fn int(value: i32) -> Option<Vec<u8>> {
     Some(value.to_be_bytes().to_vec())

@@ -9,7 +9,8 @@ mod server;
 use std::cmp::Ordering;
 
 use key::{
-    Bound, Converted, Datum, Located, Strategy, compare, convert, hash, locate, locate_prefix, orderable, overlapping,
+    Bound, Converted, Datum, Located, PartitionStrategy, compare, convert, hash, locate, locate_prefix, orderable,
+    overlapping,
 };
 use random::Random;
 use server::{Server, copy_field, unhex};
@@ -176,14 +177,15 @@ fn check_range_table(server: &Server, random: &mut Random, round: u32) {
 
 /// `shard` is `None` where the server put the row into the default partition.
 fn check_range_row(bounds: &[Bound], values: &[Option<Vec<u8>>], shard: Option<usize>) {
-    let at = |bounds: &[Bound]| locate(Strategy::Range, &RANGE_TYPES, bounds, values).expect("a location");
+    let at = |bounds: &[Bound]| locate(PartitionStrategy::Range, &RANGE_TYPES, bounds, values).expect("a location");
     assert_eq!(at(bounds), shard.map_or(Located::Nowhere, Located::Shard), "{values:?} in {bounds:?}");
     let mut with_default = vec![Bound::Default];
     with_default.extend_from_slice(bounds);
     let expected = shard.map_or(0, |shard| shard + 1);
     assert_eq!(at(&with_default), Located::Shard(expected), "{values:?} in {with_default:?}");
     for len in 0..=values.len() {
-        let shards = locate_prefix(Strategy::Range, &RANGE_TYPES, &with_default, &values[..len]).expect("shards");
+        let shards =
+            locate_prefix(PartitionStrategy::Range, &RANGE_TYPES, &with_default, &values[..len]).expect("shards");
         assert!(shards.contains(&expected), "prefix {len} of {values:?} gives {shards:?}, not {expected}");
     }
     if let Some(first) = &values[0] {
@@ -234,7 +236,7 @@ fn list_keys_are_located_as_the_server_routes_them() {
         for row in answers {
             let value = (row[1] != "NULL").then(|| unhex(&row[1]));
             let expected = row[0].parse().map_or(Located::Nowhere, Located::Shard);
-            assert_eq!(locate(Strategy::List, &[oid], &bounds, &[value]), Ok(expected), "{name}: {row:?}");
+            assert_eq!(locate(PartitionStrategy::List, &[oid], &bounds, &[value]), Ok(expected), "{name}: {row:?}");
         }
     }
 }

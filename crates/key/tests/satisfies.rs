@@ -3,7 +3,7 @@
 mod random;
 mod server;
 
-use key::{Bound, Located, Strategy, combine, hash, hashable, locate, parse_text};
+use key::{Bound, Located, PartitionStrategy, combine, hash, hashable, locate, parse_text};
 use random::Random;
 use server::{Server, copy_field, unhex};
 
@@ -109,8 +109,9 @@ fn check_type(server: &Server, random: &mut Random, bounds: &[Bound], described:
     assert_eq!(rows.len(), literals.len() + 1);
 
     let types = [*oid];
-    let shard =
-        |value| locate(Strategy::Hash, &types, bounds, &[value]).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let shard = |value| {
+        locate(PartitionStrategy::Hash, &types, bounds, &[value]).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
     assert_eq!(shard(None), Located::Shard(rows[0][1].parse().expect("a shard")), "{name}: NULL");
     let mut answered = 0;
     let mut values = Vec::new();
@@ -215,6 +216,6 @@ fn composite_keys_and_split_shards() {
     for row in &rows {
         let values: Vec<Option<Vec<u8>>> = row[1..].iter().map(|hex| (hex != "NULL").then(|| unhex(hex))).collect();
         let expected = Located::Shard(row[0].parse().expect("a shard"));
-        assert_eq!(locate(Strategy::Hash, &types, &bounds, &values), Ok(expected), "{row:?}");
+        assert_eq!(locate(PartitionStrategy::Hash, &types, &bounds, &values), Ok(expected), "{row:?}");
     }
 }

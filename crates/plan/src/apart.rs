@@ -73,6 +73,7 @@ impl Side {
         Some(Side { table: relation.name.clone(), group: d.group.id, key_types: d.group.key_types.clone() })
     }
 
+    /// Why rows of the two sides are not on the same nodes.
     pub fn mismatch(&self, other: &Side) -> Mismatch {
         match (self.key_types == other.key_types, self.group == other.group) {
             (false, _) => Mismatch::KeyTypes,

@@ -113,7 +113,7 @@ fn set_by(list: &[Node], relation: &Relation) -> Vec<usize> {
 fn key<'r>(relation: &'r Relation, set: &[usize]) -> Option<&'r UniqueIndex> {
     let stays = |c: &usize| {
         let column = &relation.columns[*c];
-        let plain = column.type_oid < type_oid::FIRST_USER_OID && column.collation_deterministic;
+        let plain = column.type_oid < type_oid::FIRST_NORMAL_OBJECT_ID && column.collation_deterministic;
         plain && column.not_null && !column.generated && !set.contains(c)
     };
     relation.unique.iter().find(|u| u.plain && !u.columns.is_empty() && u.columns.iter().all(stays))

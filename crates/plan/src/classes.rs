@@ -1,6 +1,6 @@
 //! What is known of columns where: which are equal, and which constants they are equal to. It does not know tables or SQL.
 //!
-//! Knowledge belongs to *places*. The conditions of a level hold for all of its rows; what an outer join's condition says holds
+//! Knowledge belongs to *places* of the statement, join domains in PostgreSQL's words. The conditions of a level hold for all of its rows; what an outer join's condition says holds
 //! only for the rows of the side it may leave out, and what a subquery says only inside. So a place has what it was told and
 //! what the places around it were, never the other way round.
 
@@ -13,20 +13,20 @@ use crate::types::KeyExpr;
 /// One column of one use of a table (or of an output that is not a plain column).
 pub type Var = usize;
 
-/// A place in the statement.
-pub type Place = usize;
+/// A place in the statement inside which equalities hold, or, as PostgreSQL calls that (pathnodes.h), a join domain.
+pub type JoinDomain = usize;
 
 /// All that was told, place by place.
 #[derive(Debug)]
 pub struct Classes {
     places: Vec<Told>,
     /// What follows from what a place and those around it were told.
-    drawn: RefCell<HashMap<Place, Rc<Drawn>>>,
+    drawn: RefCell<HashMap<JoinDomain, Rc<Drawn>>>,
 }
 
 #[derive(Debug, Default)]
 struct Told {
-    around: Option<Place>,
+    around: Option<JoinDomain>,
     equal: Vec<(Var, Var)>,
     /// Sets of alternatives, each of which restricts the variable (`IN` lists have many, `=` one).
     constants: Vec<(Var, Rc<Vec<KeyExpr>>)>,
@@ -46,36 +46,37 @@ impl Default for Classes {
 
 impl Classes {
     /// The statement itself.
-    pub const WHOLE: Place = 0;
+    pub const WHOLE: JoinDomain = 0;
 
-    pub fn inside(&mut self, around: Place) -> Place {
+    /// A new place that knows what the one around it does.
+    pub fn inside(&mut self, around: JoinDomain) -> JoinDomain {
         self.places.push(Told { around: Some(around), ..Told::default() });
         self.places.len() - 1
     }
 
     /// A place of which nothing around it says anything.
-    pub fn alone(&mut self) -> Place {
+    pub fn alone(&mut self) -> JoinDomain {
         self.places.push(Told::default());
         self.places.len() - 1
     }
 
-    pub fn union(&mut self, place: Place, a: Var, b: Var) {
+    pub fn union(&mut self, place: JoinDomain, a: Var, b: Var) {
         self.drawn.borrow_mut().clear();
         self.places[place].equal.push((a, b));
     }
 
-    pub fn restrict(&mut self, place: Place, v: Var, alternatives: Vec<KeyExpr>) {
+    pub fn restrict(&mut self, place: JoinDomain, v: Var, alternatives: Vec<KeyExpr>) {
         self.drawn.borrow_mut().clear();
         self.places[place].constants.push((v, Rc::new(alternatives)));
     }
 
-    pub fn same(&self, place: Place, a: Var, b: Var) -> bool {
+    pub fn same(&self, place: JoinDomain, a: Var, b: Var) -> bool {
         let drawn = self.drawn(place);
         drawn.find(a) == drawn.find(b)
     }
 
     /// The narrowest known set of values of `v`, if any.
-    pub fn values(&self, place: Place, v: Var) -> Option<Rc<Vec<KeyExpr>>> {
+    pub fn values(&self, place: JoinDomain, v: Var) -> Option<Rc<Vec<KeyExpr>>> {
         let drawn = self.drawn(place);
         // One scalar beats a list; a list in the statement beats an array of unknown length.
         let narrow = |s: &&Rc<Vec<KeyExpr>>| {
@@ -84,7 +85,7 @@ impl Classes {
         drawn.constants.get(&drawn.find(v))?.iter().min_by_key(narrow).cloned()
     }
 
-    fn drawn(&self, place: Place) -> Rc<Drawn> {
+    fn drawn(&self, place: JoinDomain) -> Rc<Drawn> {
         if let Some(drawn) = self.drawn.borrow().get(&place) {
             return drawn.clone();
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use catalog::{Column, Snapshot};
 use sql::ast::{self, Node};
-use sql::walk::{self, Visit};
+use sql::walk::Visit;
 use sql::{NodeEnum, names, search};
 use wire::type_oid::{self, Oid};
 
@@ -27,6 +27,7 @@ pub fn read(statement: &NodeEnum, cx: &Context) -> Option<String> {
     named(statement, cx).then(said).or_else(|| made(statement, cx))
 }
 
+/// How a refusal names such a text.
 pub fn said() -> String {
     "a string that may stand for a moment ('now', 'today' …)".into()
 }
@@ -157,10 +158,7 @@ fn assigned(statement: &NodeEnum, cx: &Context, plain: &mut BTreeSet<*const ast:
 fn made(statement: &NodeEnum, cx: &Context) -> Option<String> {
     let possible = Possible::new(cx, statement);
     let mut find = Find { cx, possible, found: None };
-    match statement {
-        NodeEnum::SelectStmt(s) => walk::select_stmt(s, &mut find),
-        _ => walk::below(statement, &mut find),
-    }
+    search::visit(statement, &mut find);
     find.found
 }
 

@@ -18,48 +18,50 @@
 //! for those that give rows for a text or a name they are told. Pure: the graph comes from the snapshot, bodies from `sql`.
 
 mod attached;
+mod breach;
 mod dynamic;
+mod lookup_path;
 mod makes;
 mod marked;
 mod reach;
 mod row_by_row;
-mod scope;
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::code::{Harm, Needs, Object, Operator, RelationCode, Schema, Unnamed};
-use catalog::{Oid, Placement, Relation, RelationKind, Snapshot, Volatility};
+use catalog::{Oid, Placement, Relation, Snapshot, Volatility};
 use sql::body::Body;
 
 use crate::refuse::Refusal;
+use breach::{Breach, How};
 use dynamic::Dynamic;
+pub use lookup_path::LookupPath;
 pub use reach::Reach;
-pub use scope::Scope;
 
 /// A table's kind, as code meets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlacementKind {
     Local,
     Reference,
     Distributed,
 }
 
-impl Kind {
-    pub fn of(relation: &Relation) -> Kind {
+impl PlacementKind {
+    pub fn of(relation: &Relation) -> PlacementKind {
         match relation.placement {
-            Placement::Local => Kind::Local,
-            Placement::Reference => Kind::Reference,
-            Placement::Distributed(_) => Kind::Distributed,
+            Placement::Local => PlacementKind::Local,
+            Placement::Reference => PlacementKind::Reference,
+            Placement::Distributed(_) => PlacementKind::Distributed,
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            Kind::Local => "local",
-            Kind::Reference => "reference",
-            Kind::Distributed => "distributed",
+            PlacementKind::Local => "local",
+            PlacementKind::Reference => "reference",
+            PlacementKind::Distributed => "distributed",
         }
     }
 }
@@ -84,6 +86,7 @@ pub struct Broken {
     pub tables: usize,
     /// What nobody may use while it is so, if that is enough to keep it from running.
     pub marks: Vec<Object>,
+    breach: Breach,
 }
 
 /// Who uses what. Built of a snapshot; asked, then thrown away.
@@ -98,13 +101,13 @@ pub struct Graph<'s> {
     /// Routines that see what the statement which calls them has done so far.
     volatile: HashSet<Oid>,
     /// Where names in a routine's body are looked up.
-    scopes: HashMap<Oid, Scope<'s>>,
+    scopes: HashMap<Oid, LookupPath<'s>>,
     schemas: HashMap<&'s str, &'s Schema>,
     views: HashMap<Oid, Oid>,
     /// Asked only where code takes types.
     types_need: Cell<Option<bool>>,
     /// A table that is about to be of another kind.
-    changed: Option<(Oid, Kind)>,
+    changed: Option<(Oid, PlacementKind)>,
     /// Names without a schema mean nothing.
     exact: bool,
     /// What is marked counts as what puts statements together.
@@ -122,7 +125,7 @@ impl<'s> Graph<'s> {
             routines: HashMap::new(),
             domains: HashMap::new(),
             operators: HashMap::new(),
-            scopes: code.routines.iter().map(|r| (r.oid, Scope::of(r))).collect(),
+            scopes: code.routines.iter().map(|r| (r.oid, LookupPath::of(r))).collect(),
             volatile: code.routines.iter().filter(|r| r.volatility == Volatility::Volatile).map(|r| r.oid).collect(),
             schemas: code.schemas.iter().map(|s| (s.name.as_str(), s)).collect(),
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
@@ -139,21 +142,21 @@ impl<'s> Graph<'s> {
     }
 
     /// As it will be when a table is of another kind.
-    pub fn with(mut self, table: Oid, kind: Kind) -> Self {
+    pub fn with(mut self, table: Oid, kind: PlacementKind) -> Self {
         self.changed = Some((table, kind));
         self
     }
 
-    fn kind(&self, relation: &Relation) -> Kind {
+    fn kind(&self, relation: &Relation) -> PlacementKind {
         match self.changed {
             Some((oid, kind)) if oid == relation.oid => kind,
-            _ => Kind::of(relation),
+            _ => PlacementKind::of(relation),
         }
     }
 
     /// There is nothing but local tables: all code is where everything is.
     fn all_local(&self) -> bool {
-        self.relations.values().all(|r| self.kind(r) == Kind::Local)
+        self.relations.values().all(|r| self.kind(r) == PlacementKind::Local)
     }
 
     /// There is no other node, either: nothing could differ.
@@ -161,7 +164,7 @@ impl<'s> Graph<'s> {
         self.snapshot.nodes.len() < 2 && self.all_local()
     }
 
-    /// What breaks the rule, by the words of its refusal.
+    /// What breaks the rule, in the order of the refusals' words.
     pub fn refusals(&self) -> Vec<Broken> {
         let mut refusals: Vec<Broken> = if self.is_alone() { vec![] } else { self.unwatched() };
         if !self.all_local() {
@@ -175,36 +178,33 @@ impl<'s> Graph<'s> {
     pub fn new_refusals(&self, before: &[Graph]) -> Vec<Broken> {
         let mut after = self.refusals();
         if !after.is_empty() {
-            let known: HashSet<String> = before.iter().flat_map(|g| g.refusals()).map(|b| b.refusal.message).collect();
-            after.retain(|b| !known.contains(&b.refusal.message));
+            let before: Vec<Broken> = before.iter().flat_map(|g| g.refusals()).collect();
+            let known: HashSet<_> = before.iter().map(|b| b.breach.key()).collect();
+            after.retain(|b| !known.contains(&b.breach.key()));
         }
         after
     }
 
-    /// With the relations that the refusal names.
-    fn broken(&self, refusal: Refusal, own: Oid, reach: &Reach) -> Broken {
-        let named =
-            |oid: &&Oid| self.relations.get(*oid).is_some_and(|r| refusal.message.contains(&format!("\"{}\"", r.name)));
-        let mut names: Vec<Oid> = reach.relations().filter(named).copied().collect();
-        let tables = names.len();
-        names.push(own);
-        Broken { refusal, names, tables, marks: vec![] }
+    /// `own`: what the code hangs on.
+    fn broken(&self, breach: Breach, own: Oid) -> Broken {
+        let names: Vec<Oid> = breach.relation.into_iter().chain([own]).collect();
+        Broken { refusal: breach.refusal(), tables: names.len() - 1, names, marks: vec![], breach }
     }
 
     /// Wherever a value is cast, compared or changed by DDL; nobody asks what it needs.
     fn unnamed(&self, u: &Unnamed) -> Option<Broken> {
         let reach = self.reach_of(Object { class: b'f', oid: u.routine }, None, None);
         let subject = format!("{} \"{}\"", u.what, u.name);
-        let refusal = if u.what == "event trigger" {
-            self.judge(&subject, Kind::Local, &reach).or_else(|| dynamic::refuse(&subject, &reach))
+        let breach = if u.what == "event trigger" {
+            self.judge(&subject, PlacementKind::Local, &reach).or_else(|| dynamic::refuse(&subject, &reach))
         } else {
             // Of a function's value, its own word counts.
             let routine = self.snapshot.code.routines.iter().find(|r| r.oid == u.routine);
             let varies = routine.is_some_and(|r| r.volatility != Volatility::Immutable);
-            let judged = self.judge(&subject, Kind::Reference, &reach);
+            let judged = self.judge(&subject, PlacementKind::Reference, &reach);
             judged.or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
         };
-        Some(self.broken(refusal?, u.routine, &reach))
+        Some(self.broken(breach?, u.routine))
     }
 
     /// A domain's conditions are checked when a row is written, and what rows are split by is computed.
@@ -215,65 +215,54 @@ impl<'s> Graph<'s> {
             reach.add(self.reach_of(*used, Some(table.oid), None));
         }
         let subject = format!("a column's domain on {} table \"{}\"", self.kind(table).word(), table.name);
-        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table.oid, &reach))
+        Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table.oid))
     }
 
     /// `at`: the kind of the table it hangs on.
-    fn judge(&self, subject: &str, at: Kind, reach: &Reach) -> Option<Refusal> {
-        let named = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
+    fn judge(&self, subject: &str, at: PlacementKind, reach: &Reach) -> Option<Breach> {
+        let named = |oids: &BTreeSet<Oid>, test: &dyn Fn(PlacementKind) -> bool| {
             oids.iter().find_map(|oid| self.relations.get(oid).filter(|r| test(self.kind(r))).copied())
         };
-        let refuse = |verb: &str, r: &Relation, why: &str, hint: &str| {
-            let kind = if r.kind == RelationKind::Sequence { "sequence" } else { "table" };
-            Refusal::new(format!("{subject} {verb} {} {kind} \"{}\": {why}", self.kind(r).word(), r.name), hint)
-        };
-        const APART: &str =
-            "Do that work in the application's transaction: statements sent through the router reach all nodes.";
-        const SHARED: &str = "Make it a reference table with create_reference_table() if it is only read; or do that work in the application's transaction.";
-        if let Some(r) = named(&reach.writes, &|k| k == Kind::Reference) {
-            return Some(refuse("writes", r, "one copy would differ from the others", APART));
+        let uses = |r: &Relation, writes: bool| Some(Breach::uses(subject, r, self.kind(r), writes));
+        if let Some(r) = named(&reach.writes, &|k| k == PlacementKind::Reference) {
+            return uses(r, true);
         }
-        if let Some(r) = named(&reach.writes, &|k| k == Kind::Distributed) {
-            return Some(refuse("writes", r, "it would reach only the rows that are on its node", APART));
+        if let Some(r) = named(&reach.writes, &|k| k == PlacementKind::Distributed) {
+            return uses(r, true);
         }
-        if let Some(r) = named(&reach.reads, &|k| k == Kind::Distributed) {
-            return Some(refuse("reads", r, "it would see only the rows that are on its node", APART));
+        if let Some(r) = named(&reach.reads, &|k| k == PlacementKind::Distributed) {
+            return uses(r, false);
         }
-        if at == Kind::Local {
+        if at == PlacementKind::Local {
             return None;
         }
-        if let Some(r) = named(&reach.writes, &|k| k == Kind::Local) {
-            return Some(refuse("writes", r, "only home has it", APART));
+        if let Some(r) = named(&reach.writes, &|k| k == PlacementKind::Local) {
+            return uses(r, true);
         }
-        if let Some(r) = named(&reach.reads, &|k| k == Kind::Local) {
-            return Some(refuse("reads", r, "only home has it", SHARED));
+        if let Some(r) = named(&reach.reads, &|k| k == PlacementKind::Local) {
+            return uses(r, false);
         }
         if reach.sequence {
-            let message = format!("{subject} takes values from a sequence: only home has them");
-            return Some(Refusal::new(message, "Let a column's DEFAULT take them: the router asks home for those."));
+            return Some(Breach::new(subject, How::TakesSequenceValues));
         }
-        if reach.notifies && at == Kind::Distributed {
-            let message = format!("{subject} notifies listeners: on other nodes than home nobody listens");
-            return Some(Refusal::new(
-                message,
-                "Send NOTIFY, or call pg_notify(), through the router, in the transaction that writes.",
-            ));
+        if reach.notifies && at == PlacementKind::Distributed {
+            return Some(Breach::new(subject, How::Notifies));
         }
         dynamic::refuse(subject, reach)
     }
 
     /// Code that runs on home by itself (DO, CALL), may not use what is elsewhere, too.
-    pub fn refuse_at_home(&self, subject: &str, body: &Body, scope: &Scope) -> Option<Refusal> {
+    pub fn refuse_at_home(&self, subject: &str, body: &Body, scope: &LookupPath) -> Option<Refusal> {
         if self.all_local() {
             return None;
         }
-        let mut refusal = self.judge(subject, Kind::Local, &self.reach_of_body(body, scope))?;
+        let mut refusal = self.judge(subject, PlacementKind::Local, &self.reach_of_body(body, scope))?.refusal();
         refusal.hint = Some("Send its statements through the router one by one.".into());
         Some(refusal)
     }
 
     /// Whether code must be watched on home, and for what.
-    pub fn watched(&self, body: &Body, scope: &Scope) -> Option<Watched> {
+    pub fn watched(&self, body: &Body, scope: &LookupPath) -> Option<Watched> {
         if self.is_alone() {
             return None;
         }
@@ -290,7 +279,7 @@ impl<'s> Graph<'s> {
     }
 
     /// Whether what it does by text that it puts together could be undone in it, before anybody has looked at it.
-    pub fn catches(&self, body: &Body, scope: &Scope) -> Option<Refusal> {
+    pub fn catches(&self, body: &Body, scope: &LookupPath) -> Option<Refusal> {
         let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
         (!self.all_local() && self.reach_of_body(body, scope).catches(code)).then(caught)
     }
@@ -301,18 +290,18 @@ impl<'s> Graph<'s> {
     }
 
     fn needs_of(&self, reach: Reach, dynamic: &Dynamic) -> Needs {
-        let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(Kind) -> bool| {
+        let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(PlacementKind) -> bool| {
             oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
         };
         Needs {
             herd: !self.all_local() && reach.catches(|oid| dynamic.code(oid))
-                || of(&reach.reads, &|k| k == Kind::Distributed)
-                || of(&reach.writes, &|k| k != Kind::Local),
+                || of(&reach.reads, &|k| k == PlacementKind::Distributed)
+                || of(&reach.writes, &|k| k != PlacementKind::Local),
             home: reach.row_types
                 || reach.sequence
                 || reach.notifies
-                || of(&reach.reads, &|k| k == Kind::Local)
-                || of(&reach.writes, &|k| k == Kind::Local),
+                || of(&reach.reads, &|k| k == PlacementKind::Local)
+                || of(&reach.writes, &|k| k == PlacementKind::Local),
             dynamic: dynamic.of(&reach),
             varies: reach.varies.is_some() || !reach.reads.is_empty(),
         }
@@ -380,12 +369,8 @@ pub fn marked() -> Refusal {
 }
 
 /// What runs on each node must do the same there.
-fn differs(subject: &str, reach: &Reach) -> Option<Refusal> {
-    let varies = reach.varies.as_ref()?;
-    Some(Refusal::new(
-        format!("{subject} uses {varies}, which could differ from node to node"),
-        "Set the value in the statement, or by the column's DEFAULT, which is evaluated once.",
-    ))
+fn differs(subject: &str, reach: &Reach) -> Option<Breach> {
+    Some(Breach::new(subject, How::Varies(reach.varies.clone()?)))
 }
 
 #[derive(Default)]

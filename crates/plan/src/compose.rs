@@ -13,7 +13,7 @@ use crate::gather::Gather;
 use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
-use crate::tree::{AddFunction, Part, Target};
+use crate::tree::{AddFunction, Part, Recipients};
 use crate::{Result, aggregate, pull, rewrite, select};
 
 /// The outer query in the making, and the parts it reads.
@@ -165,7 +165,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
-        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Target::Shards(tables) });
+        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Recipients::Shards(tables) });
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 
@@ -400,6 +400,7 @@ fn direct_uses(from: &From) -> Vec<usize> {
     }
 }
 
+/// A subquery stands in the expression.
 pub fn has_sublink(node: &Node) -> bool {
     let mut found = Sublinks::default();
     walk::walk(node, &mut found);

@@ -19,7 +19,7 @@ use crate::compose::Composer;
 use crate::levels::Analysis;
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
-use crate::tree::{Exchange, Finish, Part, Rows, Statement, Target, To};
+use crate::tree::{ChildRows, Exchange, Finish, Part, Recipients, Statement, To};
 use crate::{Result, rewrite, unread};
 
 pub use filters::Filters;
@@ -86,7 +86,8 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
     let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
     let text = composer.text(*finish).ok()?;
-    let children = composer.parts.into_iter().map(|part| Exchange { rows: Rows::Part(part), to: To::Gather }).collect();
+    let children =
+        composer.parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
     Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described: true }))
 }
 
@@ -209,10 +210,10 @@ impl<'p, 'a> Composer<'p, 'a> {
     fn table_part(&mut self, text: Text, uses: &[usize]) -> usize {
         let shared = self.gather.iter().flat_map(|g| &g.tables).copied().find(|n| self.parts[*n].text == text);
         let number = shared.unwrap_or_else(|| {
-            self.parts.push(Part { text, target: Target::Shards(vec![]) });
+            self.parts.push(Part { text, target: Recipients::Shards(vec![]) });
             self.parts.len() - 1
         });
-        let Target::Shards(known) = &mut self.parts[number].target;
+        let Recipients::Shards(known) = &mut self.parts[number].target;
         let new: Vec<usize> = uses.iter().copied().filter(|u| !known.contains(u)).collect();
         known.extend(new);
         if let (None, Some(gather)) = (shared, &mut self.gather) {

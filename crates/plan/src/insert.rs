@@ -22,7 +22,7 @@ use crate::rewrite;
 use crate::sequences;
 use crate::splice;
 use crate::text::{self, Text};
-use crate::tree::{Part, Target, To};
+use crate::tree::{Part, Recipients, To};
 use crate::types::*;
 use crate::views::Views;
 use crate::{Context, Result};
@@ -156,7 +156,7 @@ fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
 }
 
 /// The rewriting of a VALUES list: columns and values that PostgreSQL would fill in differently on each node.
-struct Rows<'r> {
+struct ValuesList<'r> {
     relation: &'r Relation,
     cx: &'r Context<'r>,
     /// The statement has WITH queries, which values may read.
@@ -192,7 +192,7 @@ fn rows(
         return Ok(Plan::home(true));
     }
     columns.truncate(width);
-    let mut r = Rows {
+    let mut r = ValuesList {
         relation: &relation,
         cx,
         with: insert.with_clause.is_some(),
@@ -287,7 +287,7 @@ fn split(
     })
 }
 
-impl Rows<'_> {
+impl ValuesList<'_> {
     /// A column left out whose default each node would compute by itself.
     fn must_fill(&self, i: usize, column: &Column, key: &[usize], several: bool) -> bool {
         column.sequence.is_some()
@@ -341,7 +341,7 @@ impl Rows<'_> {
         }
         // Another type's value becomes the column's as PostgreSQL assigns it.
         let assigned = |key: &KeyExpr| match key {
-            KeyExpr::Literal { cast, .. } => *cast == 0 || keys::is_kept(*cast, c.type_oid),
+            KeyExpr::Literal { cast, .. } => cast.is_none_or(|cast| keys::is_kept(cast, c.type_oid)),
             _ => true,
         };
         match keys::constant(value).filter(assigned) {
@@ -479,7 +479,7 @@ fn from_select(
         template: false,
         ..Whole::on_home(true)
     };
-    let part = Part { text: colocated, target: Target::Shards((0..a.uses.len()).collect()) };
+    let part = Part { text: colocated, target: Recipients::Shards((0..a.uses.len()).collect()) };
     Ok(Plan::Insert { whole, rows: Insert::Each { relation, part }, share: None })
 }
 

@@ -34,11 +34,11 @@ fn under_cast(inner: KeyExpr, oid: u32) -> Option<KeyExpr> {
         KeyExpr::ParamArray(n) => is_of_parameter(oid).then_some(KeyExpr::CastParamArray(n, oid)),
         KeyExpr::CastParamArray(_, cast) => is_kept(cast, oid).then_some(inner),
         // A number that is no integer is rounded: who evaluates it reads integers alone.
-        KeyExpr::Literal { location, text, kind, cast: 0 } => {
+        KeyExpr::Literal { location, text, kind, cast: None } => {
             let reads = kind == LiteralKind::String || type_oid::is_integer(oid);
-            reads.then_some(KeyExpr::Literal { location, text, kind, cast: oid })
+            reads.then_some(KeyExpr::Literal { location, text, kind, cast: Some(oid) })
         }
-        KeyExpr::Literal { cast, .. } => is_kept(cast, oid).then_some(inner),
+        KeyExpr::Literal { cast: Some(cast), .. } => is_kept(cast, oid).then_some(inner),
         KeyExpr::CastParam(..) | KeyExpr::Evaluated(_) => None,
     }
 }
@@ -81,7 +81,7 @@ fn literal(c: &ast::AConst) -> Option<KeyExpr> {
         _ if views::is_of_view(c) => None,
         offset => Some(usize::try_from(offset).ok()?),
     };
-    Some(KeyExpr::Literal { location, text, kind, cast: 0 })
+    Some(KeyExpr::Literal { location, text, kind, cast: None })
 }
 
 /// The values of an `IN (…)` list or an array constant; `None` if one of them is not a constant.

@@ -16,7 +16,7 @@ use wire::sqlstate;
 use sql::NodeEnum;
 use sql::ast::{self, Node};
 
-use crate::classes::{Classes, Place, Var};
+use crate::classes::{Classes, JoinDomain, Var};
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
@@ -36,7 +36,7 @@ pub struct Analysis<'a> {
     /// Outer joins whose left-out side a condition may need after all, see `reduce`.
     outer: Vec<Outer>,
     /// Variables that are not NULL in the rows of a place, because a condition needs them.
-    needed: HashSet<(Place, Var)>,
+    needed: HashSet<(JoinDomain, Var)>,
     /// Subqueries of `x IN (SELECT …)` that a row must pass.
     passed: HashSet<*const ast::SubLink>,
     /// Type of each variable that is a table's column.
@@ -60,8 +60,8 @@ pub struct Analysis<'a> {
 
 /// An outer join: LEFT, with its sides told apart.
 struct Outer {
-    place: Place,
-    on: Place,
+    place: JoinDomain,
+    on: JoinDomain,
     /// Columns of the side that may be left out.
     nullable: Vec<Var>,
     equal: Vec<(Var, Var)>,
@@ -135,7 +135,7 @@ impl<'a> Analysis<'a> {
         self.types.len() - 1
     }
 
-    pub(crate) fn new_level(&mut self, classes: Place) -> usize {
+    pub(crate) fn new_level(&mut self, classes: JoinDomain) -> usize {
         self.levels.push(Level {
             classes,
             from: vec![],
@@ -163,7 +163,12 @@ impl<'a> Analysis<'a> {
     }
 
     /// `classes`: the place whose rows are this level's.
-    pub fn select(&mut self, s: &'a ast::SelectStmt, parent: Option<Rc<Scope<'a>>>, classes: Place) -> Result<usize> {
+    pub fn select(
+        &mut self,
+        s: &'a ast::SelectStmt,
+        parent: Option<Rc<Scope<'a>>>,
+        classes: JoinDomain,
+    ) -> Result<usize> {
         self.depth += 1;
         if self.depth > DEPTH_MAX || self.levels.len() > LEVELS_MAX {
             let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());
@@ -224,7 +229,7 @@ impl<'a> Analysis<'a> {
         Ok(level)
     }
 
-    fn arm(&mut self, s: &'a ast::SelectStmt, scope: &Rc<Scope<'a>>, classes: Place) -> Result<usize> {
+    fn arm(&mut self, s: &'a ast::SelectStmt, scope: &Rc<Scope<'a>>, classes: JoinDomain) -> Result<usize> {
         let own = self.classes.inside(classes);
         self.select(s, Some(scope.clone()), own)
     }
@@ -314,7 +319,7 @@ impl<'a> Analysis<'a> {
         level: usize,
         mut scope: Scope<'a>,
         condition: Option<&'a Node>,
-        holds: Place,
+        holds: JoinDomain,
     ) -> Result<Rc<Scope<'a>>> {
         let place = self.levels[level].classes;
         let mut conditions = Vec::new();

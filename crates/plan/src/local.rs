@@ -5,7 +5,7 @@
 use sql::ast;
 
 use crate::apart::{Apart, Differs, Gathering, Side};
-use crate::classes::{Place, Var};
+use crate::classes::{JoinDomain, Var};
 use crate::levels::{Analysis, Distinct, From, Level};
 
 /// A conclusion, or what stands against it.
@@ -13,7 +13,7 @@ type Local<T> = Result<T, Apart>;
 
 /// Where rows are: each on the node of its key.
 #[derive(Debug)]
-pub struct Rows {
+pub struct Whereabouts {
     /// The colocation group whose shards they are on.
     pub group: i32,
     /// Each says where a row is by itself, unless it is NULL.
@@ -53,6 +53,7 @@ impl Analysis<'_> {
         }
     }
 
+    /// Uses of tables in an item of FROM, those of its subqueries included.
     pub fn collect_from(&self, from: &From, uses: &mut Vec<usize>) {
         match from {
             From::Use(u) => uses.push(*u),
@@ -96,16 +97,16 @@ impl Analysis<'_> {
         self.deep_uses(level).is_empty()
     }
 
-    fn is_at(&self, key: &Key, u: usize, place: Place) -> bool {
+    fn is_at(&self, key: &Key, u: usize, place: JoinDomain) -> bool {
         self.same_vars(&key.columns, &self.uses[u].key, place)
     }
 
-    fn same_vars(&self, a: &[Var], b: &[Var], place: Place) -> bool {
+    fn same_vars(&self, a: &[Var], b: &[Var], place: JoinDomain) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(x, y)| self.classes.same(place, *x, *y))
     }
 
     /// FROM and WHERE of a level can be evaluated node by node: where its rows are.
-    pub fn colocated(&self, level: usize) -> Local<Rows> {
+    pub fn colocated(&self, level: usize) -> Local<Whereabouts> {
         let l = &self.levels[level];
         if let Some(refusal) = &l.refusal {
             return Err(Apart::Refused(refusal.clone()));
@@ -126,7 +127,7 @@ impl Analysis<'_> {
     }
 
     /// Each row of the level finds all that the subquery has to say of it on its own node.
-    fn local_sublink(&self, sub: usize, rows: &Rows) -> Local<()> {
+    fn local_sublink(&self, sub: usize, rows: &Whereabouts) -> Local<()> {
         if self.is_free(sub) {
             return self.same_everywhere(sub);
         }
@@ -137,7 +138,7 @@ impl Analysis<'_> {
     }
 
     /// The first of what a level reads that is not read by the key of the row it is evaluated for.
-    fn stray(&self, level: usize, rows: &Rows) -> Option<usize> {
+    fn stray(&self, level: usize, rows: &Whereabouts) -> Option<usize> {
         self.deep_uses(level).into_iter().find(|u| {
             let here = self.uses[*u].relation.distribution().is_some_and(|d| d.group.id == rows.group);
             !here || !rows.keys.iter().any(|k| self.is_at(k, *u, self.uses[*u].classes))
@@ -155,7 +156,7 @@ impl Analysis<'_> {
         }
     }
 
-    fn spread(&self, what: Gathering, rows: &Rows) -> Apart {
+    fn spread(&self, what: Gathering, rows: &Whereabouts) -> Apart {
         match self.side(rows.anchor) {
             Some(table) => Apart::Spread { what, table },
             None => Apart::Subquery { outer: None, inner: None },
@@ -175,9 +176,9 @@ impl Analysis<'_> {
     }
 
     /// Where an item's rows are; `None`: the same everywhere. `before`: the items a LATERAL one sees.
-    fn spread_from(&self, from: &From, before: Option<&Rows>) -> Local<Option<Rows>> {
+    fn spread_from(&self, from: &From, before: Option<&Whereabouts>) -> Local<Option<Whereabouts>> {
         match from {
-            From::Use(u) => Ok(self.uses[*u].relation.distribution().map(|d| Rows {
+            From::Use(u) => Ok(self.uses[*u].relation.distribution().map(|d| Whereabouts {
                 group: d.group.id,
                 keys: vec![Key { columns: self.uses[*u].key.clone(), nullable: false }],
                 anchor: *u,
@@ -200,12 +201,12 @@ impl Analysis<'_> {
     /// Where the rows of a join are: on the node of each of its sides that is there.
     fn joined(
         &self,
-        left: Option<Rows>,
-        right: Option<Rows>,
+        left: Option<Whereabouts>,
+        right: Option<Whereabouts>,
         kind: ast::JoinType,
-        place: Place,
-        on: Place,
-    ) -> Local<Option<Rows>> {
+        place: JoinDomain,
+        on: JoinDomain,
+    ) -> Local<Option<Whereabouts>> {
         let keeps = |side: &str| match (kind, side) {
             (ast::JoinType::JoinInner, _) => true,
             (ast::JoinType::JoinLeft, side) => side == "left",
@@ -238,7 +239,7 @@ impl Analysis<'_> {
         let mut keys = after(&left.keys, if keep_right || keep_left { &right.keys } else { &[] }, keep_left);
         keys.extend(after(&right.keys, if keep_right || keep_left { &left.keys } else { &[] }, keep_right));
         let anchor = if keep_left { left.anchor } else { right.anchor };
-        Ok(Some(Rows { group: left.group, keys, anchor }))
+        Ok(Some(Whereabouts { group: left.group, keys, anchor }))
     }
 
     /// The use whose node a level's rows are on, where each node can answer it, see `pushed`.
@@ -255,7 +256,7 @@ impl Analysis<'_> {
 
     /// Each node can answer this level for its own rows, and the answers laid end to end are the whole.
     /// `top`: the outermost level, whose LIMIT and ORDER BY are applied again by the finish.
-    fn pushed(&self, level: usize, top: bool) -> Local<Rows> {
+    fn pushed(&self, level: usize, top: bool) -> Local<Whereabouts> {
         let l = &self.levels[level];
         if let Some(refusal) = &l.refusal {
             return Err(Apart::Refused(refusal.clone()));
@@ -270,7 +271,7 @@ impl Analysis<'_> {
                 let one = self.pushed(left, false)?;
                 if one.group == self.pushed(right, false)?.group {
                     // Which arm a row is of nobody tells: it has no key.
-                    return Ok(Rows { keys: vec![], ..one });
+                    return Ok(Whereabouts { keys: vec![], ..one });
                 }
             }
             return Err(Apart::SetOperation);
@@ -348,7 +349,7 @@ impl Analysis<'_> {
     }
 
     /// The columns include every column of a key that is not NULL anywhere, so that equal values are on one node.
-    fn covers_key(&self, l: &Level, rows: &Rows, columns: &[Option<Var>]) -> bool {
+    fn covers_key(&self, l: &Level, rows: &Whereabouts, columns: &[Option<Var>]) -> bool {
         let has = |k: &Var| columns.iter().flatten().any(|c| self.classes.same(l.classes, *k, *c));
         rows.keys.iter().any(|key| !key.nullable && key.columns.iter().all(has))
     }

@@ -12,7 +12,7 @@ use wire::type_oid;
 
 use crate::Context;
 use crate::order::is_identical;
-use crate::order::possible::{Kind, Possible};
+use crate::order::possible::{Possible, ValueType};
 use crate::rewrite::{self, GroupItem};
 
 struct Item<'u> {
@@ -190,7 +190,7 @@ impl<'u> Items<'u> {
     /// What `=` compares is the column as it is, by what its index goes by.
     fn is_of_its_type(&self, column: &Node, value: &Node) -> bool {
         let Some(kinds) = self.possible.of(column).filter(|kinds| !kinds.is_empty()) else { return false };
-        let all = |kinds: &[Kind], test: &dyn Fn(u32) -> bool| kinds.iter().all(|(oid, _)| test(*oid));
+        let all = |kinds: &[ValueType], test: &dyn Fn(u32) -> bool| kinds.iter().all(|(oid, _)| test(*oid));
         let own = |oid: u32| {
             is_identical(oid, self.possible.collates)
                 || type_oid::is_number(oid)

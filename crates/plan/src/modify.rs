@@ -29,7 +29,7 @@ use crate::types::*;
 use crate::{Context, Result};
 
 /// What a data-modifying statement writes, and the level that finds its rows.
-pub struct Target {
+pub struct TargetRelation {
     pub level: usize,
     pub relation: Option<std::sync::Arc<Relation>>,
 }
@@ -44,7 +44,11 @@ struct Clauses<'a> {
 }
 
 /// Collects the facts of a data-modifying statement: also of one inside WITH.
-pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option<Rc<Scope<'a>>>) -> Result<Target> {
+pub fn analyse<'a>(
+    a: &mut Analysis<'a>,
+    statement: &'a NodeEnum,
+    parent: Option<Rc<Scope<'a>>>,
+) -> Result<TargetRelation> {
     let none: &'a [Node] = &[];
     let (relation, with, from, condition, uppers): (_, _, &'a [Node], Option<&'a Node>, Vec<&'a Node>) = match statement
     {
@@ -79,7 +83,7 @@ pub fn analyse<'a>(a: &mut Analysis<'a>, statement: &'a NodeEnum, parent: Option
         NodeEnum::SelectStmt(s) => {
             let own = a.classes.inside(Classes::WHOLE);
             let level = a.select(s, parent, own)?;
-            return Ok(Target { level, relation: None });
+            return Ok(TargetRelation { level, relation: None });
         }
         _ => return Err(Refusal::bare("this statement is not supported in WITH")),
     };
@@ -107,7 +111,7 @@ impl<'a> Analysis<'a> {
         with: Option<&'a ast::WithClause>,
         clauses: Clauses<'a>,
         parent: Option<Rc<Scope<'a>>>,
-    ) -> Result<Target> {
+    ) -> Result<TargetRelation> {
         let Clauses { from, condition, uppers, merge } = clauses;
         let level = self.new_level(0);
         let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
@@ -133,10 +137,11 @@ impl<'a> Analysis<'a> {
         let holds = if targets { self.classes.inside(holds) } else { holds };
         let scope = self.statement_from(from, level, scope, condition, holds)?;
         self.expressions(uppers.into_iter(), level, &scope, true)?;
-        Ok(Target { level, relation })
+        Ok(TargetRelation { level, relation })
     }
 }
 
+/// The plan of UPDATE, DELETE and MERGE.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     let mut a = Analysis::new(cx);
     let target = analyse(&mut a, statement, None)?;
@@ -202,7 +207,7 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<
     }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    Ok(Part { text: a.cx.text(statement)?, target: tree::Target::Shards((0..a.uses.len()).collect()) })
+    Ok(Part { text: a.cx.text(statement)?, target: tree::Recipients::Shards((0..a.uses.len()).collect()) })
 }
 
 /// A cursor stands on one node.

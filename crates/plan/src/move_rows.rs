@@ -13,7 +13,7 @@ use sql::{NodeEnum, build, names, search};
 use crate::insert::column_target;
 use crate::rewrite;
 use crate::text;
-use crate::tree::{Part, Target};
+use crate::tree::{Part, Recipients};
 use crate::types::{InsertRows, MoveRows};
 use crate::{Context, Refusal, Result};
 
@@ -39,7 +39,13 @@ pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation) -> Option<&'
 
 /// How the rows move.
 /// `found`: the uses of tables that say where the rows are.
-pub fn plan(u: &ast::UpdateStmt, relation: &Arc<Relation>, key: &str, found: Target, cx: &Context) -> Result<MoveRows> {
+pub fn plan(
+    u: &ast::UpdateStmt,
+    relation: &Arc<Relation>,
+    key: &str,
+    found: Recipients,
+    cx: &Context,
+) -> Result<MoveRows> {
     let refuse = |why: &str| Refusal::new(format!("changing the distribution key \"{key}\" {why}"), HINT);
     if relation.triggers || relation.statement_triggers {
         return Err(refuse("of a table with triggers is not supported"));

@@ -2,22 +2,22 @@
 //! could come out differently on each.
 //!
 //! What is not shown to be the same counts as different: windows without a unique order, DISTINCT ON without one, sums of
-//! floats, one of several values that are equal and look different (`looks.rs`), and a row that several rows of FROM could change
+//! floats, one of several values that are equal and look different (`order/ties.rs`), and a row that several rows of FROM could change
 //! (`matches.rs`). It does not know which tables have copies.
 
-mod looks;
 pub(crate) mod possible;
+mod ties;
 
 use catalog::{Relation, UniqueIndex};
 use sql::ast::{self, Node, SelectStmt};
-use sql::walk::{self, Visit};
+use sql::walk::Visit;
 use sql::{NodeEnum, names, search};
 
 use crate::Context;
 use crate::matches;
-use looks::Looks;
-pub(crate) use looks::is_identical;
 use possible::Possible;
+use ties::TieSearch;
+pub(crate) use ties::is_identical;
 
 /// Window functions that give rows of equal order the same.
 const PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
@@ -29,17 +29,14 @@ const FRAMEOPTION_ROWS: i32 = 0x4;
 /// The first of it in a statement, in the user's words.
 pub fn depends(statement: &NodeEnum, cx: &Context) -> Option<String> {
     let possible = Possible::new(cx, statement);
-    let looks = Looks::new(cx, statement, &possible);
-    let mut find = Find { cx, statement, possible: &possible, looks, found: None };
+    let ties = TieSearch::new(cx, statement, &possible);
+    let mut find = Find { cx, statement, possible: &possible, ties, found: None };
     if let NodeEnum::UpdateStmt(update) = statement
         && let Some(item) = matches::several(update, cx, &possible)
     {
         return Some(format!("UPDATE … FROM {item}, of which several rows could match one,"));
     }
-    match statement {
-        NodeEnum::SelectStmt(s) => walk::select_stmt(s, &mut find),
-        _ => walk::below(statement, &mut find),
-    }
+    search::visit(statement, &mut find);
     find.found
 }
 
@@ -47,7 +44,7 @@ struct Find<'f> {
     cx: &'f Context<'f>,
     statement: &'f NodeEnum,
     possible: &'f Possible<'f>,
-    looks: Looks<'f>,
+    ties: TieSearch<'f>,
     found: Option<String>,
 }
 
@@ -58,7 +55,7 @@ impl<'a> Visit<'a> for Find<'_> {
             if matches!(name, "sum" | "avg") && call.args.iter().any(|arg| self.may_be_float(arg)) {
                 self.found.get_or_insert_with(|| format!("{name}() of what may be floats"));
             }
-            self.found = self.found.take().or_else(|| self.looks.of_call(call));
+            self.found = self.found.take().or_else(|| self.ties.of_call(call));
         }
         if let NodeEnum::SubLink(link) = n
             && link.sub_link_type == ast::SubLinkType::ArraySublink as i32
@@ -71,7 +68,7 @@ impl<'a> Visit<'a> for Find<'_> {
     }
 
     fn select(&mut self, s: &'a SelectStmt) -> bool {
-        self.found = self.found.take().or_else(|| self.of_select(s)).or_else(|| self.looks.of_select(s));
+        self.found = self.found.take().or_else(|| self.of_select(s)).or_else(|| self.ties.of_select(s));
         self.found.is_none()
     }
 }

@@ -24,7 +24,7 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     if c.a.levels[level].locking {
         return Err(Refusal::bare("FOR UPDATE is not allowed with this query over several nodes"));
     }
-    let mut columns = Columns::new(c.a, &scope);
+    let mut columns = PulledColumns::new(c.a, &scope);
     each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut columns));
     if let Some(refusal) = columns.refusal {
         return Err(refusal);
@@ -135,7 +135,7 @@ pub fn each_upper(s: &mut ast::SelectStmt, f: &mut dyn FnMut(&mut Node)) {
 }
 
 /// Replaces column references by columns of the part, remembering what the part must select.
-struct Columns<'s, 'a> {
+struct PulledColumns<'s, 'a> {
     a: &'s Analysis<'a>,
     scope: &'s Scope<'a>,
     index: HashMap<String, usize>,
@@ -143,13 +143,13 @@ struct Columns<'s, 'a> {
     refusal: Option<Refusal>,
 }
 
-impl<'s, 'a> Columns<'s, 'a> {
+impl<'s, 'a> PulledColumns<'s, 'a> {
     fn new(a: &'s Analysis<'a>, scope: &'s Scope<'a>) -> Self {
-        Columns { a, scope, index: HashMap::new(), originals: vec![], refusal: None }
+        PulledColumns { a, scope, index: HashMap::new(), originals: vec![], refusal: None }
     }
 }
 
-impl VisitMut for Columns<'_, '_> {
+impl VisitMut for PulledColumns<'_, '_> {
     fn node(&mut self, n: &mut NodeEnum) -> bool {
         if let NodeEnum::ColumnRef(c) = n {
             let key = canonical(c, self.scope);
@@ -202,7 +202,7 @@ impl VisitMut for Columns<'_, '_> {
     }
 }
 
-impl Columns<'_, '_> {
+impl PulledColumns<'_, '_> {
     /// The part selects it, and the finish names the part's column.
     fn carry(&mut self, n: &mut NodeEnum, key: String) {
         let next = self.originals.len();

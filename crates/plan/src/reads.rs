@@ -7,11 +7,13 @@ use sql::{NodeEnum, names, search};
 
 use crate::rewrite;
 
+/// `None`: the text can't be read.
 pub fn parse_expression(text: &str) -> Option<Node> {
     let NodeEnum::SelectStmt(s) = sql::parse(&format!("SELECT {text}"), true).ok()?.pop()? else { return None };
     rewrite::target_value(s.target_list.first()?).cloned()
 }
 
+/// Its default reads the transaction's time.
 pub fn reads_clock(column: &Column) -> bool {
     // Most defaults are plain values: they are not parsed for it.
     let may = |d: &String| ["now", "timestamp", "TIME", "DATE"].iter().any(|word| d.contains(word));
@@ -19,6 +21,7 @@ pub fn reads_clock(column: &Column) -> bool {
         && column.default.as_deref().and_then(parse_expression).is_some_and(|n| rewrite::reads_now(&n))
 }
 
+/// It calls nextval, currval or lastval.
 pub fn calls_sequence(node: &Node) -> bool {
     search::any(
         node,

@@ -17,6 +17,7 @@ impl Refusal {
         Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED, message: message.into(), hint: Some(hint.into()) }
     }
 
+    /// One to which there is nothing to advise.
     pub fn bare(message: impl Into<String>) -> Self {
         Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED, message: message.into(), hint: None }
     }
@@ -45,6 +46,7 @@ impl Refusal {
         }
     }
 
+    /// It is one of [`locked`](Self::locked): waiting may help.
     pub fn is_locked(&self) -> bool {
         self.sqlstate == sqlstate::LOCK_NOT_AVAILABLE
     }

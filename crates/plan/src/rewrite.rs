@@ -100,6 +100,7 @@ pub fn is_star(target: &Node) -> bool {
     }
 }
 
+/// The expression of an output column.
 pub fn target_value(target: &Node) -> Option<&Node> {
     match target.node.as_ref()? {
         NodeEnum::ResTarget(t) => t.val.as_deref(),

@@ -83,6 +83,7 @@ impl<'a> Ctes<'a> {
         self.0.as_deref().is_some_and(|w| w.within.iter().any(|i| is(w, i)))
     }
 
+    /// The WITH query of a name, if one can be seen from here.
     pub fn find(&self, name: &str) -> Option<Cte<'a>> {
         let mut with = self.0.as_deref();
         while let Some(w) = with {

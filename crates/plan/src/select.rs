@@ -118,7 +118,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
     {
         return Ok(Finish::AddUp(AddUp { rows, functions, otherwise: text }));
     }
-    let children = parts.into_iter().map(|part| Exchange { rows: Rows::Part(part), to: To::Gather }).collect();
+    let children = parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
     Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see: false, as_described: false }))
 }
 
@@ -172,7 +172,7 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
-    let rows = Part { text: a.cx.text(statement)?, target: Target::Shards(tables) };
+    let rows = Part { text: a.cx.text(statement)?, target: Recipients::Shards(tables) };
     let slice = Slice { limit, offset };
     Ok(Some(match sort.is_empty() {
         true => Finish::PassOn { rows, slice },

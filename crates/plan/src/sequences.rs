@@ -10,6 +10,7 @@ use crate::Context;
 use crate::ddl::Facts;
 use crate::types::Sequences;
 
+/// How the statement uses sequences; where that can't be known, in any way.
 pub fn used(statement: &NodeEnum, cx: &Context) -> Sequences {
     match Find::below(statement, cx) {
         Find { hidden: true, .. } => Sequences::Any,

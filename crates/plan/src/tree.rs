@@ -9,12 +9,12 @@ use crate::text::Text;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub text: Text,
-    pub target: Target,
+    pub target: Recipients,
 }
 
 /// Who gets a Part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum Recipients {
     /// The nodes with shards that these uses of tables can mean: indexes into [`crate::Whole::tables`].
     Shards(Vec<usize>),
 }
@@ -22,13 +22,13 @@ pub enum Target {
 /// Rows of a child move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    pub rows: Rows,
+    pub rows: ChildRows,
     pub to: To,
 }
 
 /// Whose rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rows {
+pub enum ChildRows {
     Part(Part),
     Finish(Box<Finish>),
 }
@@ -84,8 +84,8 @@ impl Exchange {
     /// Every Part below.
     pub fn parts(&self) -> Vec<&Part> {
         match &self.rows {
-            Rows::Part(part) => vec![part],
-            Rows::Finish(finish) => finish.parts(),
+            ChildRows::Part(part) => vec![part],
+            ChildRows::Finish(finish) => finish.parts(),
         }
     }
 }

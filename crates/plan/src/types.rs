@@ -18,8 +18,8 @@ pub enum KeyExpr {
         location: Option<usize>,
         text: String,
         kind: LiteralKind,
-        /// The type a cast gives it, by its object id, or 0: the text is a value of that type, whatever the key's.
-        cast: u32,
+        /// The type a cast gives it, by its object id: the text is a value of that type, whatever the key's.
+        cast: Option<Oid>,
     },
     /// `$n`, from 1.
     Param(usize),

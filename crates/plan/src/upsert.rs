@@ -294,7 +294,7 @@ fn are_distinct(lists: &[Vec<Node>], columns: &[usize], relation: &Relation) -> 
 /// A constant in a form in which equal values of the column's type are equal.
 fn constant(value: &Node, column: &Column) -> Option<String> {
     match keys::constant(value)? {
-        KeyExpr::Literal { cast, .. } if cast != 0 && !keys::is_kept(cast, column.type_oid) => None,
+        KeyExpr::Literal { cast: Some(cast), .. } if !keys::is_kept(cast, column.type_oid) => None,
         KeyExpr::Literal { text, kind, .. } if type_oid::is_integer(column.type_oid) => match kind {
             LiteralKind::Number | LiteralKind::String => text.trim().parse::<i64>().ok().map(|n| n.to_string()),
         },

@@ -9,7 +9,7 @@ use catalog::{
     Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
     UniqueIndex, Volatility,
 };
-use key::{Bound, Strategy};
+use key::{Bound, PartitionStrategy};
 use plan::ddl::{Ddl, Facts, Spread, Step, changes_catalog, classify};
 
 /// Three nodes; `orders` and `items` colocated, `events` apart, `countries` everywhere, `notes` local.
@@ -29,7 +29,7 @@ fn snapshot() -> Snapshot {
         };
         Arc::new(Colocation {
             id,
-            strategy: Strategy::Hash,
+            strategy: PartitionStrategy::Hash,
             key_types: vec![20],
             shards: nodes.into_iter().enumerate().map(shard).collect(),
         })

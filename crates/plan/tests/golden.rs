@@ -10,8 +10,8 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    AddFunction, AddUp, Cell, Change, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Merge, Plan,
-    ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys, Target,
+    AddFunction, AddUp, Cell, Change, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Merge, Plan, Recipients,
+    ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys,
 };
 
 #[test]
@@ -153,7 +153,7 @@ fn returned(returning: bool) -> &'static str {
 fn show_finish(finish: &Finish) -> String {
     let mut out = String::new();
     for (n, part) in finish.parts().into_iter().enumerate() {
-        let Target::Shards(uses) = &part.target;
+        let Recipients::Shards(uses) = &part.target;
         write!(out, "\n  part {n} of uses {uses:?}: {}", part.text).unwrap();
     }
     match finish {

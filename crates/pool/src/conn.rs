@@ -16,7 +16,7 @@ use crate::hosts;
 use crate::ledger::Ledger;
 use crate::settings::Settings;
 use crate::statements::{StatementCache, StatementKey, StatementName};
-use crate::stream::{Stream, dial};
+use crate::stream::{NodeStream, dial};
 use crate::target::{Login, NodeTarget, TlsMode};
 
 mod idle;
@@ -32,12 +32,28 @@ pub use io::Progress;
 const CHUNK: usize = 16 << 10;
 /// First capacity of the write buffer.
 const OUT: usize = 4 << 10;
-/// No values of sequences were taken on a connection.
-pub const NOBODY: u64 = 0;
-/// Values of sequences were taken on a connection for nobody who could ask for them.
-pub const SOMEBODY: u64 = u64::MAX;
 /// Prepared statements kept on a connection that belongs to no pool.
 const STATEMENTS_MAX: usize = 256;
+
+/// Whose values of sequences PostgreSQL remembers on a connection (currval, lastval).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembers {
+    Nobodys,
+    /// A session's, by its number.
+    Session(u64),
+    /// Those of somebody who can't ask for them.
+    Somebodys,
+}
+
+impl Remembers {
+    /// Who may still ask for the values.
+    pub fn session(self) -> Option<u64> {
+        match self {
+            Remembers::Session(number) => Some(number),
+            Remembers::Nobodys | Remembers::Somebodys => None,
+        }
+    }
+}
 
 /// A connection to a node, logged in.
 ///
@@ -49,7 +65,7 @@ pub struct Conn {
     address: Arc<NodeTarget>,
     /// It ends when another of the target's hosts has become the primary.
     link: Option<hosts::Link>,
-    pub(crate) stream: Stream,
+    pub(crate) stream: NodeStream,
     rbuf: BytesMut,
     wbuf: BytesMut,
     /// The largest capacity a buffer had since the connection was last idle.
@@ -69,7 +85,7 @@ pub struct Conn {
     notifications: BytesMut,
     pub(crate) idle_since: Instant,
     /// What home said of the client's role when this was opened ([`crate::RoleWord::version`]).
-    pub(crate) role_version: u64,
+    pub(crate) role_version: Option<crate::role::RoleVersion>,
     /// Prepared statements on the node; the owner keeps it true.
     pub statements: StatementCache,
     /// Session settings applied on the node; the owner keeps it true.
@@ -83,9 +99,8 @@ pub struct Conn {
     /// There may be session state that is not in `settings` or `statements` (temporary tables, advisory locks,
     /// LISTEN, …): the connection is reset before anybody else gets it.
     pub tainted: bool,
-    /// Whose values of sequences PostgreSQL remembers here (currval, lastval): a session's number, [`NOBODY`], or
-    /// [`SOMEBODY`].
-    pub sequences: u64,
+    /// Whose values of sequences PostgreSQL remembers here.
+    pub sequences: Remembers,
     /// What its long messages count among; the router's own do not count.
     room: Option<Arc<LongMessages>>,
     /// One that is coming, or was taken last.
@@ -147,7 +162,7 @@ impl Conn {
         }
     }
 
-    fn over(stream: Stream, target: Arc<NodeTarget>) -> Conn {
+    fn over(stream: NodeStream, target: Arc<NodeTarget>) -> Conn {
         let mut ledger = Ledger::new();
         ledger.expect_login();
         Conn {
@@ -167,14 +182,14 @@ impl Conn {
             farewell: None,
             notifications: BytesMut::new(),
             idle_since: Instant::now(),
-            role_version: 0,
+            role_version: None,
             statements: StatementCache::new(STATEMENTS_MAX),
             settings: Settings::default(),
             at_login: Default::default(),
             roles_as_of: 0,
             served: false,
             tainted: false,
-            sequences: NOBODY,
+            sequences: Remembers::Nobodys,
             room: None,
             long: None,
             long_taken: false,
@@ -285,7 +300,7 @@ impl Conn {
     /// Whether the server is who it should be: by SCRAM, by a certificate that was checked, or on a Unix socket.
     pub fn is_proved(&self) -> bool {
         let certificate = matches!(self.target.tls, TlsMode::VerifyCa { .. } | TlsMode::VerifyFull { .. });
-        self.proved || certificate || matches!(self.stream, Stream::Unix(_))
+        self.proved || certificate || matches!(self.stream, NodeStream::Unix(_))
     }
 
     pub fn target(&self) -> &NodeTarget {

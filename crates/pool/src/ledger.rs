@@ -44,6 +44,7 @@ impl Ledger {
         }
     }
 
+    /// So many ReadyForQuery are to come: as many Syncs or Queries were declared.
     pub fn expect(&mut self, n: u32) {
         self.owed += n;
         self.undeclared -= i64::from(n);
@@ -54,6 +55,7 @@ impl Ledger {
         self.owed += 1;
     }
 
+    /// A ReadyForQuery has come, with the transaction's status.
     pub fn ready(&mut self, status: u8) {
         self.status = status;
         match self.owed.checked_sub(1) {
@@ -62,10 +64,12 @@ impl Ledger {
         }
     }
 
+    /// How many ReadyForQuery are to come.
     pub fn owed(&self) -> u32 {
         self.owed
     }
 
+    /// The transaction status byte of the last ReadyForQuery.
     pub fn status(&self) -> u8 {
         self.status
     }

@@ -30,7 +30,7 @@ mod tls;
 
 pub use at_login::{AtLogin, Defaults};
 pub use cancel::{CancelKey, cancel};
-pub use conn::{Conn, LongMessages, NOBODY, Progress, SOMEBODY};
+pub use conn::{Conn, LongMessages, Progress, Remembers};
 pub use error::PoolError;
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;

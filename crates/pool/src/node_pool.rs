@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::cancel::cancel;
-use crate::conn::{Conn, NOBODY, SOMEBODY};
+use crate::conn::{Conn, Remembers};
 use crate::error::PoolError;
 use crate::own::{CHECK, OWN_STARTUP};
 use crate::pooled::PooledConn;
@@ -99,7 +99,7 @@ impl NodePool {
     }
 
     /// A connection: an idle one, else a new one, else the first that comes back. Which idle one: see [`State::idle_for`].
-    pub async fn get(self: &Arc<Self>, session: u64) -> Result<PooledConn, PoolError> {
+    pub async fn get(self: &Arc<Self>, session: Option<u64>) -> Result<PooledConn, PoolError> {
         let reset = self.state.lock().reset_for(session);
         if let Some(mut reset) = reset {
             // It ends by being dropped.
@@ -143,12 +143,12 @@ impl NodePool {
     fn is_of_todays_role(&self, conn: &Conn) -> bool {
         match &self.owner {
             Owner::Router(_) => true,
-            Owner::Role(role, _) => conn.role_version == role.version(),
+            Owner::Role(role, _) => conn.role_version == Some(role.version()),
         }
     }
 
     /// An idle connection, if there is one.
-    pub fn try_get(self: &Arc<Self>, session: u64) -> Option<PooledConn> {
+    pub fn try_get(self: &Arc<Self>, session: Option<u64>) -> Option<PooledConn> {
         loop {
             let conn = {
                 let mut state = self.state.lock();
@@ -220,9 +220,9 @@ impl NodePool {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return self.discard(conn);
         };
-        let session = conn.sequences;
+        let session = conn.sequences.session();
         let (done, waits) = watch::channel(());
-        if !matches!(session, NOBODY | SOMEBODY) {
+        if let Some(session) = session {
             self.state.lock().resetting.push((session, waits));
         }
         let mut conn = PooledConn::new(conn, self.clone());
@@ -231,11 +231,11 @@ impl NodePool {
             if !matches!(tokio::time::timeout(limit, conn.reset()).await, Ok(Ok(()))) {
                 conn.mark_broken();
             }
-            if conn.sequences != NOBODY && pool.state.lock().reset_for(session).is_none() {
-                conn.sequences = SOMEBODY;
+            if conn.sequences.session().is_some() && pool.state.lock().reset_for(session).is_none() {
+                conn.sequences = Remembers::Somebodys;
             }
             drop(conn);
-            pool.state.lock().resetting.retain(|(of, _)| *of != session);
+            pool.state.lock().resetting.retain(|(of, _)| Some(*of) != session);
             drop(done);
         });
     }
@@ -244,8 +244,8 @@ impl NodePool {
     pub fn forget(&self, session: u64) {
         let mut state = self.state.lock();
         state.resetting.retain(|(of, _)| *of != session);
-        for conn in state.idle.iter_mut().filter(|c| c.sequences == session) {
-            conn.sequences = SOMEBODY;
+        for conn in state.idle.iter_mut().filter(|c| c.sequences == Remembers::Session(session)) {
+            conn.sequences = Remembers::Somebodys;
         }
     }
 
@@ -341,26 +341,27 @@ impl NodePool {
 
 impl State {
     /// The end of the reset of a session's connection.
-    fn reset_for(&self, session: u64) -> Option<watch::Receiver<()>> {
+    fn reset_for(&self, session: Option<u64>) -> Option<watch::Receiver<()>> {
+        let session = session?;
         self.resetting.iter().find(|(of, _)| *of == session).map(|(_, end)| end.clone())
     }
 
     /// The idle connection that was used last. Those that remember other sessions' values of sequences come last, and
     /// only when no other may be opened: their sessions may ask for them again.
-    fn idle_for(&mut self, pool: &NodePool, session: u64) -> Option<Box<Conn>> {
-        if session != NOBODY
-            && let Some(own) = self.idle.iter().rposition(|c| c.sequences == session)
+    fn idle_for(&mut self, pool: &NodePool, session: Option<u64>) -> Option<Box<Conn>> {
+        if let Some(session) = session
+            && let Some(own) = self.idle.iter().rposition(|c| c.sequences == Remembers::Session(session))
         {
             return Some(self.idle.remove(own));
         }
-        match self.idle.iter().rposition(|c| matches!(c.sequences, NOBODY | SOMEBODY)) {
+        match self.idle.iter().rposition(|c| c.sequences.session().is_none()) {
             Some(at) => Some(self.idle.remove(at)),
             None if self.open >= pool.config.size && !self.idle.is_empty() => Some(self.idle.remove(0)),
             None => None,
         }
     }
 
-    fn turn(&mut self, pool: &Arc<NodePool>, session: u64) -> Turn {
+    fn turn(&mut self, pool: &Arc<NodePool>, session: Option<u64>) -> Turn {
         if let Some(conn) = self.idle_for(pool, session) {
             return Turn::Conn(PooledConn::new(conn, pool.clone()));
         }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::conn::Conn;
-use crate::conn::NOBODY;
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::pooled::PooledConn;
@@ -56,7 +55,7 @@ impl OwnConns {
     }
 
     pub async fn get(&self, target: &NodeTarget) -> Result<OwnConn, PoolError> {
-        Ok(OwnConn(self.pool(target).get(NOBODY).await?))
+        Ok(OwnConn(self.pool(target).get(None).await?))
     }
 
     /// A connection that belongs to no pool.

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 use wire::sqlstate;
 
-use crate::conn::{LongMessages, NOBODY};
+use crate::conn::LongMessages;
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::own::OwnConns;
@@ -108,15 +108,15 @@ impl Pools {
     /// A connection to `target` as the client's role: an idle one (most recently used first), a new one while there are
     /// fewer than the size, or the first that comes back within the wait timeout, first come first served.
     pub async fn get(&self, target: &NodeTarget, login: &ClientLogin) -> Result<PooledConn, PoolError> {
-        self.get_for(target, login, NOBODY).await
+        self.get_for(target, login, None).await
     }
 
-    /// The same for a session, by its number: the connection that remembers its values of sequences, if that is idle.
+    /// The same for a session, by its number, if it may have values of sequences: the connection that remembers its values of sequences, if that is idle.
     pub async fn get_for(
         &self,
         target: &NodeTarget,
         login: &ClientLogin,
-        session: u64,
+        session: Option<u64>,
     ) -> Result<PooledConn, PoolError> {
         let pool = self.pool(target, login);
         let mut got = pool.get(session).await;
@@ -195,11 +195,11 @@ impl Pools {
 
     /// An idle connection, if there is one right now.
     pub fn try_get(&self, target: &NodeTarget, login: &ClientLogin) -> Option<PooledConn> {
-        self.try_get_for(target, login, NOBODY)
+        self.try_get_for(target, login, None)
     }
 
     /// The same for a session, as [`get_for`](Self::get_for).
-    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, session: u64) -> Option<PooledConn> {
+    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, session: Option<u64>) -> Option<PooledConn> {
         let pool = self.inner.pools.read().get(target)?.get(&login.role.key)?.clone();
         pool.try_get(session)
     }

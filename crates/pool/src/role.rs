@@ -70,6 +70,7 @@ impl RoleKey {
         RoleKey(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The role's object id on home; `None`: home could not be asked about it.
     pub fn oid(self) -> Option<u32> {
         u32::try_from(self.0).ok()
     }
@@ -99,17 +100,26 @@ impl Now {
     }
 }
 
-/// The version of a role that is gone.
-const GONE: u64 = u64::MAX;
+/// Which of home's words about a role counts, or that it is gone: in one number, which is read without a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RoleVersion(u64);
+
+impl RoleVersion {
+    const GONE: RoleVersion = RoleVersion(u64::MAX);
+
+    fn of(word: &RoleWord) -> Self {
+        RoleVersion(word.version)
+    }
+}
 
 impl Role {
     pub fn new(key: RoleKey, word: &RoleWord, secret: Secret) -> Self {
         let (now, plain) = (Mutex::new(Now::of(word, secret)), Default::default());
-        Role { key, version: AtomicU64::new(word.version), now, plain }
+        Role { key, version: AtomicU64::new(RoleVersion::of(word).0), now, plain }
     }
 
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
+    pub(crate) fn version(&self) -> RoleVersion {
+        RoleVersion(self.version.load(Ordering::Relaxed))
     }
 
     pub fn name(&self) -> String {
@@ -124,12 +134,12 @@ impl Role {
         }
         let secret = secret.unwrap_or_else(|| now.login.secret.clone());
         *now = Now::of(word, secret);
-        self.version.store(word.version, Ordering::Relaxed);
+        self.version.store(RoleVersion::of(word).0, Ordering::Relaxed);
     }
 
     /// Home knows it no more. Object ids are not given again while anybody could have this one in mind.
     pub fn is_gone(&self) {
-        self.version.store(GONE, Ordering::Relaxed);
+        self.version.store(RoleVersion::GONE.0, Ordering::Relaxed);
     }
 
     /// A connection to a node that is this role's own there, as home has it now.
@@ -159,7 +169,7 @@ impl Role {
             // Behind the login: the name was the role's own from the last word to this one, the login in between.
             if self.still(version, target, judge).await? {
                 let mut conn = opened?;
-                conn.role_version = version;
+                conn.role_version = Some(version);
                 return Ok(conn);
             }
         }
@@ -184,7 +194,12 @@ impl Role {
     }
 
     /// Whether home still says what it said; what it says now is kept. While home is away nobody changes roles.
-    async fn still(&self, version: u64, target: &NodeTarget, judge: Option<&dyn Judge>) -> Result<bool, PoolError> {
+    async fn still(
+        &self,
+        version: RoleVersion,
+        target: &NodeTarget,
+        judge: Option<&dyn Judge>,
+    ) -> Result<bool, PoolError> {
         let (Some(judge), Some(oid)) = (judge, self.key.oid()) else { return Ok(true) };
         match judge.word(oid).await {
             Ok(Some(word)) => {

@@ -55,6 +55,7 @@ impl Settings {
         self.fingerprint
     }
 
+    /// The value of a setting, by its name in any case; `None`: it is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(&*lower(name)).map(String::as_str)
     }

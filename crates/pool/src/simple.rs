@@ -4,7 +4,7 @@
 use catalog::{Query, Row};
 use wire::{ErrorFields, WireError, backend, put};
 
-use crate::conn::{Conn, NOBODY, Progress, SOMEBODY};
+use crate::conn::{Conn, Progress, Remembers};
 use crate::error::PoolError;
 use crate::settings::{Settings, roles_now};
 use crate::statements::StatementKey;
@@ -167,9 +167,9 @@ impl Conn {
     /// Makes the session as good as new: no settings but those of its login, no statements, temporary tables, locks, cursors.
     /// Values of sequences that a session may still ask for stay: others' statements forget them before they could see them.
     pub async fn reset(&mut self) -> Result<(), PoolError> {
-        if matches!(self.sequences, NOBODY | SOMEBODY) {
+        if self.sequences.session().is_none() {
             self.simple("DISCARD ALL").await?;
-            self.sequences = NOBODY;
+            self.sequences = Remembers::Nobodys;
         } else {
             self.simple(ALL_BUT_SEQUENCES).await?;
         }

@@ -82,8 +82,8 @@ pub struct StatementCache {
     slots: HashMap<StatementKey, u32, BuildHasherDefault<AsIs>>,
     entries: Vec<Entry>,
     /// Most and least recently used entries; meaningless while there are none.
-    newest: u32,
-    oldest: u32,
+    newest: Option<u32>,
+    oldest: Option<u32>,
     free: Vec<u32>,
     max: usize,
     names: u64,
@@ -94,11 +94,9 @@ pub struct StatementCache {
 struct Entry {
     key: StatementKey,
     name: StatementName,
-    newer: u32,
-    older: u32,
+    newer: Option<u32>,
+    older: Option<u32>,
 }
-
-const NONE: u32 = u32::MAX;
 
 impl StatementCache {
     /// Keeps at most `max` statements (at least one).
@@ -106,10 +104,10 @@ impl StatementCache {
         StatementCache {
             slots: HashMap::default(),
             entries: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
+            newest: None,
+            oldest: None,
             free: Vec::new(),
-            max: max.clamp(1, NONE as usize - 1),
+            max: max.clamp(1, u32::MAX as usize),
             names: 0,
             unproved: VecDeque::new(),
         }
@@ -130,7 +128,7 @@ impl StatementCache {
     /// The statement's name if the node has it; counts as use.
     pub fn get(&mut self, key: &StatementKey) -> Option<StatementName> {
         let at = *self.slots.get(key)?;
-        if at != self.newest {
+        if Some(at) != self.newest {
             self.unlink(at);
             self.link_newest(at);
         }
@@ -143,14 +141,14 @@ impl StatementCache {
         let replaced = self.remove(&key);
         let evicted = match self.slots.len() >= self.max {
             true => {
-                let oldest = self.entries[self.oldest as usize].key;
-                self.remove(&oldest)
+                let oldest = self.oldest.map(|at| self.entries[at as usize].key);
+                oldest.and_then(|key| self.remove(&key))
             }
             false => replaced,
         };
         self.names += 1;
         let name = StatementName::number(self.names);
-        let entry = Entry { key, name, newer: NONE, older: NONE };
+        let entry = Entry { key, name, newer: None, older: None };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = entry;
@@ -181,7 +179,7 @@ impl StatementCache {
         self.entries.clear();
         self.free.clear();
         self.unproved.clear();
-        (self.newest, self.oldest) = (NONE, NONE);
+        (self.newest, self.oldest) = (None, None);
     }
 
     pub fn len(&self) -> usize {
@@ -195,24 +193,24 @@ impl StatementCache {
     fn unlink(&mut self, at: u32) {
         let Entry { newer, older, .. } = self.entries[at as usize];
         match newer {
-            NONE => self.newest = older,
-            n => self.entries[n as usize].older = older,
+            None => self.newest = older,
+            Some(n) => self.entries[n as usize].older = older,
         }
         match older {
-            NONE => self.oldest = newer,
-            o => self.entries[o as usize].newer = newer,
+            None => self.oldest = newer,
+            Some(o) => self.entries[o as usize].newer = newer,
         }
     }
 
     fn link_newest(&mut self, at: u32) {
         let older = self.newest;
         let entry = &mut self.entries[at as usize];
-        (entry.newer, entry.older) = (NONE, older);
+        (entry.newer, entry.older) = (None, older);
         match older {
-            NONE => self.oldest = at,
-            o => self.entries[o as usize].newer = at,
+            None => self.oldest = Some(at),
+            Some(o) => self.entries[o as usize].newer = Some(at),
         }
-        self.newest = at;
+        self.newest = Some(at);
     }
 }
 

@@ -19,18 +19,18 @@ use crate::error::PoolError;
 use crate::target::{NodeTarget, TlsMode};
 use crate::tls;
 
-pub(crate) enum Stream {
+pub(crate) enum NodeStream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// Connects, and negotiates TLS. Bounded only by the caller's timeout.
-pub(crate) async fn dial(target: &NodeTarget) -> Result<Stream, PoolError> {
+pub(crate) async fn dial(target: &NodeTarget) -> Result<NodeStream, PoolError> {
     let failed = |source| PoolError::Connect { node: target.to_string(), source };
     if target.is_unix() {
         let path = format!("{}/.s.PGSQL.{}", target.host, target.port);
-        return Ok(Stream::Unix(UnixStream::connect(path).await.map_err(failed)?));
+        return Ok(NodeStream::Unix(UnixStream::connect(path).await.map_err(failed)?));
     }
     let tcp = TcpStream::connect((&*target.host, target.port)).await.map_err(failed)?;
     tcp.set_nodelay(true).map_err(failed)?;
@@ -38,10 +38,10 @@ pub(crate) async fn dial(target: &NodeTarget) -> Result<Stream, PoolError> {
     negotiate_tls(tcp, target).await
 }
 
-async fn negotiate_tls(mut tcp: TcpStream, target: &NodeTarget) -> Result<Stream, PoolError> {
+async fn negotiate_tls(mut tcp: TcpStream, target: &NodeTarget) -> Result<NodeStream, PoolError> {
     let failed = |reason: String| PoolError::Tls { node: target.to_string(), reason };
     let Some(config) = tls::client_config(&target.tls).map_err(failed)? else {
-        return Ok(Stream::Tcp(tcp));
+        return Ok(NodeStream::Tcp(tcp));
     };
     let mut request = BytesMut::new();
     wire::startup::put_ssl_request(&mut request);
@@ -51,21 +51,21 @@ async fn negotiate_tls(mut tcp: TcpStream, target: &NodeTarget) -> Result<Stream
     // fails on it.
     match tcp.read_u8().await.map_err(lost)? {
         b'S' => {}
-        b'N' if target.tls == TlsMode::Prefer => return Ok(Stream::Tcp(tcp)),
+        b'N' if target.tls == TlsMode::Prefer => return Ok(NodeStream::Tcp(tcp)),
         b'N' => return Err(failed("the node does not support TLS, but tls mode requires it".into())),
         _ => return Err(failed("unexpected answer to the request for TLS".into())),
     }
     let name = ServerName::try_from(target.host.clone()).map_err(|e| failed(e.to_string()))?;
     let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|e| failed(e.to_string()))?;
-    Ok(Stream::Tls(Box::new(stream)))
+    Ok(NodeStream::Tls(Box::new(stream)))
 }
 
-impl Stream {
+impl NodeStream {
     /// Whether nobody on a network can listen: then a password may be sent as it is.
     pub fn is_private(&self) -> bool {
         match self {
-            Stream::Unix(_) | Stream::Tls(_) => true,
-            Stream::Tcp(tcp) => tcp.peer_addr().is_ok_and(|a| match a.ip() {
+            NodeStream::Unix(_) | NodeStream::Tls(_) => true,
+            NodeStream::Tcp(tcp) => tcp.peer_addr().is_ok_and(|a| match a.ip() {
                 IpAddr::V4(ip) => ip.is_loopback(),
                 IpAddr::V6(ip) => ip.is_loopback(),
             }),
@@ -74,9 +74,9 @@ impl Stream {
 
     fn socket(&self) -> SockRef<'_> {
         match self {
-            Stream::Tcp(tcp) => SockRef::from(tcp),
-            Stream::Unix(unix) => SockRef::from(unix),
-            Stream::Tls(tls) => SockRef::from(tls.get_ref().0),
+            NodeStream::Tcp(tcp) => SockRef::from(tcp),
+            NodeStream::Unix(unix) => SockRef::from(unix),
+            NodeStream::Tls(tls) => SockRef::from(tls.get_ref().0),
         }
     }
 
@@ -96,43 +96,43 @@ impl Stream {
     }
 
     pub fn is_tls(&self) -> bool {
-        matches!(self, Stream::Tls(_))
+        matches!(self, NodeStream::Tls(_))
     }
 }
 
 // tokio's own poll functions try the system call first and wait only if it would block.
-impl AsyncRead for Stream {
+impl AsyncRead for NodeStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(s) => Pin::new(s).poll_read(cx, buf),
-            Stream::Unix(s) => Pin::new(s).poll_read(cx, buf),
-            Stream::Tls(s) => Pin::new(s).poll_read(cx, buf),
+            NodeStream::Tcp(s) => Pin::new(s).poll_read(cx, buf),
+            NodeStream::Unix(s) => Pin::new(s).poll_read(cx, buf),
+            NodeStream::Tls(s) => Pin::new(s).poll_read(cx, buf),
         }
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for NodeStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Tcp(s) => Pin::new(s).poll_write(cx, buf),
-            Stream::Unix(s) => Pin::new(s).poll_write(cx, buf),
-            Stream::Tls(s) => Pin::new(s).poll_write(cx, buf),
+            NodeStream::Tcp(s) => Pin::new(s).poll_write(cx, buf),
+            NodeStream::Unix(s) => Pin::new(s).poll_write(cx, buf),
+            NodeStream::Tls(s) => Pin::new(s).poll_write(cx, buf),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(s) => Pin::new(s).poll_flush(cx),
-            Stream::Unix(s) => Pin::new(s).poll_flush(cx),
-            Stream::Tls(s) => Pin::new(s).poll_flush(cx),
+            NodeStream::Tcp(s) => Pin::new(s).poll_flush(cx),
+            NodeStream::Unix(s) => Pin::new(s).poll_flush(cx),
+            NodeStream::Tls(s) => Pin::new(s).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(s) => Pin::new(s).poll_shutdown(cx),
-            Stream::Unix(s) => Pin::new(s).poll_shutdown(cx),
-            Stream::Tls(s) => Pin::new(s).poll_shutdown(cx),
+            NodeStream::Tcp(s) => Pin::new(s).poll_shutdown(cx),
+            NodeStream::Unix(s) => Pin::new(s).poll_shutdown(cx),
+            NodeStream::Tls(s) => Pin::new(s).poll_shutdown(cx),
         }
     }
 }

@@ -25,10 +25,10 @@ impl Lender {
     }
 
     async fn get(&self) -> PooledConn {
-        self.get_for(pool::NOBODY).await
+        self.get_for(None).await
     }
 
-    async fn get_for(&self, session: u64) -> PooledConn {
+    async fn get_for(&self, session: Option<u64>) -> PooledConn {
         self.pools.get_for(&self.target, &self.login, session).await.unwrap()
     }
 
@@ -266,11 +266,15 @@ async fn a_reset_leaves_a_sessions_values_of_sequences() {
     )
     .await
     .unwrap();
-    (conn.sequences, conn.tainted) = (77, true);
+    (conn.sequences, conn.tainted) = (pool::Remembers::Session(77), true);
     let pid = conn.pid();
     drop(conn);
-    let mut next = lender.get_for(77).await;
-    assert_eq!((next.pid(), next.sequences, next.tainted), (pid, 77, false), "the session waits for its own");
+    let mut next = lender.get_for(Some(77)).await;
+    assert_eq!(
+        (next.pid(), next.sequences, next.tainted),
+        (pid, pool::Remembers::Session(77), false),
+        "the session waits for its own"
+    );
     let left =
         "select concat_ws(' ', currval('kept') = lastval(), to_regclass('secret'), current_setting('search_path'),
         (select count(*) from pg_locks where locktype = 'advisory'), (select count(*) from pg_prepared_statements),

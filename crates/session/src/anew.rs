@@ -137,7 +137,7 @@ impl Session {
             // Cancelled to break a deadlock over several nodes.
             sqlstate::QUERY_CANCELED => self.io.take_deadlocked(),
             // A router that has rights followed meanwhile; or another client, and then it is no worse.
-            sqlstate::INTERNAL_ERROR => e.to_fields().message().starts_with("tuple concurrently "),
+            _ if e.to_fields().is_overtaken() => true,
             _ => false,
         };
         let may = lost && retry.fresh && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));
@@ -176,5 +176,5 @@ pub fn shown(e: ExecError, sql: &str) -> ExecError {
 
 /// A partition it was planned for has another name by now, or is gone.
 fn names_partition(e: &ExecError) -> bool {
-    e.code() == sqlstate::UNDEFINED_TABLE && e.to_fields().message().contains("\"herd_shards.")
+    e.to_fields().misses_relation_in("herd_shards")
 }

@@ -97,7 +97,7 @@ struct State {
     socket: Watched,
     /// It is not.
     left: bool,
-    left_looks: Looks,
+    left_looks: Attempts,
     /// The session has been told to end.
     ended: bool,
     /// What others may see of the session.
@@ -111,9 +111,9 @@ struct State {
 /// How often a statement whose client has left was looked at since it last went on to a backend. A cancel may come to a backend
 /// before its statement, or to one that is gone: so it is sent again, ever more rarely, and not for ever.
 #[derive(Default)]
-struct Looks(u32);
+struct Attempts(u32);
 
-impl Looks {
+impl Attempts {
     /// One more; true if the statement is cancelled at it.
     fn is_due(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_runs_for_nobody_is_cancelled_ever_more_rarely_and_not_for_ever() {
-        let mut looks = Looks::default();
+        let mut looks = Attempts::default();
         let sent: Vec<u32> = (1..100_000).filter(|_| looks.is_due()).collect();
         assert_eq!(sent, [1, 2, 4, 8, 16, 32, 64, 128]);
     }

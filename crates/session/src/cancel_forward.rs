@@ -44,6 +44,7 @@ pub async fn cancel(router: &Router, pid: i32, secret: &[u8]) {
     }
 }
 
+/// Where the router of this number listens; `None`: there is none but this one, or its address can't be read.
 pub async fn address(router: &Router, number: i32) -> Result<Option<SocketAddr>, pool::PoolError> {
     let herd = &router.herd;
     let mut conn = herd.own.get(&herd.config.home).await?;

@@ -166,6 +166,7 @@ impl ClientIo {
         self.handle.begin();
     }
 
+    /// Whether its statement was cancelled to break a deadlock; from now on no more.
     pub fn take_deadlocked(&self) -> bool {
         self.handle.take_deadlocked()
     }
@@ -189,6 +190,10 @@ impl ClientIo {
         unsent.inspect(|n| self.out.truncate(*n)).is_some()
     }
 
+    /// Sends what was written for the client.
+    ///
+    /// # Errors
+    /// [`ExecError::Client`] if nobody is there.
     pub async fn send(&mut self) -> exec_result::Result<()> {
         if self.out.is_empty() {
             return Ok(());

@@ -31,6 +31,8 @@ struct Read {
 /// More than this goes into a table, if the transaction may make one: a cursor's parameters are copied for it.
 const ARRAYS_MAX: usize = 8 << 20;
 const OPT_HOLD: i32 = 0x0020;
+/// What to do in place of a binary cursor.
+const NOT_BINARY: &str = "Use a plain DECLARE, and ask for binary results when fetching.";
 /// `CURSOR_OPT_BINARY` in parsenodes.h.
 const OPT_BINARY: i32 = 0x0001;
 
@@ -78,11 +80,7 @@ impl Session {
         }
         let foreign = node.is_some_and(|node| node != home);
         if foreign && d.options & OPT_BINARY != 0 {
-            let described = self.work().described(&compiled, request.types()).await?;
-            if exec::may_tell_ids(described.fields.as_deref().unwrap_or_default()) {
-                return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "binary cursors over types of users' own are not supported here: they are read on a node other than home")
-                    .hint("Use a plain DECLARE, and ask for binary results when fetching."));
-            }
+            self.refuse_binary_ids(&compiled, &request).await?;
         }
         let rewritten = match (compiled.plan.whole().own_text(), node) {
             (Some(query), Some(_)) => Some(declare_for(d, query)?),
@@ -90,33 +88,15 @@ impl Session {
         };
         let sql = rewritten.as_deref().unwrap_or(sql);
         let done = match node {
-            Some(node) => {
-                if let Some(look) = compiled.looks().alone(node) {
-                    self.on_node(node, &look, false).await.map_err(|e| shown(e, sql))?;
-                }
-                let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
-                match bound {
-                    Some(b) if !b.values.is_empty() => {
-                        let request = Request::bound(sql, Some(b));
-                        self.work().route(&whole, &request, node, None).await?
-                    }
-                    _ => self.on_node(node, sql, false).await?,
-                };
-                if compiled.plan.whole().local && self.transaction.is_active() {
-                    self.work().same_kinds().await?;
-                }
-                Forwarded::default()
+            Some(node) => self.declare_on(node, &compiled, sql, bound).await?,
+            None if d.options & OPT_BINARY != 0 => {
+                return Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "binary cursors over several nodes are not supported",
+                )
+                .hint(NOT_BINARY));
             }
-            None => {
-                if d.options & OPT_BINARY != 0 {
-                    return Err(ExecError::sql(
-                        sqlstate::FEATURE_NOT_SUPPORTED,
-                        "binary cursors over several nodes are not supported",
-                    )
-                    .hint("Use a plain DECLARE, and ask for binary results when fetching."));
-                }
-                self.gather_cursor(d, &compiled, &request).await?
-            }
+            None => self.gather_cursor(d, &compiled, &request).await?,
         };
         let types = request.types().to_vec();
         let read = foreign.then(|| Arc::new(Read { compiled, types }));
@@ -124,6 +104,43 @@ impl Session {
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..done })
     }
 
+    /// A binary cursor on a node other than home would tell that node's object ids of users' own types.
+    async fn refuse_binary_ids(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<()> {
+        let described = self.work().described(compiled, request.types()).await?;
+        if !exec::may_tell_ids(described.fields.as_deref().unwrap_or_default()) {
+            return Ok(());
+        }
+        let message =
+            "binary cursors over types of users' own are not supported here: they are read on a node other than home";
+        Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(NOT_BINARY))
+    }
+
+    /// As that node's own cursor.
+    async fn declare_on(
+        &mut self,
+        node: i32,
+        compiled: &Compiled,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
+        if let Some(look) = compiled.looks().alone(node) {
+            self.on_node(node, &look, false).await.map_err(|e| shown(e, sql))?;
+        }
+        let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
+        match bound {
+            Some(b) if !b.values.is_empty() => {
+                let request = Request::bound(sql, Some(b));
+                self.work().route(&whole, &request, node, None).await?
+            }
+            _ => self.on_node(node, sql, false).await?,
+        };
+        if compiled.plan.whole().local && self.transaction.is_active() {
+            self.work().same_kinds().await?;
+        }
+        Ok(Forwarded::default())
+    }
+
+    /// Over several nodes: its rows are gathered, and home has a cursor over them.
     async fn gather_cursor(
         &mut self,
         d: &ast::DeclareCursorStmt,
@@ -191,6 +208,7 @@ impl Session {
         self.cursors.get(name).map_or(self.epoch.snapshot.home, |c| c.node)
     }
 
+    /// FETCH and MOVE, of cursors and of the extended protocol's portals.
     pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         if !self.cursors.contains_key(&f.portalname)
             && let Some(done) = self.fetch_portal(f, bound).await?

@@ -20,7 +20,7 @@ pub struct Doors {
 }
 
 /// A session's place among its user's; given back when dropped.
-pub struct Place {
+pub struct Seat {
     doors: Arc<Doors>,
     user: String,
 }
@@ -37,7 +37,7 @@ impl Doors {
 
     /// A place for a session of a user who has logged in; `limit` is the role's own, below 0 there is none. The error is
     /// what PostgreSQL says (miscinit.c).
-    pub fn enter(self: &Arc<Self>, user: &str, limit: Option<i32>) -> Result<Place, ErrorFields> {
+    pub fn enter(self: &Arc<Self>, user: &str, limit: Option<i32>) -> Result<Seat, ErrorFields> {
         let mut users = self.users.lock();
         let count = users.get(user).copied().unwrap_or_default();
         let full = |hint| {
@@ -52,11 +52,11 @@ impl Doors {
         }
         let count = users.entry(user.to_string()).or_default();
         *count += 1;
-        Ok(Place { doors: self.clone(), user: user.to_string() })
+        Ok(Seat { doors: self.clone(), user: user.to_string() })
     }
 }
 
-impl Drop for Place {
+impl Drop for Seat {
     fn drop(&mut self) {
         if let Entry::Occupied(mut count) = self.doors.users.lock().entry(std::mem::take(&mut self.user)) {
             *count.get_mut() -= 1;

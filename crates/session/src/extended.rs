@@ -149,6 +149,7 @@ impl Session {
         })
     }
 
+    /// Ends the implicit transaction of what came since the last Sync, and says ReadyForQuery.
     pub async fn sync(&mut self) -> Result<()> {
         self.batch = false;
         let failed = self.transaction.has_failed();

@@ -34,6 +34,7 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// The error with which the session ends.
     pub fn over(&self) -> ExecError {
         ExecError::Ended(Box::new(ErrorFields::fatal(self.code, self.message)))
     }

@@ -28,7 +28,7 @@ pub struct Code {
 
 /// How a statement with code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RunsIn {
     /// In a transaction, whose connections are looked at when it ends.
     Transaction,
     /// By itself on home; `kept`: the session had no connection of its own before.
@@ -47,7 +47,7 @@ struct Found {
 
 impl Session {
     /// A statement with code begins.
-    pub fn code_begins(&mut self, code: Code, only_home: bool) -> Scope {
+    pub fn code_begins(&mut self, code: Code, only_home: bool) -> RunsIn {
         let known = self.code.get_or_insert_default();
         known.settings.extend(code.settings);
         known.settings.sort_unstable();
@@ -61,22 +61,22 @@ impl Session {
                 self.pin.want();
                 self.transaction.keep = Some(self.epoch.snapshot.home);
             }
-            return Scope::Home { kept };
+            return RunsIn::Home { kept };
         }
         if !self.transaction.is_active() {
             self.transaction.begin("BEGIN", false);
         }
         self.transaction.keep_all = true;
-        Scope::Transaction
+        RunsIn::Transaction
     }
 
     /// It has ended.
-    pub async fn code_ends(&mut self, scope: Scope, result: Result<Forwarded>) -> Result<Forwarded> {
+    pub async fn code_ends(&mut self, scope: RunsIn, result: Result<Forwarded>) -> Result<Forwarded> {
         self.taint = false;
         match scope {
-            Scope::Transaction if result.is_ok() && !self.transaction.has_failed() => self.look_inside().await?,
-            Scope::Transaction => {}
-            Scope::Home { kept } => {
+            RunsIn::Transaction if result.is_ok() && !self.transaction.has_failed() => self.look_inside().await?,
+            RunsIn::Transaction => {}
+            RunsIn::Home { kept } => {
                 let code = self.code.take().unwrap_or_default();
                 // A cancel on its way would meet whoever has the connection next.
                 let clean = self.io.settled().await;

@@ -12,7 +12,7 @@ pub const BUCKETS: [f64; 14] =
 
 /// As what a statement is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Strategy {
+pub enum CountedAs {
     Route,
     Scatter,
     Reference,
@@ -21,18 +21,18 @@ pub enum Strategy {
     Other,
 }
 
-impl Strategy {
-    pub const ALL: [Strategy; 6] =
-        [Strategy::Route, Strategy::Scatter, Strategy::Reference, Strategy::Copy, Strategy::Ddl, Strategy::Other];
+impl CountedAs {
+    pub const ALL: [CountedAs; 6] =
+        [CountedAs::Route, CountedAs::Scatter, CountedAs::Reference, CountedAs::Copy, CountedAs::Ddl, CountedAs::Other];
 
     pub fn name(self) -> &'static str {
         match self {
-            Strategy::Route => "route",
-            Strategy::Scatter => "scatter",
-            Strategy::Reference => "reference",
-            Strategy::Copy => "copy",
-            Strategy::Ddl => "ddl",
-            Strategy::Other => "other",
+            CountedAs::Route => "route",
+            CountedAs::Scatter => "scatter",
+            CountedAs::Reference => "reference",
+            CountedAs::Copy => "copy",
+            CountedAs::Ddl => "ddl",
+            CountedAs::Other => "other",
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Histogram {
 /// What the router counts, for its metrics page.
 #[derive(Default)]
 pub struct Metrics {
-    latencies: [Histogram; Strategy::ALL.len()],
+    latencies: [Histogram; CountedAs::ALL.len()],
     errors: Mutex<HashMap<String, u64>>,
     pub connections: AtomicI64,
     pub connections_total: AtomicU64,
@@ -59,7 +59,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn statement(&self, strategy: Strategy, took: Duration) {
+    /// Counts a statement that took so long.
+    pub fn statement(&self, strategy: CountedAs, took: Duration) {
         let h = &self.latencies[strategy as usize];
         let seconds = took.as_secs_f64();
         let bucket = BUCKETS.iter().position(|b| seconds <= *b).unwrap_or(BUCKETS.len());
@@ -75,7 +76,7 @@ impl Metrics {
     pub fn render(&self) -> String {
         let mut out = String::new();
         out.push_str("# HELP herd_statement_seconds Time from a statement's arrival to its last byte, by strategy.\n# TYPE herd_statement_seconds histogram\n");
-        for s in Strategy::ALL {
+        for s in CountedAs::ALL {
             let h = &self.latencies[s as usize];
             let mut total = 0;
             for (i, b) in h.buckets.iter().enumerate() {

@@ -41,6 +41,7 @@ const ROUTER_SETTINGS: [(&str, &[&str], &str); 12] = [
 ];
 
 impl RouterSettings {
+    /// The name of a setting of the router's by this or another name of it; `None`: it is none of them.
     pub fn canonical(name: &str) -> Option<&'static str> {
         ROUTER_SETTINGS.iter().find(|(n, aliases, _)| *n == name || aliases.contains(&name)).map(|(n, _, _)| *n)
     }
@@ -50,6 +51,7 @@ impl RouterSettings {
         ROUTER_SETTINGS.iter().map(|(name, ..)| *name)
     }
 
+    /// The value, or the default; empty for what is no setting of the router's.
     pub fn get(&self, name: &str) -> &str {
         match self.values.get(name) {
             Some(v) => v,

@@ -118,6 +118,7 @@ impl Session {
         }
     }
 
+    /// What is to be sent to the client is written here.
     pub fn out(&mut self) -> &mut BytesMut {
         self.io.out()
     }
@@ -164,6 +165,7 @@ impl Session {
         }
     }
 
+    /// The byte of ReadyForQuery.
     pub fn status(&self) -> u8 {
         match &self.transaction {
             t if t.has_failed() => wire::backend::FAILED,
@@ -232,10 +234,12 @@ impl Session {
         fields.put(self.io.out(), b'E');
     }
 
+    /// A notice for the client, sent with what comes next.
     pub fn notice(&mut self, severity: &str, code: &str, message: &str) {
         ErrorFields::with_severity(severity, code, message).put(self.io.out(), b'N');
     }
 
+    /// A number that nothing else in this session has had.
     pub fn next_number(&mut self) -> u64 {
         self.numbering += 1;
         self.numbering

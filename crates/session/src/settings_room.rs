@@ -9,6 +9,7 @@ use crate::session::{Result, Session};
 /// Bytes of names, values and statements of one session.
 pub const MAX: usize = 4 << 20;
 
+/// Bytes that a setting takes.
 pub fn size(name: &str, value: &Option<String>) -> usize {
     name.len() + value.as_ref().map_or(0, String::len)
 }

@@ -23,6 +23,7 @@ impl SharedTcp {
         SharedTcp(Arc::new(tcp))
     }
 
+    /// For those who look at the connection; it does not keep it open.
     pub fn watched(&self) -> Watched {
         Watched(Arc::downgrade(&self.0))
     }

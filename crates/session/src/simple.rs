@@ -78,6 +78,7 @@ impl Session {
         Ok(())
     }
 
+    /// Tells the client that a statement is done, and counts its rows.
     pub fn complete(&mut self, done: &Forwarded) {
         let rows = backend::rows_of_tag(&done.tag);
         self.router.metrics.rows_sent.fetch_add(rows, std::sync::atomic::Ordering::Relaxed);

@@ -8,7 +8,7 @@ use plan::needs::Told;
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
-use wire::type_oid::FIRST_USER_OID;
+use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 
 /// The view whose UPDATE sets parameters of the session.
 const SETTINGS: &str = "pg_settings";
@@ -66,6 +66,7 @@ impl Leaves {
 }
 
 impl Special {
+    /// Nothing in it is the session's own affair.
     pub fn is_plain(&self) -> bool {
         *self == Special::default()
     }
@@ -80,7 +81,7 @@ pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     find.node(statement);
     walk::below(statement, &mut find);
     let by_types = || snapshot.session_code.left_by_types();
-    for oid in cx.parameters.iter().filter(|oid| **oid >= FIRST_USER_OID) {
+    for oid in cx.parameters.iter().filter(|oid| **oid >= FIRST_NORMAL_OBJECT_ID) {
         match snapshot.types.get(oid) {
             Some(t) => find.words.extend([&*t.schema, &*t.name]),
             None => find.special.leaves.add(by_types()),

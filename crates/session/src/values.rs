@@ -52,12 +52,13 @@ pub fn encoding_error(broken: &[u8]) -> ExecError {
 
 /// Bytes of a type of fixed width in binary format.
 fn width(type_oid: u32) -> Option<usize> {
+    use wire::type_oid::*;
     match type_oid {
-        16 => Some(1),
-        21 => Some(2),
-        23 | 26 | 700 | 1082 => Some(4),
-        20 | 701 | 1083 | 1114 | 1184 => Some(8),
-        1186 | 2950 => Some(16),
+        BOOL => Some(1),
+        INT2 => Some(2),
+        INT4 | OID | FLOAT4 | DATE => Some(4),
+        INT8 | FLOAT8 | TIME | TIMESTAMP | TIMESTAMPTZ => Some(8),
+        INTERVAL | UUID => Some(16),
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
+    /// Whether what a session runs may be shown.
     pub fn may_see(&self, shown: &Shown) -> bool {
         self.all || shown.role.is_some_and(|role| self.roles.contains(&role))
     }

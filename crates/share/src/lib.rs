@@ -69,10 +69,12 @@ impl SharedStatement {
         SharedStatement { key, text, types, guard: None, many: None, apart: Apart::default() }
     }
 
+    /// With a statement behind it that fails if this one must not stand.
     pub fn guarded(self, sql: Option<String>) -> Self {
         SharedStatement { guard: sql.map(|sql| (StatementKey::of(&sql, &[]), sql)), ..self }
     }
 
+    /// It can be a row of these.
     pub fn one_of(self, many: Option<Arc<Many>>) -> Self {
         SharedStatement { many, ..self }
     }

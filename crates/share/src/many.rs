@@ -32,12 +32,12 @@ pub struct Many {
     /// What is run behind them, and fails if they must not stand.
     guard: Option<(StatementKey, String)>,
     text: Box<dyn Fn(usize) -> String + Send + Sync>,
-    made: Mutex<HashMap<usize, Arc<Rows>>>,
+    made: Mutex<HashMap<usize, Arc<ManyStatement>>>,
     apart: Apart,
 }
 
 /// The statement of a number of rows.
-pub(super) struct Rows {
+pub(super) struct ManyStatement {
     pub key: StatementKey,
     pub text: String,
     pub types: Vec<u32>,
@@ -103,11 +103,11 @@ impl Many {
         }
     }
 
-    pub(super) fn rows(&self, n: usize) -> Arc<Rows> {
+    pub(super) fn rows(&self, n: usize) -> Arc<ManyStatement> {
         let make = || {
             let (text, types) = ((self.text)(n), self.types.repeat(n));
             // The row's key has the settings and the epoch in it, this one through it.
-            Arc::new(Rows { key: StatementKey::of(&format!("{:?} {n}", self.key), &types), text, types })
+            Arc::new(ManyStatement { key: StatementKey::of(&format!("{:?} {n}", self.key), &types), text, types })
         };
         self.made.lock().entry(n).or_insert_with(make).clone()
     }

@@ -2,7 +2,7 @@
 
 mod batch;
 
-use pool::{PoolError, PooledConn, SOMEBODY};
+use pool::{PoolError, PooledConn, Remembers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,13 +19,13 @@ pub(super) fn begin(queue: Arc<SharedQueue>) {
 }
 
 /// Gives the worker's right back, however it ends.
-struct Place {
+struct WorkerRight {
     queue: Arc<SharedQueue>,
     /// `take` has found nothing and ended it.
     ended: bool,
 }
 
-impl Drop for Place {
+impl Drop for WorkerRight {
     fn drop(&mut self) {
         if !self.ended {
             self.queue.left();
@@ -34,7 +34,7 @@ impl Drop for Place {
 }
 
 async fn work(queue: Arc<SharedQueue>) {
-    let mut place = Place { queue: queue.clone(), ended: false };
+    let mut place = WorkerRight { queue: queue.clone(), ended: false };
     let mut jobs = Vec::new();
     let mut conn = None;
     loop {
@@ -60,7 +60,7 @@ async fn work(queue: Arc<SharedQueue>) {
             continue;
         };
         if queue.kind == QueueKind::Write {
-            usable.sequences = SOMEBODY;
+            usable.sequences = Remembers::Somebodys;
         }
         queue.count(jobs.len());
         {

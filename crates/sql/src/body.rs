@@ -94,12 +94,14 @@ impl Body {
         body
     }
 
+    /// What an expression names and calls.
     pub fn of_expression(node: &Node) -> Body {
         let mut body = Body::default();
         body.node(node);
         body
     }
 
+    /// What a statement names and calls.
     pub fn of_statement(statement: &NodeEnum) -> Body {
         let mut body = Body::default();
         body.statement(statement);

@@ -8,6 +8,7 @@ use crate::walk::{self, Visit};
 /// Trees up to this many nodes deep fit any thread's stack.
 const SHALLOW: usize = 48;
 
+/// Any thread has room for it.
 pub fn is_shallow(statement: &NodeEnum) -> bool {
     of(statement) <= SHALLOW
 }

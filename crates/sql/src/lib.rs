@@ -14,13 +14,15 @@ pub mod relations;
 pub mod search;
 pub mod split;
 pub mod stack;
+mod syntax_error;
 pub mod template;
 pub mod walk;
 
-pub use parse::{SyntaxError, deparse, deparse_expr, parse};
+pub use parse::{deparse, deparse_expr, parse};
 pub use pg_query::NodeEnum;
 /// libpg_query's syntax tree.
 pub use pg_query::protobuf as ast;
+pub use syntax_error::SyntaxError;
 
 // Named for its feature alone: libpg_query bounds how deep a tree is, so its decoder need not.
 extern crate prost;

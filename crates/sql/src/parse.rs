@@ -3,39 +3,7 @@
 use pg_query::protobuf::{self, Node};
 use pg_query::{NodeEnum, ParserOptions};
 
-use crate::{comments, depth, names, search, stack};
-
-/// libpg_query could not read the statement. PostgreSQL itself, asked to parse it, gives the exact error and position.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub struct SyntaxError {
-    pub message: String,
-    /// It is nested deeper than can be read: SQLSTATE 54001, in PostgreSQL's words.
-    pub too_deep: bool,
-}
-
-impl SyntaxError {
-    /// What to do about a statement that is nested too deeply.
-    pub const TOO_DEEP_HINT: &str =
-        "Use IN (…), an array, VALUES or a temporary table in place of long chains of operators, subqueries or UNION.";
-
-    fn too_deep() -> Self {
-        SyntaxError { message: "stack depth limit exceeded".to_string(), too_deep: true }
-    }
-}
-
-impl From<pg_query::Error> for SyntaxError {
-    fn from(e: pg_query::Error) -> Self {
-        let text = e.to_string();
-        // What libpg_query says on the way to a tree's bytes and back.
-        let deep = ["stack depth limit exceeded", "nested too deeply", "could not parse protobuf"];
-        if deep.iter().any(|m| text.contains(m)) {
-            return SyntaxError::too_deep();
-        }
-        let message = text.strip_prefix("Invalid statement: ").unwrap_or(&text).to_string();
-        SyntaxError { message, too_deep: false }
-    }
-}
+use crate::{SyntaxError, comments, depth, names, search, stack};
 
 /// The statements of `sql`, in order. On a thread that has no room for deep trees (see [`stack`]) they are refused.
 pub fn parse(sql: &str, standard_conforming_strings: bool) -> Result<Vec<NodeEnum>, SyntaxError> {
@@ -43,8 +11,7 @@ pub fn parse(sql: &str, standard_conforming_strings: bool) -> Result<Vec<NodeEnu
     if !standard_conforming_strings {
         options |= ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS;
     }
-    let sql = comments::flat(sql, standard_conforming_strings)
-        .map_err(|error| SyntaxError { message: error.to_string(), too_deep: false })?;
+    let sql = comments::flat(sql, standard_conforming_strings).map_err(|error| SyntaxError::new(error.to_string()))?;
     let read = || {
         let parsed = pg_query::parse(&sql, options)?;
         Ok(parsed.protobuf.stmts.into_iter().filter_map(|raw| raw.stmt?.node).collect())

@@ -17,6 +17,7 @@ pub fn of(statement: &NodeEnum) -> Vec<&RangeVar> {
     v.found
 }
 
+/// Every relation a query names, but for names of its WITH queries.
 pub fn of_select(select: &ast::SelectStmt) -> Vec<&RangeVar> {
     let mut v = Named::default();
     walk::select_stmt(select, &mut v);

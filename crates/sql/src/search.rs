@@ -29,6 +29,14 @@ impl Tree for SelectStmt {
     }
 }
 
+/// Shows a statement to a visitor from its beginning: where it is a SELECT, that is one that the visitor sees, too.
+pub fn visit<'a>(statement: &'a NodeEnum, v: &mut dyn Visit<'a>) {
+    match statement {
+        NodeEnum::SelectStmt(select) => walk::select_stmt(select, v),
+        _ => walk::below(statement, v),
+    }
+}
+
 /// Whether any node passes the test. Relations and SELECTs are no nodes here: see `each_relation`.
 pub fn any<'a>(tree: &'a impl Tree, mut test: impl FnMut(&'a NodeEnum) -> bool) -> bool {
     find(tree, |n| test(n).then_some(())).is_some()

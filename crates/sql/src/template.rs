@@ -107,6 +107,7 @@ impl Template {
         self.hash
     }
 
+    /// In the order of the text.
     pub fn literals(&self) -> &[Literal] {
         &self.literals
     }

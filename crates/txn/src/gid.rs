@@ -34,6 +34,7 @@ impl Gid {
         format!("herd_{}_{}_{:016x}_{}_{}", self.herd, self.decider, self.router, self.number, self.xid)
     }
 
+    /// The gid under which this node prepares.
     pub fn participant(&self, node: NodeId) -> String {
         format!("{}_{node}", self.decision())
     }

@@ -82,8 +82,8 @@ pub struct Transaction {
     pub defers: bool,
     /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
     pub holds_sequences: bool,
-    /// Tells apart what statements mean before and after each of its changes of the schema; 0: it has made none.
-    pub schema_fingerprint: u64,
+    /// Tells apart what statements mean before and after each of its changes of the schema; `None`: it has made none.
+    pub schema_fingerprint: Option<u64>,
     /// It has set what outlives it: whoever has a connection of its next must not have that.
     pub leaves_settings: bool,
     /// The transaction's time as a timestamptz's text, where it is known, and the node whose own time it is.
@@ -138,6 +138,7 @@ enum Event {
 }
 
 impl Transaction {
+    /// A transaction has begun: the client's own, or an implicit one.
     pub fn is_active(&self) -> bool {
         self.state != State::Idle
     }
@@ -147,6 +148,7 @@ impl Transaction {
         matches!(self.state, State::Block | State::Failed)
     }
 
+    /// The client's block has failed: nothing but its end is taken.
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
@@ -165,6 +167,7 @@ impl Transaction {
         }
     }
 
+    /// `sql`: the BEGIN that nodes get when they join. `block`: it is the client's own.
     pub fn begin(&mut self, sql: &str, block: bool) {
         debug_assert!(self.participants.is_empty());
         self.begin = sql.to_string();
@@ -208,6 +211,7 @@ impl Transaction {
         self.participants.is_empty() && self.cut.is_empty()
     }
 
+    /// The node's part, if it has one.
     pub fn get(&mut self, node: NodeId) -> Option<&mut Participant> {
         self.participants.iter_mut().find(|p| p.lane.node == node)
     }
@@ -261,7 +265,8 @@ impl Transaction {
 
     /// Tells apart what was set, and which changes of the schema were made, inside this transaction; 0: nothing.
     pub fn settings_fingerprint(&self) -> u64 {
-        self.set().fold(self.schema_fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15), |mark, sql| {
+        let schema = self.schema_fingerprint.map_or(0, |number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.set().fold(schema, |mark, sql| {
             sql.bytes()
                 .fold(mark ^ 0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
         })
@@ -337,6 +342,7 @@ impl Transaction {
         first.map_or(Ok(()), Err)
     }
 
+    /// SAVEPOINT on all nodes that take part, and on those that join later.
     pub async fn savepoint(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.history.push(Event::Savepoint(name.to_string()));
@@ -349,6 +355,7 @@ impl Transaction {
         Ok(())
     }
 
+    /// Undoes what came behind the savepoint, which stays.
     pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
@@ -371,6 +378,7 @@ impl Transaction {
         }
     }
 
+    /// Undoes all of it. A node that can't say so loses its connection, and rolls back then.
     pub async fn rollback(&mut self) {
         for p in &mut self.participants {
             p.lane.put_query("ROLLBACK");
@@ -440,7 +448,7 @@ impl Transaction {
         self.keep_all = false;
         self.asks_who_wrote = false;
         self.raised = self.raises_epoch.take().is_some();
-        self.schema_fingerprint = 0;
+        self.schema_fingerprint = None;
         self.touched.clear();
         self.history.clear();
         self.state = State::Idle;

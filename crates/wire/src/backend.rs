@@ -53,6 +53,7 @@ pub fn auth_sasl_data(buf: &mut BytesMut, kind: i32, data: &[u8]) {
     });
 }
 
+/// The newest minor version that is spoken, and the parameters that are not known.
 pub fn negotiate_protocol(buf: &mut BytesMut, newest_minor: u32, unknown: &[&str]) {
     message(buf, b'v', |b| {
         b.put_u32(newest_minor);
@@ -129,6 +130,7 @@ pub fn row_description(buf: &mut BytesMut, fields: &[Field]) {
     });
 }
 
+/// `None` is NULL.
 pub fn data_row<'a>(buf: &mut BytesMut, values: impl ExactSizeIterator<Item = Option<&'a [u8]>>) {
     message(buf, b'D', |b| {
         b.put_u16(values.len() as u16);

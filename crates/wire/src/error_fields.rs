@@ -71,6 +71,10 @@ impl ErrorFields {
         matches!(self.get(b'V').or(self.get(b'S')), Some("FATAL" | "PANIC"))
     }
 
+    /// The body of ErrorResponse or NoticeResponse.
+    ///
+    /// # Errors
+    /// If it ends early, or something stands behind its end.
     pub fn parse(body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(body);
         let mut fields = Vec::with_capacity(8);

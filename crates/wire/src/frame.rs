@@ -92,6 +92,7 @@ impl<'a> Reader<'a> {
         Reader { rest: body }
     }
 
+    /// Bytes that were not read yet.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -151,6 +152,8 @@ impl<'a> Reader<'a> {
         if n * each > self.rest.len() { Err(WireError::Truncated) } else { Ok(n) }
     }
 
+    /// # Errors
+    /// [`WireError::Trailing`] if anything is left.
     pub fn end(&self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(WireError::Trailing) }
     }

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod frontend;
 pub mod hex;
 pub mod put;
+mod recognise;
 pub mod scram;
 pub mod sqlstate;
 pub mod startup;

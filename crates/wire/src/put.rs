@@ -12,11 +12,13 @@ pub fn message(buf: &mut BytesMut, tag: u8, body: impl FnOnce(&mut BytesMut)) {
     buf[at..at + 4].copy_from_slice(&len.to_be_bytes());
 }
 
+/// A text and the zero byte behind it; the text must have none.
 pub fn cstr(buf: &mut BytesMut, text: &str) {
     buf.put_slice(text.as_bytes());
     buf.put_u8(0);
 }
 
+/// A length of 4 bytes and the value; −1 stands for NULL.
 pub fn value(buf: &mut BytesMut, value: Option<&[u8]>) {
     match value {
         Some(v) => {
@@ -85,6 +87,7 @@ fn named(buf: &mut BytesMut, tag: u8, kind: u8, name: &str) {
     });
 }
 
+/// `rows_max`: 0 is all of them.
 pub fn execute(buf: &mut BytesMut, portal: &str, rows_max: i32) {
     message(buf, b'E', |b| {
         cstr(b, portal);

@@ -73,6 +73,7 @@ pub fn parse(buf: &[u8]) -> Result<Option<(Startup, usize)>> {
     Ok(Some((startup, len)))
 }
 
+/// A StartupMessage of protocol 3.0.
 pub fn put_start(buf: &mut BytesMut, parameters: &[(&str, &str)]) {
     let at = buf.len();
     buf.put_u32(0);

@@ -70,8 +70,8 @@ proptest! {
         let frame = written(|b| put::bind(b, &portal, &statement, &formats, slices(&values), &results));
         let bind = frontend::bind(frame.body()).unwrap();
         prop_assert_eq!((bind.portal, bind.statement), (&*portal, &*statement));
-        prop_assert_eq!((&bind.formats, &bind.result_formats), (&formats, &results));
-        prop_assert_eq!(&bind.values, &slices(&values).collect::<Vec<_>>());
+        prop_assert_eq!((&bind.formats[..], &bind.result_formats[..]), (&formats[..], &results[..]));
+        prop_assert_eq!(&bind.values[..], &slices(&values).collect::<Vec<_>>()[..]);
         // Under another name, everything else stays as it was.
         let renamed = written(|b| put::bind_tail(b, "p", "h1", bind.tail));
         let renamed = frontend::bind(renamed.body()).unwrap();

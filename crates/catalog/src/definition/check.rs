@@ -2,7 +2,7 @@
 //!
 //! Knows only the table itself; where other tables are is for `distribute/foreign.rs`.
 
-use key::Strategy;
+use key::PartitionStrategy;
 
 use super::{ColumnDefinition, Definition};
 use crate::ident::ident_list;
@@ -85,12 +85,12 @@ impl Definition {
     }
 
     /// The key's columns are fit for the strategy; returns their types.
-    pub(crate) fn check_key(&self, key: &[String], strategy: Strategy) -> Result<Vec<Oid>, Refusal> {
+    pub(crate) fn check_key(&self, key: &[String], strategy: PartitionStrategy) -> Result<Vec<Oid>, Refusal> {
         let invalid = |message| Err(Refusal::new(RefusalKind::InvalidParameter, message, ""));
         if key.is_empty() {
             return invalid("a distributed table needs at least one key column".to_string());
         }
-        if strategy == Strategy::List && key.len() > 1 {
+        if strategy == PartitionStrategy::List && key.len() > 1 {
             return invalid("a table distributed by list has one key column".to_string());
         }
         if let Some((_, repeated)) = key.iter().enumerate().find(|(i, name)| key[..*i].contains(name)) {
@@ -99,7 +99,7 @@ impl Definition {
         key.iter().map(|name| self.check_key_column(name, strategy)).collect()
     }
 
-    fn check_key_column(&self, name: &str, strategy: Strategy) -> Result<Oid, Refusal> {
+    fn check_key_column(&self, name: &str, strategy: PartitionStrategy) -> Result<Oid, Refusal> {
         let Some(column) = self.column(name) else {
             let message = format!("column \"{name}\" of relation {} does not exist", self.display());
             return Err(Refusal::new(RefusalKind::UndefinedColumn, message, ""));
@@ -116,7 +116,7 @@ impl Definition {
                 format!("Use ALTER TABLE … ALTER COLUMN {name} TYPE … COLLATE \"C\"."),
             ));
         }
-        if strategy == Strategy::Range && !column.collation_is_bytes {
+        if strategy == PartitionStrategy::Range && !column.collation_is_bytes {
             let message = format!(
                 "column \"{name}\" is ordered by a collation, which only PostgreSQL knows, and cannot be a range key"
             );
@@ -126,10 +126,10 @@ impl Definition {
         Ok(column.type_oid)
     }
 
-    fn check_key_type(&self, column: &ColumnDefinition, strategy: Strategy) -> Result<(), Refusal> {
+    fn check_key_type(&self, column: &ColumnDefinition, strategy: PartitionStrategy) -> Result<(), Refusal> {
         let supported = match strategy {
-            Strategy::Hash => key::hashable(column.type_oid),
-            Strategy::Range | Strategy::List => key::orderable(column.type_oid),
+            PartitionStrategy::Hash => key::hashable(column.type_oid),
+            PartitionStrategy::Range | PartitionStrategy::List => key::orderable(column.type_oid),
         };
         if supported {
             return Ok(());

@@ -4,7 +4,7 @@
 //! come (types, NOT NULL, CHECK, generated columns), [`Definition::finish`] (`finish.rs`) what comes after them. Does not
 //! check that a table can be of that kind.
 
-use key::Strategy;
+use key::PartitionStrategy;
 
 use super::{ColumnDefinition, Constraint, Definition, SequenceDefinition};
 use crate::ident::ident_list;
@@ -14,7 +14,7 @@ use crate::{qualified, quote_ident, quote_literal};
 #[derive(Clone, Copy, Debug)]
 pub enum TableKind<'a> {
     /// A partitioned table with the shards of one node: number, and the bound as [`crate::shard_bound_sql`] gives it.
-    Distributed { strategy: Strategy, key: &'a [String], prefix: &'a str, shards: &'a [(i32, String)] },
+    Distributed { strategy: PartitionStrategy, key: &'a [String], prefix: &'a str, shards: &'a [(i32, String)] },
     /// A plain table that is the same on every node.
     Reference,
     /// A plain table on home.
@@ -50,9 +50,9 @@ impl Definition {
         let (persistence, suffix) = match kind {
             TableKind::Distributed { strategy, key, .. } => {
                 let strategy = match strategy {
-                    Strategy::Hash => "HASH",
-                    Strategy::Range => "RANGE",
-                    Strategy::List => "LIST",
+                    PartitionStrategy::Hash => "HASH",
+                    PartitionStrategy::Range => "RANGE",
+                    PartitionStrategy::List => "LIST",
                 };
                 ("", format!(" PARTITION BY {strategy} ({})", ident_list(key)))
             }

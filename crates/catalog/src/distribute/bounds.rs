@@ -1,6 +1,6 @@
 //! Bounds of range and list shards as a user gives them.
 
-use key::{Bound, Strategy};
+use key::{Bound, PartitionStrategy};
 
 use crate::bound_text::BoundText;
 use crate::definition::Definition;
@@ -21,7 +21,7 @@ pub async fn read_bounds<Q: Query>(
     q: &mut Q,
     definition: &Definition,
     columns: &[String],
-    strategy: Strategy,
+    strategy: PartitionStrategy,
     texts: &[String],
 ) -> Result<Vec<ShardBound>, CatalogError<Q::Error>> {
     let key_types = definition.check_key(columns, strategy)?;
@@ -29,9 +29,9 @@ pub async fn read_bounds<Q: Query>(
     for (bound, text) in parsed.iter().zip(texts) {
         let fits = match bound {
             BoundText::Hash { .. } => false,
-            BoundText::Range { .. } => strategy == Strategy::Range,
-            BoundText::List { .. } => strategy == Strategy::List,
-            BoundText::Default => strategy != Strategy::Hash,
+            BoundText::Range { .. } => strategy == PartitionStrategy::Range,
+            BoundText::List { .. } => strategy == PartitionStrategy::List,
+            BoundText::Default => strategy != PartitionStrategy::Hash,
         };
         if !fits {
             let message = format!("the bound {text} does not fit a table distributed by {}", strategy_name(strategy));
@@ -60,10 +60,10 @@ pub(super) fn hash_bound_sql(modulus: u32, remainder: u32) -> String {
     BoundText::Hash { modulus, remainder }.clause()
 }
 
-pub(super) fn strategy_name(strategy: Strategy) -> &'static str {
+pub(super) fn strategy_name(strategy: PartitionStrategy) -> &'static str {
     match strategy {
-        Strategy::Hash => "hash",
-        Strategy::Range => "range",
-        Strategy::List => "list",
+        PartitionStrategy::Hash => "hash",
+        PartitionStrategy::Range => "range",
+        PartitionStrategy::List => "list",
     }
 }

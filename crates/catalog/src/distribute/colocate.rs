@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use key::{Bound, Strategy};
+use key::{Bound, PartitionStrategy};
 
 use super::bounds::{hash_bound_sql, shard_bound_sql, strategy_name};
 use super::{DistributeRequest, SHARDS_MAX, ShardBound};
@@ -29,7 +29,7 @@ pub(super) fn choose(
     if !matches!(colocate_with, "default" | "none") {
         return join(snapshot, definition, request, colocate_with);
     }
-    let strategy = request.strategy.unwrap_or(Strategy::Hash);
+    let strategy = request.strategy.unwrap_or(PartitionStrategy::Hash);
     let key_types = definition.check_key(&request.columns, strategy)?;
     let bounds = new_bounds(request, strategy, shards_default)?;
     let private = colocate_with == "none";
@@ -102,15 +102,15 @@ fn join(
 
 fn new_bounds(
     request: &DistributeRequest,
-    strategy: Strategy,
+    strategy: PartitionStrategy,
     shards_default: i32,
 ) -> Result<Vec<ShardBound>, Refusal> {
     let invalid = |message: String, hint: &str| Err(Refusal::new(RefusalKind::InvalidParameter, message, hint));
     match (strategy, &request.bounds) {
-        (Strategy::Hash, Some(_)) => {
+        (PartitionStrategy::Hash, Some(_)) => {
             invalid("a table distributed by hash takes no bounds".into(), "Give shard_count instead.")
         }
-        (Strategy::Hash, None) => {
+        (PartitionStrategy::Hash, None) => {
             let count = request.shard_count.unwrap_or(shards_default);
             if !(1..=SHARDS_MAX).contains(&count) {
                 return invalid(format!("shard_count must be between 1 and {SHARDS_MAX}, not {count}"), "");
@@ -147,7 +147,7 @@ fn new_bounds(
 /// Shards are numbered from 0 (of hash: their remainder) and go round the nodes.
 fn new_group(
     snapshot: &Snapshot,
-    strategy: Strategy,
+    strategy: PartitionStrategy,
     key_types: Vec<Oid>,
     bounds: Vec<ShardBound>,
     private: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use key::Strategy;
+use key::PartitionStrategy;
 
 use super::colocate::{Chosen, choose};
 use super::foreign::{Becomes, check_foreign_keys};
@@ -56,7 +56,7 @@ fn build(
         let shards = chosen.shards_on(node);
         let kind = TableKind::Distributed { strategy, key, prefix, shards: &shards };
         if node == home {
-            if chosen.new && strategy != Strategy::Hash {
+            if chosen.new && strategy != PartitionStrategy::Hash {
                 builder.before(home, try_bounds(definition, key, chosen));
             }
             // What was an identity column's sequence and is a plain one now.
@@ -104,7 +104,7 @@ fn build(
 /// Makes all shards of a new group once on home, for nothing but the server's own check of the bounds against each other:
 /// each node will see only its own.
 fn try_bounds(definition: &Definition, key: &[String], chosen: &Chosen) -> Vec<String> {
-    let strategy = if chosen.group.strategy == Strategy::Range { "RANGE" } else { "LIST" };
+    let strategy = if chosen.group.strategy == PartitionStrategy::Range { "RANGE" } else { "LIST" };
     let columns = key.iter().filter_map(|name| definition.column(name)).map(|column| {
         let collation = column.collation.as_ref().map_or(String::new(), |c| format!(" COLLATE {c}"));
         format!("{} {}{collation}", quote_ident(&column.name), column.type_name)

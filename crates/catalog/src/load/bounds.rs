@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use key::{Bound, Datum, KeyError, Strategy};
+use key::{Bound, Datum, KeyError, PartitionStrategy};
 
 use crate::bound_text::{BoundText, Edge};
 use crate::load::cells;
@@ -16,9 +16,9 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     for mut row in cells(q, "SELECT id, strategy, key_types, private FROM herd.colocation").await? {
         let id = row.number()?;
         let strategy = match row.text().as_str() {
-            "hash" => Strategy::Hash,
-            "range" => Strategy::Range,
-            "list" => Strategy::List,
+            "hash" => PartitionStrategy::Hash,
+            "range" => PartitionStrategy::Range,
+            "list" => PartitionStrategy::List,
             other => return Err(CatalogError::Corrupt(format!("unknown strategy \"{other}\" in herd.colocation"))),
         };
         groups.insert(id, Colocation { id, strategy, key_types: row.numbers()?, shards: Vec::new() });

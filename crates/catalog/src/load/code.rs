@@ -97,9 +97,9 @@ fn volatility(letter: u8) -> Volatility {
 }
 
 /// Nothing here takes a lock: of a routine with a parsed body, and of a rule that somebody has locked, there are the names.
-/// Columns: what it is, its object id, and what that needs. Object ids below 16384 are PostgreSQL's own (access/transam.h).
+/// Columns: what it is, its object id, and what that needs.
 fn question() -> String {
-    let user = "16384";
+    let user = wire::type_oid::FIRST_NORMAL_OBJECT_ID;
     let class = |column: &str| {
         format!(
             "CASE {column} WHEN 'pg_class'::regclass THEN 'r' WHEN 'pg_proc'::regclass THEN 'f' WHEN 'pg_type'::regclass THEN 't' \
@@ -172,7 +172,7 @@ fn question() -> String {
 }
 
 /// Casts, support functions and operators of operator classes, what ranges ask, event triggers.
-fn unnamed(user: &str) -> String {
+fn unnamed(user: Oid) -> String {
     format!(
         "SELECT 'unnamed', x.routine, x.what, x.name, x.types, NULL, NULL FROM ( \
          SELECT castfunc::oid AS routine, 'cast' AS what, format('%s AS %s', castsource::regtype, casttarget::regtype) AS name, \
@@ -189,7 +189,7 @@ fn unnamed(user: &str) -> String {
 }
 
 /// Functions of PostgreSQL's own are not in pg_depend: they are looked for in trees as they are stored (`outfuncs.c`).
-fn runs_text(user: &str) -> String {
+fn runs_text(user: Oid) -> String {
     let names = |names: &[&str]| names.iter().map(|name| quote_literal(name)).collect::<Vec<_>>().join(", ");
     let of = |class: char, catalog: &str, oid: &str, trees: &str| {
         format!(

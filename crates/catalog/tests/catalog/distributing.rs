@@ -1,7 +1,7 @@
 //! Colocation, bounds, foreign keys, names: plans that are carried out.
 
 use catalog::*;
-use key::{Bound, Datum, Strategy};
+use key::{Bound, Datum, PartitionStrategy};
 
 use crate::herd::Herd;
 use crate::server::on_each_server;
@@ -29,7 +29,7 @@ fn colocation() {
         let wrong = [
             request("f", "other", "a"),
             DistributeRequest { shard_count: Some(8), ..request("f", "id", "a") },
-            DistributeRequest { strategy: Some(Strategy::List), ..request("f", "id", "a") },
+            DistributeRequest { strategy: Some(PartitionStrategy::List), ..request("f", "id", "a") },
         ];
         for request in wrong {
             assert_eq!(herd.distribute(&request).unwrap_err().sqlstate(), "22023", "{request:?}");
@@ -65,7 +65,7 @@ fn ranges() {
         ];
         // Bounds do not hang on the session's time zone.
         herd.home().sql("SET timezone = 'Asia/Tokyo'");
-        herd.by_bounds("log", "at", Strategy::Range, &bounds).unwrap();
+        herd.by_bounds("log", "at", PartitionStrategy::Range, &bounds).unwrap();
         let counts: Vec<String> = herd.nodes.iter_mut().map(|n| n.one("SELECT count(*) FROM log")).collect();
         assert_eq!(counts, ["31", "29", "40"]);
 
@@ -80,7 +80,7 @@ fn ranges() {
 
         // A table with the same bounds joins; and so does one that names it.
         herd.home().sql("CREATE TABLE log2 (at timestamptz); CREATE TABLE log3 (at timestamptz)");
-        herd.by_bounds("log2", "at", Strategy::Range, &bounds).unwrap();
+        herd.by_bounds("log2", "at", PartitionStrategy::Range, &bounds).unwrap();
         let joins = DistributeRequest {
             colocate_with: Some("log".into()),
             shard_count: None,
@@ -110,16 +110,21 @@ fn lists_and_bounds_that_clash() {
     on_each_server(|server| {
         let mut herd = Herd::new(server, 2);
         herd.home().sql("CREATE TABLE bounds (country text, n int); INSERT INTO bounds VALUES ('de', 1), ('it''s', 2), (NULL, 3), ('xx', 4)");
-        let error = herd.by_bounds("bounds", "country", Strategy::List, &["IN (lower('x'))"]).unwrap_err();
+        let error = herd.by_bounds("bounds", "country", PartitionStrategy::List, &["IN (lower('x'))"]).unwrap_err();
         assert_eq!(error.sqlstate(), Some("22023"));
-        let error = herd.by_bounds("bounds", "country", Strategy::List, &["FROM ('a') TO ('b')"]).unwrap_err();
+        let error = herd.by_bounds("bounds", "country", PartitionStrategy::List, &["FROM ('a') TO ('b')"]).unwrap_err();
         assert_eq!(error.sqlstate(), Some("22023"));
-        let error = herd.by_bounds("bounds", "n", Strategy::List, &["IN ('x')"]).unwrap_err();
+        let error = herd.by_bounds("bounds", "n", PartitionStrategy::List, &["IN ('x')"]).unwrap_err();
         assert_eq!(error.sqlstate(), Some("22023"));
-        let error = herd.by_bounds("bounds", "n", Strategy::Range, &["FROM (1, 2) TO (3, 4)"]).unwrap_err();
+        let error = herd.by_bounds("bounds", "n", PartitionStrategy::Range, &["FROM (1, 2) TO (3, 4)"]).unwrap_err();
         assert_eq!(error.sqlstate(), Some("22023"));
-        herd.by_bounds("bounds", "country", Strategy::List, &["IN ('de', 'at')", "IN ('it''s', NULL)", "DEFAULT"])
-            .unwrap();
+        herd.by_bounds(
+            "bounds",
+            "country",
+            PartitionStrategy::List,
+            &["IN ('de', 'at')", "IN ('it''s', NULL)", "DEFAULT"],
+        )
+        .unwrap();
         assert_eq!(herd.nodes[0].lines("SELECT n FROM bounds ORDER BY n"), ["1", "4"]);
         assert_eq!(herd.nodes[1].lines("SELECT n FROM bounds ORDER BY n"), ["2", "3"]);
         let shards = &herd.snapshot().groups[&1].shards;
@@ -131,9 +136,10 @@ fn lists_and_bounds_that_clash() {
         let definition = herd.definition("r");
         let texts = ["FROM (1) TO (10)".to_string(), "FROM (5) TO (20)".to_string()];
         let key = ["id".to_string()];
-        let bounds = crate::server::now(read_bounds(herd.home(), &definition, &key, Strategy::Range, &texts)).unwrap();
+        let bounds =
+            crate::server::now(read_bounds(herd.home(), &definition, &key, PartitionStrategy::Range, &texts)).unwrap();
         let request = DistributeRequest {
-            strategy: Some(Strategy::Range),
+            strategy: Some(PartitionStrategy::Range),
             shard_count: None,
             bounds: Some(bounds),
             ..Herd::request("r", &["id"])

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use catalog::schema::NodeAddress;
 use catalog::*;
-use key::{Located, Strategy};
+use key::{Located, PartitionStrategy};
 
 use crate::server::{Server, Session, now};
 
@@ -95,7 +95,7 @@ impl Herd {
         &mut self,
         table: &str,
         column: &str,
-        strategy: Strategy,
+        strategy: PartitionStrategy,
         texts: &[&str],
     ) -> Result<(), CatalogError<postgres::Error>> {
         let definition = self.definition(table);

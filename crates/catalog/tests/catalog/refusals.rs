@@ -1,7 +1,7 @@
 //! What cannot be distributed is refused by name, with what to do, before anything is changed.
 
 use catalog::*;
-use key::Strategy;
+use key::PartitionStrategy;
 
 use crate::herd::Herd;
 use crate::server::on_each_server;
@@ -84,15 +84,15 @@ fn requests_that_make_no_sense() {
             (with(|r| r.columns.push("id".into())), "22023", "twice"),
             (with(|r| r.shard_count = Some(0)), "22023", "between 1 and 4096"),
             (with(|r| r.shard_count = Some(4097)), "22023", "4097"),
-            (with(|r| r.strategy = Some(Strategy::Range)), "22023", "needs the bounds"),
+            (with(|r| r.strategy = Some(PartitionStrategy::Range)), "22023", "needs the bounds"),
             (with(|r| r.bounds = Some(vec![])), "22023", "no bounds"),
             (
-                with(|r| (r.strategy, r.columns) = (Some(Strategy::Range), vec!["x".into()])),
+                with(|r| (r.strategy, r.columns) = (Some(PartitionStrategy::Range), vec!["x".into()])),
                 "0A000",
                 "ordered by a collation",
             ),
             (
-                with(|r| (r.strategy, r.columns) = (Some(Strategy::List), vec!["id".into(), "x".into()])),
+                with(|r| (r.strategy, r.columns) = (Some(PartitionStrategy::List), vec!["id".into(), "x".into()])),
                 "22023",
                 "one key column",
             ),
@@ -103,7 +103,7 @@ fn requests_that_make_no_sense() {
             assert!(refusal.sqlstate() == sqlstate && refusal.message.contains(named), "{request:?}: {refusal:?}");
         }
         // Ordered by bytes, it can be; several columns can be a hash key.
-        herd.by_bounds("t", "y", Strategy::Range, &["FROM ('a') TO ('b')"]).unwrap();
+        herd.by_bounds("t", "y", PartitionStrategy::Range, &["FROM ('a') TO ('b')"]).unwrap();
         assert_eq!(herd.undistribute("pg_catalog.pg_class").unwrap_err().sqlstate(), "42P01");
         herd.undistribute("t").unwrap();
         assert_eq!(herd.undistribute("t").unwrap_err().sqlstate(), "55000");

@@ -1,7 +1,7 @@
 //! CSV: quotes, escapes, forced columns, the end marker of old servers.
 
 use super::{cut, error, record, records};
-use crate::{Columns, CopyError, CopyOptions, Format, Header, append_fields};
+use crate::{CopyError, CopyOptions, ForcedColumns, Format, Header, append_fields};
 
 fn csv() -> CopyOptions {
     CopyOptions::new(Format::Csv)
@@ -51,8 +51,8 @@ fn data_that_breaks_off_within_quotes_is_refused() {
 fn nulls_are_unquoted_unless_forced() {
     let options = CopyOptions {
         null: b"nil".into(),
-        force_null: Columns::Named(vec!["b".into()]),
-        force_not_null: Columns::Named(vec!["c".into()]),
+        force_null: ForcedColumns::Named(vec!["b".into()]),
+        force_not_null: ForcedColumns::Named(vec!["c".into()]),
         ..csv()
     };
     let columns = ["a", "b", "c", "d"];
@@ -60,7 +60,7 @@ fn nulls_are_unquoted_unless_forced() {
     assert_eq!(records(&options, &columns, quoted), [record(quoted, &[Some("nil"), None, Some("nil"), Some("nil")])]);
     let plain = "nil,nil,nil,nil\n";
     assert_eq!(records(&options, &columns, plain), [record(plain, &[None, None, Some("nil"), None])]);
-    let all = CopyOptions { force_null: Columns::All, ..csv() };
+    let all = CopyOptions { force_null: ForcedColumns::All, ..csv() };
     assert_eq!(records(&all, &["a"], "\"\"\n"), [record("\"\"\n", &[None])]);
     let default = CopyOptions { default: Some(b"def".into()), ..csv() };
     assert_eq!(records(&default, &["a"], "\"def\"\n"), [record("\"def\"\n", &[Some("def")])]);

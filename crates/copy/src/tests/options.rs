@@ -2,7 +2,7 @@
 
 use sql::NodeEnum;
 
-use crate::{Columns, CopyError, CopyOptions, Format, Header};
+use crate::{CopyError, CopyOptions, ForcedColumns, Format, Header};
 
 fn read(options: &str) -> Result<CopyOptions, CopyError> {
     let parsed = sql::parse(&format!("COPY t FROM STDIN {options}"), true).expect("it parses");
@@ -27,8 +27,8 @@ fn both_syntaxes_are_read() {
         header: Header::Skip,
         quote: b'\'',
         escape: b'\\',
-        force_null: Columns::Named(vec!["a".into(), "B".into()]),
-        force_not_null: Columns::Named(vec!["c".into()]),
+        force_null: ForcedColumns::Named(vec!["a".into(), "B".into()]),
+        force_not_null: ForcedColumns::Named(vec!["c".into()]),
         encoding: Some("latin1".into()),
         ..CopyOptions::new(Format::Csv)
     };
@@ -42,7 +42,7 @@ fn both_syntaxes_are_read() {
     {
         assert_eq!(read(&format!("(HEADER {written})")).map(|o| o.header), Ok(header), "{written}");
     }
-    assert_eq!(read("(FORMAT csv, FORCE_QUOTE *)").map(|o| o.force_quote), Ok(Columns::All));
+    assert_eq!(read("(FORMAT csv, FORCE_QUOTE *)").map(|o| o.force_quote), Ok(ForcedColumns::All));
     assert_eq!(read("(DEFAULT '\\D')").map(|o| o.default), Ok(Some(b"\\D".to_vec())));
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::{Cut, cut_chunks};
-use crate::{BINARY_HEADER, Columns, CopyOptions, Format, Header, RowEncoder, append_fields};
+use crate::{BINARY_HEADER, CopyOptions, ForcedColumns, Format, Header, RowEncoder, append_fields};
 
 const NAMES: [&str; 3] = ["a", "b\"\n", "c\t,"];
 
@@ -30,7 +30,7 @@ fn options() -> impl Strategy<Value = CopyOptions> {
     let format = prop_oneof![Just(Format::Text), Just(Format::Csv), Just(Format::Binary)];
     let header = prop_oneof![Just(Header::No), Just(Header::Skip)];
     let quote = prop_oneof![Just((b'"', b'"')), Just((b'\'', b'\\')), Just((b'x', b'"'))];
-    let force_quote = prop_oneof![Just(Columns::None), Just(Columns::All)];
+    let force_quote = prop_oneof![Just(ForcedColumns::None), Just(ForcedColumns::All)];
     (format, header, quote, force_quote, any::<bool>(), any::<bool>()).prop_map(
         |(format, header, (quote, escape), force_quote, other_delimiter, other_null)| {
             let mut options = CopyOptions::new(format);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use catalog::{Definition, DistributionPlan, Relation, Snapshot};
-use plan::code::{Broken, Graph, Kind};
+use plan::code::{Broken, Graph, PlacementKind};
 use plan::ddl::place::is_herd;
 use pool::NodeTarget;
 
@@ -151,7 +151,7 @@ impl<C: Client> Work<'_, C> {
         let mut p = self.lane(snapshot.home).await?;
         let read = async {
             if let Some(texts) = bounds {
-                let strategy = request.strategy.unwrap_or(key::Strategy::Hash);
+                let strategy = request.strategy.unwrap_or(key::PartitionStrategy::Hash);
                 let read = catalog::read_bounds(&mut p.lane, definition, &request.columns, strategy, &texts).await;
                 request.bounds = Some(read.map_err(catalog_error)?);
             }
@@ -219,9 +219,9 @@ fn is_taken(e: &ExecError) -> bool {
 /// Code that works with the table as it is must be right with it as it will be.
 fn broken_by_kind(call: &AdminCall, snapshot: &Snapshot, table: &Relation) -> Vec<Broken> {
     let kind = match call.function {
-        AdminFunction::CreateReferenceTable => Kind::Reference,
-        AdminFunction::UndistributeTable => Kind::Local,
-        _ => Kind::Distributed,
+        AdminFunction::CreateReferenceTable => PlacementKind::Reference,
+        AdminFunction::UndistributeTable => PlacementKind::Local,
+        _ => PlacementKind::Distributed,
     };
     let bodies = crate::router::bodies::bodies(snapshot);
     let before = Graph::new(snapshot, &bodies).unmarked();

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use sql::ast;
 use wire::{sqlstate, type_oid};
 
+use crate::bulk_settings::Batching;
 use crate::client::{Answer, Client, CopyInput};
 use crate::copy::{copy_text, format_error, unquoted, upsert};
 use crate::error::{ExecError, Result};
@@ -31,20 +32,7 @@ impl<C: Client> Work<'_, C> {
         let mut options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
         // The router speaks nothing else with its clients, see `set client_encoding`.
         options.check_encoding("UTF8").map_err(format_error)?;
-        let columns = match sql::names::strings(&copy.attlist)[..] {
-            [] => relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect(),
-            ref names => names
-                .iter()
-                .map(|n| {
-                    relation.column(n).ok_or_else(|| {
-                        ExecError::sql(
-                            sqlstate::UNDEFINED_COLUMN,
-                            format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
-                        )
-                    })
-                })
-                .collect::<Result<Vec<_>>>()?,
-        };
+        let columns = given_columns(copy, &relation)?;
         if relation.distribution().is_some() && self.epoch.snapshot.nodes.len() > 1 {
             plan::copy_from::refuse_counts(copy)?;
         }
@@ -58,22 +46,8 @@ impl<C: Client> Work<'_, C> {
         if clause.is_some() {
             upsert::can_upsert(copy, &options)?;
         }
-        let commits = match bulk.rows_per_transaction {
-            Some(0) => false,
-            asked => {
-                let triggers = relation.statement_triggers.then_some("into a table with statement triggers");
-                self.commits_batches(&relation, asked.map(|_| "ROWS_PER_TRANSACTION"), triggers)
-            }
-        };
-        if !commits {
-            self.need_transaction();
-        }
-        let mut batching = self.bulk.batching(commits, clause.is_some());
-        if let (Some(b), Some(rows @ 1..)) = (&mut batching, bulk.rows_per_transaction) {
-            b.batch_rows = rows;
-            b.in_flight_rows = b.in_flight_rows.max(rows.saturating_mul(2 * self.epoch.snapshot.nodes.len() as u64));
-        }
         let upsert = clause.is_some();
+        let batching = self.copy_batching(&relation, &bulk, upsert);
         let kind = match clause {
             Some(tail) => {
                 let rows = plan::InsertRows { head: plan::Text::default(), tail: tail.into() };
@@ -94,13 +68,9 @@ impl<C: Client> Work<'_, C> {
         let followed = self.follow("COPY FROM", "PIPE", Some(relation.clone()), copy.where_clause.is_some());
         sink.follow(&followed.running);
         options.csv_end_marker = sink.has_server_before(18);
-        let unknown = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()).map(|c| c.name.clone());
-        if let (Format::Binary, Some(name)) = (options.format, unknown) {
-            let e = ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                format!("binary COPY without values for column \"{name}\", whose default is computed once for all nodes, is not supported"),
-            )
-            .hint("Use text or CSV, or give the values.");
+        if options.format == Format::Binary
+            && let Err(e) = refuse_unknown_binary(&sink)
+        {
             return Err(sink.abort(self, e).await);
         }
         let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
@@ -129,6 +99,26 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
+    /// How its rows are cut into batches. Where these do not commit by themselves, it has a transaction from now on.
+    fn copy_batching(&mut self, relation: &Arc<Relation>, bulk: &BulkCopy, upsert: bool) -> Option<Batching> {
+        let commits = match bulk.rows_per_transaction {
+            Some(0) => false,
+            asked => {
+                let triggers = relation.statement_triggers.then_some("into a table with statement triggers");
+                self.commits_batches(relation, asked.map(|_| "ROWS_PER_TRANSACTION"), triggers)
+            }
+        };
+        if !commits {
+            self.need_transaction();
+        }
+        let mut batching = self.bulk.batching(commits, upsert);
+        if let (Some(b), Some(rows @ 1..)) = (&mut batching, bulk.rows_per_transaction) {
+            b.batch_rows = rows;
+            b.in_flight_rows = b.in_flight_rows.max(rows.saturating_mul(2 * self.epoch.snapshot.nodes.len() as u64));
+        }
+        batching
+    }
+
     /// Reads the client's data to its end, or to the first error: what comes then the session passes over.
     async fn pump(
         &mut self,
@@ -141,7 +131,7 @@ impl<C: Client> Work<'_, C> {
         let names: Vec<String> = columns.iter().map(|c| sink.relation.columns[*c].name.clone()).collect();
         let filled: Vec<String> = sink.filled_names().iter().map(|n| n.to_string()).collect();
         // A table that has a key is on no two nodes.
-        let keys = sink.key_positions().iter().copied().filter(|k| *k < width);
+        let keys = sink.key_positions().iter().copied().flatten().filter(|k| *k < width);
         let wanted: Vec<usize> = match options.format {
             Format::Binary => keys.collect(),
             _ => keys.chain(sink.moment_positions().iter().copied()).collect(),
@@ -194,6 +184,31 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(())
     }
+}
+
+/// The columns that the client's data has, in its order.
+fn given_columns(copy: &ast::CopyStmt, relation: &Relation) -> Result<Vec<usize>> {
+    let names = sql::names::strings(&copy.attlist);
+    if names.is_empty() {
+        return Ok(relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect());
+    }
+    let named = |name: &&str| {
+        relation.column(name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", relation.name);
+            ExecError::sql(sqlstate::UNDEFINED_COLUMN, message)
+        })
+    };
+    names.iter().map(named).collect()
+}
+
+/// Columns are filled of which the router does not know the binary format.
+fn refuse_unknown_binary(sink: &Sink) -> Result<()> {
+    let Some(column) = sink.filled_columns().find(|c| binary_integer(c.type_oid, "0").is_none()) else { return Ok(()) };
+    let message = format!(
+        "binary COPY without values for column \"{}\", whose default is computed once for all nodes, is not supported",
+        column.name
+    );
+    Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Use text or CSV, or give the values."))
 }
 
 /// A buffer that grew beyond this for one message is given back after it.
@@ -281,9 +296,9 @@ async fn deliver(
             .key_positions()
             .iter()
             .map(|k| match *k {
-                usize::MAX => None,
-                k if k < given => given_keys.next().flatten(),
-                k => values[k - given].as_deref(),
+                None => None,
+                Some(k) if k < given => given_keys.next().flatten(),
+                Some(k) => values[k - given].as_deref(),
             })
             .collect();
         if !binary {
@@ -330,7 +345,7 @@ fn about_given_columns(error: ExecError, names: &[String], given: usize) -> Exec
         _ => return error,
     };
     let added = names.len() - given;
-    let at = names.iter().position(|name| fields.message() == missing(name));
+    let at = fields.copy_column_missing().and_then(|column| names.iter().position(|name| unquoted(name) == column));
     if let Some(name) = at.and_then(|at| names.get(at.checked_sub(added)?)) {
         fields.set(b'M', missing(name));
     }

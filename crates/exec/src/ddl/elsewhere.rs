@@ -59,6 +59,7 @@ pub fn sql_of(step: &Step, now: &Now) -> String {
     Fill::new(&Bound::default(), now).statement([&step.text]).sql
 }
 
+/// Whether the step's guard says that it is to be run; one without a guard always is.
 pub async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
     match &step.guard {
         Some(guard) => Ok(is_true(&p.lane.rows(&format!("SELECT {guard}")).await?)),
@@ -70,6 +71,7 @@ pub fn is_true(rows: &[catalog::Row]) -> bool {
     rows.first().and_then(|r| r.first()?.as_deref()) == Some("t")
 }
 
+/// SQL that gives a setting its value for the rest of the transaction; `None`: its default.
 pub fn restore_setting(name: &str, value: Option<&str>) -> String {
     match value {
         Some(v) => format!("SET LOCAL {name} = {}", catalog::quote_literal(v)),

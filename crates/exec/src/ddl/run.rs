@@ -177,7 +177,7 @@ impl<C: Client> Work<'_, C> {
     /// The transaction changes the catalog: routers hear of it when it commits.
     pub fn raises_epoch(&mut self) {
         self.transaction.raises_epoch = Some(self.home());
-        self.transaction.schema_fingerprint = self.herd.next_transaction();
+        self.transaction.schema_fingerprint = Some(self.herd.next_transaction());
     }
 
     /// Every node takes part in the transaction.

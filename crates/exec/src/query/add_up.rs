@@ -8,7 +8,7 @@ use wire::type_oid;
 
 use crate::client::{Answer, Client};
 use crate::error::Result;
-use crate::query::gather::PartRows;
+use crate::query::part_rows::PartRows;
 use crate::render::Fill;
 use crate::request::Request;
 use crate::router::compiled::Compiled;

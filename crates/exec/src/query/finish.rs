@@ -6,7 +6,7 @@ use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::gather::PartRows;
+use crate::query::part_rows::PartRows;
 use crate::query::spill::{self, Spill};
 use crate::render::{Child, Fill, Source};
 use crate::request::Request;

@@ -42,6 +42,7 @@ impl Merge {
         Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect(), taken: BytesMut::new() }
     }
 
+    /// The next row of a stream; `None`: it has ended.
     pub fn put(&mut self, i: usize, row: Option<Frame>) -> Result<()> {
         self.heads[i] = match row {
             None => None,
@@ -95,6 +96,7 @@ impl Merge {
         Ok(Ordering::Equal)
     }
 
+    /// Passes over the head of a stream.
     pub fn skip(&mut self, i: usize) {
         self.heads[i] = None;
     }

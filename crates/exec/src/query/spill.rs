@@ -40,7 +40,7 @@ pub struct Spill {
 impl Spill {
     /// `reads_home`: the finish needs what only the transaction's own connection sees.
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
-        let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint == 0;
+        let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint.is_none();
         Spill { allowed, tables: 0, lane: None, home: work.home(), held: 0, memory: work.memory.nothing() }
     }
 

@@ -6,7 +6,7 @@ use wire::put;
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::object_ids::{self, Columns};
+use crate::object_ids::{self, OidColumns};
 use crate::request::{Bound, Limit, Request};
 use crate::route::{Forwarded, Ids, forward};
 use crate::router::compiled::Compiled;
@@ -59,7 +59,7 @@ impl<C: Client> Work<'_, C> {
         self.portal_rows(p, &ids).await
     }
 
-    async fn portal_rows(&mut self, mut p: Participant, ids: &Columns) -> Result<Forwarded> {
+    async fn portal_rows(&mut self, mut p: Participant, ids: &OidColumns) -> Result<Forwarded> {
         put::sync(p.lane.conn.out());
         p.lane.conn.sent_sync();
         let result = match p.lane.conn.flush().await {

@@ -34,7 +34,7 @@ pub enum Ids<'a> {
     /// Columns are those of the statement's tables; of other types only home knows the ids.
     Tables(&'a Compiled),
     /// The description has gone to the client; these columns' values hold some.
-    Values(&'a crate::object_ids::Columns),
+    Values(&'a crate::object_ids::OidColumns),
 }
 
 /// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
@@ -56,21 +56,18 @@ async fn forward_replies<C: Client>(
     guarded: bool,
 ) -> Result<Forwarded> {
     lane.settle_before().await?;
-    let mut done = Forwarded::default();
-    let mut error: Option<ErrorFields> = None;
-    let mut refused = None;
-    let mut look = GuardHeard::default();
+    let mut heard = Heard { guarded, ..Heard::default() };
     loop {
         let rbuf = lane.conn.rbuf();
         let at = frame::run_of_rows(rbuf);
         if at > 0 {
             let mut run = rbuf.split_to(at);
             if let Ids::Values(ids) = ids
-                && refused.is_none()
+                && heard.refused.is_none()
             {
-                refused = crate::object_ids::rewrite(&mut run, ids).err();
+                heard.refused = crate::object_ids::rewrite(&mut run, ids).err();
             }
-            if error.is_none() && !look.begun && refused.is_none() {
+            if heard.takes_rows() && heard.refused.is_none() {
                 client.tell(Answer::Sent(&run));
                 client.relieve().await?;
             }
@@ -80,7 +77,7 @@ async fn forward_replies<C: Client>(
             && !matches!(ids, Ids::Values(_))
             && let Some(total) = frame::long_row(lane.conn.rbuf())
         {
-            let tell = error.is_none() && !look.begun;
+            let tell = heard.takes_rows();
             Box::pin(in_pieces(lane, total, tell.then_some(&mut *client))).await?;
             continue;
         }
@@ -92,48 +89,88 @@ async fn forward_replies<C: Client>(
             lane.conn.fill().await?;
             continue;
         };
-        if look.begun && look.hears(&frame, &mut done, &mut error)? {
-            continue;
-        }
-        match frame.tag() {
-            b'Z' => break,
-            b'C' | b'I' if guarded => {
-                look.begun = true;
-                match frame.tag() {
-                    b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
-                    _ => done.empty = true,
+        match heard.message(&frame, client, described, ids)? {
+            Then::Next => {}
+            Then::Relieve => client.relieve().await?,
+            Then::CopyIn => {
+                if let Some(fields) = Box::pin(copy_in(lane, client, &frame)).await? {
+                    heard.error.get_or_insert(fields);
                 }
             }
-            b'C' => done.tag = backend::parse_command_complete(frame.body())?.to_string(),
-            b'I' => done.empty = true,
-            b's' => done.suspended = true,
+            Then::Undescribed => return Ok(heard.done),
+            Then::End => return heard.result(),
+        }
+    }
+}
+
+/// What was heard so far of one statement.
+#[derive(Default)]
+struct Heard {
+    done: Forwarded,
+    error: Option<ErrorFields>,
+    /// Rows can't be made what they are at home: those that are left are passed over.
+    refused: Option<ExecError>,
+    /// A look is behind it.
+    guarded: bool,
+    look: GuardHeard,
+}
+
+/// What is to be done behind a message.
+enum Then {
+    Next,
+    /// The client was told something long.
+    Relieve,
+    CopyIn,
+    /// The rows to come wait to be described.
+    Undescribed,
+    End,
+}
+
+impl Heard {
+    /// Rows that come are the statement's, and the client's.
+    fn takes_rows(&self) -> bool {
+        self.error.is_none() && !self.look.begun
+    }
+
+    /// Any message but rows.
+    fn message<C: Client>(&mut self, frame: &Frame, client: &mut C, described: bool, ids: Ids<'_>) -> Result<Then> {
+        if self.look.begun && self.look.hears(frame, &mut self.done, &mut self.error)? {
+            return Ok(Then::Next);
+        }
+        match frame.tag() {
+            b'Z' => return Ok(Then::End),
+            b'C' | b'I' => {
+                self.look.begun |= self.guarded;
+                match frame.tag() {
+                    b'C' => self.done.tag = backend::parse_command_complete(frame.body())?.to_string(),
+                    _ => self.done.empty = true,
+                }
+            }
+            b's' => self.done.suspended = true,
             b'E' => {
                 let fields = ErrorFields::parse(frame.body())?;
                 if fields.is_fatal() {
                     return Err(pool::PoolError::Server(Box::new(fields)).into());
                 }
-                error.get_or_insert(fields);
+                self.error.get_or_insert(fields);
             }
             b'T' if described => match ids {
                 Ids::Home | Ids::Values(_) => client.tell(Answer::Sent(&frame.raw)),
                 Ids::Tables(compiled) => {
                     let mut fields = backend::parse_row_description(frame.body())?;
                     if !is_as_at_home(&mut fields, compiled) {
-                        return Ok(Forwarded { undescribed: Some(fields), ..done });
+                        self.done.undescribed = Some(fields);
+                        return Ok(Then::Undescribed);
                     }
                     client.tell(Answer::Columns(&fields));
                 }
             },
             b'N' => client.tell(Answer::Sent(&frame.raw)),
-            b'S' => tell_parameter(client, &frame),
-            b'G' => {
-                if let Some(fields) = Box::pin(copy_in(lane, client, &frame)).await? {
-                    error.get_or_insert(fields);
-                }
-            }
+            b'S' => tell_parameter(client, frame),
+            b'G' => return Ok(Then::CopyIn),
             b'H' | b'd' | b'c' => {
                 client.tell(Answer::Sent(&frame.raw));
-                client.relieve().await?;
+                return Ok(Then::Relieve);
             }
             b'W' => {
                 return Err(ExecError::sql(
@@ -144,11 +181,15 @@ async fn forward_replies<C: Client>(
             // Completions of Parse, Bind, Close and descriptions are the router's own affair.
             _ => {}
         }
+        Ok(Then::Next)
     }
-    match error {
-        Some(_) if look.rolled_back => Err(ExecError::Stale),
-        Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
-        None => refused.map_or(Ok(done), Err),
+
+    fn result(self) -> Result<Forwarded> {
+        match self.error {
+            Some(_) if self.look.rolled_back => Err(ExecError::Stale),
+            Some(fields) => Err(pool::PoolError::Server(Box::new(fields)).into()),
+            None => self.refused.map_or(Ok(self.done), Err),
+        }
     }
 }
 

@@ -99,6 +99,7 @@ impl Epoch {
         self.templates.lock().bytes() + self.texts.lock().bytes()
     }
 
+    /// Of a colocation group's shards, in their order; empty for a group that is not known.
     pub fn bounds(&self, group: i32) -> Arc<[Bound]> {
         self.bounds.get(&group).cloned().unwrap_or_else(|| Arc::from([]))
     }
@@ -109,10 +110,12 @@ impl Epoch {
         (found.context == context && found.template_text == template.text()).then_some(found)
     }
 
+    /// `hash`: the template's.
     pub fn keep_template(&self, compiled: &Arc<Compiled>, hash: u64) {
         self.templates.lock().keep(hash ^ compiled.context, compiled);
     }
 
+    /// The plan for a text, if it was seen with these parameter types. `context` stands for search path and the like.
     pub fn by_text(&self, context: u64, text: &str, types: &[u32]) -> Option<Arc<Compiled>> {
         // The tuple key needs an owned text; a lookup is rare beside the template path.
         self.texts.lock().get(&(context, text.to_string(), types.to_vec())).cloned()
@@ -125,6 +128,9 @@ impl Epoch {
         self.texts.lock().keep((compiled.context, compiled.text.clone(), types.to_vec()), compiled);
     }
 }
+
+/// Shard (`None`: through the parent), settings, and whether it comes by the simple protocol.
+type SharedKey = (Option<i32>, u64, bool);
 
 /// A planned statement with what is learnt of it while it runs.
 pub struct Compiled {
@@ -147,7 +153,7 @@ pub struct Compiled {
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
     /// Home has said of its finish what it says of the statement.
     pub agrees: OnceCell<()>,
-    keys: Mutex<FastMap<(i32, u64), StatementKey>>,
+    keys: Mutex<FastMap<(Option<i32>, u64), StatementKey>>,
     /// Everybody has USAGE of its tables' schemas.
     pub(crate) schemas_are_open: bool,
     /// Of other schemas: who has.
@@ -156,8 +162,7 @@ pub struct Compiled {
     pub(crate) shared_literals: Option<SharedLiterals>,
     /// Of rows that travel with those of other clients: where a template's literals are.
     pub(crate) row_literals: Option<Vec<(usize, bool)>>,
-    /// By shard, settings, and whether it comes by the simple protocol.
-    pub(crate) shared: Mutex<FastMap<(i32, u64, bool), Arc<SharedStatement>>>,
+    pub(crate) shared: Mutex<FastMap<SharedKey, Arc<SharedStatement>>>,
     /// Of an INSERT that can be one of many rows.
     pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
     looks: OnceLock<Looks>,
@@ -224,6 +229,7 @@ impl Compiled {
         if again && self.own == 0 && !self.once { Keep::Yes } else { Keep::No }
     }
 
+    /// From now on it has run once.
     pub fn has_run(&self) {
         self.has_run.store(true, Ordering::Relaxed);
     }
@@ -308,7 +314,7 @@ impl Compiled {
                 .whole()
                 .tables
                 .iter()
-                .any(|t| t.relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_USER_OID))
+                .any(|t| t.relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID))
     }
 
     /// As home has said a moment ago: rights are also taken past the routers.
@@ -324,9 +330,14 @@ impl Compiled {
         named_by.insert(asker, Instant::now());
     }
 
-    /// The key of the prepared statement for a shard (−1: through the parent).
+    /// The key of the prepared statement for a shard (`None`: through the parent).
     /// `settings`: fingerprint of the settings PostgreSQL reads literals under.
-    pub fn statement_key(&self, shard: i32, settings: u64, make: impl FnOnce() -> StatementKey) -> StatementKey {
+    pub fn statement_key(
+        &self,
+        shard: Option<i32>,
+        settings: u64,
+        make: impl FnOnce() -> StatementKey,
+    ) -> StatementKey {
         let mut keys = self.keys.lock();
         if keys.len() >= LEARNT_MAX {
             keys.clear();

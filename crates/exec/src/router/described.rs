@@ -24,7 +24,7 @@ impl Described {
 
 /// Columns of types that have other object ids on other nodes.
 pub fn has_user_types(fields: &[Field]) -> bool {
-    fields.iter().any(|f| f.type_oid >= type_oid::FIRST_USER_OID)
+    fields.iter().any(|f| f.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID)
 }
 
 /// Whether binary values of these columns may tell object ids of users' own types; those of type `record` do if fields of theirs are.

@@ -101,6 +101,7 @@ impl Herd {
         }
     }
 
+    /// What the router says of itself where it decides transactions.
     pub fn identity(&self) -> Identity {
         Identity {
             herd: self.epoch.load().snapshot.herd_id.clone(),
@@ -109,6 +110,7 @@ impl Herd {
         }
     }
 
+    /// A number that no other transaction of this router has had.
     pub fn next_transaction(&self) -> u64 {
         self.transactions.fetch_add(1, Ordering::Relaxed)
     }
@@ -130,6 +132,7 @@ impl Herd {
         })
     }
 
+    /// A connection of the router's own to a node, which belongs to no pool.
     pub async fn admin(&self, snapshot: &Snapshot, node: NodeId) -> Result<Conn> {
         let target = self.target(snapshot, node)?;
         Ok(self.own.connect(&target).await?)
@@ -208,6 +211,7 @@ impl Herd {
     }
 }
 
+/// The catalog as `q` sees it. `previous` spares what has not changed.
 pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot> {
     Box::pin(catalog::load_with(q, previous)).await.map_err(catalog_error)
 }

@@ -98,6 +98,7 @@ impl Pauses {
         Pauses { router, seal, count, all: Mutex::default(), ended: Notify::new(), numbers }
     }
 
+    /// Nobody waits or will: no pause is begun.
     #[inline]
     pub fn none(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0

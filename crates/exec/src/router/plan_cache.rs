@@ -42,6 +42,7 @@ impl<K: Hash + Eq, S: BuildHasher + Default> PlanCache<K, S> {
         }
     }
 
+    /// What all plans that are kept weigh.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -82,6 +82,7 @@ impl Roles {
         Roles { own, home, verifiers }
     }
 
+    /// Home's word about a role; `None`: there is none of this name.
     pub async fn find(&self, name: &str) -> Result<Option<Found>, PoolError> {
         self.ask(&format!("r.rolname = {}", catalog::quote_literal(name))).await
     }

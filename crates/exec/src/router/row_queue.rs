@@ -33,7 +33,7 @@ pub struct Row {
 }
 
 /// The rows of one statement.
-pub struct Rows {
+pub struct QueuedRows {
     pub data: Bytes,
     /// Key values as they are, unescaped.
     pub keys: Bytes,
@@ -42,7 +42,7 @@ pub struct Rows {
 
 /// A statement that waits with its rows.
 pub struct Job {
-    pub rows: Rows,
+    pub rows: QueuedRows,
     /// Of what is done the messages are the last row's values from sequences.
     pub reply: oneshot::Sender<Outcome>,
     number: u64,
@@ -89,12 +89,13 @@ impl RowQueue {
         columns.filter(|(i, c)| c.sequence.is_some() && !self.columns.contains(i))
     }
 
+    /// The sequences that fill columns of its rows, by object id and name.
     pub fn sequences(&self) -> impl Iterator<Item = (catalog::Oid, &str)> {
         self.filled().filter_map(|(_, c)| Some((c.sequence_oid, c.sequence.as_deref()?)))
     }
 
     /// `make` is asked for the rows only if they have to wait; `None`: they can't be shared.
-    pub fn enter(self: &Arc<Self>, make: impl FnOnce() -> Option<Rows>) -> Option<Entered> {
+    pub fn enter(self: &Arc<Self>, make: impl FnOnce() -> Option<QueuedRows>) -> Option<Entered> {
         {
             let mut state = self.state.lock();
             if state.at_work == 0 {
@@ -213,11 +214,13 @@ impl RowQueues {
         queue
     }
 
+    /// A batch of so many statements was written.
     pub fn count(&self, statements: usize) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.statements.fetch_add(statements as u64, Ordering::Relaxed);
     }
 
+    /// A statement that waited ran by itself after all.
     pub fn count_sent_away(&self) {
         self.sent_away.fetch_add(1, Ordering::Relaxed);
     }

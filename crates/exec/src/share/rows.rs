@@ -16,7 +16,7 @@ use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request};
 use crate::route::Forwarded;
 use crate::router::compiled::Compiled;
-use crate::router::row_queue::{Entered, Row, Rows, Turn};
+use crate::router::row_queue::{Entered, QueuedRows, Row, Turn};
 use crate::share::{Way, batch, is_plain_number};
 use crate::work::Work;
 use crate::work::copy_lane::copy_value;
@@ -82,7 +82,7 @@ fn unknown(e: pool::PoolError) -> ExecError {
 
 impl Compiled {
     /// The rows of this execution; `None`: it must run by itself.
-    fn rows_of(&self, share: &ShareRows, request: &Request<'_>, types: &[u32], now: &str) -> Option<Rows> {
+    fn rows_of(&self, share: &ShareRows, request: &Request<'_>, types: &[u32], now: &str) -> Option<QueuedRows> {
         let relation = &share.relation;
         let key_columns: &[usize] = relation.distribution().map_or(&[], |d| &d.key);
         let mut literals = match request.literals {
@@ -145,7 +145,7 @@ impl Compiled {
             }
             rows.push(Row { data: begin..data.len(), keys: row_keys });
         }
-        Some(Rows { data: data.freeze(), keys: keys.freeze(), rows })
+        Some(QueuedRows { data: data.freeze(), keys: keys.freeze(), rows })
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use wire::sqlstate;
 
 use plan::Refusal;
-use plan::code::{Broken, Graph, Scope, Watched};
+use plan::code::{Broken, Graph, LookupPath, Watched};
 use sql::body::Body;
 
 use crate::client::Client;
@@ -33,7 +33,7 @@ pub fn judge_at_home(
         _ => ("a procedure", Body::of_statement(statement)),
     };
     let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    let scope = Scope::of_text(text, path);
+    let scope = LookupPath::of_text(text, path);
     match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
         Some(refusal) => Err(refusal),
         None => match graph.watched(&body, &scope) {
@@ -87,7 +87,7 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]
     }
     let body = Body::of_statement(statement);
     let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    let scope = Scope::Path(path);
+    let scope = LookupPath::Path(path);
     match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
         Some(refusal) => Err(Refusal {
             hint: Some(
@@ -109,7 +109,9 @@ fn refuse_conditions(
 ) -> std::result::Result<(), Refusal> {
     let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
     let watched = |n: &sql::NodeEnum| match n {
-        sql::NodeEnum::Constraint(c) => graph.watched(&Body::of_expression(c.raw_expr.as_deref()?), &Scope::Path(path)),
+        sql::NodeEnum::Constraint(c) => {
+            graph.watched(&Body::of_expression(c.raw_expr.as_deref()?), &LookupPath::Path(path))
+        }
         _ => None,
     };
     match sql::search::find(statement, watched) {

@@ -204,7 +204,7 @@ impl<C: Client> Work<'_, C> {
                 .params
                 .iter()
                 .chain(d.fields.iter().flatten().map(|f| &f.type_oid))
-                .any(|t| *t >= type_oid::FIRST_USER_OID);
+                .any(|t| *t >= type_oid::FIRST_NORMAL_OBJECT_ID);
             if !own {
                 for f in d.fields.iter_mut().flatten() {
                     (f.table_oid, f.column) = (0, 0);

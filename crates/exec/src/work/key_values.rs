@@ -62,13 +62,12 @@ pub(super) fn literal_text(compiled: &Compiled, request: &Request, e: &KeyExpr) 
     }
 }
 
-fn literal(ty: u32, text: &str, kind: LiteralKind, cast: u32) -> Value {
+fn literal(ty: u32, text: &str, kind: LiteralKind, cast: Option<u32>) -> Value {
+    // Read as the cast's type by PostgreSQL; of a number (`5.5::int`) only integers are read here.
+    if let Some(cast) = cast.filter(|cast| *cast != ty || type_oid::is_integer(*cast)) {
+        return key::parse_text(cast, text).map_or(Value::Unknown, |v| converted(cast, ty, &v));
+    }
     match kind {
-        // Read as the cast's type by PostgreSQL; of a number (`5.5::int`) only integers are read here.
-        _ if cast != 0 && (cast != ty || type_oid::is_integer(cast)) => match key::parse_text(cast, text) {
-            Ok(v) => converted(cast, ty, &v),
-            Err(_) => Value::Unknown,
-        },
         LiteralKind::String => from_text(ty, text),
         LiteralKind::Number => {
             let number = ty == type_oid::OID || type_oid::is_number(ty);

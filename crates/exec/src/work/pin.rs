@@ -33,6 +33,7 @@ impl Pin {
         matches!(self, Pin::Free)
     }
 
+    /// The pinned connection, unless a transaction has it or there is none.
     pub fn here(&mut self) -> Option<&mut Lane> {
         match self {
             Pin::Here(lane) => Some(lane),
@@ -84,6 +85,7 @@ impl Pin {
         }
     }
 
+    /// With what the node said last, or that the connection was lost.
     pub fn lost(conn: &Conn) -> Pin {
         let said = conn.farewell().cloned().unwrap_or_else(|| {
             let message = format!("terminating connection because the connection to node {} was lost", conn.target());

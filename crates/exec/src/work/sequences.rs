@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::Oid;
 use plan::Sequences as Uses;
-use pool::SOMEBODY;
+use pool::Remembers;
 use txn::Lane;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -83,7 +83,7 @@ impl Sequences {
             Uses::Any => {}
         }
         // Where it took some before, it may find older values than it takes now.
-        if self.marked && lane.conn.sequences != self.number && !matches!(uses, Uses::Read) {
+        if self.marked && lane.conn.sequences != Remembers::Session(self.number) && !matches!(uses, Uses::Read) {
             self.number = NEXT.fetch_add(1, Ordering::Relaxed);
         }
         self.marked = true;
@@ -93,15 +93,16 @@ impl Sequences {
 
 /// The same for a statement of nobody's session.
 pub(crate) fn claim_for_nobody(lane: &mut Lane) {
-    lane.conn.sequences = SOMEBODY;
+    lane.conn.sequences = Remembers::Somebodys;
 }
 
 fn claim(lane: &mut Lane, number: u64) {
-    if lane.conn.sequences == number {
+    let own = Remembers::Session(number);
+    if lane.conn.sequences == own {
         return;
     }
-    if lane.conn.sequences != pool::NOBODY {
+    if lane.conn.sequences != Remembers::Nobodys {
         lane.put_before("DISCARD SEQUENCES");
     }
-    lane.conn.sequences = number;
+    lane.conn.sequences = own;
 }

@@ -130,6 +130,7 @@ async fn flushed(p: &mut Participant) -> std::result::Result<(), pool::PoolError
 }
 
 impl Tally {
+    /// The batch that begins with this row is not committed.
     pub fn lost(&mut self, first: u64) {
         self.first_lost = Some(self.first_lost.map_or(first, |f| f.min(first)));
     }

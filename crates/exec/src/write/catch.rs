@@ -104,7 +104,7 @@ impl<C: Client> Work<'_, C> {
                 Err(e) => known &= alone && e.code() == sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
             }
         }
-        p.lane.conn.sequences = pool::SOMEBODY;
+        p.lane.conn.sequences = pool::Remembers::Somebodys;
         if !self.client.settled().await {
             // A cancel may still arrive there, and would hit the next client's statement.
             p.lane.conn.mark_broken();

@@ -19,6 +19,7 @@ use crate::write::bulk::Tally;
 type NodeText<'t> = dyn Fn(NodeId, &[usize]) -> (NodeId, NodeStatement) + Sync + 't;
 
 impl<C: Client> Work<'_, C> {
+    /// Rows to their shards; the command's tag.
     pub async fn split_insert(
         &mut self,
         compiled: &Compiled,

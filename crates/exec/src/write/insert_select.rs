@@ -68,6 +68,7 @@ impl<C: Client> Work<'_, C> {
         Ok(format!("INSERT 0 {count}"))
     }
 
+    /// The source's rows to their shards, or to all copies; the command's tag.
     pub async fn insert_select(
         &mut self,
         compiled: &Compiled,

@@ -17,6 +17,7 @@ use crate::work::Work;
 use crate::write::sink::{Sink, SinkKind};
 
 impl<C: Client> Work<'_, C> {
+    /// Deletes rows on `nodes` and inserts them where their new keys are; the command's tag.
     pub async fn move_rows(
         &mut self,
         compiled: &Compiled,

@@ -18,6 +18,7 @@ use crate::work::{Work, rows};
 use txn::Participant;
 
 impl<C: Client> Work<'_, C> {
+    /// The same statement on all copies; how many rows it has changed.
     pub async fn reference_write(
         &mut self,
         compiled: &Compiled,

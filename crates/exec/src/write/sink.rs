@@ -3,6 +3,7 @@
 mod end;
 mod filled;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::sqlstate;
@@ -52,7 +53,7 @@ struct Source {
 impl Source {
     async fn rows(&self, sql: &str) -> Result<Vec<catalog::Row>> {
         let mut lane = Lane::lent(self.home, &self.pools, &self.target, &self.login, &self.settings).await?;
-        lane.conn.sequences = pool::SOMEBODY;
+        lane.conn.sequences = pool::Remembers::Somebodys;
         Ok(lane.rows_with(&self.set, sql).await?)
     }
 }
@@ -85,7 +86,7 @@ pub struct Sink {
     /// Positions of given columns that may hold moments, of a table of which each node reads all values.
     moments: Vec<usize>,
     /// For each key column its position in a row.
-    key: Vec<usize>,
+    key: Vec<Option<usize>>,
     bounds: Arc<[Bound]>,
     lanes: Vec<Participant>,
     /// Lanes, from the first, that were told to COPY: only these have an end of it to wait for.
@@ -118,6 +119,25 @@ enum Batches {
     Held(Held),
 }
 
+/// For each key column its position among `columns`; `None`: its rows have NULL there.
+fn key_positions(relation: &Relation, columns: &[usize]) -> Result<Vec<Option<usize>>> {
+    let Some(d) = relation.distribution() else { return Ok(vec![]) };
+    let position = |k: &usize| {
+        let (at, column) = (columns.iter().position(|c| c == k), &relation.columns[*k]);
+        match at.is_none() && column.default.is_some() {
+            true => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "the distribution key \"{}\" must be given here: its default is computed row by row",
+                    column.name
+                ),
+            )),
+            false => Ok(at),
+        }
+    };
+    d.key.iter().map(position).collect()
+}
+
 impl Sink {
     /// Opens lanes in the transaction to every node that may get rows.
     pub async fn open<C: Client>(
@@ -129,62 +149,20 @@ impl Sink {
         batching: Option<Batching>,
     ) -> Result<Sink> {
         let given = columns.len();
-        let mut filled = Vec::new();
-        if relation.distribution().is_some() || relation.is_reference() {
-            for (i, c) in relation.columns.iter().enumerate() {
-                if columns.contains(&i) {
-                    continue;
-                }
-                if let Some(name) = &c.sequence {
-                    filled.push(Filled::of_sequence(c.sequence_oid, name));
-                } else if relation.is_reference()
-                    && plan::same::default_differs(&work.epoch.snapshot, c)
-                    && let Some(query) = plan::copy_from::defaults(c)?
-                {
-                    work.travel_whole([c.type_name.as_str()])?;
-                    let query = Fill::new(&BoundParameters::default(), &work.now).statement([&query]);
-                    filled.push(Filled::new(query.sql, None));
-                } else {
-                    continue;
-                }
-                columns.push(i);
-            }
-        }
+        let filled = filled::missing(work, &relation, &mut columns)?;
         let is_moment = |(_, c): &(usize, &usize)| plan::clock_text::may_hold(relation.columns[**c].type_oid);
         let moments = match relation.is_reference() {
             true => columns[..given].iter().enumerate().filter(is_moment).map(|(at, _)| at).collect(),
             false => vec![],
         };
-        if filled.iter().any(|f| f.sequence.is_some()) && work.transaction.holds_sequences {
-            let message = format!(
-                "this transaction has made or changed sequences: values for {} can't be taken beside it before it commits",
-                catalog::qualified(&relation.schema, &relation.name)
-            );
-            return Err(
-                ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("COMMIT first, or give the values.")
-            );
-        }
+        let key = key_positions(&relation, &columns)?;
         let snapshot = &work.epoch.snapshot;
-        let (nodes, key, bounds): (Vec<NodeId>, _, _) = match &relation.placement {
-            Placement::Local => (vec![snapshot.home], vec![], Arc::from([])),
-            Placement::Reference => (snapshot.nodes.iter().map(|n| n.id).collect(), vec![], Arc::from([])),
+        let (nodes, bounds): (Vec<NodeId>, _) = match &relation.placement {
+            Placement::Local => (vec![snapshot.home], Arc::from([])),
+            Placement::Reference => (snapshot.nodes.iter().map(|n| n.id).collect(), Arc::from([])),
             Placement::Distributed(d) => {
-                let nodes: std::collections::BTreeSet<NodeId> = d.group.shards.iter().map(|s| s.node).collect();
-                let key =
-                    d.key.iter().map(|k| columns.iter().position(|c| c == k).unwrap_or(usize::MAX)).collect::<Vec<_>>();
-                for (k, at) in d.key.iter().zip(&key) {
-                    let column = &relation.columns[*k];
-                    if *at == usize::MAX && column.default.is_some() {
-                        return Err(ExecError::sql(
-                            sqlstate::FEATURE_NOT_SUPPORTED,
-                            format!(
-                                "the distribution key \"{}\" must be given here: its default is computed row by row",
-                                column.name
-                            ),
-                        ));
-                    }
-                }
-                (nodes.into_iter().collect(), key, work.epoch.bounds(d.group.id))
+                let nodes: BTreeSet<NodeId> = d.group.shards.iter().map(|s| s.node).collect();
+                (nodes.into_iter().collect(), work.epoch.bounds(d.group.id))
             }
         };
         let home = snapshot.home;
@@ -254,8 +232,8 @@ impl Sink {
         self.columns[self.given..].iter().map(|c| self.relation.columns[*c].name.as_str()).collect()
     }
 
-    /// Positions of the key columns among the given ones; `usize::MAX` for one that is filled or missing.
-    pub fn key_positions(&self) -> &[usize] {
+    /// Positions of the key columns among those that are sent, the filled ones behind the given; `None` for one that is not.
+    pub fn key_positions(&self) -> &[Option<usize>] {
         &self.key
     }
 
@@ -264,6 +242,7 @@ impl Sink {
         self.batching.is_some_and(|b| b.commits)
     }
 
+    /// How many of the columns that are sent the client gives; those behind them are filled.
     pub fn given(&self) -> usize {
         self.given
     }
@@ -319,6 +298,7 @@ impl Sink {
         self.bulk = Batches::Held(held.at_home(self.home));
     }
 
+    /// Begins as its kind and batches want it; COPY FROM a client begins by [`start_copy`](Self::start_copy).
     pub async fn start(&mut self) -> Result<()> {
         if self.batching.is_some_and(|b| b.upsert || !matches!(self.kind, SinkKind::Copy)) {
             self.start_held();
@@ -479,6 +459,7 @@ impl Sink {
         }
     }
 
+    /// What ends each lane's data. Batches have their own.
     pub async fn trailer(&mut self, trailer: &[u8]) -> Result<()> {
         if let Batches::None = self.bulk { self.send_all(trailer).await } else { Ok(()) }
     }
@@ -491,7 +472,7 @@ impl Sink {
         let filled = self.next_values().await?;
         let all: Vec<Option<&[u8]>> =
             values.iter().copied().chain(filled.iter().map(|v| v.as_deref().map(str::as_bytes))).collect();
-        let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get(*k).copied().flatten()).collect();
+        let keys: Vec<Option<&[u8]>> = self.key.iter().map(|k| all.get((*k)?).copied().flatten()).collect();
         let lanes = self.lanes_for(&keys, false)?;
         self.count_row(lanes.clone());
         if let Batches::Held(held) = &mut self.bulk {

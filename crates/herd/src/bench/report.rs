@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pairs::{Outcome, median};
-use super::server::{Kind, Server};
+use super::server::{Server, ServerKind};
 use super::workload::Parameters;
 
 /// A table of outcomes of the same servers: medians, and how many times as good the first server is as each other.
@@ -94,9 +94,9 @@ pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters) -> S
         .iter()
         .map(|server| {
             let kind = match server.kind {
-                Kind::Plain => "postgresql",
-                Kind::Herd => "herd",
-                Kind::Citus => "citus",
+                ServerKind::Plain => "postgresql",
+                ServerKind::Herd => "herd",
+                ServerKind::Citus => "citus",
             };
             json!({ "name": server.name, "kind": kind, "version": server.version, "host": server.host, "port": server.port })
         })

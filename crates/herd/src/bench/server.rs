@@ -13,7 +13,7 @@ use crate::local::program;
 
 /// What answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ServerKind {
     Plain,
     /// A router of a herd.
     Herd,
@@ -26,7 +26,7 @@ pub struct Server {
     /// How tables and messages call it.
     pub name: String,
     url: String,
-    pub kind: Kind,
+    pub kind: ServerKind,
     pub version: String,
     pub host: String,
     pub port: String,
@@ -40,7 +40,7 @@ impl Server {
         let mut server = Server {
             name: name.unwrap_or(url).to_owned(),
             url: url.to_owned(),
-            kind: Kind::Plain,
+            kind: ServerKind::Plain,
             version: String::new(),
             host: String::new(),
             port: String::new(),
@@ -56,9 +56,9 @@ impl Server {
         server.kind = server.find_kind()?;
         if name.is_none() {
             server.name = match server.kind {
-                Kind::Plain => "PostgreSQL",
-                Kind::Herd => "herd",
-                Kind::Citus => "Citus",
+                ServerKind::Plain => "PostgreSQL",
+                ServerKind::Herd => "herd",
+                ServerKind::Citus => "Citus",
             }
             .to_owned();
         }
@@ -66,27 +66,27 @@ impl Server {
     }
 
     /// Only a router answers to the settings of a session with it; the catalog's tables are on home too.
-    fn find_kind(&self) -> Result<Kind> {
+    fn find_kind(&self) -> Result<ServerKind> {
         match self.psql("show herd.two_phase;\n") {
-            Ok(_) => return Ok(Kind::Herd),
+            Ok(_) => return Ok(ServerKind::Herd),
             Err(Error::Program { .. }) => {}
             Err(error) => return Err(error),
         }
         let citus = self.value("select count(*) from pg_catalog.pg_extension where extname = 'citus'")?;
-        Ok(if citus == "0" { Kind::Plain } else { Kind::Citus })
+        Ok(if citus == "0" { ServerKind::Plain } else { ServerKind::Citus })
     }
 
     pub fn description(&self) -> String {
         let what = match self.kind {
-            Kind::Plain => format!("PostgreSQL {}", self.version),
-            Kind::Herd => format!("a herd of PostgreSQL {}", self.version),
-            Kind::Citus => format!("Citus on PostgreSQL {}", self.version),
+            ServerKind::Plain => format!("PostgreSQL {}", self.version),
+            ServerKind::Herd => format!("a herd of PostgreSQL {}", self.version),
+            ServerKind::Citus => format!("Citus on PostgreSQL {}", self.version),
         };
         format!("{what} at {}:{}/{}", self.host, self.port, self.database)
     }
 
     pub fn can_distribute(&self) -> bool {
-        self.kind != Kind::Plain
+        self.kind != ServerKind::Plain
     }
 
     /// Runs a script in one session of psql; ends at the first error. Columns are divided by `|`.

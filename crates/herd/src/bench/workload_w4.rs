@@ -4,7 +4,7 @@
 //! settings; there they are left out, so that all three compare with the same INSERT. The time is that of the INSERT.
 
 use super::error::{Error, Result};
-use super::server::{Kind, Server};
+use super::server::{Server, ServerKind};
 use super::table::Table;
 use super::workload::{Figure, Parameters, Turn, Workload, only_simple};
 
@@ -69,7 +69,7 @@ impl Workload for OneStatement {
     fn turn(&self, server: &Server, parameters: &Parameters) -> Result<Turn> {
         let rows = parameters.rows.unwrap_or(ROWS);
         DEMO.make(server)?;
-        let settings = if server.kind == Kind::Herd { self.settings() } else { String::new() };
+        let settings = if server.kind == ServerKind::Herd { self.settings() } else { String::new() };
         let insert = |a: u32, tail: &str| {
             let timed = server.timed(&format!(
                 "{settings}explain (costs off, analyze) insert into demo select generate_series(1,{rows}),{a},0,0,0{tail};\n"
@@ -86,7 +86,7 @@ impl Workload for OneStatement {
         if *self == OneStatement::Upsert {
             // Who has no such setting writes what it stands for.
             let tail = match server.kind {
-                Kind::Herd => "",
+                ServerKind::Herd => "",
                 _ => " on conflict (id) do update set a = excluded.a, b = excluded.b, c = excluded.c, d = excluded.d",
             };
             values.push(insert(1, tail)?);

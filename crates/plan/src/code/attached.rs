@@ -6,7 +6,8 @@
 use catalog::code::Attached;
 use catalog::{Relation, RelationKind};
 
-use super::{Broken, Graph, Kind, differs, dynamic};
+use super::breach::{Breach, How};
+use super::{Broken, Graph, PlacementKind, differs, dynamic};
 use crate::reads::{calls_sequence, parse_expression};
 use crate::refuse::Refusal;
 use crate::same;
@@ -24,42 +25,34 @@ impl Graph<'_> {
             "view" => format!("materialized view \"{}\"", table.name),
             what => format!("{what} \"{}\" on {} table \"{}\"", a.name, kind.word(), table.name),
         };
-        let varies = a.what == "trigger" && kind == Kind::Reference;
-        let refusal = self
+        let varies = a.what == "trigger" && kind == PlacementKind::Reference;
+        let breach = self
             .judge(&subject, kind, &reach)
             .or_else(|| materialized.then(|| dynamic::refuse(&subject, &reach)).flatten())
             .or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
-            .or_else(|| (a.transition && kind == Kind::Distributed).then(|| rows_of_one_node(&subject)))
+            .or_else(|| {
+                (a.transition && kind == PlacementKind::Distributed)
+                    .then(|| Breach::new(&subject, How::TransitionTables))
+            })
             .or_else(|| self.sets_default(&subject, a, table, kind))?;
         let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
-        let refusal = if materialized { Refusal { hint: Some(hint.into()), ..refusal } } else { refusal };
-        Some(self.broken(refusal, table.oid, &reach))
+        let broken = self.broken(breach, table.oid);
+        Some(match materialized {
+            true => Broken { refusal: Refusal { hint: Some(hint.into()), ..broken.refusal }, ..broken },
+            false => broken,
+        })
     }
 
     /// Of a foreign key: what a node would set is another value on each, or needs a sequence, which is on home.
-    fn sets_default(&self, subject: &str, a: &Attached, table: &Relation, kind: Kind) -> Option<Refusal> {
+    fn sets_default(&self, subject: &str, a: &Attached, table: &Relation, kind: PlacementKind) -> Option<Breach> {
         let set = table.columns.iter().filter(|c| a.columns.contains(&c.name));
         let sequence = |default: &str| parse_expression(default).is_some_and(|d| calls_sequence(&d));
         let mut harmful = set.filter(|c| match kind {
-            Kind::Local => false,
-            Kind::Reference => same::default_differs(self.snapshot, c),
-            Kind::Distributed => c.sequence.is_some() || c.default.as_deref().is_some_and(sequence),
+            PlacementKind::Local => false,
+            PlacementKind::Reference => same::default_differs(self.snapshot, c),
+            PlacementKind::Distributed => c.sequence.is_some() || c.default.as_deref().is_some_and(sequence),
         });
         let column = harmful.next()?;
-        let why = match kind {
-            Kind::Distributed => "comes from a sequence: only home has its values",
-            _ => "could differ from node to node",
-        };
-        Some(Refusal::new(
-            format!("{subject} sets \"{}\" to its default, which {why}", column.name),
-            "Let the key SET NULL, or give the column a constant as its default.",
-        ))
+        Some(Breach::new(subject, How::SetsDefault { column: column.name.clone(), kind }))
     }
-}
-
-fn rows_of_one_node(subject: &str) -> Refusal {
-    Refusal::new(
-        format!("{subject} has transition tables: they would hold the rows of one node, not the statement's"),
-        "Use a trigger FOR EACH ROW, or do that work in the application's transaction.",
-    )
 }

@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use catalog::code::{Attached, Needs, Object, RUN_TEXT, RelationCode, TAKE_TYPES};
 use catalog::{Oid, RelationKind};
 
+use super::breach::{Breach, How};
 use super::reach::Reach;
-use super::{Broken, Graph, Kind, Refusal, makes};
+use super::{Broken, Graph, PlacementKind};
 
 /// Tables on which such code hangs, or whose rows bring others' with them.
 #[derive(Default)]
@@ -61,14 +62,14 @@ impl Graph<'_> {
         let code = &self.snapshot.code;
         let types = code.types.iter().filter_map(|(_, name, oid)| {
             let reach = self.reach_of(Object { class: b't', oid: *oid }, None, None);
-            Some(self.broken(refuse(&format!("type \"{name}\""), &reach)?, *oid, &reach))
+            Some(self.broken(refuse(&format!("type \"{name}\""), &reach)?, *oid))
         });
         let hidden = |a: &&Attached| a.deferrable || matches!(a.what.as_str(), "index" | "statistics");
         let attached = code.attached.iter().filter(hidden).filter_map(|a| {
             let table = *self.relations.get(&a.table)?;
             let reach = self.reach_of(a.object(), Some(a.table), None);
             let subject = format!("{} \"{}\" on table \"{}\"", a.what, a.name, table.name);
-            Some(self.broken(refuse(&subject, &reach)?, a.table, &reach))
+            Some(self.broken(refuse(&subject, &reach)?, a.table))
         });
         types.chain(attached).collect()
     }
@@ -126,7 +127,7 @@ impl Graph<'_> {
             let before = dynamic.len();
             for (what, table, reach) in &hanging {
                 // Of a table that nodes share nothing could be seen on home.
-                let local = || self.relations.get(table).is_some_and(|r| self.kind(r) == Kind::Local);
+                let local = || self.relations.get(table).is_some_and(|r| self.kind(r) == PlacementKind::Local);
                 if dynamic.runs_text(reach) || reach.takes_types && local() {
                     dynamic.written.insert(*table);
                     if *what == "policy" {
@@ -178,14 +179,11 @@ impl Graph<'_> {
 }
 
 /// Where no session watches.
-pub fn refuse(subject: &str, reach: &Reach) -> Option<Refusal> {
-    if reach.makes {
-        return Some(makes::refuse(subject));
-    }
-    reach.dynamic.then(|| {
-        Refusal::new(
-            format!("{subject} runs statements that it puts together: what they name can't be known to be on its node"),
-            "Write the statements out in place of EXECUTE.",
-        )
-    })
+pub fn refuse(subject: &str, reach: &Reach) -> Option<Breach> {
+    let how = match (reach.makes, reach.dynamic) {
+        (true, _) => How::ChangesCatalog,
+        (_, true) => How::RunsText,
+        _ => return None,
+    };
+    Some(Breach::new(subject, how))
 }

@@ -9,7 +9,6 @@ use sql::ast::{self, ObjectType as O};
 use sql::body::Body;
 
 use super::Graph;
-use crate::Refusal;
 use crate::ddl::{Mode, is_temporary, made_temporary, object_type};
 
 impl Graph<'_> {
@@ -39,16 +38,6 @@ impl Graph<'_> {
             u => is_temporary(u, temporary),
         }
     }
-}
-
-/// Where no session watches.
-pub fn refuse(subject: &str) -> Refusal {
-    Refusal::new(
-        format!(
-            "{subject} runs statements that change the catalog: only the node where it runs would have what they make"
-        ),
-        "Send those statements through the router by themselves: they reach all nodes.",
-    )
 }
 
 /// Not indexes: no catalog here has them.

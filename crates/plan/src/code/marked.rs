@@ -11,6 +11,8 @@ use std::collections::HashSet;
 use catalog::code::{Attached, Object, Unnamed};
 use catalog::{Oid, Relation, RelationKind};
 
+use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
+
 use super::{Broken, Graph};
 
 impl Graph<'_> {
@@ -84,14 +86,14 @@ fn with_marks(found: Broken, exact: impl Fn() -> Option<Broken>, marks: impl Fn(
     let marks = marks();
     let is_other = |oid: &Oid| marks.iter().all(|m| m.oid != *oid);
     let names_other = found.tables > 0 && found.names.iter().take(found.tables).any(is_other);
-    let same = || exact().is_some_and(|b| b.refusal.message == found.refusal.message);
+    let same = || exact().is_some_and(|b| b.breach.key() == found.breach.key());
     match names_other && same() {
         true => Broken { marks, ..found },
         false => found,
     }
 }
 
-/// Those of users' own (access/transam.h): where there are none, nothing can be marked.
+/// Those of users' own: where there are none, nothing can be marked.
 fn types_of(u: &Unnamed) -> Vec<Object> {
-    u.types.iter().filter(|oid| **oid >= 16384).map(|oid| Object { class: b't', oid: *oid }).collect()
+    u.types.iter().filter(|oid| **oid >= FIRST_NORMAL_OBJECT_ID).map(|oid| Object { class: b't', oid: *oid }).collect()
 }

@@ -8,8 +8,8 @@ use catalog::code::{Object, RUN_TEXT, RelationCode, TAKE_TYPES, WHOLE_SCHEMAS};
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
-use super::scope::Scope;
-use super::{Graph, Kind};
+use super::lookup_path::LookupPath;
+use super::{Graph, PlacementKind};
 use crate::same;
 
 /// What code can come to use, all told.
@@ -85,7 +85,7 @@ impl Graph<'_> {
         match definition {
             Some(text) => {
                 walk.runs(start);
-                walk.body(&Body::of_sql(text), &Scope::Path(&[]));
+                walk.body(&Body::of_sql(text), &LookupPath::Path(&[]));
             }
             None => walk.start(start, own),
         }
@@ -115,7 +115,7 @@ impl Graph<'_> {
         walk.finish()
     }
 
-    pub(super) fn reach_of_body(&self, body: &Body, scope: &Scope) -> Reach {
+    pub(super) fn reach_of_body(&self, body: &Body, scope: &LookupPath) -> Reach {
         let mut walk = Walk::of(self);
         walk.body(body, scope);
         walk.finish()
@@ -166,7 +166,7 @@ impl<'g, 's> Walk<'g, 's> {
     /// Asks for all tables, and leaves the distributed ones out.
     fn whole_schemas(&mut self) {
         let relations = self.graph.relations.values();
-        self.reach.reads.extend(relations.filter(|r| self.graph.kind(r) == Kind::Distributed).map(|r| r.oid));
+        self.reach.reads.extend(relations.filter(|r| self.graph.kind(r) == PlacementKind::Distributed).map(|r| r.oid));
     }
 
     fn uses(&self, object: Object) -> impl Iterator<Item = Object> + use<'_> {
@@ -185,7 +185,7 @@ impl<'g, 's> Walk<'g, 's> {
                 match self.graph.bodies.get(&object.oid) {
                     Some(body) => {
                         let body = body.clone();
-                        self.body(&body, self.graph.scopes.get(&object.oid).unwrap_or(&Scope::Anywhere));
+                        self.body(&body, self.graph.scopes.get(&object.oid).unwrap_or(&LookupPath::Anywhere));
                     }
                     // Of code in C there is its word alone.
                     None if self.graph.volatile.contains(&object.oid) => {
@@ -223,7 +223,7 @@ impl<'g, 's> Walk<'g, 's> {
         }
     }
 
-    fn body(&mut self, body: &Body, scope: &Scope) {
+    fn body(&mut self, body: &Body, scope: &LookupPath) {
         for name in &body.reads {
             self.read(name);
         }
@@ -315,7 +315,7 @@ impl<'g, 's> Walk<'g, 's> {
     }
 
     /// A domain, or the row type of a table.
-    fn typed(&mut self, (schema, name): &Name, scope: &Scope) {
+    fn typed(&mut self, (schema, name): &Name, scope: &LookupPath) {
         let builtin = self.graph.snapshot.code.builtin_types.contains(name);
         let found = self.graph.domains.get(name.as_str()).into_iter().flatten().copied();
         let meant = self.graph.meant(scope, schema.as_deref(), found, builtin);
@@ -325,7 +325,7 @@ impl<'g, 's> Walk<'g, 's> {
         self.reach.row_types |= meant
             .iter()
             .filter_map(|oid| self.graph.relations.get(oid))
-            .any(|r| self.graph.kind(r) == Kind::Local && r.kind != RelationKind::Sequence);
+            .any(|r| self.graph.kind(r) == PlacementKind::Local && r.kind != RelationKind::Sequence);
     }
 
     /// `t.f` may be a call of `f`; whose columns those are nobody knows here.
@@ -336,7 +336,7 @@ impl<'g, 's> Walk<'g, 's> {
         }
     }
 
-    fn called(&mut self, (schema, name): &Name, scope: &Scope) {
+    fn called(&mut self, (schema, name): &Name, scope: &LookupPath) {
         let found = self.graph.routines.get(name.as_str()).into_iter().flatten().copied();
         let meant = self.graph.meant(scope, schema.as_deref(), found, self.graph.is_builtin(name));
         let own = !meant.is_empty();

@@ -8,13 +8,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use catalog::Oid;
 
-use super::{Graph, Kind};
+use super::{Graph, PlacementKind};
 
 impl Graph<'_> {
     /// Tables whose own rows are meant, and those of others that foreign keys' actions come to.
     pub(super) fn row_by_row(&self) -> HashMap<Oid, (bool, bool)> {
         let code = &self.snapshot.code;
-        let shared = |oid: &Oid| self.relations.get(oid).is_some_and(|r| self.kind(r) == Kind::Reference);
+        let shared = |oid: &Oid| self.relations.get(oid).is_some_and(|r| self.kind(r) == PlacementKind::Reference);
         let hanging: Vec<(Oid, BTreeSet<Oid>)> = code
             .attached
             .iter()
@@ -33,7 +33,7 @@ impl Graph<'_> {
 
     /// Reference tables with BEFORE triggers for each row, once for each, and whether it reads tables.
     pub(super) fn before_rows(&self) -> impl Iterator<Item = (Oid, bool)> {
-        let shared = |oid: &Oid| self.relations.get(oid).is_some_and(|r| self.kind(r) == Kind::Reference);
+        let shared = |oid: &Oid| self.relations.get(oid).is_some_and(|r| self.kind(r) == PlacementKind::Reference);
         let triggers = self.snapshot.code.attached.iter().filter(move |a| a.before_rows && shared(&a.table));
         triggers.map(|a| (a.table, !self.reach_of(a.object(), Some(a.table), None).reads.is_empty()))
     }

@@ -78,6 +78,7 @@ fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
     Ok(Ddl::Home)
 }
 
+/// The refusal of inheritance with a distributed table.
 pub fn no_children(table: &str) -> Refusal {
     Refusal::new(
         format!("\"{table}\" is distributed over the herd and cannot take part in inheritance or be a partition"),

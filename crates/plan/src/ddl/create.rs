@@ -163,6 +163,7 @@ pub struct Reads {
     pub temporary: bool,
 }
 
+/// What kinds of tables a query reads, through views as deep as `depth`.
 pub fn reads_of_tree(cx: &Cx, query: &Node, depth: usize) -> Reads {
     let mut tables = Tables::default();
     tables.names.extend(relations::of_node(query).into_iter().map(names::table));

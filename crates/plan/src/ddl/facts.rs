@@ -65,6 +65,7 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
     sql
 }
 
+/// Rows of home's answer: what it is, its value, a schema and a name.
 pub fn answers(rows: Vec<Row>) -> Answers {
     let mut answers = Answers::default();
     for row in rows {

@@ -37,6 +37,7 @@ const PLAIN: &[&str] = &[
     "varchar",
 ];
 
+/// True where no code runs, comes to be or goes by the change: it needs no judge.
 pub fn inert(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> bool {
     // Event triggers run with any change.
     if snapshot.code.unnamed.iter().any(|u| u.what == "event trigger") {
@@ -121,33 +122,35 @@ fn is_plain_key(n: &Node, table: &Relation) -> bool {
     e.expr.is_none()
         && e.opclass.is_empty()
         && e.collation.is_empty()
-        && column.is_some_and(|c| c.type_oid < type_oid::FIRST_USER_OID && PLAIN.contains(&plain_name(c.type_oid)))
+        && column
+            .is_some_and(|c| c.type_oid < type_oid::FIRST_NORMAL_OBJECT_ID && PLAIN.contains(&plain_name(c.type_oid)))
 }
 
-/// By their oids in PostgreSQL's pg_type.dat.
+/// As pg_type names them.
 fn plain_name(oid: catalog::Oid) -> &'static str {
+    use wire::type_oid::*;
     match oid {
-        16 => "bool",
-        17 => "bytea",
-        18 => "char",
-        19 => "name",
-        20 => "int8",
-        21 => "int2",
-        23 => "int4",
-        25 => "text",
-        26 => "oid",
-        700 => "float4",
-        701 => "float8",
-        1042 => "bpchar",
-        1043 => "varchar",
-        1082 => "date",
-        1083 => "time",
-        1114 => "timestamp",
-        1184 => "timestamptz",
-        1186 => "interval",
-        1266 => "timetz",
-        1700 => "numeric",
-        2950 => "uuid",
+        BOOL => "bool",
+        BYTEA => "bytea",
+        CHAR => "char",
+        NAME => "name",
+        INT8 => "int8",
+        INT2 => "int2",
+        INT4 => "int4",
+        TEXT => "text",
+        OID => "oid",
+        FLOAT4 => "float4",
+        FLOAT8 => "float8",
+        BPCHAR => "bpchar",
+        VARCHAR => "varchar",
+        DATE => "date",
+        TIME => "time",
+        TIMESTAMP => "timestamp",
+        TIMESTAMPTZ => "timestamptz",
+        INTERVAL => "interval",
+        TIMETZ => "timetz",
+        NUMERIC => "numeric",
+        UUID => "uuid",
         _ => "",
     }
 }

@@ -62,6 +62,7 @@ impl<'a> Cx<'a> {
         self.find(name).filter(|r| is_herd(r))
     }
 
+    /// The distributed or reference table that is named.
     pub fn herd_var(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
         self.herd(names::table(rv))
     }
@@ -108,6 +109,7 @@ impl<'a> Cx<'a> {
         self.home_and(vec![Step::new(sql)], vec![Step::new(sql)])
     }
 
+    /// Steps for home, and others for each other node.
     pub fn home_and(&self, home: Vec<Step>, others: Vec<Step>) -> Spread {
         let mut nodes = vec![NodeSteps { node: self.home(), steps: home }];
         if !others.is_empty() {
@@ -155,6 +157,7 @@ pub fn is_on_nodes(r: &Relation, snapshot: &Snapshot) -> bool {
     is_herd(r) || is_view(r) && !cx.view_is_local(r)
 }
 
+/// It is distributed or a reference table.
 pub fn is_herd(r: &Relation) -> bool {
     !matches!(r.placement, Placement::Local)
 }
@@ -182,6 +185,7 @@ pub fn text((schema, name): Name) -> String {
     }
 }
 
+/// Its name with its schema, quoted where needed.
 pub fn of_relation(r: &Relation) -> String {
     catalog::qualified(&r.schema, &r.name)
 }

@@ -33,13 +33,8 @@ pub(super) fn reference(
         };
         return through_router(insert, source, relation.clone(), columns.to_vec(), cx);
     }
-    let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
-    let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
     let mut statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let set = modify::defaults_set(&statement);
-    let takes_default = |(i, c): &(usize, &Column)| !given.contains(i) || set.contains(&c.name.as_str());
-    let computed = relation.columns.iter().enumerate().filter(takes_default);
-    let computed = computed.map(|(_, c)| c).any(|c| same::default_differs(cx.snapshot, c));
+    let computed = takes_defaults(&statement, source, relation, columns, cx);
     rewrite::replace_now(&mut statement);
     let marks_default = marks_default(source);
     let written = modify::without_returning(&statement);
@@ -59,18 +54,9 @@ pub(super) fn reference(
     let reads = source.is_some_and(|s| !relations::of_select(s).is_empty()) || insert.with_clause.is_some();
     let reads = reads && (nothing || insert.on_conflict_clause.is_none());
     let everywhere = if row_by_row {
-        Err(Refusal::new(
-            format!(
-                "INSERT … SELECT into reference table \"{}\", whose triggers or policies read what is inserted, is not supported: each node has an order of its own",
-                relation.name
-            ),
-            "Write the rows out in VALUES; or mark the trigger's function STABLE: it sees the table as it was before.",
-        ))
+        Err(own_order(relation))
     } else if reads || computed || volatile || marks_default || ordered || differs.is_some() {
-        Err(Refusal::new(
-            "this INSERT into a reference table computes values that could differ from node to node",
-            "Give the values, or leave out ON CONFLICT; or give the table a unique key that the statement leaves alone, and no triggers: then it is computed once.",
-        ))
+        Err(computes())
     } else {
         cx.text(statement.clone())
     };
@@ -111,6 +97,39 @@ pub(super) fn reference(
         tied,
     };
     Ok(Plan::Insert { whole: Whole::on_home(true), rows: Insert::Copies(write), share: None })
+}
+
+/// Columns get defaults that each node would compute for itself.
+fn takes_defaults(
+    statement: &NodeEnum,
+    source: Option<&ast::SelectStmt>,
+    relation: &Relation,
+    columns: &[usize],
+    cx: &Context,
+) -> bool {
+    let width = source.and_then(|s| s.values_lists.first()).map(|l| list_items(l).len()).unwrap_or(columns.len());
+    let given: Vec<usize> = if source.is_none() { vec![] } else { columns.iter().copied().take(width).collect() };
+    let set = modify::defaults_set(statement);
+    let takes_default = |(i, c): &(usize, &Column)| !given.contains(i) || set.contains(&c.name.as_str());
+    let mut taken = relation.columns.iter().enumerate().filter(takes_default);
+    taken.any(|(_, c)| same::default_differs(cx.snapshot, c))
+}
+
+fn own_order(relation: &Relation) -> Refusal {
+    Refusal::new(
+        format!(
+            "INSERT … SELECT into reference table \"{}\", whose triggers or policies read what is inserted, is not supported: each node has an order of its own",
+            relation.name
+        ),
+        "Write the rows out in VALUES; or mark the trigger's function STABLE: it sees the table as it was before.",
+    )
+}
+
+fn computes() -> Refusal {
+    Refusal::new(
+        "this INSERT into a reference table computes values that could differ from node to node",
+        "Give the values, or leave out ON CONFLICT; or give the table a unique key that the statement leaves alone, and no triggers: then it is computed once.",
+    )
 }
 
 /// The INSERT with all columns of its rows returned, in their order.

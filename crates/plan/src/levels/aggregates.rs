@@ -72,7 +72,7 @@ impl<'a> Analysis<'a> {
     /// Gives the aggregates of subqueries to their levels.
     pub(super) fn settle_aggregates(&mut self) {
         for Call { arguments, sensitive, level, scope } in std::mem::take(&mut self.aggregates) {
-            let mut columns = Columns { a: self, scopes: vec![scope.clone()], innermost: None, unsure: None };
+            let mut columns = ColumnOwners { a: self, scopes: vec![scope.clone()], innermost: None, unsure: None };
             arguments.into_iter().for_each(|n| walk::walk(n, &mut columns));
             let (innermost, unsure) = (columns.innermost.unwrap_or(0), columns.unsure);
             let around = || std::iter::successors(Some(&scope), |s| s.parent.as_ref());
@@ -115,7 +115,7 @@ fn takes_any_order(name: &str) -> bool {
 }
 
 /// Looks for the columns of an aggregate's arguments.
-struct Columns<'c, 'a> {
+struct ColumnOwners<'c, 'a> {
     a: &'c Analysis<'a>,
     /// The aggregate's own, and those of the subqueries the walk is in.
     scopes: Vec<Rc<Scope<'a>>>,
@@ -124,7 +124,7 @@ struct Columns<'c, 'a> {
     unsure: Option<String>,
 }
 
-impl<'a> Visit<'a> for Columns<'_, 'a> {
+impl<'a> Visit<'a> for ColumnOwners<'_, 'a> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
         let (NodeEnum::ColumnRef(c), Some(scope)) = (n, self.scopes.last()) else { return true };
         let parts = names::strings(&c.fields);

@@ -12,7 +12,7 @@ use wire::type_oid;
 
 impl<'a> Analysis<'a> {
     /// Draws equalities from the conditions that are ANDed together and hold for the rows of `place`.
-    pub fn conjuncts(&mut self, node: &'a Node, place: Place, scope: &Scope<'a>) {
+    pub fn conjuncts(&mut self, node: &'a Node, place: JoinDomain, scope: &Scope<'a>) {
         match node.node.as_ref() {
             Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::AndExpr as i32 => {
                 b.args.iter().for_each(|a| self.conjuncts(a, place, scope));
@@ -62,7 +62,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// `(a, b) = (1, 2)`
-    fn row_equality(&mut self, l: &'a Node, r: &'a Node, place: Place, scope: &Scope<'a>) {
+    fn row_equality(&mut self, l: &'a Node, r: &'a Node, place: JoinDomain, scope: &Scope<'a>) {
         let (Some(NodeEnum::RowExpr(l)), Some(NodeEnum::RowExpr(r))) = (&l.node, &r.node) else { return };
         for (l, r) in l.args.iter().zip(&r.args) {
             match (self.var(l, scope), self.var(r, scope)) {
@@ -76,7 +76,7 @@ impl<'a> Analysis<'a> {
 
     /// Two columns of one type are equal. Other types (int4 = numeric) have other hashes: no conclusion is drawn
     /// for them, but for the integers, which PostgreSQL hashes alike.
-    pub(super) fn equate(&mut self, place: Place, a: Var, b: Var) {
+    pub(super) fn equate(&mut self, place: JoinDomain, a: Var, b: Var) {
         self.needed.extend([(place, a), (place, b)]);
         if let (Some((x, _)), Some((y, _))) = (self.types[a], self.types[b])
             && (x == y
@@ -90,7 +90,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn restrict(&mut self, place: Place, v: Var, values: Option<Vec<KeyExpr>>) {
+    fn restrict(&mut self, place: JoinDomain, v: Var, values: Option<Vec<KeyExpr>>) {
         self.needed.insert((place, v));
         if let Some(values) = values {
             self.classes.restrict(place, v, values);
@@ -144,6 +144,7 @@ impl<'a> Analysis<'a> {
         self.types[v].map(|(oid, _)| oid)
     }
 
+    /// The column an expression is; `None`: it is another expression, or the column is not known.
     pub fn var(&self, node: &Node, scope: &Scope<'a>) -> Option<Var> {
         scope.resolve(&names::column(node)?)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use catalog::Relation;
 use sql::ast;
 
-use crate::classes::{Place, Var};
+use crate::classes::{JoinDomain, Var};
 use crate::refuse::Refusal;
 
 /// One use of a distributed table.
@@ -19,7 +19,7 @@ pub struct Use {
     /// One variable a key column.
     pub key: Vec<Var>,
     /// Where it is: what is known there restricts it.
-    pub classes: Place,
+    pub classes: JoinDomain,
     /// Constants on this use alone.
     pub level: usize,
     pub range: Option<RangeUse>,
@@ -48,9 +48,9 @@ pub enum From {
     Join {
         kind: ast::JoinType,
         /// Where the join's rows are.
-        place: Place,
+        place: JoinDomain,
         /// Where its condition holds: the same for an inner join, the side that may be left out for an outer one.
-        on: Place,
+        on: JoinDomain,
         left: Box<From>,
         right: Box<From>,
     },
@@ -67,7 +67,7 @@ pub enum Distinct {
 /// One SELECT (or set operation, or VALUES).
 #[derive(Debug)]
 pub struct Level {
-    pub classes: Place,
+    pub classes: JoinDomain,
     pub from: Vec<From>,
     /// Levels of subqueries in expressions: in WHERE/ON (`false`) or above (`true`: targets, HAVING, ORDER BY).
     pub sublinks: Vec<(usize, bool)>,

@@ -59,8 +59,8 @@ impl<'a> Analysis<'a> {
         node: &'a Node,
         level: usize,
         scope: &mut Scope<'a>,
-        place: Place,
-        conditions: &mut Vec<(&'a Node, Place)>,
+        place: JoinDomain,
+        conditions: &mut Vec<(&'a Node, JoinDomain)>,
     ) -> Result<From> {
         match node.node.as_ref() {
             Some(NodeEnum::RangeVar(rv)) => self.range_var(rv, level, scope, place),
@@ -113,7 +113,7 @@ impl<'a> Analysis<'a> {
 
     /// Where the rows of a subquery in FROM are. An aggregate without GROUP BY is a row even of none: what its rows must pass says
     /// nothing of the rows beside it, which it may name.
-    fn place_of(&mut self, s: &ast::SelectStmt, place: Place) -> Place {
+    fn place_of(&mut self, s: &ast::SelectStmt, place: JoinDomain) -> JoinDomain {
         let is_aggregate = |n: &NodeEnum| match n {
             NodeEnum::FuncCall(f) => {
                 let known = || self.cx.functions(&f.funcname).any(|f| f.kind == catalog::FunctionKind::Aggregate);
@@ -141,7 +141,13 @@ impl<'a> Analysis<'a> {
         Item { alias: name.to_string(), schema: None, columns, opaque }
     }
 
-    fn range_var(&mut self, rv: &'a ast::RangeVar, level: usize, scope: &mut Scope<'a>, place: Place) -> Result<From> {
+    fn range_var(
+        &mut self,
+        rv: &'a ast::RangeVar,
+        level: usize,
+        scope: &mut Scope<'a>,
+        place: JoinDomain,
+    ) -> Result<From> {
         let (schema, name) = names::table(rv);
         let alias = rv.alias.as_ref();
         let shown = alias.map(|a| a.aliasname.as_str()).unwrap_or(name).to_string();
@@ -156,7 +162,13 @@ impl<'a> Analysis<'a> {
     }
 
     /// A table named in FROM (or as the target of a write).
-    pub fn relation(&mut self, rv: &'a ast::RangeVar, level: usize, shown: &str, place: Place) -> Result<(From, Item)> {
+    pub fn relation(
+        &mut self,
+        rv: &'a ast::RangeVar,
+        level: usize,
+        shown: &str,
+        place: JoinDomain,
+    ) -> Result<(From, Item)> {
         let (schema, name) = names::table(rv);
         let alias = rv.alias.as_ref();
         let Some(relation) = self.cx.relation(rv).cloned() else {
@@ -214,7 +226,7 @@ impl<'a> Analysis<'a> {
         alias: Option<&ast::Alias>,
         level: usize,
         scope: &mut Scope<'a>,
-        place: Place,
+        place: JoinDomain,
     ) -> Result<From> {
         let opaque = |alias| Item { alias, schema: None, columns: vec![], opaque: true };
         // A recursive query is something opaque to itself.
@@ -264,8 +276,8 @@ impl<'a> Analysis<'a> {
         join: &'a ast::JoinExpr,
         level: usize,
         scope: &mut Scope<'a>,
-        place: Place,
-        conditions: &mut Vec<(&'a Node, Place)>,
+        place: JoinDomain,
+        conditions: &mut Vec<(&'a Node, JoinDomain)>,
     ) -> Result<From> {
         let kind = ast::JoinType::try_from(join.jointype).unwrap_or(ast::JoinType::JoinInner);
         // Rows of a side that may be left out matter only where the join's condition is true.

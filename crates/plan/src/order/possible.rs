@@ -3,28 +3,28 @@
 
 use catalog::FunctionKind;
 use sql::ast::{self, Node, SelectStmt, a_const::Val};
-use sql::walk::{self, Visit};
+use sql::walk::Visit;
 use sql::{NodeEnum, names, search};
 use wire::type_oid::{self, Oid};
 
 use crate::Context;
 
 /// A type and its modifier (-1: none).
-pub type Kind = (Oid, i32);
+pub type ValueType = (Oid, i32);
 
 /// pg_type.dat
 const BIT: Oid = 1560;
 /// Of which only that is known that it is no number.
-const OTHER: Kind = (0, -1);
+const OTHER: ValueType = (0, -1);
 /// Names that stand for names that stand for names, and how often what is known of one is gone through again.
 const NAMES_MAX: usize = 8;
 
 /// The names on the way to an expression, each with what is known of it so far.
 #[derive(Clone, Copy)]
-struct Way<'w>(Option<(&'w str, &'w [Kind], &'w Way<'w>)>);
+struct Way<'w>(Option<(&'w str, &'w [ValueType], &'w Way<'w>)>);
 
 impl Way<'_> {
-    fn so_far(&self, name: &str) -> Option<&[Kind]> {
+    fn so_far(&self, name: &str) -> Option<&[ValueType]> {
         let (this, kinds, before) = self.0?;
         if this == name { Some(kinds) } else { before.so_far(name) }
     }
@@ -47,10 +47,7 @@ pub struct Possible<'f> {
 impl<'f> Possible<'f> {
     pub fn new(cx: &'f Context<'f>, statement: &'f NodeEnum) -> Self {
         let mut outputs = Outputs::default();
-        match statement {
-            NodeEnum::SelectStmt(s) => walk::select_stmt(s, &mut outputs),
-            _ => walk::below(statement, &mut outputs),
-        }
+        search::visit(statement, &mut outputs);
         let column =
             |rv: &ast::RangeVar| cx.relation(rv).is_some_and(|r| r.columns.iter().any(|c| !c.collation_deterministic));
         let collates = sql::relations::of(statement).into_iter().any(column)
@@ -59,11 +56,11 @@ impl<'f> Possible<'f> {
     }
 
     /// Of an expression; nothing at all for NULL.
-    pub fn of(&self, n: &Node) -> Option<Vec<Kind>> {
+    pub fn of(&self, n: &Node) -> Option<Vec<ValueType>> {
         self.deep(n, &Way(None))
     }
 
-    fn deep(&self, n: &Node, way: &Way) -> Option<Vec<Kind>> {
+    fn deep(&self, n: &Node, way: &Way) -> Option<Vec<ValueType>> {
         let of = |n: &Option<Box<Node>>| n.as_deref().and_then(|n| self.deep(n, way));
         match n.node.as_ref()? {
             NodeEnum::AConst(c) => constant(c),
@@ -103,19 +100,19 @@ impl<'f> Possible<'f> {
         }
     }
 
-    fn all(&self, nodes: &[Node], way: &Way) -> Option<Vec<Kind>> {
+    fn all(&self, nodes: &[Node], way: &Way) -> Option<Vec<ValueType>> {
         together(nodes.iter().map(|n| self.deep(n, way)))
     }
 
     /// What a comparison gives, unless users made operators of that name.
-    fn test(&self, name: &str) -> Option<Vec<Kind>> {
+    fn test(&self, name: &str) -> Option<Vec<ValueType>> {
         if self.cx.snapshot.code.operators.iter().any(|o| o.name == name) {
             return None;
         }
         plain(type_oid::BOOL)
     }
 
-    fn call(&self, f: &ast::FuncCall, way: &Way) -> Option<Vec<Kind>> {
+    fn call(&self, f: &ast::FuncCall, way: &Way) -> Option<Vec<ValueType>> {
         let name = names::last(&f.funcname);
         let overloads: Vec<_> = self.cx.functions(&f.funcname).collect();
         let arguments = || self.all(&f.args, way);
@@ -139,12 +136,12 @@ impl<'f> Possible<'f> {
                 _ => {}
             }
         }
-        let returned: Vec<Kind> = overloads.iter().map(|f| (f.returns, -1)).collect();
-        (!returned.is_empty() && !returned.iter().any(|(oid, _)| is_pseudo(*oid))).then_some(returned)
+        let returned: Vec<ValueType> = overloads.iter().map(|f| (f.returns, -1)).collect();
+        (!returned.is_empty() && !returned.iter().any(|(oid, _)| type_oid::is_pseudo(*oid))).then_some(returned)
     }
 
     /// Whatever has that name in the statement.
-    fn column(&self, c: &ast::ColumnRef, way: &Way) -> Option<Vec<Kind>> {
+    fn column(&self, c: &ast::ColumnRef, way: &Way) -> Option<Vec<ValueType>> {
         let parts = names::strings(&c.fields);
         let name = *parts.last()?;
         let snapshot = self.cx.snapshot;
@@ -182,7 +179,7 @@ impl<'f> Possible<'f> {
     }
 
     /// Of a column of the one table, in the whole statement, that is called so.
-    fn stored_in(&self, called: &str, name: &str) -> Option<Vec<Kind>> {
+    fn stored_in(&self, called: &str, name: &str) -> Option<Vec<ValueType>> {
         let is = |alias: &Option<ast::Alias>| alias.as_ref().is_some_and(|a| a.aliasname == called);
         let other = |n: &NodeEnum| match n {
             NodeEnum::RangeSubselect(s) => is(&s.alias),
@@ -209,7 +206,7 @@ impl<'f> Possible<'f> {
     }
 
     /// Of the columns of that name that tables have.
-    fn stored(&self, name: &str, unqualified: bool) -> Option<Vec<Kind>> {
+    fn stored(&self, name: &str, unqualified: bool) -> Option<Vec<ValueType>> {
         let mut all = vec![];
         for rv in sql::relations::of(self.statement) {
             let alias = rv.alias.as_ref();
@@ -228,7 +225,7 @@ impl<'f> Possible<'f> {
     }
 
     /// The type under a domain.
-    fn base(&self, kind: Kind) -> Kind {
+    fn base(&self, kind: ValueType) -> ValueType {
         let mut kind = kind;
         while let Some(domain) = self.cx.snapshot.types.get(&kind.0).filter(|t| t.kind == b'd') {
             kind = (domain.base, -1);
@@ -247,7 +244,7 @@ impl<'f> Possible<'f> {
     }
 
     /// What lists of column names behind an alias, or of a WITH query, give that name to.
-    fn given(&self, name: &str, way: &Way) -> Option<Vec<Kind>> {
+    fn given(&self, name: &str, way: &Way) -> Option<Vec<ValueType>> {
         let has = |names: &[Node]| names::strings(names).contains(&name);
         let mut kinds = vec![];
         let mut renamed = |names: &[Node], query: Option<&Node>| {
@@ -292,7 +289,7 @@ impl<'f> Possible<'f> {
     }
 
     /// What a query gives under a name from a list in its alias.
-    fn renamed(&self, names: &[Node], query: Option<&Node>, name: &str, way: &Way) -> Option<Vec<Kind>> {
+    fn renamed(&self, names: &[Node], query: Option<&Node>, name: &str, way: &Way) -> Option<Vec<ValueType>> {
         let at = names::strings(names).iter().position(|n| *n == name)?;
         let Some(NodeEnum::SelectStmt(s)) = query?.node.as_ref() else { return None };
         let mut kinds = vec![];
@@ -314,7 +311,7 @@ impl<'f> Possible<'f> {
     }
 
     /// The one column of a function in FROM that gives single values: `generate_series(…) AS name`.
-    fn scalar(&self, f: &ast::RangeFunction, name: &str, way: &Way) -> Option<Vec<Kind>> {
+    fn scalar(&self, f: &ast::RangeFunction, name: &str, way: &Way) -> Option<Vec<ValueType>> {
         let alias = f.alias.as_ref()?;
         let named = names::strings(&alias.colnames);
         let [Node { node: Some(NodeEnum::List(l)) }] = &f.functions[..] else { return None };
@@ -381,11 +378,11 @@ fn targets(s: &SelectStmt) -> impl Iterator<Item = (String, &Node)> {
     })
 }
 
-fn plain(oid: Oid) -> Option<Vec<Kind>> {
+fn plain(oid: Oid) -> Option<Vec<ValueType>> {
     Some(vec![(oid, -1)])
 }
 
-fn together(all: impl Iterator<Item = Option<Vec<Kind>>>) -> Option<Vec<Kind>> {
+fn together(all: impl Iterator<Item = Option<Vec<ValueType>>>) -> Option<Vec<ValueType>> {
     let mut kinds = vec![];
     for found in all {
         kinds.extend(found?);
@@ -393,11 +390,11 @@ fn together(all: impl Iterator<Item = Option<Vec<Kind>>>) -> Option<Vec<Kind>> {
     Some(kinds)
 }
 
-fn unmodified(kinds: Vec<Kind>) -> Vec<Kind> {
+fn unmodified(kinds: Vec<ValueType>) -> Vec<ValueType> {
     kinds.into_iter().map(|(oid, _)| (oid, -1)).collect()
 }
 
-fn constant(c: &ast::AConst) -> Option<Vec<Kind>> {
+fn constant(c: &ast::AConst) -> Option<Vec<ValueType>> {
     match c.val.as_ref() {
         _ if c.isnull => Some(vec![]),
         Some(Val::Ival(_)) => plain(type_oid::INT4),
@@ -409,7 +406,7 @@ fn constant(c: &ast::AConst) -> Option<Vec<Kind>> {
     }
 }
 
-fn cast(t: &ast::TypeName) -> Option<Vec<Kind>> {
+fn cast(t: &ast::TypeName) -> Option<Vec<ValueType>> {
     let oid = type_named(names::plain_type(t)?)?;
     Some(vec![(oid, modifier(oid, &t.typmods))])
 }
@@ -456,16 +453,11 @@ fn is_string(oid: Oid) -> bool {
 
 /// Floats, money, of which quotients are floats, and types of users' own, that may be made of them.
 pub fn may_be_float(oid: Oid) -> bool {
-    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | type_oid::MONEY) || oid >= type_oid::FIRST_USER_OID
-}
-
-/// anyelement and its like (pg_type.dat, `typtype` p): the type of an argument.
-fn is_pseudo(oid: Oid) -> bool {
-    matches!(oid, 2249 | 2275..=2283 | 2776 | 3500 | 3831 | 3838 | 4537 | 4538 | 5077..=5080)
+    matches!(oid, type_oid::FLOAT4 | type_oid::FLOAT8 | type_oid::MONEY) || oid >= type_oid::FIRST_NORMAL_OBJECT_ID
 }
 
 /// `+ - * / %`
-fn arithmetic(left: &[Kind], right: &[Kind]) -> Option<Vec<Kind>> {
+fn arithmetic(left: &[ValueType], right: &[ValueType]) -> Option<Vec<ValueType>> {
     let mut all = left.iter().chain(right);
     if all.clone().all(|(oid, _)| is_integer(*oid)) {
         plain(type_oid::INT8)
@@ -477,7 +469,7 @@ fn arithmetic(left: &[Kind], right: &[Kind]) -> Option<Vec<Kind>> {
 }
 
 /// `||`
-fn joined(left: &[Kind], right: &[Kind]) -> Option<Vec<Kind>> {
+fn joined(left: &[ValueType], right: &[ValueType]) -> Option<Vec<ValueType>> {
     use type_oid::*;
     let scalar =
         |oid: Oid| is_string(oid) || is_number(oid) || matches!(oid, BOOL | DATE | TIMESTAMP | TIMESTAMPTZ | UUID);
@@ -486,7 +478,7 @@ fn joined(left: &[Kind], right: &[Kind]) -> Option<Vec<Kind>> {
 }
 
 /// The sum of integers is one, whatever its type.
-fn summed(kinds: &[Kind]) -> Option<Vec<Kind>> {
+fn summed(kinds: &[ValueType]) -> Option<Vec<ValueType>> {
     if kinds.iter().all(|(oid, _)| type_oid::is_integer(*oid)) {
         return plain(type_oid::INT8);
     }

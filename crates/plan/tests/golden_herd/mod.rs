@@ -8,7 +8,7 @@ use catalog::{
     Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
     UniqueIndex, Volatility,
 };
-use key::{Bound, Datum, Strategy};
+use key::{Bound, Datum, PartitionStrategy};
 
 const INT8: (u32, &str) = (20, "bigint");
 const INT4: (u32, &str) = (23, "integer");
@@ -36,15 +36,15 @@ pub fn snapshot() -> Snapshot {
     let middle = || Datum::Value(100_i32.to_be_bytes().to_vec());
     let four = || (0..4).map(hash).collect();
     let groups = [
-        group(1, Strategy::Hash, &[20], four()),
-        group(2, Strategy::Hash, &[20], four()),
+        group(1, PartitionStrategy::Hash, &[20], four()),
+        group(2, PartitionStrategy::Hash, &[20], four()),
         group(
             3,
-            Strategy::Range,
+            PartitionStrategy::Range,
             &[23, 1082],
             vec![range(Datum::MinValue, middle()), range(middle(), Datum::MaxValue)],
         ),
-        group(4, Strategy::List, &[25], vec![list("north"), list("south"), Bound::Default]),
+        group(4, PartitionStrategy::List, &[25], vec![list("north"), list("south"), Bound::Default]),
     ];
     let by = |n: usize, key: &[usize], prefix: &str| {
         Placement::Distributed(Distribution { key: key.to_vec(), group: groups[n - 1].clone(), prefix: prefix.into() })
@@ -123,7 +123,7 @@ pub fn snapshot() -> Snapshot {
     }
 }
 
-fn group(id: i32, strategy: Strategy, key_types: &[u32], bounds: Vec<Bound>) -> Arc<Colocation> {
+fn group(id: i32, strategy: PartitionStrategy, key_types: &[u32], bounds: Vec<Bound>) -> Arc<Colocation> {
     let shard = |(n, bound): (usize, Bound)| Shard { number: n as i32, node: 1 + n as i32 % 2, bound };
     let shards = bounds.into_iter().enumerate().map(shard).collect();
     Arc::new(Colocation { id, strategy, key_types: key_types.to_vec(), shards })

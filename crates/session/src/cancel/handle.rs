@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pool::CancelKey;
 
-use super::{Looks, Session, Settled, State};
+use super::{Attempts, Session, Settled, State};
 use crate::activity::Shown;
 use crate::shared_tcp::Watched;
 
@@ -20,7 +20,7 @@ impl CancelHandle {
     pub fn begin(&self) {
         let mut state = self.session.state.lock();
         (state.active, state.cancelled, state.deadlocked) = (true, false, false);
-        state.left_looks = Looks::default();
+        state.left_looks = Attempts::default();
     }
 
     /// The statement goes on after it gave connections back, and waits in the router: a cancel can meet it there.
@@ -43,7 +43,7 @@ impl CancelHandle {
         // A session that keeps a connection says so for each statement.
         if !state.keys.iter().any(|k| k.pid == key.pid && k.secret == key.secret && k.target == key.target) {
             state.keys.push(key);
-            state.left_looks = Looks::default();
+            state.left_looks = Attempts::default();
         }
     }
 

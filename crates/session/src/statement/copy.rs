@@ -8,7 +8,7 @@ use exec::{ExecError, Forwarded};
 use sql::NodeEnum;
 use sql::ast;
 
-use crate::metrics::Strategy;
+use crate::metrics::CountedAs;
 use crate::pg_temp::Made;
 use crate::session::{Result, Session};
 
@@ -28,7 +28,7 @@ impl Session {
                 break Err(e);
             }
         };
-        self.router.metrics.statement(Strategy::Copy, started.elapsed());
+        self.router.metrics.statement(CountedAs::Copy, started.elapsed());
         match result {
             Ok(f) => Ok(f),
             Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),

@@ -16,7 +16,7 @@ use wire::sqlstate;
 
 use crate::activity::Pins;
 use crate::left_behind::Code;
-use crate::metrics::Strategy;
+use crate::metrics::CountedAs;
 use crate::session::{Result, Session};
 use crate::special::{self, Special};
 
@@ -42,7 +42,7 @@ impl Session {
         let result = Box::pin(self.run_kind(statement, sql, bound)).await;
         self.transaction.takes_no_snapshot = false;
         if let Some(started) = started {
-            self.router.metrics.statement(Strategy::Other, started.elapsed());
+            self.router.metrics.statement(CountedAs::Other, started.elapsed());
         }
         self.taint = false;
         let result = match scope {

@@ -8,7 +8,7 @@ use wire::sqlstate;
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 
 use crate::anew::Retry;
-use crate::metrics::Strategy;
+use crate::metrics::CountedAs;
 use crate::session::{Result, Session};
 
 /// How often a statement begins again by itself: after deadlocks, above all.
@@ -62,7 +62,7 @@ impl Session {
         };
         let _turn = match rows {
             RowWay::Done(forwarded) => {
-                self.router.metrics.statement(Strategy::Route, started.elapsed());
+                self.router.metrics.statement(CountedAs::Route, started.elapsed());
                 return Ok(forwarded);
             }
             RowWay::Ahead(turn) => Some(turn),
@@ -173,12 +173,12 @@ impl Session {
 }
 
 /// How metrics count it.
-fn counted_as(compiled: &Compiled, result: &Result<Forwarded>) -> Strategy {
+fn counted_as(compiled: &Compiled, result: &Result<Forwarded>) -> CountedAs {
     match (result, compiled.plan.strategy()) {
-        (_, plan::Strategy::Reference) => Strategy::Reference,
+        (_, plan::Strategy::Reference) => CountedAs::Reference,
         // What it was this time; the plan has the other ways, too.
-        (Ok(f), _) if !f.several => Strategy::Route,
-        (_, plan::Strategy::Scatter | plan::Strategy::Refused) => Strategy::Scatter,
-        (_, plan::Strategy::Route) => Strategy::Route,
+        (Ok(f), _) if !f.several => CountedAs::Route,
+        (_, plan::Strategy::Scatter | plan::Strategy::Refused) => CountedAs::Scatter,
+        (_, plan::Strategy::Route) => CountedAs::Route,
     }
 }

@@ -9,7 +9,7 @@ use sql::NodeEnum;
 use sql::ast;
 use wire::backend;
 
-use crate::metrics::Strategy;
+use crate::metrics::CountedAs;
 use crate::session::{Result, Session};
 
 impl Session {
@@ -27,7 +27,7 @@ impl Session {
         plan::needs::refuse_temporary(statement, &self.names())?;
         exec::code::refuse_hiding_type(statement, &self.epoch)?;
         if relation && let Some(done) = self.temporary_as(statement, sql).await? {
-            self.router.metrics.statement(Strategy::Ddl, started.elapsed());
+            self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
             return Ok(done);
         }
         if makes {
@@ -68,7 +68,7 @@ impl Session {
                 false => self.schema_changed().await?,
             }
         }
-        self.router.metrics.statement(Strategy::Ddl, started.elapsed());
+        self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
         Ok(forwarded)
     }
 

@@ -10,7 +10,7 @@ use txn::Participant;
 use wire::sqlstate;
 use wire::{ErrorFields, backend, put};
 
-use super::rows::Rows;
+use super::rows::BatchRows;
 use super::{Tally, Unflushed, WITHOUT_FLUSH, make_durable};
 use crate::bulk_settings::Batching;
 use crate::error::{ExecError, Result};
@@ -54,7 +54,7 @@ pub struct Held {
 }
 
 struct LaneBatches {
-    filling: Rows,
+    filling: BatchRows,
     first: u64,
     sent: Option<Sent>,
     sent_first: u64,
@@ -64,7 +64,7 @@ struct LaneBatches {
 }
 
 struct Sent {
-    rows: Rows,
+    rows: BatchRows,
     first: u64,
     by_copy: bool,
 }
@@ -80,7 +80,7 @@ impl Held {
         returned: KeptRows,
     ) -> Held {
         let lane = || LaneBatches {
-            filling: Rows::new(width),
+            filling: BatchRows::new(width),
             first: 1,
             sent: None,
             sent_first: 1,
@@ -112,11 +112,13 @@ impl Held {
         if self.commits { self.tally } else { Tally::default() }
     }
 
+    /// What RETURNING gave so far; nothing is left.
     pub fn returned(&mut self) -> KeptRows {
         let none = self.returned.another();
         std::mem::replace(&mut self.returned, none)
     }
 
+    /// A row of text values for these lanes. What is full is sent, as soon as the lane has answered the batch before.
     pub async fn add(
         &mut self,
         lanes: &mut [Participant],
@@ -183,7 +185,7 @@ impl Held {
 
     async fn send(&mut self, p: &mut Participant, at: usize) -> Result<()> {
         let lane = &mut self.lanes[at];
-        let rows = std::mem::replace(&mut lane.filling, Rows::new(self.width));
+        let rows = std::mem::replace(&mut lane.filling, BatchRows::new(self.width));
         let by_copy = self.sql.copy.is_some() && lane.wait == 0;
         lane.wait = lane.wait.saturating_sub(1);
         match &self.sql.copy {
@@ -197,7 +199,7 @@ impl Held {
         Ok(())
     }
 
-    fn put_insert(&self, p: &mut Participant, rows: &Rows) -> Result<()> {
+    fn put_insert(&self, p: &mut Participant, rows: &BatchRows) -> Result<()> {
         let statement = self.sql.insert.with(rows.arrays()?.finish());
         let foreign = p.lane.node != self.home;
         p.lane.look = self.sql.looks.of(p.lane.node);
@@ -285,7 +287,7 @@ impl Held {
     }
 }
 
-fn put_copy(p: &mut Participant, sql: &str, savepoint: bool, rows: &Rows) -> Result<()> {
+fn put_copy(p: &mut Participant, sql: &str, savepoint: bool, rows: &BatchRows) -> Result<()> {
     match savepoint {
         true => p.lane.put_query(&format!("SAVEPOINT herd_batch; {sql}; RELEASE SAVEPOINT herd_batch")),
         false => p.lane.put_query(&format!("{WITHOUT_FLUSH}{sql}")),

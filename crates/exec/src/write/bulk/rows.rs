@@ -5,7 +5,7 @@ use crate::text_arrays::Arrays;
 
 /// The rows of a batch.
 #[derive(Default)]
-pub struct Rows {
+pub struct BatchRows {
     data: Vec<u8>,
     /// Length of each value, row after row; `None`: NULL.
     lengths: Vec<Option<u32>>,
@@ -13,9 +13,9 @@ pub struct Rows {
     count: u64,
 }
 
-impl Rows {
+impl BatchRows {
     pub fn new(width: usize) -> Self {
-        Rows { width, ..Default::default() }
+        BatchRows { width, ..Default::default() }
     }
 
     pub fn push(&mut self, values: &[Option<&[u8]>]) {
@@ -31,6 +31,7 @@ impl Rows {
         self.count
     }
 
+    /// Memory of values and lengths.
     pub fn bytes(&self) -> usize {
         self.data.len() + self.lengths.len() * size_of::<Option<u32>>()
     }
@@ -68,7 +69,7 @@ mod tests {
     #[test]
     fn rows_come_back_as_they_went_in() {
         let given: [&[Option<&[u8]>]; 3] = [&[Some(b"a"), None], &[Some(b""), Some(b"bc")], &[None, None]];
-        let mut rows = Rows::new(2);
+        let mut rows = BatchRows::new(2);
         given.iter().for_each(|r| rows.push(r));
         let mut seen = 0;
         rows.each(|values| {

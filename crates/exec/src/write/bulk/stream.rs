@@ -55,6 +55,8 @@ struct Batch {
 }
 
 impl Stream {
+    /// # Errors
+    /// What a node says against the COPY: each is asked before the client sends data.
     pub async fn begin(batching: &Batching, copy: &str, looks: Looks, lanes: &mut [Participant]) -> Result<Stream> {
         let sql = format!("{WITHOUT_FLUSH}{copy}");
         // Whether the nodes take the statement is seen before the client is asked for data: a COPY begun and given up.
@@ -83,6 +85,7 @@ impl Stream {
         })
     }
 
+    /// What each COPY begins and ends with.
     pub fn preamble(&mut self, preamble: &[u8], trailer: &'static [u8]) {
         (self.preamble, self.trailer) = (preamble.to_vec(), trailer);
     }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use catalog::Oid;
+use catalog::{Oid, Relation};
+use wire::sqlstate;
 
 use super::{Sink, Source};
 use crate::client::Client;
@@ -25,6 +26,44 @@ pub(super) struct Filled {
     batch: usize,
     /// The value of the last row.
     pub(super) last: Option<String>,
+}
+
+/// Columns that are not given and must not be left to each node; they are put behind the given ones.
+pub(super) fn missing<C: Client>(
+    work: &Work<'_, C>,
+    relation: &Relation,
+    columns: &mut Vec<usize>,
+) -> Result<Vec<Filled>> {
+    let mut filled = Vec::new();
+    if relation.distribution().is_none() && !relation.is_reference() {
+        return Ok(filled);
+    }
+    for (i, c) in relation.columns.iter().enumerate() {
+        if columns.contains(&i) {
+            continue;
+        }
+        if let Some(name) = &c.sequence {
+            filled.push(Filled::of_sequence(c.sequence_oid, name));
+        } else if relation.is_reference()
+            && plan::same::default_differs(&work.epoch.snapshot, c)
+            && let Some(query) = plan::copy_from::defaults(c)?
+        {
+            work.travel_whole([c.type_name.as_str()])?;
+            let query = Fill::new(&Bound::default(), &work.now).statement([&query]);
+            filled.push(Filled::new(query.sql, None));
+        } else {
+            continue;
+        }
+        columns.push(i);
+    }
+    if filled.iter().any(|f| f.sequence.is_some()) && work.transaction.holds_sequences {
+        let message = format!(
+            "this transaction has made or changed sequences: values for {} can't be taken beside it before it commits",
+            catalog::qualified(&relation.schema, &relation.name)
+        );
+        return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("COMMIT first, or give the values."));
+    }
+    Ok(filled)
 }
 
 impl Filled {

@@ -12,12 +12,12 @@ use sql::{NodeEnum, names, search};
 use wire::type_oid::{self, Oid};
 
 use super::named_by_with;
-use super::possible::{self, Kind, Possible};
+use super::possible::{self, Possible, ValueType};
 use crate::rewrite::{self, GroupItem};
 use crate::{Context, same};
 
 /// A statement that is searched for choices among equals.
-pub struct Looks<'f> {
+pub struct TieSearch<'f> {
     cx: &'f Context<'f>,
     statement: &'f NodeEnum,
     possible: &'f Possible<'f>,
@@ -27,22 +27,22 @@ pub struct Looks<'f> {
 
 /// How values of an expression look that are equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Appearance {
     /// NULL, which is not equal to anything.
     Nothing,
     Same,
     /// As its literal has it, where it is no value of another type.
     Literal,
     /// As all values of this type with this modifier.
-    Scaled(Kind),
+    Scaled(ValueType),
     Varies,
 }
 
-impl<'f> Looks<'f> {
+impl<'f> TieSearch<'f> {
     pub fn new(cx: &'f Context<'f>, statement: &'f NodeEnum, possible: &'f Possible<'f>) -> Self {
         let mut compared = Compared { cx, found: HashSet::new() };
         walk::below(statement, &mut compared);
-        Looks { cx, statement, possible, compared: compared.found }
+        TieSearch { cx, statement, possible, compared: compared.found }
     }
 
     /// An aggregate that picks, in the user's words.
@@ -75,7 +75,7 @@ impl<'f> Looks<'f> {
     fn looks_one_way(&self, target: &Node, s: &SelectStmt) -> bool {
         match &target.node {
             _ if crate::rewrite::is_star(target) => {
-                self.stars(s).is_some_and(|all| all.iter().all(|look| *look != Look::Varies))
+                self.stars(s).is_some_and(|all| all.iter().all(|look| *look != Appearance::Varies))
             }
             Some(NodeEnum::ResTarget(t)) => t.val.as_deref().is_some_and(|v| !self.varies(v)),
             _ => false,
@@ -120,32 +120,33 @@ impl<'f> Looks<'f> {
         let arms: Option<Vec<_>> = possible::arms(s).into_iter().map(|arm| self.columns(arm)).collect();
         let same = arms.is_some_and(|arms| {
             (0..arms.iter().map(Vec::len).max().unwrap_or(0)).all(|i| {
-                let looks: Vec<Look> = arms
+                let looks: Vec<Appearance> = arms
                     .iter()
-                    .map(|arm| arm.get(i).copied().unwrap_or(Look::Varies))
-                    .filter(|l| *l != Look::Nothing)
+                    .map(|arm| arm.get(i).copied().unwrap_or(Appearance::Varies))
+                    .filter(|l| *l != Appearance::Nothing)
                     .collect();
-                let scaled = looks.iter().any(|l| matches!(l, Look::Scaled(_)));
-                !looks.contains(&Look::Varies) && (!scaled || looks.iter().all(|l| *l == looks[0]))
+                let scaled = looks.iter().any(|l| matches!(l, Appearance::Scaled(_)));
+                !looks.contains(&Appearance::Varies) && (!scaled || looks.iter().all(|l| *l == looks[0]))
             })
         });
         same || self.is_harmless(s)
     }
 
     /// How each column looks of what a query that is no UNION gives.
-    fn columns(&self, s: &SelectStmt) -> Option<Vec<Look>> {
-        let mut looks: Vec<Look> = vec![];
+    fn columns(&self, s: &SelectStmt) -> Option<Vec<Appearance>> {
+        let mut looks: Vec<Appearance> = vec![];
         for (at, row) in s.values_lists.iter().enumerate() {
             let Some(NodeEnum::List(l)) = &row.node else { return None };
             for (i, value) in l.items.iter().enumerate() {
                 let look = self.look(value);
                 match looks.get_mut(i) {
                     None => looks.push(look),
-                    Some(before) if *before == Look::Nothing || *before == look => *before = look,
-                    Some(_) if look == Look::Nothing => {}
+                    Some(before) if *before == Appearance::Nothing || *before == look => *before = look,
+                    Some(_) if look == Appearance::Nothing => {}
                     Some(before) => {
-                        let plain = |l: Look| matches!(l, Look::Same | Look::Literal);
-                        *before = if at > 0 && plain(*before) && plain(look) { Look::Same } else { Look::Varies };
+                        let plain = |l: Appearance| matches!(l, Appearance::Same | Appearance::Literal);
+                        *before =
+                            if at > 0 && plain(*before) && plain(look) { Appearance::Same } else { Appearance::Varies };
                     }
                 }
             }
@@ -162,7 +163,7 @@ impl<'f> Looks<'f> {
     }
 
     /// Of all columns of the tables in FROM.
-    fn stars(&self, s: &SelectStmt) -> Option<Vec<Look>> {
+    fn stars(&self, s: &SelectStmt) -> Option<Vec<Appearance>> {
         let mut looks = vec![];
         for item in &s.from_clause {
             let Some(NodeEnum::RangeVar(rv)) = &item.node else { return None };
@@ -182,24 +183,24 @@ impl<'f> Looks<'f> {
             }
             _ => false,
         });
-        !constant && self.look(n) == Look::Varies
+        !constant && self.look(n) == Appearance::Varies
     }
 
-    fn look(&self, n: &Node) -> Look {
-        self.possible.of(n).map_or(Look::Varies, |kinds| self.look_of(&kinds))
+    fn look(&self, n: &Node) -> Appearance {
+        self.possible.of(n).map_or(Appearance::Varies, |kinds| self.look_of(&kinds))
     }
 
-    fn look_of(&self, kinds: &[Kind]) -> Look {
-        let Some(first) = kinds.first() else { return Look::Nothing };
+    fn look_of(&self, kinds: &[ValueType]) -> Appearance {
+        let Some(first) = kinds.first() else { return Appearance::Nothing };
         let scaled = matches!(first.0, type_oid::NUMERIC | type_oid::BPCHAR) && first.1 >= 0;
         if kinds.iter().all(|(oid, _)| *oid == type_oid::UNKNOWN) {
-            Look::Literal
+            Appearance::Literal
         } else if kinds.iter().all(|(oid, _)| self.is_identical(*oid)) {
-            Look::Same
+            Appearance::Same
         } else if scaled && kinds.iter().all(|k| k == first) {
-            Look::Scaled(*first)
+            Appearance::Scaled(*first)
         } else {
-            Look::Varies
+            Appearance::Varies
         }
     }
 
@@ -227,9 +228,19 @@ impl<'f> Looks<'f> {
 pub fn is_identical(oid: Oid, collates: bool) -> bool {
     use type_oid::*;
     // pg_type.dat: arrays of such types compare their bounds, too (array_cmp); ranges of what can be counted have one form.
-    const ARRAYS: [Oid; 9] = [1000, 1001, 1005, 1007, 1016, 1115, 1182, 1185, 2951];
-    const TEXT_ARRAYS: [Oid; 2] = [1009, 1015];
-    const RANGES: [Oid; 3] = [3904, 3912, 3926];
+    const ARRAYS: [Oid; 9] = [
+        BOOL_ARRAY,
+        BYTEA_ARRAY,
+        INT2_ARRAY,
+        INT4_ARRAY,
+        INT8_ARRAY,
+        TIMESTAMP_ARRAY,
+        DATE_ARRAY,
+        TIMESTAMPTZ_ARRAY,
+        UUID_ARRAY,
+    ];
+    const TEXT_ARRAYS: [Oid; 2] = [TEXT_ARRAY, VARCHAR_ARRAY];
+    const RANGES: [Oid; 3] = [INT4RANGE, DATERANGE, INT8RANGE];
     let plain = is_integer(oid)
         || matches!(
             oid,

@@ -11,7 +11,7 @@ use catalog::code::{Routine, can_mean};
 use super::Graph;
 
 /// By which path a name in code is looked up.
-pub enum Scope<'r> {
+pub enum LookupPath<'r> {
     /// These schemas, and pg_catalog.
     Path(&'r [String]),
     /// The function's own path.
@@ -22,22 +22,22 @@ pub enum Scope<'r> {
     Anywhere,
 }
 
-impl<'r> Scope<'r> {
+impl<'r> LookupPath<'r> {
     pub fn of(routine: &'r Routine) -> Self {
         let path = routine.path.as_deref().map(sql::names::split_path);
         if mentions_path(&routine.definition) > usize::from(path.is_some()) {
-            return Scope::Anywhere;
+            return LookupPath::Anywhere;
         }
         match path {
             // Who calls it has a part in that path.
-            Some(path) if !path.iter().any(|s| s == "$user") => Scope::Own(path),
-            _ => Scope::Callers(routine),
+            Some(path) if !path.iter().any(|s| s == "$user") => LookupPath::Own(path),
+            _ => LookupPath::Callers(routine),
         }
     }
 
     /// Of a statement with code in it (DO).
     pub fn of_text(text: &str, path: &'r [String]) -> Self {
-        if mentions_path(text) > 0 { Scope::Anywhere } else { Scope::Path(path) }
+        if mentions_path(text) > 0 { LookupPath::Anywhere } else { LookupPath::Path(path) }
     }
 }
 
@@ -49,7 +49,7 @@ impl Graph<'_> {
     /// Which of `found` (schema and object id, all of one name) a name can mean. `builtin`: pg_catalog has the name, too.
     pub(super) fn meant<'n>(
         &self,
-        scope: &Scope,
+        scope: &LookupPath,
         schema: Option<&str>,
         found: impl Iterator<Item = (&'n str, Oid)>,
         builtin: bool,
@@ -59,11 +59,11 @@ impl Graph<'_> {
         };
         let mut found = found;
         match scope {
-            Scope::Path(path) => along(path, &mut found),
-            Scope::Own(path) => along(path, &mut found),
+            LookupPath::Path(path) => along(path, &mut found),
+            LookupPath::Own(path) => along(path, &mut found),
             _ if schema.is_some() => along(&[], &mut found),
-            Scope::Anywhere => found.map(|(_, oid)| oid).collect(),
-            Scope::Callers(routine) => {
+            LookupPath::Anywhere => found.map(|(_, oid)| oid).collect(),
+            LookupPath::Callers(routine) => {
                 let (near, far): (Vec<_>, Vec<_>) = found.partition(|(s, _)| self.is_near(routine, s));
                 let meant = if near.is_empty() && !builtin { far } else { near };
                 meant.into_iter().map(|(_, oid)| oid).collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::NodeId;
-use plan::{Part, Target};
+use plan::{Part, Recipients};
 use txn::Participant;
 use wire::backend;
 
@@ -25,7 +25,7 @@ impl<C: Client> Work<'_, C> {
         part: &Part,
     ) -> Result<BTreeSet<NodeId>> {
         let mut nodes = BTreeSet::new();
-        let Target::Shards(uses) = &part.target;
+        let Recipients::Shards(uses) = &part.target;
         for t in uses {
             let table = &compiled.plan.whole().tables[*t];
             let Some(d) = table.relation.distribution() else { continue };
