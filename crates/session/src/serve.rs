@@ -57,7 +57,8 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>) {
     }
 }
 
-/// A session while it lasts. One that panics ends alone: its task is unwound, what it held is closed, and it is counted here.
+/// A session while it lasts. One that panics ends alone: its task is unwound, what it held is closed, and it is counted here
+/// (in `apart.rs`, if its message was worked on there).
 struct Counted<'a>(&'a Router);
 
 impl<'a> Counted<'a> {

@@ -63,7 +63,9 @@ impl Session {
             RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
-        let mut result = self.work().run_at(compiled, &request, tried.placed).await;
+        let mut work = self.work();
+        let mut result = work.run_at(compiled, &request, tried.placed).await;
+        let mut on_one = work.on_one;
         let mut again: Option<Arc<Compiled>> = None;
         let mut tries = 0;
         let result = loop {
@@ -81,12 +83,14 @@ impl Session {
             } else {
                 again = Some(self.planned_again(sql).await?);
             }
+            let mut work = self.work();
             result = match &again {
-                Some(again) => self.work().run(again, &Request { literals: Literals::Own, ..request }).await,
-                None => self.work().run(compiled, &request).await,
+                Some(again) => work.run(again, &Request { literals: Literals::Own, ..request }).await,
+                None => work.run(compiled, &request).await,
             };
+            on_one = work.on_one;
         };
-        self.router.metrics.statement(counted_as(compiled, &result), started.elapsed());
+        self.router.metrics.statement(counted_as(compiled, on_one), started.elapsed());
         match result {
             Ok(f) => Ok(f),
             Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
@@ -167,13 +171,12 @@ impl Session {
     }
 }
 
-/// How metrics count it.
-fn counted_as(compiled: &Compiled, result: &Result<Forwarded>) -> Strategy {
-    match (result, compiled.plan.strategy()) {
-        (_, plan::Strategy::Reference) => Strategy::Reference,
-        // What it was this time; the plan has the other ways, too.
-        (Ok(f), _) if !f.several => Strategy::Route,
-        (_, plan::Strategy::Scatter | plan::Strategy::Refused) => Strategy::Scatter,
-        (_, plan::Strategy::Route) => Strategy::Route,
+/// How metrics count it. `on_one`: what it was this time; the plan has the other ways, too.
+fn counted_as(compiled: &Compiled, on_one: bool) -> Strategy {
+    match compiled.plan.strategy() {
+        plan::Strategy::Reference => Strategy::Reference,
+        plan::Strategy::Route => Strategy::Route,
+        plan::Strategy::Scatter | plan::Strategy::Refused if on_one => Strategy::Route,
+        plan::Strategy::Scatter | plan::Strategy::Refused => Strategy::Scatter,
     }
 }
