@@ -123,7 +123,7 @@ def test_triggers_and_statistics_stay(bulk_herd, cluster_db):
 def test_readers_go_on_and_no_write_is_lost(bulk_herd, cluster_db):
     db = cluster_db
     db.execute("INSERT INTO test SELECT g, repeat('x', 60), (g * 7919::int8) % 1000 FROM generate_series(1, 400000) g")
-    ended, failures, waits, written = threading.Event(), [], [], []
+    ended, failures, waits, written, held = threading.Event(), [], [], [], []
 
     def read():
         with bulk_herd.server.connect() as connection:
@@ -139,10 +139,12 @@ def test_readers_go_on_and_no_write_is_lost(bulk_herd, cluster_db):
             number = 1000000
             while not ended.is_set():
                 number += 1
+                started = time.monotonic()
                 connection.execute("INSERT INTO test VALUES (%s, 'new', 5)", (number,))
+                held.append(time.monotonic() - started)
                 written.append(number)
 
-    threads = [threading.Thread(target=t) for t in (read, write, write_many(bulk_herd, ended, written))]
+    threads = [threading.Thread(target=t) for t in (read, write, write_many(bulk_herd, ended, written, held))]
     [t.start() for t in threads]
     time.sleep(0.3)
     started = time.monotonic()
@@ -154,11 +156,14 @@ def test_readers_go_on_and_no_write_is_lost(bulk_herd, cluster_db):
     assert len(waits) > 5 and len(written) > 0
     # A reader that had waited for a whole shard to be rewritten would show.
     assert max(waits) < max(1.0, took / 2), (max(waits), took)
+    # A writer waits for the shard that is being rewritten, one of four on each node.
+    assert max(held) < max(2.0, took * 3 / 4), (max(held), took)
+    assert took < 10, took
     there = {r[0] for r in db.execute("SELECT id FROM test WHERE id > 1000000").fetchall()}
     assert there == set(written)
 
 
-def write_many(herd, ended, written):
+def write_many(herd, ended, written, held):
     """Through the parent: many rows in one statement."""
 
     def run():
@@ -167,7 +172,9 @@ def write_many(herd, ended, written):
             while not ended.is_set():
                 numbers = range(number, number + 20)
                 number += 20
+                started = time.monotonic()
                 connection.execute("INSERT INTO test VALUES " + ", ".join(f"({n}, 'many', 6)" for n in numbers))
+                held.append(time.monotonic() - started)
                 written.extend(numbers)
 
     return run

@@ -1,6 +1,8 @@
 """`herd dump` and `herd restore`: every row once, at one snapshot, in a plain PostgreSQL and in another herd."""
 
 import os
+import pty
+import re
 import subprocess
 import threading
 
@@ -209,3 +211,120 @@ def test_mistakes_are_named(source, dump, oracle):
     with source.server.connect() as connection:
         with pytest.raises(Exception, match="one snapshot"):
             connection.execute("SELECT herd.export_snapshot()")
+
+
+class Sessions:
+    """How many sessions of a program its servers had at once while it ran, as their logs say: each has the time it began and ended."""
+
+    _ENDED = re.compile(r"^(\d+\.\d+)\|([^|]*)\|.*disconnection: session time: (\d+):(\d+):(\d+\.\d+)", re.M)
+
+    def __init__(self, servers: list[tuple]):
+        self.servers = servers
+
+    def __enter__(self):
+        for server, _ in self.servers:
+            with server.connect() as connection:
+                for setting in ("log_line_prefix = '%n|%a|'", "log_disconnections = on", "log_connections = off", "log_timezone = 'UTC'"):
+                    connection.execute(f"ALTER SYSTEM SET {setting}")
+                connection.execute("SELECT pg_reload_conf(), pg_sleep(0.3)")
+        self.begun = {log: log.stat().st_size for _, log in self.servers}
+        return self
+
+    def __exit__(self, *_):
+        for server, _ in self.servers:
+            with server.connect() as connection:
+                connection.execute("ALTER SYSTEM RESET ALL")
+                connection.execute("SELECT pg_reload_conf()")
+
+    def most(self, program: str) -> list[int]:
+        """By server."""
+        found = []
+        for _, log in self.servers:
+            text = log.read_bytes()[self.begun[log]:].decode(errors="replace")
+            turns = []
+            for end, name, hours, minutes, seconds in self._ENDED.findall(text):
+                if name == program:
+                    begun = float(end) - int(hours) * 3600 - int(minutes) * 60 - float(seconds)
+                    turns += [(begun, 1), (float(end), -1)]
+            now, most = 0, 0
+            for _, step in sorted(turns):
+                now += step
+                most = max(most, now)
+            found.append(most)
+        return found
+
+
+@pytest.mark.real_herd
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_so_many_connections_work_at_once(source, jobs):
+    """pg_dump's workers, and its first connection beside them, on every node; pg_restore's workers after its first one."""
+    logs = [(server, source.dir / f"node{i}.log") for i, server in enumerate(source.node_servers, 1)]
+    folder = unprivileged.new_directory("jobs")
+    target = PlainPostgres("jobs")
+    try:
+        with Sessions(logs) as dumping:
+            done = herd("dump", "--url", url(source.server), "--to", folder / "d", "--jobs", jobs)
+            assert done.returncode == 0, done.stderr
+            most = dumping.most("pg_dump")
+        assert most == [1 if jobs == 1 else jobs + 1] * len(logs)
+        with Sessions([(target.server, target.root / "log")]) as restoring:
+            done = herd("restore", "--from", folder / "d", "--url", url(target.server), "--jobs", jobs)
+            assert done.returncode == 0, done.stderr
+            (most,) = restoring.most("pg_restore")
+        assert most == 1 if jobs == 1 else 2 <= most <= jobs + 1
+    finally:
+        target.stop()
+        unprivileged.remove_directory(folder)
+
+
+@pytest.mark.real_herd
+def test_progress_is_a_line_for_each_archive_or_a_bar_on_a_terminal(source):
+    """Both of a dump and of a restore; what is piped has no bar in it."""
+    folder = unprivileged.new_directory("progress")
+    target, other = PlainPostgres("progress"), PlainPostgres("progress2")
+    try:
+        piped = herd("dump", "--url", url(source.server), "--to", folder / "piped")
+        assert piped.returncode == 0, piped.stderr
+        # One for home's own tables, one for the shards of each node.
+        lines = re.findall(r"^dumping (\S+) \((\d+) tables\)$", piped.stderr, re.M)
+        assert sorted(name for name, _ in lines) == sorted(p.name for p in (folder / "piped" / "data").iterdir()) and len(lines) == 4
+        assert all(int(count) > 1 for _, count in lines) and "\x1b" not in piped.stderr and "%" not in piped.stderr
+        piped = herd("restore", "--from", folder / "piped", "--url", url(target.server))
+        assert piped.returncode == 0, piped.stderr
+        assert sorted(re.findall(r"^restoring (\S+) \((\d+) tables\)$", piped.stderr, re.M)) == sorted(lines) and "\x1b" not in piped.stderr
+
+        for arguments in (
+            ("dump", "--url", url(source.server), "--to", folder / "shown"), ("restore", "--from", folder / "shown", "--url", url(other.server)),
+        ):
+            code, shown = on_a_terminal(*arguments)
+            assert code == 0, shown
+            # Bytes of all tables, how much of that, and what is left; the bar moves, and is gone at the end.
+            seen = [int(percent) for percent in re.findall(r"(\d+)% ", shown)]
+            assert "[" in shown and "(still " in shown and re.search(r"[\d.]+ (Ki|Mi)?B/[\d.]+ (Ki|Mi)?B", shown), shown
+            assert seen == sorted(seen) and seen[-1] >= 50, seen
+            assert not re.search(r"^(dumping|restoring) ", shown, re.M)
+    finally:
+        target.stop()
+        other.stop()
+        unprivileged.remove_directory(folder)
+
+
+def on_a_terminal(*arguments) -> tuple[int, str]:
+    """The command's exit code and what a terminal was shown."""
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, True)
+    environment = os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin()), "TERM": "xterm", "COLUMNS": "150"}
+    command = [str(binaries.herd()), *map(str, arguments)]
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        shown += more
+    os.close(ours)
+    return process.wait(150), shown.decode(errors="replace")

@@ -1,10 +1,12 @@
 """Statements nested deeply: answered as by PostgreSQL or refused with 54001, and nobody else notices. A fault of the router costs one session."""
 
 import time
+import urllib.request
 
 import psycopg
 import pytest
 
+from harness import ports
 from promises.cluster import Cluster
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(300)]
@@ -89,21 +91,33 @@ def test_queries_that_double_are_refused(herd, table):
         assert connection.execute("select 1").fetchone() == (1,)
 
 
-def test_a_panic_costs_one_session_and_is_counted():
+@pytest.mark.parametrize("commit", ["commit", f"commit /* {'x' * 20_000} */"], ids=["a statement", "a large one, which is worked on apart"])
+def test_a_panic_costs_one_session_and_is_counted(commit):
     with Cluster(nodes=2) as cluster:
         router = cluster.router("plain").start()
         router.server.run("create table t (id int primary key)", "select create_distributed_table('t', 'id')")
         router.server.run("insert into t select generate_series(1, 20)")
         keys = cluster.keys_by_node("t")
         router.server.run("delete from t")
-        faulty = cluster.router("faulty").start(HERD_FAILPOINT="two_phase.begin:panic")
-        with faulty.server.connect() as other, faulty.server.connect(autocommit=False) as connection:
+        metrics = ports.free_row(1)
+        faulty = cluster.router("faulty", f'metrics = "127.0.0.1:{metrics}"\n').start(HERD_FAILPOINT="two_phase.begin:panic")
+        assert _panics(metrics) == 0
+        with faulty.server.connect() as other, faulty.server.connect() as connection:
+            connection.execute("begin")
             for key in (keys[0][0], keys[1][0]):
                 connection.execute("insert into t values (%s)", (key,))
+            assert _panics(metrics) == 0
             with pytest.raises(psycopg.OperationalError):
-                connection.commit()
+                connection.execute(commit)
+            assert connection.closed
             assert other.execute("select count(*) from t").fetchone() == (0,)
             deadline = time.monotonic() + 10
-            while "a fault of the router" not in faulty.tail(100_000) and time.monotonic() < deadline:
+            while ("a fault of the router" not in faulty.tail(100_000) or not _panics(metrics)) and time.monotonic() < deadline:
                 time.sleep(0.1)
             assert "failpoint two_phase.begin" in faulty.tail(100_000)
+            assert _panics(metrics) == 1
+
+
+def _panics(metrics: int) -> int:
+    page = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=5).read().decode()
+    return next(int(line.split()[1]) for line in page.splitlines() if line.startswith("herd_session_panics_total "))

@@ -7,6 +7,7 @@ would on one PostgreSQL, where each of these waits for a lock and then goes on w
 
 A writer has keys of its own, so no two wait for each other's rows. `who` (or `made`) tells which table answered; it must have had the
 name at some time between question and answer, and all statements of a transaction must meet the same one.
+No writer may be held for `stall_s_max`: each of these changes takes a small part of that.
 """
 
 import itertools
@@ -276,18 +277,18 @@ class World:
 
 def run(
     seed: int, seconds: float = 60, writers: int = 32, nodes: int = 3, pause: float = 0.3, what: str = ",".join(_CHANGES),
-    cluster: Cluster | None = None,
+    stall_s_max: float = 10, cluster: Cluster | None = None,
 ) -> dict:
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
     try:
-        return _run(seed, seconds, writers, pause, [w for w in what.split(",") if w], cluster)
+        return _run(seed, seconds, writers, pause, [w for w in what.split(",") if w], stall_s_max, cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str], cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str], stall_s_max: float, cluster: Cluster) -> dict:
     for _ in range(2):
         cluster.router().start()
     world = World(cluster, writers, what)
@@ -329,6 +330,7 @@ def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str],
     assert not lost, f"acknowledged and lost: {list(lost.items())[:5]}: {figures}"
     assert not more, f"there, and nobody was told: {list(more.items())[:5]}: {figures}"
     assert not figures["failed"] and not figures["changes_failed"], f"failed: {figures}"
+    assert slowest.stall < stall_s_max, f"a writer was held for {slowest.stall:.1f} s: {figures}"
     return figures
 
 
@@ -341,5 +343,5 @@ def _sum(counts) -> dict:
 
 
 if __name__ == "__main__":
-    options = program.arguments(__doc__, seconds=60.0, writers=32, nodes=3, pause=0.3, what=",".join(_CHANGES))
+    options = program.arguments(__doc__, seconds=60.0, writers=32, nodes=3, pause=0.3, what=",".join(_CHANGES), stall_s_max=10.0)
     program.main("renames", run, options)

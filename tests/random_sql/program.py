@@ -42,7 +42,7 @@ class Program:
         done = 0
         kinds = [
             (self._read, 42), (self._write, 26), (self._transaction, 8), (self._ddl, 4), (self._view, 3), (self._prepare, 3), (self._cursor, 3), (self._function, 2), (self._copy, 2),
-            (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3), (self._create_as, 1),
+            (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3), (self._by_template, 4), (self._create_as, 1),
         ]
         kinds += [(partial(make, self), weight) for make, weight in (
             (sessions.changed_settings, 2), (sessions.several_in_one, 3), (sessions.cursors, 2), (sessions.current_row, 1), (sessions.block, 1), (sessions.policies, 1),
@@ -140,6 +140,54 @@ class Program:
         yield replace(step, session=1)
         yield Step("rollback", session=1)
         return 9
+
+    def _by_template(self) -> Generator[Step, Done, int]:
+        """Statements that differ in their constants only, by the plan that is kept for all of them, and each with a comment of its own:
+        white space and comments are part of what a plan is kept by, so that text is planned by itself. Both must answer as PostgreSQL."""
+        rng, done = self.rng, 0
+        for step in self._of_one_template():
+            yield step
+            self._number += 1
+            own = f"/* {self._number} */"
+            if step.writes:
+                # A second time it meets its own row, or none.
+                yield replace(step, sql=f"{step.sql} {own}")
+            else:
+                yield replace(step, sql=rng.choice([f"{own} {step.sql}", f"{step.sql} {own}"]))
+            done += 2
+        return done
+
+    def _of_one_template(self) -> list[Step]:
+        rng = self.rng
+        tables = [t for t in self.schema.tables if t.unique == [t.columns[0]] and not t.counts and not t.columns[0].type.kind.startswith("enum")]
+        if not tables or rng.random() < 0.4:
+            # Parameters that are sent as constants: other values of their types.
+            step = replace(queries.step(self.schema, rng), mode="simple")
+            types = [values.NAMED.get(name) for name in step.types]
+            if not step.params or None in types:
+                return [step]
+            return [step, *(replace(step, params=tuple(values.value(rng, of) for of in types)) for _ in range(3))]
+        table = rng.choice(tables)
+        key, written = table.columns[0], [c for c in table.writable() if c is not table.columns[0] and c.refers is None]
+        # One for all: what is around the constants must be the same to the byte.
+        form = rng.choice(["select", "several", "range", "update", "delete"])
+        cast = rng.choice(["", "", f"::{key.type.name}"])
+
+        def sql(constant: str, other: str) -> str:
+            if form == "several":
+                return f"select * from {table.sql} where {key.sql} in ({constant}{cast}, {other}{cast})"
+            if form == "range":
+                return f"select count(*), min({constant}{cast}) from {table.sql} where {key.sql} = {constant}{cast} or {key.sql} <> {other}{cast}"
+            if form == "update" and written:
+                return f"update {table.sql} set {written[0].sql} = {written[0].sql} where {key.sql} = {constant}{cast} returning {key.sql}"
+            if form == "delete":
+                return f"delete from {table.sql} where {key.sql} = {constant}{cast} returning *"
+            return f"select * from {table.sql} where {key.sql} = {constant}{cast}"
+
+        numbers = [rng.randrange(20) for _ in range(6)]
+        constants = [values.quoted(values.key_value(key.type, n)) for n in numbers]
+        writes = form in ("update", "delete")
+        return [Step(sql(one, other), writes=writes) for one, other in zip(constants, constants[1:])]
 
     def _crowd(self) -> Generator[Step, Done, int]:
         """Statements of one row each, every one of another key, that several clients send at once."""

@@ -27,12 +27,24 @@ def herd_three():
     herd.stop()
 
 
+@pytest.fixture(scope="module")
+def herd_single():
+    """One node, eight shards."""
+    from harness.herd import Herd
+
+    herd = Herd(nodes=1, shards=8)
+    yield herd
+    herd.stop()
+
+
 @pytest.mark.real_herd
 @pytest.mark.timeout(240)
-def test_a_herd_answers_as_one_postgres(herd_three, oracle, tmp_path):
-    pair = Pair(herd_three.server, herd_three.node_servers, oracle)
+@pytest.mark.parametrize("herd, seconds", [("herd_three", 40), ("herd_single", 15)], ids=["three nodes", "one node"])
+def test_a_herd_answers_as_one_postgres(request, herd, seconds, oracle, tmp_path):
+    herd = request.getfixturevalue(herd)
+    pair = Pair(herd.server, herd.node_servers, oracle)
     try:
-        figures = Run(pair, SEED, tmp_path, shrink_seconds=60).go(statements=5000, seconds=40)
+        figures = Run(pair, SEED, tmp_path, shrink_seconds=60).go(statements=5000, seconds=seconds)
     finally:
         pair.close()
     assert figures.different == 0, {path: open(path).read()[-3000:] for path in figures.files}

@@ -1,6 +1,5 @@
 """One client's cost is its own: what it sends takes neither the others' time nor all of the memory."""
 
-import contextlib
 import threading
 import time
 import urllib.request
@@ -40,13 +39,16 @@ def _figure(made, name: str) -> int:
     return next(int(line.split()[1]) for line in page.splitlines() if line.startswith(f"{name} "))
 
 
-_OR = " or ".join(f"v = {n}" for n in range(3_000))
+# Enough that reading and planning takes seconds; and what bounds it, if something does: its SQLSTATE.
 _LARGE = {
-    "nested comments": f"select 1 {'/*' * 40_000}{'*/' * 40_000}",
-    "comments without an end": f"select 1 {'/*' * 40_000}",
-    "many ors": f"select count(*) from cost where {_OR}",
-    "many operators": "select 1 " + "+ 1" * 6_000,
-    "many signs": "select " + "+" * 17_000 + "1",
+    "nested comments": (f"select 1 {'/*' * 400_000}{'*/' * 400_000}", None),
+    # A node's lexer looks at all that is left again for each.
+    "comments without an end": (f"select 1 {'/*' * 15_000}", "42601"),
+    "many ors": (f"select count(*) from cost where {' or '.join(f'v = {n}' for n in range(60_000))}", None),
+    # What PostgreSQL itself refuses: the grammar's stack, a node's own.
+    "nested ors": (f"select count(*) from cost where {'(v = 1 or ' * 60_000}true{')' * 60_000}", "42601"),
+    "many operators": ("select 1 " + "+ 1" * 60_000, "54001"),
+    "many signs": ("select " + "+" * 30_000 + "1", "42601"),
 }
 
 
@@ -63,13 +65,13 @@ def _longest_wait(made, work) -> tuple[float, float]:
 
     waits = [0.0]
     with made.server.connect() as other:
-        other.execute("select v from cost where id = 1")
+        other.execute("select 1")
         thread = threading.Thread(target=run)
         started = time.monotonic()
         thread.start()
         while not done.is_set():
             before = time.monotonic()
-            assert other.execute("select v from cost where id = %s", (len(waits) % 100 + 1,)).fetchone()
+            assert other.execute("select 1").fetchone() == (1,)
             waits.append(time.monotonic() - before)
         taken = time.monotonic() - started
         thread.join()
@@ -77,37 +79,59 @@ def _longest_wait(made, work) -> tuple[float, float]:
     return taken, max(waits)
 
 
+def _judge(what: str, taken: float, wait: float) -> None:
+    """Either it was quick, or others were served meanwhile; machines are slow and busy."""
+    assert wait < max(0.5, taken / 8), f"{what} took {taken:.2f} s, another waited {wait:.2f} s"
+
+
 @pytest.mark.parametrize("what", _LARGE)
 def test_others_are_served_while_a_large_text_is_read(made, what):
+    text, refused = _LARGE[what]
     with made.server.connect() as one:
+        said = []
 
         def large() -> None:
-            # Whether PostgreSQL takes it is another matter.
-            with contextlib.suppress(psycopg.Error):
-                one.execute(_LARGE[what])
+            try:
+                said.append(one.execute(text).fetchone() and None)
+            except psycopg.Error as error:
+                said.append(error.sqlstate)
 
         taken, wait = _longest_wait(made, large)
-    # Either it was quick, or others were served meanwhile; machines are slow and busy.
-    assert wait < max(1.0, taken / 4), f"{what} took {taken:.1f} s, another waited {wait:.1f} s"
+    assert said == [refused], f"{what}: {said}"
+    _judge(what, taken, wait)
+    # It is long, or it would show nothing.
+    assert what != "many ors" or taken > 1
 
 
 def test_others_are_served_while_a_large_view_is_planned(made):
     """A short statement is as long as the views that it names."""
     with made.server.connect() as one:
-        one.execute(f"create view wide as select id, v from cost where {_OR}")
+        one.execute(f"create view wide as select id, v from cost where {' or '.join(f'v = {n}' for n in range(8_000))}")
         taken, wait = _longest_wait(made, lambda: one.execute("select count(*) from wide w join wide x using (id)"))
         one.execute("drop view wide")
-    assert wait < max(1.0, taken / 4), f"planned for {taken:.1f} s, another waited {wait:.1f} s"
+    _judge("planning a view", taken, wait)
 
 
 def test_nested_comments_take_no_longer_than_others(made):
     """The router reads them once: its own time, not the node's, which is the client's own. A node never sees a text that ends in one."""
+    pairs = 400_000
+    flat, nested = f"select 1 /*{'  ' * (2 * pairs - 2)}*/", f"select 1 {'/*' * pairs}{'*/' * pairs}"
+    assert len(flat) == len(nested)
     with made.server.connect() as connection:
-        times = []
-        for text in (f"select 1 /*{'  ' * 79_998}*/", f"select 1 {'/*' * 40_000}{'*/' * 40_000}", "select id from cost /*/*/**/*/*/ where id = 5"):
-            before = time.monotonic()
-            connection.execute(text)
-            times.append(time.monotonic() - before)
+
+        def quickest(text: str) -> float:
+            """The best of some: what else the machine does counts least there."""
+            times = []
+            for _ in range(5):
+                before = time.monotonic()
+                connection.execute(text)
+                times.append(time.monotonic() - before)
+            return min(times)
+
+        one, other = quickest(flat), quickest(nested)
+        # Read once for each level it would be hundreds of thousands of times as long.
+        assert other < 20 * one + 0.05, f"{other:.3f} s of nested comments, {one:.3f} s of one as long"
+        assert connection.execute("select id from cost /*/*/**/*/*/ where id = 5").fetchone() == (5,)
         assert connection.execute("select v /* /* x */ */ from cost where id = 7 -- /*/*").fetchone() == (7,)
 
 

@@ -4,6 +4,8 @@ A function that is made tomorrow is judged like those of today: the lists here s
 else must be nobody's.
 """
 
+import re
+
 import pytest
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
@@ -74,3 +76,44 @@ def test_no_operators_types_or_triggers_of_others(node):
     assert node.execute(count.format("pg_opclass", "opcnamespace")).fetchone() == (0,)
     sql = "select count(*) from pg_trigger t join pg_class c on c.oid = t.tgrelid where c.relnamespace = 'herd'::regnamespace and not tgisinternal and tgname not in ('kinds_changed', 'raise_kinds')"
     assert node.execute(sql).fetchone() == (0,)
+
+
+_BODIES = """
+select p.proname, l.lanname, coalesce(p.prosrc, ''), coalesce(pg_get_function_sqlbody(p.oid), '') from pg_proc p join pg_language l on l.oid = p.prolang
+ where p.pronamespace = 'herd'::regnamespace
+"""
+# A relation that is named, without its schema if it has none; not EXTRACT(… FROM …) and the like, nor IS DISTINCT FROM.
+_RELATION = re.compile(r"(?<!DISTINCT )\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(?:ONLY\s+|STRICT\s+)?(?:([a-z_]\w*)\s*\.\s*)?([a-z_]\w*)(?!\w)(?!\s*[.(])")
+_TYPE = re.compile(r"::\s*(?:([a-z_]\w*)\s*\.\s*)?([a-z_]\w*)")
+_WITH = re.compile(r"\b([a-z_]\w*)\s*(?:\([\w, ]*\)\s*)?AS\s+(?:MATERIALIZED\s+|NOT MATERIALIZED\s+)?\(")
+_DECLARED = re.compile(r"^\s*([a-z_]\w*)\s+(?!:=)[\w.]+(?:\[\])?(?:\s*:=|\s*;|\s+DEFAULT)", re.M)
+
+
+def _unqualified(body: str, relations: set, types: set):
+    """What a body names without a schema, and pg_catalog does not have: somebody's own of that name in pg_temp would be found."""
+    body = re.sub(r"--.*", "", body)
+    body = re.sub(r"'(?:[^']|'')*'", "''", body)
+    own = set(_WITH.findall(body)) | set(_DECLARED.findall(body))
+    yield from (f"relation {name}" for schema, name in _RELATION.findall(body) if not schema and name not in relations | own)
+    yield from (f"type {name}" for schema, name in _TYPE.findall(body) if not schema and name not in types)
+
+
+def test_the_rule_for_bodies_finds_faults():
+    """It has something to find, and takes nothing else for it."""
+    known = {"pg_class"}, {"text", "int4"}
+    assert list(_unqualified("SELECT 1 FROM pg_class c JOIN herd.node n ON true JOIN herd.rights(1) ON true", *known)) == []
+    assert list(_unqualified("WITH x AS (SELECT 1) SELECT a::text FROM x WHERE a IS DISTINCT FROM b -- FROM y", *known)) == []
+    assert list(_unqualified("DECLARE\n  v text;\nBEGIN SELECT n INTO v FROM node; INSERT INTO relation VALUES (''); RETURN v::mine; END", *known)) == ["relation node", "relation relation", "type mine"]
+
+
+def test_bodies_name_what_is_not_the_systems_own_with_its_schema(node):
+    """pg_temp is behind pg_catalog in their path, and only for relations and types: those that pg_catalog has not got are qualified."""
+    relations = {name for name, in node.execute("select relname from pg_class where relnamespace = 'pg_catalog'::regnamespace")}
+    types = {name for name, in node.execute("select typname from pg_type where typnamespace = 'pg_catalog'::regnamespace")}
+    # Words of the grammar's own.
+    types |= {"bigint", "int", "integer", "boolean", "smallint"}
+    bodies = node.execute(_BODIES).fetchall()
+    read = [name for name, _, body, atomic in bodies if body or atomic]
+    assert len(read) > 20, read
+    faults = [f"{name}: {fault}" for name, _, body, _ in bodies for fault in _unqualified(body, relations, types)]
+    assert not faults, faults

@@ -48,6 +48,7 @@ impl<C: Client> Work<'_, C> {
             Some(placed) => placed,
             None => self.place(compiled, request).await?,
         };
+        self.on_one = matches!(placed, Placed::One(..));
         let tag = match placed {
             Placed::One(node, shard) => {
                 let named = shard.is_some() && compiled.plan.whole().splices.is_some();
@@ -68,7 +69,7 @@ impl<C: Client> Work<'_, C> {
                 done.map_err(|e| e.of_views(&compiled.plan.whole().apart_views))?
             }
         };
-        Ok(Forwarded { tag, several: true, ..Default::default() })
+        Ok(Forwarded { tag, ..Default::default() })
     }
 
     /// A plan's text as nodes get it in this execution.

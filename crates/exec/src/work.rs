@@ -73,6 +73,8 @@ pub struct Work<'w, C: Client> {
     pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
     pub looks: Looks,
+    /// It went to one node, whatever its plan has besides; known from when it is placed, also of what fails.
+    pub on_one: bool,
 }
 
 impl<'w, C: Client> Work<'w, C> {
@@ -104,6 +106,7 @@ impl<'w, C: Client> Work<'w, C> {
             now: Now::default(),
             bulk: Bulk::default(),
             looks: Looks::default(),
+            on_one: false,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! It does not know what in a message takes long: its length tells.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::Semaphore;
 use wire::Frame;
@@ -31,12 +32,17 @@ pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Ses
         return Some((session, done));
     };
     let runtime = tokio::runtime::Handle::current();
+    let router = session.router.clone();
     let worked = tokio::task::spawn_blocking(move || {
         let done = runtime.block_on(session.message(&frame));
         drop(place);
         (session, done)
     });
-    worked.await.inspect_err(|error| tracing::error!(%error, "a session ended in a panic")).ok()
+    let ended = |error: &tokio::task::JoinError| {
+        router.metrics.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(%error, "a session ended in a panic");
+    };
+    worked.await.inspect_err(ended).ok()
 }
 
 impl Session {

@@ -55,7 +55,8 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>, held: impl Send + 'st
     }
 }
 
-/// A session while it lasts. One that panics ends alone: its task is unwound, what it held is closed, and it is counted here.
+/// A session while it lasts. One that panics ends alone: its task is unwound, what it held is closed, and it is counted here
+/// (in `apart.rs`, if its message was worked on there).
 struct Counted(Arc<Router>);
 
 impl Counted {
@@ -64,17 +65,13 @@ impl Counted {
         router.metrics.connections_total.fetch_add(1, Ordering::Relaxed);
         Counted(router)
     }
-
-    fn panicked(&self) {
-        self.0.metrics.panics.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.metrics.connections.fetch_sub(1, Ordering::Relaxed);
         if std::thread::panicking() {
-            self.panicked();
+            self.0.metrics.panics.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -109,8 +106,6 @@ async fn session(client: Box<LoggedIn>, router: Arc<Router>, held: impl Send) {
             }
         };
         let Some((back, done)) = Box::pin(apart::message(session, frame)).await else {
-            // On another thread: this one does not see it.
-            counted.panicked();
             return;
         };
         session = back;

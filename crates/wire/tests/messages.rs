@@ -76,8 +76,8 @@ proptest! {
         let renamed = written(|b| put::bind_tail(b, "p", "h1", bind.tail));
         let renamed = frontend::bind(renamed.body()).unwrap();
         prop_assert_eq!((renamed.portal, renamed.statement), ("p", "h1"));
-        prop_assert_eq!((renamed.formats, renamed.values, renamed.result_formats),
-                        (bind.formats, bind.values, bind.result_formats));
+        prop_assert_eq!((renamed.formats, &renamed.values[..], renamed.result_formats),
+                        (bind.formats, &bind.values[..], bind.result_formats));
         strict(frame.body(), |b| frontend::bind(b).map(|_| ()));
     }
 

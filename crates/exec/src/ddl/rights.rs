@@ -27,6 +27,43 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(())
     }
+
+    /// Takes the right from roles that are to be dropped and own no table any more, on every node: it would keep them there until the
+    /// router's next round (`herd.settle()`).
+    pub(super) async fn take_rights(&mut self, roles: &[String]) -> Result<()> {
+        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        let idle = idle(roles);
+        for node in nodes {
+            let mut p = self.lane(node).await?;
+            let roles = p.lane.rows(&idle).await;
+            self.put_back(p).await;
+            let roles: Vec<String> = roles?.into_iter().flatten().flatten().map(|r| quote_ident(&r)).collect();
+            if roles.is_empty() {
+                continue;
+            }
+            let mut admin = self.herd.admin(&self.epoch.snapshot, node).await?;
+            let revoke = format!("REVOKE CREATE ON SCHEMA herd_shards FROM {} CASCADE", roles.join(", "));
+            if let Err(error) = admin.simple(&revoke).await {
+                // Another router does so at this moment; if not, DROP ROLE says what is left.
+                tracing::debug!(%error, node, "a role that is to be dropped keeps its right among the shards");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which of these roles have the right and own no table any more, of those that the client may drop.
+fn idle(roles: &[String]) -> String {
+    let names: Vec<String> = roles.iter().map(|r| quote_literal(r)).collect();
+    format!(
+        "SELECT r.rolname FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a, pg_catalog.pg_roles r \
+         WHERE n.nspname OPERATOR(pg_catalog.=) 'herd_shards' AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE' \
+         AND r.oid OPERATOR(pg_catalog.=) a.grantee AND r.rolname OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.name[]) \
+         AND pg_catalog.pg_has_role(r.oid, 'MEMBER WITH ADMIN OPTION') \
+         AND NOT EXISTS (SELECT FROM herd.shard_tables s JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.parent \
+         WHERE c.relowner OPERATOR(pg_catalog.=) r.oid)",
+        names.join(", ")
+    )
 }
 
 /// Only for the owner of a table that the herd has distributed, and for roles the owner could hand it to.

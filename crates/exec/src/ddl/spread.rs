@@ -115,6 +115,9 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
+        if !spread.leaving.is_empty() {
+            self.take_rights(&spread.leaving).await?;
+        }
         match &spread.rights {
             Some(rights) => self.grant_rights(rights, spread.nodes.iter().map(|n| n.node)).await,
             None => Ok(()),

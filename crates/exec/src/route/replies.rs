@@ -20,8 +20,6 @@ pub struct Forwarded {
     pub node: Option<i32>,
     /// The look behind a read has found that kinds of tables have changed.
     pub stale: bool,
-    /// More than one node worked on it.
-    pub several: bool,
     /// What the rows to come are like in the node's own ids: the client was not told, and they wait to be forwarded.
     pub undescribed: Option<Vec<backend::Field>>,
 }

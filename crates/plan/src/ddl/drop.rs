@@ -110,5 +110,9 @@ pub fn owned(cx: &Cx) -> Decided {
 /// Roles: home's own words on home; other servers drop what they have.
 pub fn roles(cx: &Cx, s: &ast::DropRoleStmt) -> Decided {
     let sql = deparse(NodeEnum::DropRoleStmt(ast::DropRoleStmt { missing_ok: true, ..s.clone() }))?;
-    Ok(Ddl::Nodes(Box::new(cx.each_server(&sql))))
+    let named = s.roles.iter().filter_map(|r| match &r.node {
+        Some(NodeEnum::RoleSpec(role)) if !role.rolename.is_empty() => Some(role.rolename.clone()),
+        _ => None,
+    });
+    Ok(Ddl::Nodes(Box::new(Spread { leaving: named.collect(), ..cx.each_server(&sql) })))
 }

@@ -50,6 +50,8 @@ pub struct Rights {
 pub struct Spread {
     pub checks: Vec<Check>,
     pub rights: Option<Rights>,
+    /// Roles that go: what the router has granted them goes first.
+    pub leaving: Vec<String>,
     /// Home first, then in the order of nodes. Home's first step is the statement itself: the client gets its tag and
     /// notices.
     pub nodes: Vec<NodeSteps>,

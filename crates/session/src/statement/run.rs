@@ -68,7 +68,9 @@ impl Session {
             RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
-        let mut result = self.work().run_at(compiled, &request, tried.placed).await;
+        let mut work = self.work();
+        let mut result = work.run_at(compiled, &request, tried.placed).await;
+        let mut on_one = work.on_one;
         let mut again: Option<Arc<Compiled>> = None;
         let mut tries = 0;
         let result = loop {
@@ -86,12 +88,14 @@ impl Session {
             } else {
                 again = Some(Box::pin(self.planned_again(sql)).await?);
             }
+            let mut work = self.work();
             result = match &again {
-                Some(again) => Box::pin(self.work().run(again, &Request { literals: Literals::Own, ..request })).await,
-                None => Box::pin(self.work().run(compiled, &request)).await,
+                Some(again) => Box::pin(work.run(again, &Request { literals: Literals::Own, ..request })).await,
+                None => Box::pin(work.run(compiled, &request)).await,
             };
+            on_one = work.on_one;
         };
-        self.router.metrics.statement(counted_as(compiled, &result), started.elapsed());
+        self.router.metrics.statement(counted_as(compiled, on_one), started.elapsed());
         match result {
             Ok(f) => Ok(f),
             Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
@@ -172,13 +176,12 @@ impl Session {
     }
 }
 
-/// How metrics count it.
-fn counted_as(compiled: &Compiled, result: &Result<Forwarded>) -> CountedAs {
-    match (result, compiled.plan.strategy()) {
-        (_, plan::Strategy::Reference) => CountedAs::Reference,
-        // What it was this time; the plan has the other ways, too.
-        (Ok(f), _) if !f.several => CountedAs::Route,
-        (_, plan::Strategy::Scatter | plan::Strategy::Refused) => CountedAs::Scatter,
-        (_, plan::Strategy::Route) => CountedAs::Route,
+/// How metrics count it. `on_one`: what it was this time; the plan has the other ways, too.
+fn counted_as(compiled: &Compiled, on_one: bool) -> CountedAs {
+    match compiled.plan.strategy() {
+        plan::Strategy::Reference => CountedAs::Reference,
+        plan::Strategy::Route => CountedAs::Route,
+        plan::Strategy::Scatter | plan::Strategy::Refused if on_one => CountedAs::Route,
+        plan::Strategy::Scatter | plan::Strategy::Refused => CountedAs::Scatter,
     }
 }

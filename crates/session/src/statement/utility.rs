@@ -21,13 +21,18 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let started = Instant::now();
+        let done = self.run_utility(statement, sql, bound).await;
+        self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
+        done
+    }
+
+    async fn run_utility(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         let relation = plan::ddl::made_temporary(statement).is_some();
         let makes = relation || plan::ddl::makes_temporary_type(statement);
         exec::code::refuse_temporary_code(statement)?;
         plan::needs::refuse_temporary(statement, &self.names())?;
         exec::code::refuse_hiding_type(statement, &self.epoch)?;
         if relation && let Some(done) = self.temporary_as(statement, sql).await? {
-            self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
             return Ok(done);
         }
         if makes {
@@ -68,7 +73,6 @@ impl Session {
                 false => self.schema_changed().await?,
             }
         }
-        self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
         Ok(forwarded)
     }
 
