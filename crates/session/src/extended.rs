@@ -117,7 +117,7 @@ impl Session {
             }
             Parsed::Tree(tree) => {
                 let tree = tree.clone();
-                match self.describe_tree(&tree, sql, &declared).await {
+                match Box::pin(self.describe_tree(&tree, sql, &declared)).await {
                     Ok(d) => (params, fields) = d,
                     Err(e @ ExecError::Client(_)) => return Err(e),
                     Err(e) if Kind::of(&tree).analyzed => return Err(e),

@@ -132,19 +132,19 @@ impl Session {
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
-        match self.planned(statement, sql, &[]).await? {
-            Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
-            Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
-            Parsed::Planned(compiled) => {
-                let compiled = match template {
-                    Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
-                        self.keep_template(compiled, t)
-                    }
-                    _ => compiled,
-                };
-                self.run_request(&compiled, Request::simple(sql), tried).await
-            }
+        let decided = self.decide(&statement, &[])?;
+        if !decided.lasts() {
+            return Box::pin(self.run_tree(&statement, decided, sql, None)).await;
         }
+        drop(decided);
+        let compiled = self.planned(&statement, sql, &[]).await?;
+        let compiled = match template {
+            Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
+                self.keep_template(compiled, t)
+            }
+            _ => compiled,
+        };
+        self.run_request(&compiled, Request::simple(sql), tried).await
     }
 
     /// A statement of a known template.
@@ -179,7 +179,7 @@ impl Session {
             }
             return compiled;
         }
-        let keyed = matches!(compiled.plan, plan::Plan::Forward(_))
+        let keyed = matches!(compiled.plan, plan::Planned::Forward(_))
             || (!compiled.plan.whole().tables.is_empty()
                 && compiled
                     .plan

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use exec::{Bound, ExecError, Forwarded};
 use plan::ddl::Ddl;
+use plan::decide::Temporary;
 use sql::NodeEnum;
 use sql::ast;
 use wire::backend;
@@ -13,16 +14,16 @@ use crate::metrics::Strategy;
 use crate::session::{Result, Session};
 
 impl Session {
-    /// DDL and other utility statements.
-    pub(crate) async fn utility(
+    /// DDL and other utility statements. `temporary`: what it makes for the session alone.
+    pub(super) async fn utility(
         &mut self,
-        statement: &Arc<NodeEnum>,
+        statement: &NodeEnum,
+        temporary: Option<Temporary>,
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let started = Instant::now();
-        let relation = plan::ddl::made_temporary(statement).is_some();
-        let makes = relation || plan::ddl::makes_temporary_type(statement);
+        let (relation, makes) = (temporary == Some(Temporary::Relation), temporary.is_some());
         exec::code::refuse_temporary_code(statement)?;
         plan::needs::refuse_temporary(statement, &self.names())?;
         exec::code::refuse_hiding_type(statement, &self.epoch)?;
