@@ -127,7 +127,8 @@ impl Session {
             return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
-            Ok(mut s) => s.pop(),
+            // Not to be held in place while it runs: a tree's root is large.
+            Ok(mut s) => s.pop().map(Box::new),
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };

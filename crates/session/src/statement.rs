@@ -43,9 +43,9 @@ impl Session {
                 "cannot insert multiple commands into a prepared statement",
             ));
         }
-        let Some(statement) = statements.pop() else { return Ok(Parsed::Empty) };
+        let Some(statement) = statements.pop().map(Arc::new) else { return Ok(Parsed::Empty) };
         if !self.decide(&statement, types)?.lasts() {
-            return Ok(Parsed::Tree(Arc::new(statement)));
+            return Ok(Parsed::Tree(statement));
         }
         self.planned(&statement, sql, types).await.map(Parsed::Planned)
     }
