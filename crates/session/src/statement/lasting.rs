@@ -87,10 +87,7 @@ impl Session {
             // What hangs on a table runs when its rows are checked once more.
             Holds::Expressions => {
                 let names = self.names();
-                let altered = match statement {
-                    NodeEnum::AlterTableStmt(a) if a.cmds.iter().any(checks_rows) => a.relation.as_ref(),
-                    _ => None,
-                };
+                let altered = plan::ddl::checks_rows(statement);
                 if altered.is_some() && plan::needs::catches(statement, &names) {
                     return Err(plan::code::caught().into());
                 }
@@ -160,11 +157,4 @@ impl Session {
         let found = self.epoch.snapshot.resolve(schema, name, &self.search_path);
         found.is_none_or(|r| r.distribution().is_none() && !r.is_reference())
     }
-}
-
-/// A part of ALTER TABLE behind which all rows are checked by what is there already.
-fn checks_rows(command: &ast::Node) -> bool {
-    use ast::AlterTableType::{AtAlterColumnType, AtValidateConstraint};
-    let Some(NodeEnum::AlterTableCmd(c)) = &command.node else { return false };
-    matches!(ast::AlterTableType::try_from(c.subtype), Ok(AtValidateConstraint | AtAlterColumnType))
 }

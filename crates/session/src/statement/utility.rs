@@ -58,7 +58,7 @@ impl Session {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
         };
-        self.transaction.holds_sequences |= self.transaction.is_active() && holds_sequences(statement);
+        self.transaction.holds_sequences |= self.transaction.is_active() && plan::ddl::holds_sequences(statement);
         self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {
             match self.transaction.is_active()
@@ -84,7 +84,7 @@ impl Session {
             return Ok(None);
         };
         // Nobody else sees it, so it may be there before its rows are, which need not wait in the router then.
-        let apart = !self.transaction.is_active() && keeps_rows(statement);
+        let apart = !self.transaction.is_active() && plan::ddl::keeps_rows(statement);
         if !apart {
             self.work().need_transaction();
         }
@@ -150,32 +150,4 @@ impl Session {
 
 fn facts(path: &[String], temporary: &[String]) -> plan::ddl::Facts {
     plan::ddl::Facts { search_path: path.to_vec(), temporary: temporary.to_vec(), ..plan::ddl::Facts::default() }
-}
-
-/// A table that is made keeps its rows, and itself, when a transaction ends.
-fn keeps_rows(statement: &NodeEnum) -> bool {
-    use ast::OnCommitAction::{OncommitDeleteRows, OncommitDrop};
-    let into = match statement {
-        NodeEnum::CreateTableAsStmt(c) => c.into.as_deref(),
-        NodeEnum::SelectStmt(s) => s.into_clause.as_deref(),
-        _ => None,
-    };
-    into.is_some_and(|i| i.on_commit != OncommitDrop as i32 && i.on_commit != OncommitDeleteRows as i32)
-}
-
-/// It locks sequences to the end of its transaction.
-fn holds_sequences(statement: &NodeEnum) -> bool {
-    use ast::AlterTableType as A;
-    let of_identity = |n: &ast::Node| match &n.node {
-        Some(NodeEnum::AlterTableCmd(c)) => [A::AtAddIdentity, A::AtSetIdentity, A::AtDropIdentity, A::AtChangeOwner]
-            .iter()
-            .any(|k| c.subtype == *k as i32),
-        _ => false,
-    };
-    match statement {
-        NodeEnum::TruncateStmt(t) => t.restart_seqs,
-        NodeEnum::AlterSeqStmt(_) => true,
-        NodeEnum::AlterTableStmt(a) => a.cmds.iter().any(of_identity),
-        _ => false,
-    }
 }
