@@ -87,7 +87,7 @@ lint: venv ## check the format, and clippy's lints
 	@$(ENV) cargo clippy --workspace --all-targets -- -D warnings
 
 golden: venv ## write the golden files anew; look at the difference before you commit it
-	@$(ENV) UPDATE_GOLDEN=1 cargo test -p sql -p plan --test golden --test ddl
+	@$(ENV) UPDATE_GOLDEN=1 cargo test -p sql -p plan --test golden --test ddl --test kind --test decide
 	@git --no-pager diff --stat
 
 walk: venv ## write the walk over syntax trees anew, after an upgrade of pg_query

@@ -73,8 +73,8 @@ impl ExecError {
 
     /// A node says that a row is none of its shard's: one that UPDATE in WITH, or MERGE, gave another key than the statement
     /// was sent by. A row of VALUES goes by its own key, and the word is the node's.
-    pub fn of_strays(self, plan: &plan::Plan) -> Self {
-        if matches!(plan, plan::Plan::Forward(_) | plan::Plan::Insert { rows: plan::Insert::Row, .. }) {
+    pub fn of_strays(self, plan: &plan::Planned) -> Self {
+        if matches!(plan, plan::Planned::Forward(_) | plan::Planned::Insert { rows: plan::Insert::Row, .. }) {
             return self;
         }
         if !matches!(self, ExecError::Sql(_) | ExecError::Pool(_)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Change, Insert, Plan};
+use plan::{Change, Insert, Planned};
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -81,34 +81,34 @@ impl<C: Client> Work<'_, C> {
     /// What a plan says for more than one node.
     async fn several(&mut self, compiled: &Compiled, request: &Request<'_>, nodes: &BTreeSet<i32>) -> Result<String> {
         match &compiled.plan {
-            Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
-            Plan::Insert { rows: Insert::Rows(i), .. } => self.split_insert(compiled, request, i).await,
-            Plan::Insert { rows: Insert::Select(i), .. } => self.insert_select(compiled, request, i).await,
-            Plan::Insert { rows: Insert::Each { relation, part }, .. } => {
+            Planned::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
+            Planned::Insert { rows: Insert::Rows(i), .. } => self.split_insert(compiled, request, i).await,
+            Planned::Insert { rows: Insert::Select(i), .. } => self.insert_select(compiled, request, i).await,
+            Planned::Insert { rows: Insert::Each { relation, part }, .. } => {
                 self.insert_in_place(compiled, request, relation, part, nodes).await
             }
-            Plan::Insert { rows: Insert::Copies(w), .. } => {
+            Planned::Insert { rows: Insert::Copies(w), .. } => {
                 if let Some(unread) = self.unread(w).await? {
                     return Box::pin(self.insert_select(compiled, request, unread)).await;
                 }
                 let count = self.reference_write(compiled, request, w).await?;
                 Ok(format!("INSERT 0 {count}"))
             }
-            Plan::Modify { verb, change: Change::Each(part), .. } => {
+            Planned::Modify { verb, change: Change::Each(part), .. } => {
                 let count = self.modify_each(compiled, request, part, nodes).await?;
                 Ok(format!("{} {count}", verb.as_str()))
             }
-            Plan::Modify { change: Change::Move(m), .. } => self.move_rows(compiled, request, m, nodes).await,
-            Plan::Modify { verb, change: Change::Copies(w), .. } => {
+            Planned::Modify { change: Change::Move(m), .. } => self.move_rows(compiled, request, m, nodes).await,
+            Planned::Modify { verb, change: Change::Copies(w), .. } => {
                 let count = self.reference_write(compiled, request, w).await?;
                 Ok(format!("{} {count}", verb.as_str()))
             }
-            Plan::Query { tree: Err(refusal), .. } | Plan::Modify { change: Change::Refused(refusal), .. } => {
+            Planned::Query { tree: Err(refusal), .. } | Planned::Modify { change: Change::Refused(refusal), .. } => {
                 // What is wrong anyway gets PostgreSQL's own error.
                 self.described(compiled, request.types()).await?;
                 Err(refusal.clone().into())
             }
-            Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. } => {
+            Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. } => {
                 Err(plan::Refusal::not_colocated("a statement").into())
             }
         }

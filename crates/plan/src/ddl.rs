@@ -3,6 +3,7 @@
 //! 1. [`Mode`]: may it run in a transaction, does it change the catalog?
 //! 2. [`facts`]: what home must be asked first (which table an index is on, whether the snapshot is stale)
 //! 3. [`classify`]: one file for each sort of statement
+//! 4. [`locks`], [`renewed`]: what is locked before it runs, and whose statements are planned anew behind it
 //!
 //! What only home has (local tables and what hangs on them) stays on home, in the client's own words. What the tables of the
 //! herd need (schemas, types, functions, roles…) is on every node. It does not know how the steps are run.
@@ -20,10 +21,12 @@ mod grant;
 mod index;
 mod inert;
 mod list;
+mod lock;
 mod mode;
 mod object;
 pub mod place;
 mod rename;
+mod renew;
 mod role;
 mod sequence;
 mod steps;
@@ -31,9 +34,14 @@ mod steps;
 pub use alter::subtype;
 pub use facts::Facts;
 pub use inert::inert;
-pub use mode::{Mode, changes_catalog, in_pg_temp, is_temporary, made_temporary, makes_temporary_type, temporary_type};
+pub use lock::{LockMode, TableLocks, locks};
+pub use mode::{
+    Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,
+    makes_temporary_type, temporary_type,
+};
 pub use place::is_on_nodes;
 pub(crate) use place::object_type;
+pub use renew::{Renewed, renewed};
 pub use role::with_verifier;
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};
 

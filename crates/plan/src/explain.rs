@@ -4,18 +4,18 @@ use crate::tree::*;
 use crate::types::*;
 
 /// What there is to say of a plan over several nodes, without the nodes' statements: labels and values.
-pub fn describe(plan: &Plan) -> Vec<(&'static str, String)> {
+pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
     match plan {
-        Plan::Forward(_) | Plan::Query { tree: Err(_), .. } => vec![],
-        Plan::Query { tree: Ok(finish), .. } => vec![("Finish", how(finish))],
-        Plan::Insert { rows, .. } => match rows {
+        Planned::Forward(_) | Planned::Query { tree: Err(_), .. } => vec![],
+        Planned::Query { tree: Ok(finish), .. } => vec![("Finish", how(finish))],
+        Planned::Insert { rows, .. } => match rows {
             Insert::Row => vec![],
             Insert::Rows(i) => vec![("Rows", format!("{} split by key", i.keys.len()))],
             Insert::Each { .. } => vec![("Rows", "stay on their nodes".into())],
             Insert::Select(i) => vec![("Rows pass through the router", i.source_sql.to_string())],
             Insert::Copies(_) => vec![("Rows", "on every node".into())],
         },
-        Plan::Modify { change, .. } => match change {
+        Planned::Modify { change, .. } => match change {
             Change::Refused(_) => vec![],
             Change::Each(_) => vec![("Finish", "add up".into())],
             Change::Move(_) => vec![("Rows", "move to the nodes of their new keys".into())],
@@ -37,13 +37,14 @@ fn how(finish: &Finish) -> String {
 }
 
 /// The Parts of a plan over several nodes: texts, and the uses of tables whose nodes get them.
-pub fn parts(plan: &Plan) -> Vec<&Part> {
+pub fn parts(plan: &Planned) -> Vec<&Part> {
     match plan {
-        Plan::Query { tree: Ok(finish), .. } => finish.parts(),
-        Plan::Insert { rows: Insert::Each { part, .. }, .. } | Plan::Modify { change: Change::Each(part), .. } => {
+        Planned::Query { tree: Ok(finish), .. } => finish.parts(),
+        Planned::Insert { rows: Insert::Each { part, .. }, .. }
+        | Planned::Modify { change: Change::Each(part), .. } => {
             vec![part]
         }
-        Plan::Modify { change: Change::Move(m), .. } => vec![&m.delete],
-        Plan::Forward(_) | Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => vec![],
+        Planned::Modify { change: Change::Move(m), .. } => vec![&m.delete],
+        Planned::Forward(_) | Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => vec![],
     }
 }

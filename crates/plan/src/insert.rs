@@ -28,7 +28,7 @@ use crate::views::Views;
 use crate::{Context, Result};
 
 /// `statement`: the same.
-pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
+pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     let Some(rv) = &insert.relation else { return Err(Refusal::bare("INSERT without a table")) };
     let relation = cx.relation(rv).cloned();
     let source = match insert.select_stmt.as_deref().and_then(|s| s.node.as_ref()) {
@@ -113,9 +113,9 @@ fn local(
     source: Option<&ast::SelectStmt>,
     values: bool,
     cx: &Context,
-) -> Result<Plan> {
+) -> Result<Planned> {
     if a.uses.is_empty() {
-        return Ok(Plan::home(true));
+        return Ok(Planned::home(true));
     }
     let relation = insert.relation.as_ref().and_then(|rv| cx.relation(rv)).or(cx.target).cloned();
     let (Some(source), Some(relation), false) = (source, relation, values) else {
@@ -178,7 +178,7 @@ fn rows(
     relation: Arc<Relation>,
     columns: Vec<usize>,
     cx: &Context,
-) -> Result<Plan> {
+) -> Result<Planned> {
     let Some(d) = relation.distribution().cloned() else { return Err(Refusal::bare("internal: not distributed")) };
     let mut lists: Vec<Vec<Node>> = match source {
         Some(s) => s.values_lists.iter().map(list_items).collect(),
@@ -189,7 +189,7 @@ fn rows(
     // INSERT INTO t VALUES (1): the columns without values come last and get their defaults.
     let width = lists.iter().map(Vec::len).max().unwrap_or(0);
     if width > columns.len() || lists.iter().any(|l| l.len() != width) {
-        return Ok(Plan::home(true));
+        return Ok(Planned::home(true));
     }
     columns.truncate(width);
     let mut r = ValuesList {
@@ -258,7 +258,7 @@ fn rows(
     };
     let (reads_reference, needs_home) = (a.reads_reference, false);
     let whole = Whole { tables, needs_home, reads_reference, splices, template: single, ..Whole::on_home(true) };
-    Ok(Plan::Insert { whole, rows, share: None })
+    Ok(Planned::Insert { whole, rows, share: None })
 }
 
 /// The statement in pieces: what is around its rows, and each of them.
@@ -433,7 +433,7 @@ fn from_select(
     relation: Arc<Relation>,
     columns: Vec<usize>,
     cx: &Context,
-) -> Result<Plan> {
+) -> Result<Planned> {
     let Some(source) = source else { return Err(Refusal::bare("INSERT without a source")) };
     let d = relation.distribution().cloned();
     let sequences_given =
@@ -480,7 +480,7 @@ fn from_select(
         ..Whole::on_home(true)
     };
     let part = Part { text: colocated, target: Recipients::Shards((0..a.uses.len()).collect()) };
-    Ok(Plan::Insert { whole, rows: Insert::Each { relation, part }, share: None })
+    Ok(Planned::Insert { whole, rows: Insert::Each { relation, part }, share: None })
 }
 
 /// The source is a query of its own; its rows go where they belong.
@@ -490,7 +490,7 @@ pub(crate) fn through_router(
     relation: Arc<Relation>,
     mut columns: Vec<usize>,
     cx: &Context,
-) -> Result<Plan> {
+) -> Result<Planned> {
     let mut source = source.clone();
     let width = output_width(&source, cx);
     if insert.with_clause.is_some() {
@@ -545,7 +545,7 @@ pub(crate) fn through_router(
         upsert: false,
     };
     let whole = Whole { template: false, apart_views, ..Whole::on_home(true) };
-    Ok(Plan::Insert { whole, rows: Insert::Select(Box::new(select)), share: None })
+    Ok(Planned::Insert { whole, rows: Insert::Select(Box::new(select)), share: None })
 }
 
 pub(crate) fn output_width(source: &ast::SelectStmt, cx: &Context) -> Option<usize> {

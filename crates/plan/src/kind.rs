@@ -1,5 +1,5 @@
 //! What kind of statement a tree is, told once: how it stands to transactions and the catalog, whether PostgreSQL looks at it
-//! before it runs, and what it may leave behind. Who runs it is not known here.
+//! before it runs, and what it may leave behind. By its tree alone: what it does (`decide.rs`), and who runs it, is not known here.
 
 use sql::NodeEnum;
 use sql::ast::TransactionStmtKind;

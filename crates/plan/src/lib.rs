@@ -1,12 +1,14 @@
 //! From a statement's tree and a catalog snapshot to a plan. Pure: no I/O, no clock, no randomness.
 //!
-//! A [`Plan`] is one of four (`types.rs`): *Forward*, *Query*, *Insert*, *Modify*. Each holds the statement as it is, for when one
-//! node has all of it; a query's tree (`tree.rs`) says what nodes answer by themselves, which rows move, and what makes one answer
+//! A statement's [`Plan`] is one of seven (`decide.rs`): *Query*, *Insert*, *Modify*, *Copy*, *Utility*, *Admin*, *Session*. The first
+//! three are then [`Planned`] (`types.rs`), which holds the statement as it is, for when one node has all of it; a query's tree (`tree.rs`) says what nodes answer by themselves, which rows move, and what makes one answer
 //! of them. What would need another movement of rows than gather is refused with 0A000 and a hint (`refuse.rs`).
 //! This crate does not know connections, sessions or wire formats; it never looks at rows.
 
+pub mod admin;
 pub mod aggregate;
 pub mod apart;
+pub mod backends;
 pub mod by_key;
 pub mod classes;
 pub mod clock_text;
@@ -15,6 +17,7 @@ pub mod compared;
 mod compose;
 pub mod copy_from;
 pub mod ddl;
+pub mod decide;
 pub mod explain;
 pub mod expression;
 pub mod fields;
@@ -37,12 +40,14 @@ pub mod pull;
 pub mod reads;
 pub mod refuse;
 pub mod rewrite;
+pub mod router_views;
 pub mod same;
 pub mod scope;
 pub mod select;
 pub mod sequences;
 pub mod share;
 pub mod share_rows;
+pub mod special;
 pub mod splice;
 pub mod tableoid;
 pub mod text;
@@ -53,7 +58,9 @@ pub mod upsert;
 pub mod views;
 
 pub use apart::Apart;
+pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use refuse::Refusal;
+pub use router_views::RouterView;
 pub use text::{Piece, Text};
 pub use tree::*;
 pub use types::*;
@@ -138,7 +145,7 @@ pub use reads::reads_clock;
 pub type Result<T> = std::result::Result<T, Refusal>;
 
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
-pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
+pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     views::refuse_locked(statement, cx)?;
     needs::refuse_reached(statement, cx)?;
     let needs = Needs::of(statement, text, cx);
@@ -168,7 +175,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         NodeEnum::SelectStmt(s) => select::plan(s, expanded, text, cx),
         NodeEnum::InsertStmt(s) => insert::plan(s, expanded, text, cx),
         NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(expanded, text, cx),
-        _ => Ok(Plan::home(true)),
+        _ => Ok(Planned::home(true)),
     }?;
     locks::at_home(&mut plan, expanded, cx)?;
     if plan.whole().needs_home || plan.whole().reads_reference {
@@ -180,7 +187,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
         let whole = plan.whole_mut();
         (whole.template, whole.by_parent) = (false, Some(sql::deparse(&changed)?));
     }
-    if matches!(&plan, Plan::Insert { rows: Insert::Select(_), .. }) && needs::statement_runs_text(statement, cx) {
+    if matches!(&plan, Planned::Insert { rows: Insert::Select(_), .. }) && needs::statement_runs_text(statement, cx) {
         return Err(Refusal::new(
             "INSERT … SELECT from code that puts statements together into a table of several nodes is not supported: its rows \
              are read where nobody sees what that code touches",
@@ -194,7 +201,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
     plan.whole_mut().sequences = sequences::used(expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
-    if let Plan::Insert { share, .. } = &mut plan {
+    if let Planned::Insert { share, .. } = &mut plan {
         *share = together.map(Box::new);
     }
     Ok(plan)

@@ -7,10 +7,10 @@ use sql::NodeEnum;
 use sql::ast;
 use sql::walk::{self, Visit};
 
-use crate::{Change, Context, Insert, Plan, Refusal, Result};
+use crate::{Change, Context, Insert, Planned, Refusal, Result};
 
 /// Sends a statement that locks rows of reference tables to home, or refuses it where other nodes have other parts of it.
-pub fn at_home(plan: &mut Plan, statement: &NodeEnum, cx: &Context) -> Result<()> {
+pub fn at_home(plan: &mut Planned, statement: &NodeEnum, cx: &Context) -> Result<()> {
     if !plan.whole().reads_reference {
         return Ok(());
     }
@@ -21,12 +21,12 @@ pub fn at_home(plan: &mut Plan, statement: &NodeEnum, cx: &Context) -> Result<()
     walk::below(statement, &mut find);
     let Some(table) = find.found else { return Ok(()) };
     match plan {
-        Plan::Forward(whole) => {
+        Planned::Forward(whole) => {
             whole.needs_home = true;
             Ok(())
         }
         // Home runs it, for all copies or as one of them.
-        Plan::Modify { change: Change::Copies(_), .. } | Plan::Insert { rows: Insert::Copies(_), .. } => Ok(()),
+        Planned::Modify { change: Change::Copies(_), .. } | Planned::Insert { rows: Insert::Copies(_), .. } => Ok(()),
         _ => Err(Refusal::new(
             format!("rows of the reference table \"{table}\" can't be locked beside those of distributed tables"),
             "Say FOR UPDATE OF the distributed table, and lock the reference table's rows by a statement of their own.",

@@ -142,7 +142,7 @@ impl<'a> Analysis<'a> {
 }
 
 /// The plan of UPDATE, DELETE and MERGE.
-pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
+pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     let mut a = Analysis::new(cx);
     let target = analyse(&mut a, statement, None)?;
     a.finish_pending()?;
@@ -177,13 +177,13 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
                 None => each.map_or_else(Change::Refused, Change::Each),
             }
         }
-        _ if a.uses.is_empty() => return Ok(Plan::Forward(whole)),
+        _ if a.uses.is_empty() => return Ok(Planned::Forward(whole)),
         _ => Change::Refused(Refusal::new(
             "changing a local table from distributed tables is not supported",
             "Copy the rows into a temporary or local table first, with INSERT … SELECT.",
         )),
     };
-    Ok(Plan::Modify { whole, verb, change })
+    Ok(Planned::Modify { whole, verb, change })
 }
 
 /// The same statement on every node concerned.

@@ -18,7 +18,7 @@ use crate::types::*;
 use crate::{Context, Result};
 
 /// `statement`: the same.
-pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Plan> {
+pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     let mut a = Analysis::new(cx);
     let level = a.query(select)?;
     let writes = a.writes || has_locking(&a);
@@ -41,9 +41,9 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         sequences: Sequences::None,
     };
     Ok(match a.uses.is_empty() {
-        true => Plan::Forward(whole),
+        true => Planned::Forward(whole),
         // Rows of whole tables move only where there is no other way.
-        false => Plan::Query {
+        false => Planned::Query {
             whole,
             tree: tree(&a, select, level).or_else(|refusal| gather::finish(&a, select, level).ok_or(refusal)),
         },

@@ -14,13 +14,13 @@ use sql::{NodeEnum, names};
 
 use crate::Context;
 use crate::keys;
-use crate::types::{Change, Insert, KeyExpr, LiteralKind, Plan, Share, ShareLiteral};
+use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
 use wire::type_oid;
 
-pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<Share> {
+pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
     let whole = plan.whole();
-    let alone = matches!(plan, Plan::Modify { change: Change::Move(_), .. })
-        || matches!(plan, Plan::Insert { rows, .. } if !matches!(rows, Insert::Row))
+    let alone = matches!(plan, Planned::Modify { change: Change::Move(_), .. })
+        || matches!(plan, Planned::Insert { rows, .. } if !matches!(rows, Insert::Row))
         || whole.rewritten.is_some()
         || (whole.needs_home && !whole.tables.is_empty());
     if alone || whole.tables.len() > 1 || !is_harmless(statement, cx) {

@@ -11,13 +11,13 @@ use sql::{NodeEnum, names};
 use crate::Context;
 use crate::keys;
 use crate::share;
-use crate::types::{Cell, KeyExpr, Plan, ShareRows};
+use crate::types::{Cell, KeyExpr, Planned, ShareRows};
 use wire::type_oid;
 
 /// Rows of a statement; longer ones are batches already.
 const ROWS_MAX: usize = 500;
 
-pub fn of(statement: &NodeEnum, plan: &Plan, cx: &Context) -> Option<ShareRows> {
+pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<ShareRows> {
     let NodeEnum::InsertStmt(insert) = statement else { return None };
     let plain = insert.with_clause.is_none()
         && insert.on_conflict_clause.is_none()

@@ -1,4 +1,4 @@
-//! What a plan is. Plans hold texts and key expressions, never values: one plan serves every execution of a template.
+//! What is planned of a query, an insert or a modification of rows. Plans hold texts and key expressions, never values: one plan serves every execution of a template.
 //! What several nodes do for a query is in `tree.rs`.
 
 use std::collections::BTreeSet;
@@ -62,10 +62,10 @@ pub struct Splice {
     pub alias: Option<String>,
 }
 
-/// What is done with a statement. Where it goes may depend on its values: if one node has all of it, that node gets it
+/// What is done with a statement about rows. Where it goes may depend on its values: if one node has all of it, that node gets it
 /// whole; the rest of a plan is for when none has.
 #[derive(Clone, Debug)]
-pub enum Plan {
+pub enum Planned {
     /// One node has all of it, whatever its values: home, or any one where only reference tables are read.
     Forward(Whole),
     /// A SELECT of distributed tables; the tree says what several nodes do.
@@ -292,7 +292,7 @@ pub struct SplitInsert {
 #[derive(Clone, Debug)]
 pub struct InsertSelect {
     pub relation: Arc<Relation>,
-    pub source: Plan,
+    pub source: Planned,
     pub source_sql: String,
     /// Sequences the source may take values from (see [`crate::sequences::taken`]).
     pub source_takes: Option<Vec<String>>,
@@ -379,72 +379,74 @@ pub struct ByKey {
     pub on_copies: Text,
 }
 
-impl Plan {
+impl Planned {
     /// Forwarded to home, whatever it is.
     pub fn home(writes: bool) -> Self {
-        Plan::Forward(Whole::on_home(writes))
+        Planned::Forward(Whole::on_home(writes))
     }
 
     pub fn whole(&self) -> &Whole {
-        let (Plan::Forward(whole)
-        | Plan::Query { whole, .. }
-        | Plan::Insert { whole, .. }
-        | Plan::Modify { whole, .. }) = self;
+        let (Planned::Forward(whole)
+        | Planned::Query { whole, .. }
+        | Planned::Insert { whole, .. }
+        | Planned::Modify { whole, .. }) = self;
         whole
     }
 
     pub(crate) fn whole_mut(&mut self) -> &mut Whole {
-        let (Plan::Forward(whole)
-        | Plan::Query { whole, .. }
-        | Plan::Insert { whole, .. }
-        | Plan::Modify { whole, .. }) = self;
+        let (Planned::Forward(whole)
+        | Planned::Query { whole, .. }
+        | Planned::Insert { whole, .. }
+        | Planned::Modify { whole, .. }) = self;
         whole
     }
 
     /// It goes as it is, whatever its values.
     pub fn is_whole(&self) -> bool {
-        matches!(self, Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. })
+        matches!(self, Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. })
     }
 
     /// The table whose rows it writes somewhere else than where it reads.
     pub fn written(&self) -> Option<&Arc<Relation>> {
         match self {
-            Plan::Insert { rows: Insert::Rows(i), .. } => Some(&i.relation),
-            Plan::Insert { rows: Insert::Select(i), .. } => Some(&i.relation),
-            Plan::Insert { rows: Insert::Copies(w), .. } | Plan::Modify { change: Change::Copies(w), .. } => {
+            Planned::Insert { rows: Insert::Rows(i), .. } => Some(&i.relation),
+            Planned::Insert { rows: Insert::Select(i), .. } => Some(&i.relation),
+            Planned::Insert { rows: Insert::Copies(w), .. } | Planned::Modify { change: Change::Copies(w), .. } => {
                 Some(&w.relation)
             }
-            Plan::Forward(_) | Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => None,
+            Planned::Forward(_) | Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => None,
         }
     }
 
     /// How its rows may travel with those of other clients (see `share_rows.rs`).
     pub fn share_rows(&self) -> Option<&ShareRows> {
         match self {
-            Plan::Insert { share, .. } => share.as_deref(),
-            Plan::Forward(_) | Plan::Query { .. } | Plan::Modify { .. } => None,
+            Planned::Insert { share, .. } => share.as_deref(),
+            Planned::Forward(_) | Planned::Query { .. } | Planned::Modify { .. } => None,
         }
     }
 
     /// Why several nodes can't do it.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Plan::Query { tree: Err(refusal), .. } | Plan::Modify { change: Change::Refused(refusal), .. } => {
+            Planned::Query { tree: Err(refusal), .. } | Planned::Modify { change: Change::Refused(refusal), .. } => {
                 Some(refusal)
             }
-            Plan::Forward(_) | Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => None,
+            Planned::Forward(_) | Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => None,
         }
     }
 
     /// What is done where one node does not have all of it.
     pub fn strategy(&self) -> Strategy {
         match self {
-            Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. } => Strategy::Route,
-            Plan::Query { tree: Err(_), .. } | Plan::Modify { change: Change::Refused(_), .. } => Strategy::Refused,
-            Plan::Insert { rows: Insert::Copies(_), .. } | Plan::Modify { change: Change::Copies(_), .. } => {
+            Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. } => Strategy::Route,
+            Planned::Query { tree: Err(_), .. } | Planned::Modify { change: Change::Refused(_), .. } => {
+                Strategy::Refused
+            }
+            Planned::Insert { rows: Insert::Copies(_), .. } | Planned::Modify { change: Change::Copies(_), .. } => {
                 Strategy::Reference
             }
-            Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => Strategy::Scatter,
+            Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => Strategy::Scatter,
         }
     }
 }

@@ -14,12 +14,12 @@ use sql::{NodeEnum, search};
 use crate::insert::{column_target, list_items, output_width, target_columns, through_router};
 use crate::keys;
 use crate::refuse::Refusal;
-use crate::types::{Insert, KeyExpr, LiteralKind, Plan};
+use crate::types::{Insert, KeyExpr, LiteralKind, Planned};
 use crate::{Context, Result};
 use wire::type_oid;
 
 /// The plan of an INSERT whose rows replace others; `None`: it is an INSERT like any other.
-pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
+pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Planned>> {
     // Who says ON CONFLICT has said what he wants.
     let (None, Some(rv)) = (&insert.on_conflict_clause, &insert.relation) else { return Ok(None) };
     let Some(relation) = cx.relation(rv).cloned() else { return Ok(None) };
@@ -49,7 +49,7 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
     if alone {
         let plan = as_written(new.clone(), cx)?;
         // Copies of a reference table get finished rows, where PostgreSQL would compute some for each copy.
-        let computed = matches!(&plan, Plan::Insert { rows: Insert::Copies(w), .. } if w.everywhere.is_err());
+        let computed = matches!(&plan, Planned::Insert { rows: Insert::Copies(w), .. } if w.everywhere.is_err());
         if !computed || lists.is_none() {
             return Ok(Some(plan));
         }
@@ -75,7 +75,7 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
     new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
     // What is wrong with the statement itself is found here.
     let plain = as_written(new.clone(), cx)?;
-    if matches!(plain, Plan::Forward(_)) {
+    if matches!(plain, Planned::Forward(_)) {
         return on_home(new, &columns, &relation, cx).map(Some);
     }
     if lists.is_none_or(|l| l.len() > 1) {
@@ -91,7 +91,7 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
         ));
     }
     let mut plan = match plain {
-        Plan::Insert { rows: Insert::Select(_), .. } => plain,
+        Planned::Insert { rows: Insert::Select(_), .. } => plain,
         _ => {
             let Some(NodeEnum::SelectStmt(s)) = new.select_stmt.as_deref().and_then(|s| s.node.clone()) else {
                 return Err(Refusal::bare("internal: an INSERT without a source"));
@@ -99,7 +99,7 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Plan>> {
             through_router(&new, &s, relation.clone(), columns, cx)?
         }
     };
-    if let Plan::Insert { rows: Insert::Select(select), .. } = &mut plan {
+    if let Planned::Insert { rows: Insert::Select(select), .. } = &mut plan {
         select.upsert = true;
     }
     plan.whole_mut().rewritten = None;
@@ -167,7 +167,7 @@ fn parsed_clause(clause: &str) -> Result<Option<Box<ast::OnConflictClause>>> {
 }
 
 /// The statement itself, planned as if the client had written it so.
-fn as_written(insert: ast::InsertStmt, cx: &Context) -> Result<Plan> {
+fn as_written(insert: ast::InsertStmt, cx: &Context) -> Result<Planned> {
     let text = sql::deparse(&NodeEnum::InsertStmt(Box::new(insert)))?;
     let tree = sql::parse(&text, true)?.pop().ok_or_else(|| Refusal::bare("internal: an empty statement"))?;
     let mut plan = crate::plan(&tree, &text, cx)?;
@@ -177,7 +177,7 @@ fn as_written(insert: ast::InsertStmt, cx: &Context) -> Result<Plan> {
 }
 
 /// All of it on home, in one statement.
-fn on_home(mut insert: ast::InsertStmt, columns: &[usize], relation: &Relation, cx: &Context) -> Result<Plan> {
+fn on_home(mut insert: ast::InsertStmt, columns: &[usize], relation: &Relation, cx: &Context) -> Result<Planned> {
     let Some(mut source) = insert.select_stmt.take() else { return as_written(insert, cx) };
     // WITH belongs to the source, which is not the whole of the statement any more.
     if let (Some(with), Some(NodeEnum::SelectStmt(s))) = (insert.with_clause.take(), &mut source.node) {

@@ -10,7 +10,7 @@ use catalog::{
     UniqueIndex, Volatility,
 };
 use key::{Bound, PartitionStrategy};
-use plan::ddl::{Ddl, Facts, Spread, Step, changes_catalog, classify};
+use plan::ddl::{Ddl, Facts, Spread, Step, changes_catalog, classify, command, locks, renewed};
 
 /// Three nodes; `orders` and `items` colocated, `events` apart, `countries` everywhere, `notes` local.
 fn snapshot() -> Snapshot {
@@ -163,11 +163,24 @@ fn show(sql: &str, snapshot: &Snapshot) -> String {
     match classify(&statement, sql, snapshot, &facts()) {
         Ddl::NotDdl => "not a utility statement\n".into(),
         Ddl::Home => format!("home{epoch}\n"),
-        Ddl::Nodes(s) => format!("nodes{epoch}\n{}", show_spread(&s, sql)),
-        Ddl::Autocommit(s) => format!("autocommit{epoch}\n{}", show_spread(&s, sql)),
+        Ddl::Nodes(s) => format!("nodes{epoch}\n{}{}", show_tables(&statement, snapshot), show_spread(&s, sql)),
+        Ddl::Autocommit(s) => format!("autocommit{epoch}: {}\n{}", command(&statement), show_spread(&s, sql)),
         Ddl::CreateTableAs { create, insert } => format!("create table as{epoch}\n  {create}\n  {insert}\n"),
         Ddl::Refuse(r) => format!("refused {}: {}\n  hint: {}\n", r.sqlstate, r.message, r.hint.unwrap_or_default()),
     }
+}
+
+/// What is locked on all nodes before, and whose partitions get new names.
+fn show_tables(statement: &sql::NodeEnum, snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    if let Some(locks) = locks(statement, snapshot, &facts()) {
+        let tables: Vec<_> = locks.tables.iter().map(|(_, table)| table.as_str()).collect();
+        let _ = writeln!(out, "  locks IN {} MODE: {}", locks.mode.as_str(), tables.join(", "));
+    }
+    for r in renewed(statement, snapshot, &facts()) {
+        let _ = writeln!(out, "  partitions of {} get new names, of {}", r.table, r.name);
+    }
+    out
 }
 
 fn show_spread(s: &Spread, sql: &str) -> String {

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    AddFunction, AddUp, Cell, Change, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Merge, Plan, Recipients,
-    ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys,
+    AddFunction, AddUp, Cell, Change, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Merge, Planned,
+    Recipients, ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys,
 };
 
 #[test]
@@ -40,7 +40,7 @@ fn show_refusal(r: &Refusal) -> String {
 }
 
 /// First what is known of every use of a table, then how one shard is named, then what several nodes would do.
-fn show_plan(plan: &Plan, sql: &str) -> String {
+fn show_plan(plan: &Planned, sql: &str) -> String {
     let mut out = String::new();
     let whole = plan.whole();
     for table in &whole.tables {
@@ -59,7 +59,7 @@ fn show_plan(plan: &Plan, sql: &str) -> String {
     if let Some(text) = &whole.rewritten {
         writeln!(out, "read as: {text}").unwrap();
     }
-    if let Plan::Insert { rows: Insert::Rows(insert), .. } = plan {
+    if let Planned::Insert { rows: Insert::Rows(insert), .. } = plan {
         for (n, evaluation) in insert.evaluate.iter().enumerate() {
             writeln!(out, "value {n}: {}", evaluation.expression).unwrap();
         }
@@ -123,25 +123,25 @@ fn show_key(key: &KeyExpr) -> String {
     }
 }
 
-fn show_several(plan: &Plan) -> String {
+fn show_several(plan: &Planned) -> String {
     let body = match plan {
-        Plan::Forward(_) | Plan::Insert { rows: Insert::Row, .. } => String::new(),
-        Plan::Query { tree: Err(refusal), .. } | Plan::Modify { change: Change::Refused(refusal), .. } => {
+        Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. } => String::new(),
+        Planned::Query { tree: Err(refusal), .. } | Planned::Modify { change: Change::Refused(refusal), .. } => {
             return format!("several: {}", show_refusal(refusal));
         }
-        Plan::Query { tree: Ok(finish), .. } => show_finish(finish),
-        Plan::Insert { rows, .. } => match rows {
+        Planned::Query { tree: Ok(finish), .. } => show_finish(finish),
+        Planned::Insert { rows, .. } => match rows {
             Insert::Row => String::new(),
             Insert::Rows(insert) => show_insert(insert),
             Insert::Each { part, .. } => format!("\n  rows stay on their nodes: {}", part.text),
             Insert::Select(insert) => show_insert_select(insert),
             Insert::Copies(write) => show_reference(write),
         },
-        Plan::Modify { change: Change::Each(part), .. } => format!("\n  each: {}", part.text),
-        Plan::Modify { change: Change::Move(m), .. } => {
+        Planned::Modify { change: Change::Each(part), .. } => format!("\n  each: {}", part.text),
+        Planned::Modify { change: Change::Move(m), .. } => {
             format!("\n  delete: {}\n  insert: {}…{}", m.delete.text, m.insert.head, m.insert.tail)
         }
-        Plan::Modify { change: Change::Copies(write), .. } => show_reference(write),
+        Planned::Modify { change: Change::Copies(write), .. } => show_reference(write),
     };
     format!("several: {}{body}", plan.strategy().as_str())
 }

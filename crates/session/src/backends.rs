@@ -1,73 +1,24 @@
 //! Backends as clients know them: the router's sessions. `pg_backend_pid()` is the pid a client was greeted with,
 //! `pg_terminate_backend` and `pg_cancel_backend` act on them, on whichever router they are.
 //!
-//! The calls are written into the statement as values before it is planned. A statement that also reads what a node knows of
-//! its own backends (`pg_locks`, `pg_stat_ssl` …) is left alone: there pids are the node's throughout.
+//! The calls are written into the statement as values before it is planned. Which statements mean those backends is not known
+//! here (`plan/src/backends.rs`).
 
 use std::sync::Arc;
 use wire::sqlstate;
 
 use catalog::Volatility;
 use exec::{Bound, ExecError, Forwarded, Request};
+use plan::backends::{Signal, is_pid, signal};
 use pool::Conn;
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build, names, relations, search};
+use sql::{NodeEnum, build, names, search};
 use wire::ErrorFields;
 
 use crate::cancel::router_of;
 use crate::held::Held;
 use crate::session::{Result, Session};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Signal {
-    Cancel,
-    Terminate,
-}
-
-/// Whether a statement calls functions that speak of backends, and means those that clients know.
-pub fn names_backends(statement: &NodeEnum) -> bool {
-    let speaks = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if is_pid(f) || signal(f).is_some());
-    search::any(statement, speaks) && !reads_of_node(statement)
-}
-
-/// Whether it reads what a node knows of its own backends.
-pub fn reads_of_node(statement: &NodeEnum) -> bool {
-    let view = |rv: &&ast::RangeVar| {
-        matches!(rv.schemaname.as_str(), "" | "pg_catalog")
-            && (rv.relname.starts_with("pg_stat_progress_") || OF_NODE.contains(&rv.relname.as_str()))
-    };
-    let function = |n: &NodeEnum| {
-        matches!(n, NodeEnum::FuncCall(f) if {
-            let name = names::last(&f.funcname);
-            name.starts_with("pg_stat_get_") || name == "pg_blocking_pids"
-        })
-    };
-    relations::of(statement).iter().any(view) || search::any(statement, function)
-}
-
-/// Views of a node's own backends, beside those of progress.
-const OF_NODE: [&str; 5] = ["pg_locks", "pg_stat_ssl", "pg_stat_gssapi", "pg_stat_replication", "pg_stat_wal_receiver"];
-
-fn is_pid(f: &ast::FuncCall) -> bool {
-    builtin(f) == "pg_backend_pid" && f.args.is_empty()
-}
-
-/// A function's name, but for one in a schema of users'.
-fn builtin(f: &ast::FuncCall) -> &str {
-    match names::qualified(&f.funcname) {
-        (None | Some("pg_catalog"), name) => name,
-        _ => "",
-    }
-}
-
-fn signal(f: &ast::FuncCall) -> Option<Signal> {
-    match builtin(f) {
-        "pg_terminate_backend" if !f.args.is_empty() => Some(Signal::Terminate),
-        "pg_cancel_backend" if !f.args.is_empty() => Some(Signal::Cancel),
-        _ => None,
-    }
-}
 
 /// Puts values in place of calls and of the view; columns keep the names they would have.
 struct Put {
@@ -142,7 +93,7 @@ fn not_signalled() -> ExecError {
 }
 
 impl Session {
-    /// Runs a statement that [`names_backends`].
+    /// Runs a statement that [speaks of backends](plan::backends).
     pub async fn backends(&mut self, statement: &NodeEnum, bound: Option<&Bound>) -> Result<Forwarded> {
         let own = statement.clone();
         let mut put = Put { pid: self.id as i32, done: None, calls: vec![] };

@@ -126,7 +126,7 @@ impl Session {
         if let Some(look) = compiled.looks().alone(node) {
             self.on_node(node, &look, false).await.map_err(|e| shown(e, sql))?;
         }
-        let whole = Compiled::new(plan::Plan::home(true), sql, self.context, None);
+        let whole = Compiled::new(plan::Planned::home(true), sql, self.context, None);
         match bound {
             Some(b) if !b.values.is_empty() => {
                 let request = Request::bound(sql, Some(b));
@@ -223,7 +223,7 @@ impl Session {
                 None => self.on_node(node, sql, true).await,
             };
         };
-        let whole = Compiled::new(plan::Plan::home(false), sql, self.context, None);
+        let whole = Compiled::new(plan::Planned::home(false), sql, self.context, None);
         if let (Some(read), true) = (read, bound.result_formats.contains(&1)) {
             // Binary values may hold object ids.
             let _ = whole.described.set(self.work().described(&read.compiled, &read.types).await?);
@@ -265,7 +265,7 @@ impl Session {
                 let (node, renamed) = (*node, ast::FetchStmt { portalname: name.clone(), ..f.clone() });
                 let sql = sql::deparse(&NodeEnum::FetchStmt(renamed))?;
                 let Some(bound) = bound else { return self.on_node(node, &sql, true).await.map(Some) };
-                let whole = Compiled::new(plan::Plan::home(false), &sql, self.context, None);
+                let whole = Compiled::new(plan::Planned::home(false), &sql, self.context, None);
                 let request = Request::bound(&sql, Some(bound));
                 self.work().route_once(&whole, &request, node).await.map(Some)
             }

@@ -5,7 +5,6 @@ use std::time::Instant;
 use wire::sqlstate;
 
 use exec::{Compiled, ExecError, Forwarded, Request};
-use plan::kind::Kind;
 use sql::ast::{self, a_const::Val};
 use sql::{NodeEnum, build};
 use wire::backend::{self, Field};
@@ -16,7 +15,6 @@ use self::shown::{Explained, Format, NodePlan};
 use crate::held::Held;
 use crate::sequences::asks_elsewhere;
 use crate::session::{Result, Session};
-use crate::special::special;
 
 impl Session {
     pub async fn explain(&mut self, e: &ast::ExplainStmt, sql: &str, described: bool) -> Result<Forwarded> {
@@ -35,15 +33,16 @@ impl Session {
             let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(query.clone())))?;
             return Box::pin(self.explain(&query, &text, described)).await;
         }
-        if !Kind::of(&tree).planned || self.recognise(&tree).is_some() {
-            return self.on_home_described(sql, described).await;
-        }
+        let reads_sequences = match self.decide(&tree, &[])?.plan.rows() {
+            Some(does) => does.special.reads_sequences,
+            None => return self.on_home_described(sql, described).await,
+        };
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;
         let mut compiled = self.compile(&tree, &text).await;
         let mut text = text;
         // What other nodes would be asked for is asked before, as when it runs.
-        if special(&tree, &self.names()).reads_sequences
+        if reads_sequences
             && asks_elsewhere(&compiled)
             && let Some((asked, asked_text)) = self.with_values_of_home(&tree).await?
         {
@@ -52,13 +51,13 @@ impl Session {
         }
         let compiled = compiled?;
         let text = compiled.plan.whole().rewritten.clone().unwrap_or(text);
-        if matches!(compiled.plan, plan::Plan::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
+        if matches!(compiled.plan, plan::Planned::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
             let mut rewritten = e.clone();
             rewritten.query = sql::parse(&text, true)?.pop().map(|t| Box::new(build::node(t)));
             let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(rewritten)))?;
             return self.on_home_described(&text, described).await;
         }
-        if matches!(compiled.plan, plan::Plan::Forward(_)) {
+        if matches!(compiled.plan, plan::Planned::Forward(_)) {
             return self.on_home_described(sql, described).await;
         }
         let request = Request::simple(&text);

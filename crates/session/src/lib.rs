@@ -43,7 +43,6 @@ mod set;
 mod settings_room;
 pub mod shared_tcp;
 mod simple;
-mod special;
 mod sql_prepare;
 mod statement;
 mod transaction;

@@ -3,7 +3,7 @@
 //!
 //! It does not know where locks are taken.
 
-use exec::{Bound, ExecError, Forwarded};
+use exec::ExecError;
 use sql::{NodeEnum, ast, names};
 use wire::sqlstate;
 
@@ -13,21 +13,15 @@ use crate::session::{Result, Session};
 const ACCESS_SHARE: i32 = 1;
 
 impl Session {
-    /// `statement` is LOCK TABLE.
-    pub(crate) async fn lock_table(
-        &mut self,
-        statement: &std::sync::Arc<NodeEnum>,
-        sql: &str,
-        bound: Option<&Bound>,
-    ) -> Result<Forwarded> {
+    /// In a block, and not of what a dump would miss rows of.
+    pub(crate) async fn may_lock(&mut self, lock: &ast::LockStmt) -> Result<()> {
         if !self.transaction.is_block() && !self.batch {
             return Err(ExecError::sql(
                 sqlstate::NO_ACTIVE_SQL_TRANSACTION,
                 "LOCK TABLE can only be used in transaction blocks",
             ));
         }
-        if let NodeEnum::LockStmt(lock) = statement.as_ref()
-            && lock.mode == ACCESS_SHARE
+        if lock.mode == ACCESS_SHARE
             && let Some(table) = self.split_table(lock)
             && self.work().manner().await?.read_only
         {
@@ -37,7 +31,7 @@ impl Session {
             )
             .hint("Use `herd dump` in place of pg_dump: it dumps all nodes at one snapshot. (LOCK TABLE … IN ACCESS SHARE MODE in a READ ONLY transaction is what pg_dump begins with.)"));
         }
-        self.utility(statement, sql, bound).await
+        Ok(())
     }
 
     /// A table of the list whose rows are on several nodes, or a partition of one.

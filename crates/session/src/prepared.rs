@@ -13,9 +13,9 @@ use exec::Taken;
 #[derive(Clone)]
 pub enum Parsed {
     Empty,
-    /// Planned: SELECT, INSERT, UPDATE, DELETE, MERGE.
+    /// A query, insert or modify that does nothing else: planned once for all that bind it.
     Planned(Arc<Compiled>),
-    /// Everything else goes by its tree.
+    /// Everything else goes by its tree: what it is, is decided when it runs.
     Tree(Arc<NodeEnum>),
 }
 

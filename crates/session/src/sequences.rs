@@ -7,7 +7,7 @@ use wire::sqlstate;
 
 use catalog::Oid;
 use exec::{Compiled, ExecError};
-use plan::{Insert, Plan};
+use plan::{Insert, Planned};
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, SyntaxError, build, names};
@@ -133,10 +133,10 @@ pub fn asks_elsewhere(compiled: &Result<Compiled>) -> bool {
     match compiled {
         Err(e) => e.code() == sqlstate::FEATURE_NOT_SUPPORTED,
         Ok(compiled) => match &compiled.plan {
-            Plan::Query { tree, .. } => tree.is_err(),
-            Plan::Modify { .. } => true,
-            Plan::Insert { rows, .. } => matches!(rows, Insert::Select(_)),
-            Plan::Forward(_) => false,
+            Planned::Query { tree, .. } => tree.is_err(),
+            Planned::Modify { .. } => true,
+            Planned::Insert { rows, .. } => matches!(rows, Insert::Select(_)),
+            Planned::Forward(_) => false,
         },
     }
 }

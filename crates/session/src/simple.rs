@@ -128,24 +128,25 @@ impl Session {
             return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
-            Ok(mut s) => s.pop(),
+            // Not to be held in place while it runs: a tree's root is large.
+            Ok(mut s) => s.pop().map(Box::new),
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
         };
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
-        match Box::pin(self.planned(statement, sql, &[])).await? {
-            Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
-            Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, sql, None)).await,
-            Parsed::Planned(compiled) => {
-                let compiled = match template {
-                    Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
-                        self.keep_template(compiled, t)
-                    }
-                    _ => compiled,
-                };
-                self.run_request(&compiled, Request::simple(sql), tried).await
-            }
+        let decided = self.decide(&statement, &[])?;
+        if !decided.lasts() {
+            return Box::pin(self.run_tree(&statement, decided, sql, None)).await;
         }
+        drop(decided);
+        let compiled = self.planned(&statement, sql, &[]).await?;
+        let compiled = match template {
+            Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
+                self.keep_template(compiled, t)
+            }
+            _ => compiled,
+        };
+        self.run_request(&compiled, Request::simple(sql), tried).await
     }
 
     /// A statement of a known template.
@@ -180,7 +181,7 @@ impl Session {
             }
             return compiled;
         }
-        let keyed = matches!(compiled.plan, plan::Plan::Forward(_))
+        let keyed = matches!(compiled.plan, plan::Planned::Forward(_))
             || (!compiled.plan.whole().tables.is_empty()
                 && compiled
                     .plan

@@ -9,9 +9,8 @@ use wire::backend::Field;
 use wire::sqlstate;
 
 use crate::budget;
-use crate::prepared::{Parsed, SqlPrepared};
+use crate::prepared::SqlPrepared;
 use crate::session::{Result, Session};
-use crate::special;
 
 impl Session {
     pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt, sql: &str) -> Result<Forwarded> {
@@ -88,7 +87,7 @@ impl Session {
         let asked: Vec<String> = open.iter().map(|i| format!("({})::pg_catalog.text", values[*i])).collect();
         let text = format!("SELECT {}", asked.join(", "));
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no arguments"))?;
-        let special = special::special(&tree, &self.names());
+        let special = plan::special::special(&tree, &self.names());
         if special.pins || special.watched || special.leaves.anything(true) {
             let message =
                 "EXECUTE with arguments that may leave something in the session, or use any table, is not supported";
@@ -144,13 +143,14 @@ impl Session {
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
         let text = self.executed_text(e).await?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-        match self.planned(tree, &text, &[]).await? {
-            Parsed::Planned(compiled) => match bound {
-                None => self.run(&compiled, &text, None).await,
-                Some(b) => self.run(&compiled, &text, Some(&b.without_values())).await,
-            },
-            Parsed::Tree(tree) => Box::pin(self.run_tree(&tree, &text, None)).await,
-            Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
+        let decided = self.decide(&tree, &[])?;
+        if !decided.lasts() {
+            return Box::pin(self.run_tree(&tree, decided, &text, None)).await;
+        }
+        let compiled = self.planned(&tree, &text, &[]).await?;
+        match bound {
+            None => self.run(&compiled, &text, None).await,
+            Some(b) => self.run(&compiled, &text, Some(&b.without_values())).await,
         }
     }
 

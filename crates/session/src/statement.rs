@@ -1,4 +1,4 @@
-//! One statement, whichever protocol it came by: what it is, and who runs it.
+//! One statement, whichever protocol it came by: who runs it. What it is, crate `plan` says.
 //!
 //! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
 
@@ -15,16 +15,15 @@ pub use run::Tried;
 use std::sync::Arc;
 use wire::sqlstate;
 
-use exec::{Bound, ExecError, Forwarded};
+use exec::{Bound, Compiled, ExecError, Forwarded};
+use plan::admin::AdminCall;
 use plan::kind::Kind;
+use plan::{Decided, Own, Plan, Utility};
 use sql::NodeEnum;
 
 use crate::activity::Pins;
-use crate::backends;
-use crate::herd_views;
 use crate::prepared::Parsed;
 use crate::session::{Result, Session};
-use crate::special;
 
 impl Session {
     /// What a text is. Plans come from the cache of the current catalog.
@@ -44,109 +43,103 @@ impl Session {
                 "cannot insert multiple commands into a prepared statement",
             ));
         }
-        let Some(statement) = statements.pop() else { return Ok(Parsed::Empty) };
-        Box::pin(self.planned(statement, sql, types)).await
+        let Some(statement) = statements.pop().map(Arc::new) else { return Ok(Parsed::Empty) };
+        if !self.decide(&statement, types)?.lasts() {
+            return Ok(Parsed::Tree(statement));
+        }
+        Box::pin(self.planned(&statement, sql, types)).await.map(Parsed::Planned)
     }
 
-    /// Plans a tree if it is of a kind that is planned.
-    pub async fn planned(&mut self, statement: NodeEnum, sql: &str, types: &[u32]) -> Result<Parsed> {
-        let kind = Kind::of(&statement);
+    /// What a statement is, as names mean things now. `types`: those of its parameters.
+    pub fn decide<'s>(&self, statement: &'s NodeEnum, types: &[u32]) -> Result<Decided<'s>> {
+        let kind = Kind::of(statement);
         if kind.planned {
-            self.refuse_hidden_type(&statement, kind)?;
+            self.refuse_hidden_type(statement, kind)?;
         }
-        if !kind.planned
-            || self.recognise(&statement).is_some()
-            || !special::special(&statement, &self.names().with_parameters(types)).is_plain()
-            || herd_views::names_herd_view(&statement, &self.names())
-            || backends::names_backends(&statement)
-            // Its columns are nobody else's, and may be others next time.
-            || self.names().takes_distributed(&statement).is_some()
-        {
-            return Ok(Parsed::Tree(Arc::new(statement)));
-        }
-        let compiled = Arc::new(self.compile_with(&statement, sql, types).await?);
-        self.epoch.keep_text(&compiled, types);
-        Ok(Parsed::Planned(compiled))
+        Ok(Decided::of(statement, &self.names().with_parameters(types)))
     }
 
-    pub(super) async fn run_kind(
+    /// Plans a statement whose plan [lasts](Decided::lasts), and keeps it.
+    pub async fn planned(&mut self, statement: &NodeEnum, sql: &str, types: &[u32]) -> Result<Arc<Compiled>> {
+        let compiled = Arc::new(self.compile_with(statement, sql, types).await?);
+        self.epoch.keep_text(&compiled, types);
+        Ok(compiled)
+    }
+
+    /// Runs a statement by its plan: one of seven.
+    pub(super) async fn run_plan(
         &mut self,
-        statement: &Arc<NodeEnum>,
+        statement: &NodeEnum,
+        decided: Decided<'_>,
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let described = bound.is_none();
-        let put = self.with_rows_of_views(statement, sql).await?.map(|(tree, text)| (Arc::new(tree), text));
-        let (statement, sql) = put.as_ref().map_or((statement, sql), |(tree, text)| (tree, text));
-        let around = match statement.as_ref() {
-            NodeEnum::ExplainStmt(_) => true,
-            NodeEnum::CreateTableAsStmt(c) => c.objtype != sql::ast::ObjectType::ObjectMatview as i32,
-            _ => false,
+        let types: &[u32] = bound.map_or(&[], |b| &b.types);
+        // The rest is as if what the router knows had been written so.
+        let put = self.with_rows_of_views(statement, &decided, sql).await?;
+        let (statement, sql, decided) = match &put {
+            Some((tree, text)) => (tree, &**text, self.decide(tree, types)?),
+            None => (statement, sql, decided),
         };
-        let given = match bound.filter(|b| around && !b.values.is_empty()) {
-            Some(bound) => {
-                let (tree, text) = self.with_parameters(statement, bound).await?;
-                Some((Arc::new(tree), text, bound.without_values()))
-            }
+        let given = match bound.filter(|b| plan::decide::wraps_query(statement) && !b.values.is_empty()) {
+            Some(bound) => Some((self.with_parameters(statement, bound).await?, bound.without_values())),
             None => None,
         };
-        let (statement, sql, bound) = given.as_ref().map_or((statement, sql, bound), |(t, s, b)| (t, s, Some(b)));
-        match statement.as_ref() {
-            NodeEnum::TransactionStmt(t) => self.transaction_statement(t, sql).await,
-            NodeEnum::VariableSetStmt(s) => self.set(s, sql).await,
-            NodeEnum::VariableShowStmt(s) => self.show(s, sql, described).await,
-            NodeEnum::DiscardStmt(d) => self.discard(d, sql).await,
-            NodeEnum::ConstraintsSetStmt(s) => self.set_constraints(s, sql, bound).await,
-            NodeEnum::PrepareStmt(p) => self.sql_prepare(p, sql).await,
-            NodeEnum::ExecuteStmt(e) => self.sql_execute(e, bound).await,
-            NodeEnum::DeallocateStmt(d) => self.sql_deallocate(d),
-            NodeEnum::DeclareCursorStmt(d) => self.declare_cursor(d, sql, bound).await,
-            NodeEnum::FetchStmt(f) => self.fetch(f, sql, bound).await,
-            NodeEnum::ClosePortalStmt(c) => self.close_cursor(c, sql).await,
-            NodeEnum::ExplainStmt(e) => self.explain(e, sql, described).await,
-            NodeEnum::CopyStmt(c) => self.copy(c, sql).await,
-            NodeEnum::ListenStmt(_) => {
+        let (statement, sql, bound, decided) = match &given {
+            Some(((tree, text), bound)) => (tree, &**text, Some(bound), self.decide(tree, types)?),
+            None => (statement, sql, bound, decided),
+        };
+        match decided.plan {
+            Plan::Query(does) | Plan::Insert(does) | Plan::Modify(does) => match decided.reads.backends {
+                true => self.backends(statement, bound).await,
+                false => self.rows(statement, does.special, sql, bound).await,
+            },
+
+            Plan::Copy(c) => self.copy(c, sql).await,
+
+            Plan::Utility(Utility::Refused(refusal)) => Err(refusal.into()),
+            Plan::Utility(Utility::Lock(lock)) => {
+                self.may_lock(lock).await?;
+                self.utility(statement, None, sql, bound).await
+            }
+            Plan::Utility(Utility::Temporary(makes)) => self.utility(statement, Some(makes), sql, bound).await,
+            Plan::Utility(Utility::Alone | Utility::Uses | Utility::Changes) => {
+                self.utility(statement, None, sql, bound).await
+            }
+
+            Plan::Admin(call) => self.admin(call?, bound).await,
+
+            Plan::Session(Own::Transaction(t)) => self.transaction_statement(t, sql).await,
+            Plan::Session(Own::Set(s)) => self.set(s, sql).await,
+            Plan::Session(Own::Show(s)) => self.show(s, sql, described).await,
+            Plan::Session(Own::Discard(d)) => self.discard(d, sql).await,
+            Plan::Session(Own::Constraints(s)) => self.set_constraints(s, sql, bound).await,
+            Plan::Session(Own::Prepare(p)) => self.sql_prepare(p, sql).await,
+            Plan::Session(Own::Execute(e)) => self.sql_execute(e, bound).await,
+            Plan::Session(Own::Deallocate(d)) => self.sql_deallocate(d),
+            Plan::Session(Own::Declare(d)) => self.declare_cursor(d, sql, bound).await,
+            Plan::Session(Own::Fetch(f)) => self.fetch(f, sql, bound).await,
+            Plan::Session(Own::Close(c)) => self.close_cursor(c, sql).await,
+            Plan::Session(Own::Explain(e)) => self.explain(e, sql, described).await,
+            Plan::Session(Own::Listen) => {
                 self.pin_home(Pins::LISTEN);
                 self.on_home(sql).await
             }
-            // Who never listened has nothing to unlisten: any connection does.
-            NodeEnum::UnlistenStmt(_) => self.on_home(sql).await,
-            NodeEnum::LoadStmt(_) => {
+            Plan::Session(Own::Load) => {
                 self.pin_home(Pins::SETTING);
                 self.on_home(sql).await
             }
-            NodeEnum::NotifyStmt(_) | NodeEnum::CheckPointStmt(_) => self.on_home(sql).await,
-            NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => self.code(statement, sql, bound).await,
-            NodeEnum::SelectStmt(_)
-            | NodeEnum::InsertStmt(_)
-            | NodeEnum::UpdateStmt(_)
-            | NodeEnum::DeleteStmt(_)
-            | NodeEnum::MergeStmt(_) => self.special_statement(statement, sql, bound).await,
-            NodeEnum::LockStmt(_) => self.lock_table(statement, sql, bound).await,
-            NodeEnum::CreatedbStmt(_)
-            | NodeEnum::DropdbStmt(_)
-            | NodeEnum::AlterDatabaseStmt(_)
-            | NodeEnum::AlterDatabaseRefreshCollStmt(_) => Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "a herd serves one database: CREATE, DROP and ALTER DATABASE are not supported through the router",
-            )
-            .hint("Make the database on every node directly, and run a herd of its own (`herd router`) for it.")),
-            _ => self.utility(statement, sql, bound).await,
+            // Who never listened has nothing to unlisten: any connection does.
+            Plan::Session(Own::Unlisten | Own::Notify | Own::Checkpoint) => self.on_home(sql).await,
+            Plan::Session(Own::Code) => self.code(statement, sql, bound).await,
         }
     }
 
-    /// An admin function's call; not of one of that name in a schema that comes before theirs.
-    pub(crate) fn recognise(&self, statement: &NodeEnum) -> Option<Result<exec::AdminCall>> {
-        let before = |schema: &String| self.search_path.iter().take_while(|s| *s != "public").any(|s| s == schema);
-        exec::recognise(statement, |name| {
-            self.epoch.snapshot.functions.get(name).is_some_and(|all| all.iter().any(|f| before(&f.schema)))
-        })
-    }
-
-    async fn admin(&mut self, call: exec::AdminCall, bound: Option<&Bound>) -> Result<Forwarded> {
+    async fn admin(&mut self, call: AdminCall, bound: Option<&Bound>) -> Result<Forwarded> {
         let described = bound.is_none();
         let (call, format) = match bound {
-            Some(b) => (call.with_params(b)?, b.result_format(0)),
+            Some(b) => (exec::admin_with_parameters(call, b)?, b.result_format(0)),
             None => (call, 0),
         };
         let path = self.search_path.clone();

@@ -9,10 +9,10 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use catalog::NodeId;
+use plan::admin::{AdminCall, split_name};
 use txn::Participant;
 
 use super::kind::waits;
-use crate::admin::{AdminCall, split_name};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::router::pause::{SETTLE, Who};

@@ -8,8 +8,9 @@ use wire::sqlstate;
 
 use catalog::schema::CATALOG_LOCK;
 use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
+use plan::admin::{AdminCall, AdminFunction};
 
-use crate::admin::{AdminCall, AdminDone, AdminFunction};
+use crate::admin::AdminDone;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
@@ -97,7 +98,7 @@ impl<C: Client> Work<'_, C> {
         changed: bool,
     ) -> AdminDone {
         if described {
-            self.client.tell(Answer::Columns(&call.columns()));
+            self.client.tell(Answer::Columns(&super::columns(call)));
         }
         self.client.tell(Answer::Row(&[Some(value)]));
         AdminDone { forwarded: Forwarded { tag: "SELECT 1".into(), ..Default::default() }, after_commit, changed }

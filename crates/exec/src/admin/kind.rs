@@ -11,12 +11,12 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use catalog::{Definition, DistributionPlan, Relation, Snapshot};
+use plan::admin::{AdminCall, AdminFunction, split_name};
 use plan::code::{Broken, Graph, PlacementKind};
 use plan::ddl::place::is_herd;
 use pool::NodeTarget;
 
 use super::distribute::Begun;
-use crate::admin::{AdminCall, AdminFunction, split_name};
 use crate::client::Client;
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};

@@ -171,7 +171,7 @@ impl<C: Client> Work<'_, C> {
                 self.copy_on(node, &sql, query.plan.whole().writes, local).await
             }
             Placed::Several(_) => {
-                let reads = matches!(query.plan, plan::Plan::Query { .. } | plan::Plan::Forward(_));
+                let reads = matches!(query.plan, plan::Planned::Query { .. } | plan::Planned::Forward(_));
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
                 if reads {
                     self.cut_for_read().await?;

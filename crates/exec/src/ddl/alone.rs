@@ -2,7 +2,6 @@
 
 use catalog::NodeId;
 use plan::ddl::{Spread, Step};
-use sql::NodeEnum;
 use txn::Participant;
 use wire::sqlstate;
 
@@ -68,23 +67,5 @@ impl<C: Client> Work<'_, C> {
             }
             self.put_back(p).await;
         }
-    }
-}
-
-/// The command's name, for PostgreSQL's own error message.
-pub(super) fn command(statement: &NodeEnum) -> &'static str {
-    use sql::ast::ReindexObjectType as Kind;
-    match statement {
-        NodeEnum::IndexStmt(_) => "CREATE INDEX CONCURRENTLY",
-        NodeEnum::DropStmt(_) => "DROP INDEX CONCURRENTLY",
-        NodeEnum::ReindexStmt(r) => match Kind::try_from(r.kind) {
-            Ok(Kind::ReindexObjectSchema) => "REINDEX SCHEMA",
-            Ok(Kind::ReindexObjectDatabase) => "REINDEX DATABASE",
-            Ok(Kind::ReindexObjectSystem) => "REINDEX SYSTEM",
-            _ => "REINDEX CONCURRENTLY",
-        },
-        NodeEnum::VacuumStmt(_) => "VACUUM",
-        NodeEnum::ClusterStmt(_) => "CLUSTER",
-        _ => "this command",
     }
 }

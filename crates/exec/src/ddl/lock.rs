@@ -10,12 +10,8 @@ use std::time::{Duration, Instant};
 use wire::sqlstate;
 
 use catalog::{NodeId, Oid, quote_literal};
-use sql::NodeEnum;
-use sql::ast::{self, AlterTableType as T, ObjectType as O};
-use sql::names;
-
-use plan::ddl::place::{is_herd, name_of, object_type, of_relation, range_vars, strings_of, text};
-use plan::ddl::{Facts, subtype};
+use plan::ddl::place::{is_herd, of_relation};
+use plan::ddl::{LockMode, TableLocks};
 
 use super::Limits;
 use crate::client::Client;
@@ -35,8 +31,7 @@ const WAITERS_MAX: usize = 10;
 /// Locks that a statement is going to need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locks {
-    tables: Vec<(Oid, String)>,
-    mode: &'static str,
+    wanted: TableLocks,
     kind: Option<KindLocks>,
 }
 
@@ -51,60 +46,10 @@ struct KindLocks {
     referenced: Vec<(String, bool)>,
 }
 
-/// Those of the herd's tables that the statement changes; none where what it needs stops nobody.
-pub fn wanted(statement: &NodeEnum, snapshot: &catalog::Snapshot, facts: &Facts) -> Option<Locks> {
-    const ALL: &str = "ACCESS EXCLUSIVE";
-    let find = |(schema, name): (Option<&str>, &str)| {
-        let hidden = schema.is_none() && facts.temporary.iter().any(|t| t == name);
-        snapshot.resolve(schema, name, &facts.search_path).filter(|r| !hidden && is_herd(r))
-    };
-    let of = |rv: Option<&ast::RangeVar>| rv.map(names::table).and_then(find).into_iter().collect::<Vec<_>>();
-    let (tables, mode) = match statement {
-        NodeEnum::RenameStmt(s) if object_type(s.rename_type) != O::ObjectIndex => (of(s.relation.as_ref()), ALL),
-        NodeEnum::AlterObjectSchemaStmt(s) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::AlterTableStmt(s) if s.cmds.iter().any(stops_others) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::TruncateStmt(s) => (range_vars(&s.relations).map(names::table).filter_map(find).collect(), ALL),
-        NodeEnum::IndexStmt(s) if !s.concurrent => (of(s.relation.as_ref()), "SHARE"),
-        NodeEnum::CreateTrigStmt(s) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::RuleStmt(s) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::DropStmt(s) if !s.concurrent => {
-            let objects: Vec<_> = s.objects.iter().map(strings_of).collect();
-            let named = objects.iter().filter_map(|o| name_of(o));
-            let tables = match object_type(s.remove_type) {
-                O::ObjectTable => named.filter_map(find).collect(),
-                O::ObjectIndex => named
-                    .filter_map(|name| facts.indexes.get(&text(name)))
-                    .filter_map(|table| snapshot.relations.get(table).filter(|r| is_herd(r)))
-                    .collect(),
-                _ => vec![],
-            };
-            (tables, ALL)
-        }
-        _ => return None,
-    };
-    let mut tables: Vec<(Oid, String)> = tables.into_iter().map(|r| (r.oid, of_relation(r))).collect();
-    tables.sort();
-    tables.dedup();
-    (!tables.is_empty()).then_some(Locks { tables, mode, kind: None })
-}
-
-/// What PostgreSQL does under SHARE UPDATE EXCLUSIVE (`AlterTableGetLockLevel` in tablecmds.c) goes on beside writers.
-fn stops_others(cmd: &ast::Node) -> bool {
-    let Some(NodeEnum::AlterTableCmd(c)) = &cmd.node else { return true };
-    !matches!(
-        subtype(c),
-        T::AtSetStatistics
-            | T::AtClusterOn
-            | T::AtDropCluster
-            | T::AtSetOptions
-            | T::AtResetOptions
-            | T::AtSetRelOptions
-            | T::AtResetRelOptions
-            | T::AtReplaceRelOptions
-            | T::AtValidateConstraint
-            | T::AtDetachPartition
-            | T::AtDetachPartitionFinalize
-    )
+impl From<TableLocks> for Locks {
+    fn from(wanted: TableLocks) -> Self {
+        Locks { wanted, kind: None }
+    }
 }
 
 impl Locks {
@@ -115,15 +60,19 @@ impl Locks {
             local: !is_herd(r),
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
         };
-        Locks { tables: vec![(r.oid, of_relation(r))], mode: "ACCESS EXCLUSIVE", kind: Some(kind) }
+        let wanted = TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive };
+        Locks { wanted, kind: Some(kind) }
     }
 
     fn oids(&self) -> Vec<Oid> {
-        self.tables.iter().map(|t| t.0).collect()
+        self.wanted.tables.iter().map(|t| t.0).collect()
     }
 
     fn who(&self) -> Who {
-        if self.mode == "ACCESS EXCLUSIVE" { Who::All } else { Who::Writers }
+        match self.wanted.mode {
+            LockMode::AccessExclusive => Who::All,
+            LockMode::Share => Who::Writers,
+        }
     }
 
     /// What a node is asked for; None: nothing.
@@ -133,10 +82,10 @@ impl Locks {
             (!tables.is_empty()).then(|| format!("SELECT herd.lock_tables({list}, '{mode}', {})", wait.as_millis()))
         };
         let here = home || self.kind.as_ref().is_none_or(|k| !k.local);
-        let own = self.tables.iter().filter(|_| here).map(|t| t.1.as_str()).collect();
+        let own = self.wanted.tables.iter().filter(|_| here).map(|t| t.1.as_str()).collect();
         let referenced = self.kind.iter().flat_map(|k| &k.referenced).filter(|r| home || r.1);
         let referenced = lock(referenced.map(|r| r.0.as_str()).collect(), "SHARE ROW EXCLUSIVE");
-        let all: Vec<String> = lock(own, self.mode).into_iter().chain(referenced).collect();
+        let all: Vec<String> = lock(own, self.wanted.mode.as_str()).into_iter().chain(referenced).collect();
         (!all.is_empty()).then(|| format!("SAVEPOINT herd_locks; {}", all.join("; ")))
     }
 }

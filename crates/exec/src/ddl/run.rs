@@ -9,10 +9,10 @@ use catalog::NodeId;
 use sql::NodeEnum;
 
 use plan::ddl::facts::{self, Answers};
-use plan::ddl::{Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify, is_temporary, with_verifier};
+use plan::ddl::{
+    Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify, command, is_temporary, with_verifier,
+};
 
-use super::alone::command;
-use super::{lock, renew};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
@@ -144,10 +144,10 @@ impl<C: Client> Work<'_, C> {
                 self.spread(spread, answers, mode == Mode::Changes).await?
             }
             Ddl::Nodes(mut spread) => {
-                if let Some(locks) = lock::wanted(statement, &self.epoch.snapshot, facts) {
-                    self.take_locks(&locks).await?;
+                if let Some(locks) = plan::ddl::locks(statement, &self.epoch.snapshot, facts) {
+                    self.take_locks(&locks.into()).await?;
                 }
-                self.renew(&mut spread, &renew::renewed(statement, &self.epoch.snapshot, facts)).await?;
+                self.renew(&mut spread, &plan::ddl::renewed(statement, &self.epoch.snapshot, facts)).await?;
                 self.spread(*spread, answers, mode == Mode::Changes).await?
             }
             Ddl::Autocommit(spread) => {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use catalog::{NodeId, Snapshot};
 use key::Bound;
 use parking_lot::Mutex;
-use plan::{KeyExpr, Plan};
+use plan::{KeyExpr, Planned};
 use pool::StatementKey;
 use share::{Many, SharedStatement};
 use sql::template::{Position, Template};
@@ -134,7 +134,7 @@ type SharedKey = (Option<i32>, u64, bool);
 
 /// A planned statement with what is learnt of it while it runs.
 pub struct Compiled {
-    pub plan: Plan,
+    pub plan: Planned,
     pub text: String,
     pub context: u64,
     /// Not 0: it names the session's temporary tables, whose columns only it knows, so that no other parsing of the same text
@@ -169,7 +169,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    pub fn new(plan: Plan, text: &str, context: u64, template: Option<&Template>) -> Self {
+    pub fn new(plan: Planned, text: &str, context: u64, template: Option<&Template>) -> Self {
         let mut literals = FastMap::default();
         let mut splices = Vec::new();
         let mut template_text = Vec::new();

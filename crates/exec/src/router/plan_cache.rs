@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn plan(text: &str) -> Arc<Compiled> {
-        Arc::new(Compiled::new(plan::Plan::home(false), text, 0, None))
+        Arc::new(Compiled::new(plan::Planned::home(false), text, 0, None))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Literals of statements that travel with those of other clients: where in a template each one is. It does not know how
 //! such statements travel (`share.rs`).
 
-use plan::{Cell, LiteralKind, Plan};
+use plan::{Cell, LiteralKind, Planned};
 use sql::template::Template;
 
 /// The literals that become parameters, and the others with their texts, which must be the same again.
@@ -20,7 +20,7 @@ pub struct SharedLiteral {
 }
 
 /// What of a template's literals travels how.
-pub fn shared_literals(plan: &Plan, text: &str, t: &Template) -> Option<SharedLiterals> {
+pub fn shared_literals(plan: &Planned, text: &str, t: &Template) -> Option<SharedLiterals> {
     let share = plan.whole().share.as_ref()?;
     let mut parameters = Vec::with_capacity(share.literals.len());
     for l in &share.literals {
@@ -41,7 +41,7 @@ pub fn shared_literals(plan: &Plan, text: &str, t: &Template) -> Option<SharedLi
 }
 
 /// For each literal among the cells, in order, which one of the template it is and whether a minus is before it.
-pub fn row_literals(plan: &Plan, text: &str, t: &Template) -> Option<Vec<(usize, bool)>> {
+pub fn row_literals(plan: &Planned, text: &str, t: &Template) -> Option<Vec<(usize, bool)>> {
     let cells = plan.share_rows()?.rows.iter().flatten();
     let locations = cells.filter_map(|c| match c {
         Cell::Literal { location, .. } => Some(*location),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use wire::{sqlstate, type_oid};
 
-use plan::{Finish, Plan};
+use plan::{Finish, Planned};
 use txn::Lane;
 use wire::backend::{self, Field};
 use wire::{ErrorFields, put};
@@ -35,7 +35,7 @@ impl<C: Client> Work<'_, C> {
             let described = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
             let fields = described.fields.unwrap_or_default();
             let mut types = self.type_names(&fields).await?;
-            if matches!(&compiled.plan, Plan::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described) {
+            if matches!(&compiled.plan, Planned::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described) {
                 self.add_domains(&statement, &fields, &mut types).await?;
             }
             if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {

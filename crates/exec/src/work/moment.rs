@@ -4,7 +4,7 @@
 //! the statement is planned again with the time in place of its words (`plan/src/moment.rs`).
 
 use catalog::NodeId;
-use plan::{Clock, Insert, Plan};
+use plan::{Clock, Insert, Planned};
 
 use crate::client::Client;
 use crate::error::Result;
@@ -64,14 +64,14 @@ impl<C: Client> Work<'_, C> {
             (Placed::One(node, _), _) if is_first || self.transaction.clock == Some(node) => return Ok(None),
             (Placed::One(..), _) => true,
             // Which of the nodes take part is known when the keys are.
-            (Placed::Several(_), Plan::Insert { rows: Insert::Rows(_), .. }) if is_first => return Ok(None),
+            (Placed::Several(_), Planned::Insert { rows: Insert::Rows(_), .. }) if is_first => return Ok(None),
             (Placed::Several(nodes), plan) => {
                 let home = self.home();
                 if is_first && let Some(first) = nodes.get(&home).or(nodes.first()) {
                     let p = self.lane(*first).await?;
                     self.put_back(p).await;
                 }
-                matches!(plan, Plan::Insert { rows: Insert::Select(_), .. })
+                matches!(plan, Planned::Insert { rows: Insert::Select(_), .. })
             }
         };
         self.settle_now().await?;

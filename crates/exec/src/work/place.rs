@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{NodeId, Placement, Relation};
-use plan::{Change, Plan};
+use plan::{Change, Planned};
 
 use crate::client::Client;
 use crate::error::Result;
@@ -27,11 +27,11 @@ impl<C: Client> Work<'_, C> {
         }
         let whole = compiled.plan.whole();
         match &compiled.plan {
-            Plan::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
-            Plan::Modify { change: Change::Move(_), .. } => {
+            Planned::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
+            Planned::Modify { change: Change::Move(_), .. } => {
                 return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes));
             }
-            Plan::Query { .. } | Plan::Insert { .. } | Plan::Modify { .. } => {}
+            Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => {}
         }
         if let Some(relation) = compiled.plan.written() {
             return Ok(Placed::Several(self.nodes_of(relation)));

@@ -89,7 +89,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(None);
         }
         let bounds = self.epoch.bounds(d.group.id);
-        let inserts = matches!(compiled.plan, plan::Plan::Insert { .. });
+        let inserts = matches!(compiled.plan, plan::Planned::Insert { .. });
         let mut known: Vec<Vec<Option<Vec<u8>>>> = vec![vec![]];
         for (i, alternatives) in table.columns.iter().enumerate() {
             if alternatives.is_empty() {

@@ -3,7 +3,7 @@
 //! know where the rows go.
 
 use catalog::Oid;
-use plan::Plan;
+use plan::Planned;
 use txn::Transaction;
 use wire::sqlstate;
 
@@ -62,7 +62,7 @@ impl<C: Client> Work<'_, C> {
                 let refused = |e: &ExecError| e.code() == sqlstate::FEATURE_NOT_SUPPORTED;
                 read.as_ref().err().is_none_or(refused).then(Taken::default)
             }
-            _ => reader.taken(named, matches!(source.plan, Plan::Forward(_))).await,
+            _ => reader.taken(named, matches!(source.plan, Planned::Forward(_))).await,
         };
         if reading.is_active() {
             self.client.settled().await;

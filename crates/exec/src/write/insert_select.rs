@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use bytes::BytesMut;
 use catalog::Relation;
-use plan::{InsertSelect, Part, Plan};
+use plan::{InsertSelect, Part, Planned};
 use wire::{backend, frame, sqlstate};
 
 use crate::client::{Answer, Client};
@@ -213,9 +213,9 @@ impl<C: Client> Work<'_, C> {
             Placed::Several(_) => {
                 self.looks = compiled.looks().clone();
                 match &compiled.plan {
-                    Plan::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
-                    Plan::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
-                    Plan::Forward(_) | Plan::Insert { .. } | Plan::Modify { .. } => {
+                    Planned::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
+                    Planned::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
+                    Planned::Forward(_) | Planned::Insert { .. } | Planned::Modify { .. } => {
                         Err(ExecError::internal("not a read"))
                     }
                 }

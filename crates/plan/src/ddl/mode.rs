@@ -172,3 +172,64 @@ fn is_relation(kind: i32) -> bool {
     use ast::ObjectType::{ObjectIndex, ObjectSequence, ObjectTable, ObjectView};
     [ObjectTable, ObjectView, ObjectSequence, ObjectIndex].iter().any(|k| kind == *k as i32)
 }
+
+/// The command's name, for PostgreSQL's own error message.
+pub fn command(statement: &NodeEnum) -> &'static str {
+    use sql::ast::ReindexObjectType as Kind;
+    match statement {
+        NodeEnum::IndexStmt(_) => "CREATE INDEX CONCURRENTLY",
+        NodeEnum::DropStmt(_) => "DROP INDEX CONCURRENTLY",
+        NodeEnum::ReindexStmt(r) => match Kind::try_from(r.kind) {
+            Ok(Kind::ReindexObjectSchema) => "REINDEX SCHEMA",
+            Ok(Kind::ReindexObjectDatabase) => "REINDEX DATABASE",
+            Ok(Kind::ReindexObjectSystem) => "REINDEX SYSTEM",
+            _ => "REINDEX CONCURRENTLY",
+        },
+        NodeEnum::VacuumStmt(_) => "VACUUM",
+        NodeEnum::ClusterStmt(_) => "CLUSTER",
+        _ => "this command",
+    }
+}
+
+/// The table all of whose rows are checked once more, by what is there already.
+pub fn checks_rows(statement: &NodeEnum) -> Option<&ast::RangeVar> {
+    let checks = |command: &ast::Node| {
+        let Some(NodeEnum::AlterTableCmd(c)) = &command.node else { return false };
+        matches!(
+            AlterTableType::try_from(c.subtype),
+            Ok(AlterTableType::AtValidateConstraint | AlterTableType::AtAlterColumnType)
+        )
+    };
+    match statement {
+        NodeEnum::AlterTableStmt(a) if a.cmds.iter().any(checks) => a.relation.as_ref(),
+        _ => None,
+    }
+}
+
+/// A table that is made keeps its rows, and itself, when a transaction ends.
+pub fn keeps_rows(statement: &NodeEnum) -> bool {
+    use ast::OnCommitAction::{OncommitDeleteRows, OncommitDrop};
+    let into = match statement {
+        NodeEnum::CreateTableAsStmt(c) => c.into.as_deref(),
+        NodeEnum::SelectStmt(s) => s.into_clause.as_deref(),
+        _ => None,
+    };
+    into.is_some_and(|i| i.on_commit != OncommitDrop as i32 && i.on_commit != OncommitDeleteRows as i32)
+}
+
+/// It locks sequences to the end of its transaction.
+pub fn holds_sequences(statement: &NodeEnum) -> bool {
+    use ast::AlterTableType as A;
+    let of_identity = |n: &ast::Node| match &n.node {
+        Some(NodeEnum::AlterTableCmd(c)) => [A::AtAddIdentity, A::AtSetIdentity, A::AtDropIdentity, A::AtChangeOwner]
+            .iter()
+            .any(|k| c.subtype == *k as i32),
+        _ => false,
+    };
+    match statement {
+        NodeEnum::TruncateStmt(t) => t.restart_seqs,
+        NodeEnum::AlterSeqStmt(_) => true,
+        NodeEnum::AlterTableStmt(a) => a.cmds.iter().any(of_identity),
+        _ => false,
+    }
+}

@@ -23,7 +23,7 @@ pub(super) fn reference(
     columns: &[usize],
     values: bool,
     cx: &Context,
-) -> Result<Plan> {
+) -> Result<Planned> {
     if !a.uses.is_empty() {
         let Some(source) = source.filter(|_| !values) else {
             return Err(Refusal::new(
@@ -73,7 +73,7 @@ pub(super) fn reference(
     let by_rows = if once && !changes { Some(returning_all(statement, relation, cx)?) } else { None };
     let source = source.filter(|_| by_rows.is_some() && insert.returning_clause.is_none() && !marks_default);
     let unread = source.and_then(|s| match through_router(insert, s, relation.clone(), columns.to_vec(), cx) {
-        Ok(Plan::Insert { rows: Insert::Select(select), .. }) => Some(select),
+        Ok(Planned::Insert { rows: Insert::Select(select), .. }) => Some(select),
         _ => None,
     });
     let returned = insert.returning_clause.as_ref().map(|r| returned(insert, r, relation)).transpose()?;
@@ -96,7 +96,7 @@ pub(super) fn reference(
         compared,
         tied,
     };
-    Ok(Plan::Insert { whole: Whole::on_home(true), rows: Insert::Copies(write), share: None })
+    Ok(Planned::Insert { whole: Whole::on_home(true), rows: Insert::Copies(write), share: None })
 }
 
 /// Columns get defaults that each node would compute for itself.

@@ -1,9 +1,7 @@
 //! Describe, and what PostgreSQL says of statements that go by their tree. How rows come to have these columns is not known here.
 
-use std::sync::Arc;
-
 use exec::ExecError;
-use plan::kind::Kind;
+use plan::{Own, Plan};
 use wire::backend::{self, Field};
 use wire::frontend;
 use wire::sqlstate;
@@ -61,32 +59,31 @@ impl Session {
     /// Parameters and columns of a statement that goes by its tree.
     pub(super) async fn describe_tree(
         &mut self,
-        tree: &Arc<sql::NodeEnum>,
+        tree: &sql::NodeEnum,
         sql: &str,
         declared: &[u32],
     ) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
-        use sql::NodeEnum as N;
-        if let Some(call) = self.recognise(tree) {
-            let call = call?;
-            return Ok((declared.to_vec(), Some(call.columns())));
-        }
-        let described = match tree.as_ref() {
-            N::VariableShowStmt(s) if RouterSettings::canonical(&s.name.to_ascii_lowercase()).is_some() => {
+        let decided = self.decide(tree, declared)?;
+        let described = match decided.plan {
+            Plan::Admin(call) => return Ok((declared.to_vec(), Some(exec::admin_columns(&call?)))),
+            Plan::Session(Own::Show(s)) if RouterSettings::canonical(&s.name.to_ascii_lowercase()).is_some() => {
                 return Ok((vec![], Some(vec![Field::text(&s.name)])));
             }
-            N::ExecuteStmt(e) => {
+            Plan::Session(Own::Execute(e)) => {
                 let text = self.executed_text(e).await?;
                 return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
             }
             // As PostgreSQL: a cursor that is not there yet is looked for again when the portal is described.
-            N::FetchStmt(f) if !self.cursors.contains_key(&f.portalname) && !self.portals.contains(&f.portalname) => {
+            Plan::Session(Own::Fetch(f))
+                if !self.cursors.contains_key(&f.portalname) && !self.portals.contains(&f.portalname) =>
+            {
                 return Ok((vec![], None));
             }
-            N::FetchStmt(f) => {
+            Plan::Session(Own::Fetch(f)) => {
                 return Ok((vec![], self.describe_fetch(&f.portalname, sql, declared).await?));
             }
-            N::VariableShowStmt(_) => self.work().describe_text(sql, declared).await?,
-            tree if Kind::of(tree).analyzed => self.work().describe_text(sql, declared).await?,
+            Plan::Session(Own::Show(_)) => self.work().describe_text(sql, declared).await?,
+            _ if decided.kind.analyzed => self.work().describe_text(sql, declared).await?,
             _ => return Ok((declared.to_vec(), None)),
         };
         Ok((described.params, described.fields))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use exec::{Client, ExecError, Forwarded, KeptRows};
-use plan::kind::{Joins, Kind};
+use plan::kind::Joins;
 use wire::backend;
 use wire::sqlstate;
 
@@ -83,10 +83,12 @@ impl Session {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => {
                 let tree = tree.clone();
-                if !alone && !self.transaction.is_active() && Kind::of(&tree).joins == Joins::Always {
+                // Names may mean something else than when it was parsed.
+                let decided = self.decide(&tree, &portal.bound.types)?;
+                if !alone && !self.transaction.is_active() && decided.kind.joins == Joins::Always {
                     self.transaction.begin("BEGIN", false);
                 }
-                Box::pin(self.run_tree(&tree, &prepared.sql, Some(&portal.bound))).await
+                Box::pin(self.run_tree(&tree, decided, &prepared.sql, Some(&portal.bound))).await
             }
             Parsed::Planned(compiled) => {
                 if (!alone || rows_max > 0) && !self.transaction.is_active() {

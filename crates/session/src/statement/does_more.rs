@@ -5,16 +5,15 @@ use std::sync::Arc;
 use exec::code::Watch;
 use exec::{Bound, ExecError, Forwarded};
 use plan::code::Watched;
+use plan::special::{Leaves, Special};
 use sql::NodeEnum;
 use wire::sqlstate;
 
 use crate::activity::Pins;
-use crate::backends;
 use crate::left_behind::Code;
 use crate::router_settings::RouterSettings;
 use crate::sequences;
 use crate::session::{Result, Session};
-use crate::special;
 
 impl Session {
     /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
@@ -64,24 +63,14 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn special_statement(
+    /// A statement about rows that does more than that, or whose plan is made for this once.
+    pub(super) async fn rows(
         &mut self,
-        statement: &Arc<NodeEnum>,
+        statement: &NodeEnum,
+        special: Special,
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
-        if let Some(call) = self.recognise(statement) {
-            return self.admin(call?, bound).await;
-        }
-        if let NodeEnum::SelectStmt(s) = statement.as_ref()
-            && s.into_clause.is_some()
-        {
-            return self.utility(statement, sql, bound).await;
-        }
-        if backends::names_backends(statement) {
-            return self.backends(statement, bound).await;
-        }
-        let special = special::special(statement, &self.names_with(bound));
         let parameters: &[u32] = bound.map_or(&[], |b| &b.types);
         if special.marked {
             return Err(plan::code::marked().into());
@@ -91,7 +80,7 @@ impl Session {
         }
         let whole = statement;
         let seen = if special.reads_sequences { self.with_values_seen(statement)? } else { None };
-        let (statement, sql) = seen.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
+        let (statement, sql) = seen.as_ref().map_or((statement, sql), |(tree, text)| (&**tree, &**text));
         if special.pins {
             self.pin_home(Pins::LOCK);
         }
@@ -109,7 +98,7 @@ impl Session {
         let result = if special.leaves.anything(self.transaction.is_active()) {
             let mut code = self.code_of(special.leaves, bound)?;
             code.sequences = compiled.plan.whole().sequences == plan::Sequences::Any;
-            let scope = self.code_begins(code, matches!(compiled.plan, plan::Plan::Forward(_)));
+            let scope = self.code_begins(code, matches!(compiled.plan, plan::Planned::Forward(_)));
             let result = self.run(&compiled, sql, bound).await;
             self.code_ends(scope, result).await
         } else {
@@ -124,7 +113,7 @@ impl Session {
         if special.reads_sequences { result.map_err(Session::no_value) } else { result }
     }
 
-    pub(super) fn code_of(&self, leaves: special::Leaves, bound: Option<&Bound>) -> Result<Code> {
+    pub(super) fn code_of(&self, leaves: Leaves, bound: Option<&Bound>) -> Result<Code> {
         let mut settings = leaves.settings;
         settings.extend(crate::left_behind::named_in(bound, &leaves.named_by)?);
         if let Some(own) = settings.iter().find_map(|name| RouterSettings::canonical(name)) {

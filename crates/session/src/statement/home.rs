@@ -45,7 +45,7 @@ impl Session {
     pub(crate) async fn on_home_bound(&mut self, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         match bound {
             Some(b) if !b.values.is_empty() || b.result_formats.iter().any(|f| *f != 0) => {
-                let compiled = Arc::new(Compiled::new(plan::Plan::home(true), sql, self.context, None));
+                let compiled = Arc::new(Compiled::new(plan::Planned::home(true), sql, self.context, None));
                 self.run(&compiled, sql, bound).await
             }
             Some(_) => self.on_home_described(sql, false).await,

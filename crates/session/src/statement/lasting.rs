@@ -3,13 +3,14 @@
 //!
 //! A change of the schema is taken to leave something on its connections in any case: they are reset before others get them.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use exec::{Bound, ExecError, Forwarded};
 use plan::code::Watched;
 use plan::ddl::Mode;
-use plan::kind::{Holds, Kind, Leaves};
+use plan::kind::{Holds, Leaves};
+use plan::special::{Special, special};
+use plan::{Decided, Own, Plan, Utility};
 use sql::ast;
 use sql::{NodeEnum, build};
 use wire::sqlstate;
@@ -18,28 +19,36 @@ use crate::activity::Pins;
 use crate::left_behind::Code;
 use crate::metrics::CountedAs;
 use crate::session::{Result, Session};
-use crate::special::{self, Special};
 
 impl Session {
     /// Runs a statement that goes by its tree.
-    pub async fn run_tree(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
+    pub async fn run_tree(
+        &mut self,
+        statement: &NodeEnum,
+        decided: Decided<'_>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
         let named = self.executed_by_name(statement).await?;
-        let (statement, sql) = named.as_ref().map_or((statement, sql), |(tree, text)| (tree, &**text));
-        let kind = Kind::of(statement);
+        let (statement, sql, decided) = match &named {
+            Some((tree, text)) => (tree, &**text, self.decide(tree, bound.map_or(&[], |b| &b.types))?),
+            None => (statement, sql, decided),
+        };
+        let kind = decided.kind;
         self.refuse_hidden_type(statement, kind)?;
         let asks = kind.holds == Holds::Query || kind.leaves == Leaves::Asked;
         let special = match asks {
-            true => special::special(statement, &self.names_with(bound)),
+            true => special(statement, &self.names_with(bound)),
             false => Special::default(),
         };
-        let watched = self.watches(statement, kind, &special)?;
+        let watched = self.watches(statement, &decided, &special)?;
         let before = self.watch(watched.then_some(Watched::Text)).await?;
-        let code = self.lasting(statement, kind, special, bound)?;
-        let scope = code.map(|code| self.code_begins(code, self.loads_at_home(statement)));
-        self.taint |= kind.changes || exec::recognise(statement, |_| false).is_some();
+        let code = self.lasting(&decided, special, bound)?;
+        let scope = code.map(|code| self.code_begins(code, self.loads_at_home(&decided.plan)));
+        self.taint |= kind.changes || matches!(decided.plan, Plan::Admin(_));
         let started = kind.sessions_own.then(Instant::now);
-        self.transaction.takes_no_snapshot = self.takes_no_snapshot(statement);
-        let result = Box::pin(self.run_kind(statement, sql, bound)).await;
+        self.transaction.takes_no_snapshot = self.takes_no_snapshot(&decided.plan);
+        let result = Box::pin(self.run_plan(statement, decided, sql, bound)).await;
         self.transaction.takes_no_snapshot = false;
         if let Some(started) = started {
             self.router.metrics.statement(CountedAs::Other, started.elapsed());
@@ -57,41 +66,37 @@ impl Session {
 
     /// What a transaction that reads repeatably may say before its snapshot is taken, so that it sees what was committed by the time it
     /// has a lock. (On a connection of the session's own, LOCK looks at what is temporary by a query.)
-    fn takes_no_snapshot(&self, statement: &NodeEnum) -> bool {
-        use NodeEnum::*;
-        match statement {
-            LockStmt(_) => self.pin.is_free(),
-            VariableSetStmt(s) => {
+    fn takes_no_snapshot(&self, plan: &Plan) -> bool {
+        match plan {
+            Plan::Utility(Utility::Lock(_)) => self.pin.is_free(),
+            Plan::Session(Own::Set(s)) => {
                 s.kind == ast::VariableSetKind::VarSetValue as i32
                     && !crate::named_roles::SETTINGS.iter().any(|(name, _)| name.eq_ignore_ascii_case(&s.name))
             }
-            VariableShowStmt(_) | ListenStmt(_) | UnlistenStmt(_) | NotifyStmt(_) | ConstraintsSetStmt(_) => true,
+            Plan::Session(Own::Show(_) | Own::Listen | Own::Unlisten | Own::Notify | Own::Constraints(_)) => true,
             _ => false,
         }
     }
 
     /// It holds code that may use any table, by text it puts together.
-    fn watches(&self, statement: &NodeEnum, kind: Kind, special: &Special) -> Result<bool> {
-        let named = match kind.holds {
+    fn watches(&self, statement: &NodeEnum, decided: &Decided, special: &Special) -> Result<bool> {
+        let named = match decided.kind.holds {
             Holds::Query if special.marked => return Err(plan::code::marked().into()),
             Holds::Query if special.catches => return Err(plan::code::caught().into()),
             Holds::Query => special.watched,
             // What hangs on a table runs when its rows are checked once more.
             Holds::Expressions => {
                 let names = self.names();
-                let altered = match statement {
-                    NodeEnum::AlterTableStmt(a) if a.cmds.iter().any(checks_rows) => a.relation.as_ref(),
-                    _ => None,
-                };
+                let altered = plan::ddl::checks_rows(statement);
                 if altered.is_some() && plan::needs::catches(statement, &names) {
                     return Err(plan::code::caught().into());
                 }
                 altered.is_some_and(|rv| plan::needs::relation_runs_text(rv, true, &names))
-                    || special::calls_text(statement, &names)
+                    || plan::special::calls_text(statement, &names)
             }
             Holds::Nothing => false,
         };
-        let too_late = matches!(statement, NodeEnum::DeclareCursorStmt(_)) || kind.mode == Mode::Plain;
+        let too_late = matches!(decided.plan, Plan::Session(Own::Declare(_))) || decided.kind.mode == Mode::Plain;
         match named && too_late {
             true => Err(exec::code::unwatched()),
             false => Ok(named),
@@ -99,7 +104,7 @@ impl Session {
     }
 
     /// EXPLAIN EXECUTE and CREATE TABLE AS EXECUTE with the statement in place of its name, which no node knows.
-    async fn executed_by_name(&mut self, statement: &NodeEnum) -> Result<Option<(Arc<NodeEnum>, String)>> {
+    async fn executed_by_name(&mut self, statement: &NodeEnum) -> Result<Option<(NodeEnum, String)>> {
         let query = match statement {
             NodeEnum::ExplainStmt(e) => &e.query,
             NodeEnum::CreateTableAsStmt(c) => &c.query,
@@ -118,17 +123,11 @@ impl Session {
             _ => return Err(ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT")),
         };
         let text = sql::deparse(&whole)?;
-        Ok(Some((Arc::new(whole), text)))
+        Ok(Some((whole, text)))
     }
 
-    fn lasting(
-        &mut self,
-        statement: &NodeEnum,
-        kind: Kind,
-        special: Special,
-        bound: Option<&Bound>,
-    ) -> Result<Option<Code>> {
-        match kind.leaves {
+    fn lasting(&mut self, decided: &Decided, special: Special, bound: Option<&Bound>) -> Result<Option<Code>> {
+        match decided.kind.leaves {
             Leaves::Itself => return Ok(None),
             Leaves::Cursor => return Ok(self.code.clone().filter(|_| self.transaction.is_active())),
             Leaves::Asked => {}
@@ -137,12 +136,12 @@ impl Session {
             self.pin_home(Pins::LOCK);
         }
         // What can't run in a transaction is not looked at afterwards, but its connections are reset.
-        let alone = kind.mode == Mode::Plain;
+        let alone = decided.kind.mode == Mode::Plain;
         if alone || !(special.pins || special.leaves.anything(true)) {
             return Ok(None);
         }
         let mut code = self.code_of(special.leaves, bound)?;
-        if let NodeEnum::CopyStmt(c) = statement {
+        if let Plan::Copy(c) = decided.plan {
             let known = &self.epoch.snapshot.session_code;
             let takes = |rv: &ast::RangeVar| known.takes_values([&*rv.schemaname, &*rv.relname], &self.search_path);
             code.sequences = c.relation.as_ref().is_some_and(takes);
@@ -151,18 +150,11 @@ impl Session {
     }
 
     /// COPY FROM a file or the client into a table that home has whole.
-    fn loads_at_home(&self, statement: &NodeEnum) -> bool {
-        let NodeEnum::CopyStmt(c) = statement else { return false };
+    fn loads_at_home(&self, plan: &Plan) -> bool {
+        let Plan::Copy(c) = plan else { return false };
         let Some(rv) = c.relation.as_ref().filter(|_| c.is_from) else { return false };
         let (schema, name) = sql::names::table(rv);
         let found = self.epoch.snapshot.resolve(schema, name, &self.search_path);
         found.is_none_or(|r| r.distribution().is_none() && !r.is_reference())
     }
-}
-
-/// A part of ALTER TABLE behind which all rows are checked by what is there already.
-fn checks_rows(command: &ast::Node) -> bool {
-    use ast::AlterTableType::{AtAlterColumnType, AtValidateConstraint};
-    let Some(NodeEnum::AlterTableCmd(c)) = &command.node else { return false };
-    matches!(ast::AlterTableType::try_from(c.subtype), Ok(AtValidateConstraint | AtAlterColumnType))
 }

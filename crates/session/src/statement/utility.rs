@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use exec::{Bound, ExecError, Forwarded};
 use plan::ddl::Ddl;
+use plan::decide::Temporary;
 use sql::NodeEnum;
 use sql::ast;
 use wire::backend;
@@ -13,22 +14,28 @@ use crate::metrics::CountedAs;
 use crate::session::{Result, Session};
 
 impl Session {
-    /// DDL and other utility statements.
-    pub(crate) async fn utility(
+    /// DDL and other utility statements. `temporary`: what it makes for the session alone.
+    pub(super) async fn utility(
         &mut self,
-        statement: &Arc<NodeEnum>,
+        statement: &NodeEnum,
+        temporary: Option<Temporary>,
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let started = Instant::now();
-        let done = self.run_utility(statement, sql, bound).await;
+        let done = self.run_utility(statement, temporary, sql, bound).await;
         self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
         done
     }
 
-    async fn run_utility(&mut self, statement: &Arc<NodeEnum>, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        let relation = plan::ddl::made_temporary(statement).is_some();
-        let makes = relation || plan::ddl::makes_temporary_type(statement);
+    async fn run_utility(
+        &mut self,
+        statement: &NodeEnum,
+        temporary: Option<Temporary>,
+        sql: &str,
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
+        let (relation, makes) = (temporary == Some(Temporary::Relation), temporary.is_some());
         exec::code::refuse_temporary_code(statement)?;
         plan::needs::refuse_temporary(statement, &self.names())?;
         exec::code::refuse_hiding_type(statement, &self.epoch)?;
@@ -62,7 +69,7 @@ impl Session {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
         };
-        self.transaction.holds_sequences |= self.transaction.is_active() && holds_sequences(statement);
+        self.transaction.holds_sequences |= self.transaction.is_active() && plan::ddl::holds_sequences(statement);
         self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {
             match self.transaction.is_active()
@@ -87,7 +94,7 @@ impl Session {
             return Ok(None);
         };
         // Nobody else sees it, so it may be there before its rows are, which need not wait in the router then.
-        let apart = !self.transaction.is_active() && keeps_rows(statement);
+        let apart = !self.transaction.is_active() && plan::ddl::keeps_rows(statement);
         if !apart {
             self.work().need_transaction();
         }
@@ -153,32 +160,4 @@ impl Session {
 
 fn facts(path: &[String], temporary: &[String]) -> plan::ddl::Facts {
     plan::ddl::Facts { search_path: path.to_vec(), temporary: temporary.to_vec(), ..plan::ddl::Facts::default() }
-}
-
-/// A table that is made keeps its rows, and itself, when a transaction ends.
-fn keeps_rows(statement: &NodeEnum) -> bool {
-    use ast::OnCommitAction::{OncommitDeleteRows, OncommitDrop};
-    let into = match statement {
-        NodeEnum::CreateTableAsStmt(c) => c.into.as_deref(),
-        NodeEnum::SelectStmt(s) => s.into_clause.as_deref(),
-        _ => None,
-    };
-    into.is_some_and(|i| i.on_commit != OncommitDrop as i32 && i.on_commit != OncommitDeleteRows as i32)
-}
-
-/// It locks sequences to the end of its transaction.
-fn holds_sequences(statement: &NodeEnum) -> bool {
-    use ast::AlterTableType as A;
-    let of_identity = |n: &ast::Node| match &n.node {
-        Some(NodeEnum::AlterTableCmd(c)) => [A::AtAddIdentity, A::AtSetIdentity, A::AtDropIdentity, A::AtChangeOwner]
-            .iter()
-            .any(|k| c.subtype == *k as i32),
-        _ => false,
-    };
-    match statement {
-        NodeEnum::TruncateStmt(t) => t.restart_seqs,
-        NodeEnum::AlterSeqStmt(_) => true,
-        NodeEnum::AlterTableStmt(a) => a.cmds.iter().any(of_identity),
-        _ => false,
-    }
 }

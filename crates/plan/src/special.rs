@@ -1,14 +1,15 @@
-//! Statements that leave something behind in a session: which functions and statements do, and what follows from it.
+//! Statements that leave something behind in a session: which functions and statements do. What follows from it is not known here.
 
 use std::collections::HashSet;
 
 use catalog::Volatility;
-use plan::Context;
-use plan::needs::Told;
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
+
+use crate::Context;
+use crate::needs::{self, Told};
 
 /// The view whose UPDATE sets parameters of the session.
 const SETTINGS: &str = "pg_settings";
@@ -94,7 +95,7 @@ pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
 
 /// Whether expressions of the statement may run text that somebody puts together; not relations it names.
 pub fn calls_text(statement: &NodeEnum, cx: &Context) -> bool {
-    sql::search::any(statement, |n| plan::needs::runs_text(n, cx))
+    sql::search::any(statement, |n| needs::runs_text(n, cx))
 }
 
 fn writes(statement: &NodeEnum) -> bool {
@@ -126,14 +127,14 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
         {
             self.special.leaves.add(self.cx.snapshot.session_code.left_by_types());
         }
-        self.special.watched |= plan::needs::relation_runs_text(rv, self.writes, self.cx)
-            || self.writes && plan::needs::temporary_runs_text(rv, self.cx);
-        self.special.marked |= plan::needs::is_marked(rv, self.cx);
+        self.special.watched |= needs::relation_runs_text(rv, self.writes, self.cx)
+            || self.writes && needs::temporary_runs_text(rv, self.cx);
+        self.special.marked |= needs::is_marked(rv, self.cx);
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {
-        self.special.watched |= plan::needs::runs_text(n, self.cx);
-        self.special.catches |= self.writes && plan::needs::catches(n, self.cx);
+        self.special.watched |= needs::runs_text(n, self.cx);
+        self.special.catches |= self.writes && needs::catches(n, self.cx);
         match n {
             NodeEnum::FuncCall(f) => self.call(f),
             // Of functions, types and operators; of columns, too, as a row's function may be written as if it were one.
@@ -163,13 +164,13 @@ impl Find<'_, '_> {
                 self.cx.functions(&f.funcname).any(|f| f.schema == "pg_catalog" || f.dynamic);
         }
         if self.cx.snapshot.session_code.by_types {
-            match plan::needs::told(f, self.cx) {
+            match needs::told(f, self.cx) {
                 Some(Told::Type(name)) => self.told.extend(name),
                 Some(Told::Any) => self.special.leaves.code = true,
                 None => {}
             }
         }
-        self.special.reads_sequences |= plan::sequences::reads(f);
+        self.special.reads_sequences |= crate::sequences::reads(f);
         self.special.writes |=
             self.cx.functions(&f.funcname).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
     }

@@ -1,0 +1,280 @@
+//! Admin SQL: calls of `create_distributed_table` and its kin, and what their arguments say.
+//!
+//! What each has to do is planned by the catalog crate. Who runs it, and what parameters stand for, is not known here.
+
+use catalog::DistributeRequest;
+use key::PartitionStrategy;
+use sql::NodeEnum;
+use sql::ast::{Node, SelectStmt, a_const::Val};
+use sql::names;
+use wire::sqlstate;
+
+use crate::{Context, Refusal, Result};
+
+/// A call of an admin function with the texts of its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminCall {
+    pub function: AdminFunction,
+    /// The name it was called by, which is the name of the result's column.
+    pub name: String,
+    /// With the names they are given by.
+    pub args: Vec<(Option<String>, Arg)>,
+}
+
+/// The value of an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arg {
+    Null,
+    Text(String),
+    List(Vec<String>),
+    /// `$n`, from 1.
+    Param(usize),
+}
+
+/// The functions that routers run themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminFunction {
+    CreateDistributedTable,
+    CreateReferenceTable,
+    UndistributeTable,
+    AddNode,
+    RemoveNode,
+    Cluster,
+    ExportSnapshot,
+    Version,
+}
+
+/// Recognises `SELECT f(…)` and `SELECT * FROM f(…)` with constants or parameters as arguments; not of a function of that name in a
+/// schema that comes before theirs.
+pub fn recognise(s: &SelectStmt, cx: &Context) -> Option<Result<AdminCall>> {
+    let call = match (&s.target_list[..], &s.from_clause[..]) {
+        ([one], []) if s.where_clause.is_none() => crate::rewrite::target_value(one)?,
+        ([_], [from]) => match from.node.as_ref()? {
+            NodeEnum::RangeFunction(f) => match f.functions.first()?.node.as_ref()? {
+                NodeEnum::List(l) => l.items.first()?,
+                _ => return None,
+            },
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let NodeEnum::FuncCall(f) = call.node.as_ref()? else { return None };
+    let qualified = names::strings(&f.funcname);
+    let name = *qualified.last()?;
+    let elsewhere = match qualified.len() {
+        1 => is_hidden(name, cx),
+        _ => !matches!(qualified[0], "public" | "herd" | "pg_catalog"),
+    };
+    if elsewhere {
+        return None;
+    }
+    let function = match name {
+        "create_distributed_table" => AdminFunction::CreateDistributedTable,
+        "create_reference_table" => AdminFunction::CreateReferenceTable,
+        "undistribute_table" => AdminFunction::UndistributeTable,
+        "citus_add_node" | "citus_add_secondary_node" | "master_add_node" => AdminFunction::AddNode,
+        "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
+        "citus_version" | "herd_version" => AdminFunction::Version,
+        "cluster" if qualified[0] == "herd" => AdminFunction::Cluster,
+        "export_snapshot" if qualified[0] == "herd" => AdminFunction::ExportSnapshot,
+        "add_node" if qualified[0] == "herd" => AdminFunction::AddNode,
+        "remove_node" if qualified[0] == "herd" => AdminFunction::RemoveNode,
+        _ => return None,
+    };
+    let args = f.args.iter().map(|a| argument(a, name)).collect::<Result<Vec<_>>>();
+    Some(args.map(|args| AdminCall { function, name: name.to_string(), args }))
+}
+
+/// A function of a user's has this name, in a schema that is looked into before `public`.
+fn is_hidden(name: &str, cx: &Context) -> bool {
+    let before = |schema: &String| cx.search_path.iter().take_while(|s| *s != "public").any(|s| s == schema);
+    cx.snapshot.functions.get(name).is_some_and(|all| all.iter().any(|f| before(&f.schema)))
+}
+
+fn argument(node: &Node, function: &str) -> Result<(Option<String>, Arg)> {
+    let (name, value) = match &node.node {
+        Some(NodeEnum::NamedArgExpr(n)) => (Some(n.name.clone()), n.arg.as_deref()),
+        _ => (None, Some(node)),
+    };
+    let unknown = || {
+        Refusal::new(
+            format!("{function}() takes constants and parameters as arguments, not expressions"),
+            "Write the values themselves.",
+        )
+    };
+    Ok((name, constant(value.ok_or_else(unknown)?).ok_or_else(unknown)?))
+}
+
+fn constant(node: &Node) -> Option<Arg> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(c) if c.isnull => Some(Arg::Null),
+        NodeEnum::AConst(c) => Some(Arg::Text(match c.val.as_ref()? {
+            Val::Ival(i) => i.ival.to_string(),
+            Val::Fval(f) => f.fval.clone(),
+            Val::Sval(s) => s.sval.clone(),
+            Val::Boolval(b) => b.boolval.to_string(),
+            Val::Bsval(_) => return None,
+        })),
+        NodeEnum::TypeCast(t) => constant(t.arg.as_deref()?),
+        NodeEnum::ParamRef(p) => usize::try_from(p.number).ok().map(Arg::Param),
+        NodeEnum::AArrayExpr(a) => a
+            .elements
+            .iter()
+            .map(|e| match constant(e)? {
+                Arg::Text(t) => Some(t),
+                _ => None,
+            })
+            .collect::<Option<Vec<_>>>()
+            .map(Arg::List),
+        _ => None,
+    }
+}
+
+impl AdminCall {
+    /// Assigns arguments to parameter names, by name or by position.
+    fn named(&self, parameters: &[&str]) -> Result<Vec<Option<Arg>>> {
+        let mut values = vec![None; parameters.len()];
+        for (i, (name, arg)) in self.args.iter().enumerate() {
+            let at = match name {
+                Some(n) => parameters.iter().position(|p| p.split('|').any(|alias| alias == n)),
+                None => (i < parameters.len()).then_some(i),
+            };
+            let Some(at) = at else {
+                let what = name.clone().unwrap_or_else(|| format!("argument {}", i + 1));
+                let known: Vec<&str> = parameters.iter().filter_map(|p| p.split('|').next()).collect();
+                return Err(Refusal {
+                    sqlstate: sqlstate::UNDEFINED_FUNCTION,
+                    message: format!("{}() does not know {what}", self.name),
+                    hint: Some(format!("Its arguments are: {}.", known.join(", "))),
+                });
+            };
+            values[at] = (*arg != Arg::Null).then(|| arg.clone());
+        }
+        Ok(values)
+    }
+
+    fn text(&self, value: &Option<Arg>, what: &str) -> Result<String> {
+        match value {
+            Some(Arg::Text(t)) => Ok(t.clone()),
+            _ => Err(wrong(sqlstate::NULL_VALUE_NOT_ALLOWED, format!("{}() needs {what}", self.name))),
+        }
+    }
+
+    /// The table an admin function is about, as written.
+    pub fn table(&self) -> Result<String> {
+        let first = self
+            .args
+            .iter()
+            .find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation")))
+            .map(|(_, a)| a.clone());
+        self.text(&first, "a table's name")
+    }
+
+    /// `has`: whether the table has a column of exactly this name.
+    pub fn distribute_request(
+        &self,
+        schema: &str,
+        name: &str,
+        has: impl Fn(&str) -> bool,
+    ) -> Result<(DistributeRequest, Option<Vec<String>>)> {
+        let v = self.named(&[
+            "table_name|table|relation",
+            "distribution_column|column",
+            "distribution_type|strategy",
+            "colocate_with",
+            "shard_count",
+            "bounds",
+        ])?;
+        let columns = self.text(&v[1], "a distribution column")?;
+        // A name is taken as it is given; only where there is none such, as SQL would read it.
+        let column = |c: &str| if has(c) { c.to_string() } else { unquote(c.trim()) };
+        let columns = if has(&columns) { vec![columns] } else { columns.split(',').map(column).collect() };
+        let strategy = match &v[2] {
+            None => None,
+            Some(_) => Some(match self.text(&v[2], "a strategy")?.to_ascii_lowercase().as_str() {
+                "hash" => PartitionStrategy::Hash,
+                "range" => PartitionStrategy::Range,
+                "list" => PartitionStrategy::List,
+                other => {
+                    return Err(Refusal {
+                        sqlstate: sqlstate::INVALID_PARAMETER_VALUE,
+                        message: format!("unknown strategy \"{other}\""),
+                        hint: Some("The strategies are hash, range and list.".into()),
+                    });
+                }
+            }),
+        };
+        let shard_count = match &v[4] {
+            Some(_) => {
+                let text = self.text(&v[4], "a shard count")?;
+                Some(text.parse().map_err(|_| {
+                    wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("shard_count must be a number, not \"{text}\""))
+                })?)
+            }
+            None => None,
+        };
+        let colocate_with = v[3].as_ref().map(|_| self.text(&v[3], "a table to colocate with")).transpose()?;
+        let bounds = match &v[5] {
+            Some(Arg::List(l)) => Some(l.clone()),
+            Some(Arg::Text(t)) => Some(t.split(';').map(|b| b.trim().to_string()).collect()),
+            _ => None,
+        };
+        Ok((
+            DistributeRequest {
+                schema: schema.into(),
+                name: name.into(),
+                columns,
+                strategy,
+                shard_count,
+                colocate_with,
+                bounds: None,
+                prefix: None,
+            },
+            bounds,
+        ))
+    }
+
+    /// The index `herd.cluster` sorts by.
+    pub fn index(&self) -> Result<String> {
+        let v = self.named(&["table_name|table|relation", "index_name|index"])?;
+        Ok(unquote(&self.text(&v[1], "an index's name")?))
+    }
+
+    /// Host, port and database of a node.
+    pub fn address(&self) -> Result<(String, u16, Option<String>)> {
+        let v = self.named(&["nodename|host", "nodeport|port", "database"])?;
+        let host = self.text(&v[0], "a host")?;
+        let port = self.text(&v[1], "a port")?;
+        let port =
+            port.parse().map_err(|_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{port}\" is not a port")))?;
+        let database = match &v[2] {
+            Some(Arg::Text(t)) => Some(t.clone()),
+            _ => None,
+        };
+        Ok((host, port, database))
+    }
+}
+
+fn wrong(sqlstate: &'static str, message: String) -> Refusal {
+    Refusal { sqlstate, message, hint: None }
+}
+
+/// A name as SQL reads it: quoted as it is, otherwise in lower case.
+fn unquote(name: &str) -> String {
+    match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => name.to_ascii_lowercase(),
+    }
+}
+
+/// `schema.table` or `table`, quoted or not.
+pub fn split_name(name: &str) -> Result<(Option<String>, String)> {
+    let parsed = sql::parse(&format!("TABLE {name}"), true).ok().and_then(|mut s| s.pop());
+    if let Some(NodeEnum::SelectStmt(s)) = parsed
+        && let Some(Node { node: Some(NodeEnum::RangeVar(rv)) }) = s.from_clause.first()
+    {
+        let (schema, name) = names::table(rv);
+        return Ok((schema.map(str::to_string), name.to_string()));
+    }
+    Err(wrong(sqlstate::INVALID_NAME, format!("invalid name syntax: \"{name}\"")))
+}

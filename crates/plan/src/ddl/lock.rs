@@ -1,0 +1,91 @@
+//! Which of the herd's tables a utility statement locks on all nodes before it does anything. How they are taken is not known here.
+
+use catalog::{Oid, Snapshot};
+use sql::NodeEnum;
+use sql::ast::{self, AlterTableType as T, ObjectType as O};
+use sql::names;
+
+use super::place::{is_herd, name_of, object_type, of_relation, range_vars, strings_of, text};
+use super::{Facts, subtype};
+
+/// Locks that a statement is going to need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableLocks {
+    /// By home's object ids, with their names, quoted and qualified.
+    pub tables: Vec<(Oid, String)>,
+    pub mode: LockMode,
+}
+
+/// PostgreSQL's lock modes that stop others' statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    AccessExclusive,
+    /// It stops those that write.
+    Share,
+}
+
+impl LockMode {
+    /// As LOCK TABLE has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LockMode::AccessExclusive => "ACCESS EXCLUSIVE",
+            LockMode::Share => "SHARE",
+        }
+    }
+}
+
+/// Those of the herd's tables that the statement changes; none where what it needs stops nobody.
+pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option<TableLocks> {
+    const ALL: LockMode = LockMode::AccessExclusive;
+    let find = |(schema, name): (Option<&str>, &str)| {
+        let hidden = schema.is_none() && facts.temporary.iter().any(|t| t == name);
+        snapshot.resolve(schema, name, &facts.search_path).filter(|r| !hidden && is_herd(r))
+    };
+    let of = |rv: Option<&ast::RangeVar>| rv.map(names::table).and_then(find).into_iter().collect::<Vec<_>>();
+    let (tables, mode) = match statement {
+        NodeEnum::RenameStmt(s) if object_type(s.rename_type) != O::ObjectIndex => (of(s.relation.as_ref()), ALL),
+        NodeEnum::AlterObjectSchemaStmt(s) => (of(s.relation.as_ref()), ALL),
+        NodeEnum::AlterTableStmt(s) if s.cmds.iter().any(stops_others) => (of(s.relation.as_ref()), ALL),
+        NodeEnum::TruncateStmt(s) => (range_vars(&s.relations).map(names::table).filter_map(find).collect(), ALL),
+        NodeEnum::IndexStmt(s) if !s.concurrent => (of(s.relation.as_ref()), LockMode::Share),
+        NodeEnum::CreateTrigStmt(s) => (of(s.relation.as_ref()), ALL),
+        NodeEnum::RuleStmt(s) => (of(s.relation.as_ref()), ALL),
+        NodeEnum::DropStmt(s) if !s.concurrent => {
+            let objects: Vec<_> = s.objects.iter().map(strings_of).collect();
+            let named = objects.iter().filter_map(|o| name_of(o));
+            let tables = match object_type(s.remove_type) {
+                O::ObjectTable => named.filter_map(find).collect(),
+                O::ObjectIndex => named
+                    .filter_map(|name| facts.indexes.get(&text(name)))
+                    .filter_map(|table| snapshot.relations.get(table).filter(|r| is_herd(r)))
+                    .collect(),
+                _ => vec![],
+            };
+            (tables, ALL)
+        }
+        _ => return None,
+    };
+    let mut tables: Vec<(Oid, String)> = tables.into_iter().map(|r| (r.oid, of_relation(r))).collect();
+    tables.sort();
+    tables.dedup();
+    (!tables.is_empty()).then_some(TableLocks { tables, mode })
+}
+
+/// What PostgreSQL does under SHARE UPDATE EXCLUSIVE (`AlterTableGetLockLevel` in tablecmds.c) goes on beside writers.
+fn stops_others(cmd: &ast::Node) -> bool {
+    let Some(NodeEnum::AlterTableCmd(c)) = &cmd.node else { return true };
+    !matches!(
+        subtype(c),
+        T::AtSetStatistics
+            | T::AtClusterOn
+            | T::AtDropCluster
+            | T::AtSetOptions
+            | T::AtResetOptions
+            | T::AtSetRelOptions
+            | T::AtResetRelOptions
+            | T::AtReplaceRelOptions
+            | T::AtValidateConstraint
+            | T::AtDetachPartition
+            | T::AtDetachPartitionFinalize
+    )
+}

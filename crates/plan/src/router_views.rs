@@ -1,0 +1,89 @@
+//! The views of which a router writes the rows into a statement, as one node knows its own part of them, or nothing: which
+//! statements read them. What their rows are is not known here.
+
+use sql::ast::RangeVar;
+use sql::{NodeEnum, relations, search};
+
+use crate::{Context, backends};
+
+/// Views that every node has of itself, which the router joins over all nodes, and those of which it alone knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterView {
+    /// PostgreSQL's view of sessions: a node knows its connections with routers.
+    Activity,
+    Locks,
+    /// PostgreSQL's view of a session's prepared statements: a node knows those of one of its connections.
+    Prepared,
+    Progress,
+    Sessions,
+    Transactions,
+    Verify,
+}
+
+impl RouterView {
+    const ALL: [RouterView; 7] = {
+        use RouterView::*;
+        [Activity, Locks, Prepared, Progress, Sessions, Transactions, Verify]
+    };
+
+    /// Its name, without the schema.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RouterView::Activity => "pg_stat_activity",
+            RouterView::Locks => "locks",
+            RouterView::Prepared => "pg_prepared_statements",
+            RouterView::Progress => "progress",
+            RouterView::Sessions => "sessions",
+            RouterView::Transactions => "transactions",
+            RouterView::Verify => "verify",
+        }
+    }
+
+    /// The schema it is in.
+    pub const fn schema(self) -> &'static str {
+        match self {
+            RouterView::Activity | RouterView::Prepared => "pg_catalog",
+            RouterView::Locks
+            | RouterView::Progress
+            | RouterView::Sessions
+            | RouterView::Transactions
+            | RouterView::Verify => "herd",
+        }
+    }
+
+    /// Which of the views a relation's name means.
+    pub fn meant(rv: &RangeVar, cx: &Context) -> Option<RouterView> {
+        let named =
+            |v: &RouterView| v.name() == rv.relname && (rv.schemaname == v.schema() || rv.schemaname.is_empty());
+        let view = Self::ALL.into_iter().find(named)?;
+        if !rv.schemaname.is_empty() {
+            return Some(view);
+        }
+        let at = cx.search_path.iter().position(|schema| *schema == view.schema())?;
+        let before = cx.snapshot.resolve(None, &rv.relname, &cx.search_path[..at]);
+        (before.is_none() && !cx.is_temporary(rv)).then_some(view)
+    }
+
+    /// The views a statement reads, each once, by their names. What a node knows of its own backends goes with the node's own view of
+    /// them.
+    pub fn read_by(statement: &NodeEnum, cx: &Context) -> Vec<RouterView> {
+        let sampled = |n: &NodeEnum| match n {
+            NodeEnum::RangeTableSample(t) => match t.relation.as_deref().and_then(|r| r.node.as_ref()) {
+                Some(NodeEnum::RangeVar(rv)) => Self::meant(rv, cx).is_some(),
+                _ => false,
+            },
+            _ => false,
+        };
+        if search::any(statement, sampled) {
+            // Of a view there is no sample, says PostgreSQL.
+            return vec![];
+        }
+        let mut read: Vec<_> = relations::of(statement).into_iter().filter_map(|rv| Self::meant(rv, cx)).collect();
+        read.sort_unstable_by_key(|v| v.name());
+        read.dedup();
+        if read.contains(&RouterView::Activity) && backends::reads_of_node(statement) {
+            read.retain(|v| *v != RouterView::Activity);
+        }
+        read
+    }
+}
