@@ -139,7 +139,7 @@ impl Session {
             return Box::pin(self.run_tree(&statement, decided, sql, None)).await;
         }
         drop(decided);
-        let compiled = self.planned(&statement, sql, &[]).await?;
+        let compiled = Box::pin(self.planned(&statement, sql, &[])).await?;
         let compiled = match template {
             Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
                 self.keep_template(compiled, t)
