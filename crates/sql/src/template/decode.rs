@@ -45,7 +45,10 @@ pub fn literal_value(
         LiteralKind::Bit | LiteralKind::Hex => Ok(joined(segments(text, false))),
         LiteralKind::EString => unescape(text, at),
         LiteralKind::String | LiteralKind::National if !standard_conforming_strings => unescape(text, at),
-        LiteralKind::String | LiteralKind::National => Ok(undouble(joined(segments(text, false)))),
+        LiteralKind::String | LiteralKind::National => Ok(match plain(text) {
+            Some(contents) => Cow::Borrowed(contents),
+            None => undouble(joined(segments(text, false))),
+        }),
         LiteralKind::Unicode => {
             let escape = uescape(sql, literal.end as usize, standard_conforming_strings)
                 .ok_or(LiteralError::EscapeCharacter { at })?;
@@ -78,6 +81,12 @@ fn number(text: &str) -> Cow<'_, str> {
         None if text.contains('_') => Cow::Owned(text.replace('_', "")),
         None => Cow::Borrowed(text),
     }
+}
+
+/// A string of which only the ends are quotes, as almost all are.
+fn plain(text: &str) -> Option<&str> {
+    let contents = text.strip_prefix('\'')?.strip_suffix('\'')?;
+    memchr::memchr(b'\'', contents.as_bytes()).is_none().then_some(contents)
 }
 
 /// What is between the quotes of a string: one segment, or several where it continues on following lines. Doubled
