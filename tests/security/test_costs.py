@@ -183,3 +183,50 @@ def _memory(made) -> int:
     """The most memory the router has had, in MiB."""
     with open(f"/proc/{made.process.pid}/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+
+
+def _named_twice(first: str, each: str, times: int) -> str:
+    """WITH queries that each name the last one twice: what they are analysed for doubles with each."""
+    queries = [f"c0 as ({first})", *(f"c{n + 1} as ({each.format(n)})" for n in range(times))]
+    return f"explain with {', '.join(queries)} select count(*) from c{times}"
+
+
+_CONSTANTS = "select " + ", ".join(f"1 as c{n}" for n in range(500))
+_DOUBLED = {
+    "columns of no table": _named_twice(_CONSTANTS, "select * from c{0} x natural join c{0} y", 11),
+    "joined constants": _named_twice(_CONSTANTS, "select x.* from c{0} x join c{0} y on x.c1 = y.c1", 10),
+    "a table's rows": _named_twice("select * from cost", "select x.* from c{0} x join c{0} y on x.id = y.id", 12),
+    "one arm and the other": _named_twice("select id from cost where id = 1", "select id from c{0} union all select id from c{0}", 13),
+    "what may be left out": _named_twice("select * from cost", "select x.* from c{0} x left join c{0} y on x.id = y.id", 11),
+}
+
+
+@pytest.mark.parametrize("what", _DOUBLED)
+def test_others_are_served_while_queries_that_double_are_planned(made, what):
+    before = _memory(made)
+    with made.server.connect() as one:
+
+        def planned() -> None:
+            # Refused when it is too much, or PostgreSQL's own affair.
+            with contextlib.suppress(psycopg.errors.StatementTooComplex, psycopg.errors.FeatureNotSupported):
+                one.execute("set statement_timeout = '2s'")
+                one.execute(_DOUBLED[what])
+
+        try:
+            taken, wait = _longest_wait(made, planned)
+        except AssertionError as error:
+            assert "statement timeout" in str(error)
+            return
+    assert wait < 1.0, f"{what} took {taken:.1f} s, another waited {wait:.1f} s"
+    assert _memory(made) - before < 700
+
+
+def test_what_doubles_too_often_is_refused(made):
+    sql = _named_twice(_CONSTANTS, "select x.* from c{0} x join c{0} y on x.c1 = y.c1", 13)
+    with made.server.connect() as one:
+        with pytest.raises(psycopg.errors.StatementTooComplex, match="too complex to be planned") as refused:
+            one.execute(sql)
+        assert "temporary table" in (refused.value.diag.message_hint or "")
+        assert one.execute("select v from cost where id = 4").fetchone() == (4,)
+        few = _named_twice("select * from cost", "select x.* from c{0} x join c{0} y on x.id = y.id", 5).removeprefix("explain ")
+        assert one.execute(few).fetchone() == (100,)

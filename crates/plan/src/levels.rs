@@ -20,7 +20,7 @@ use crate::classes::{Classes, Place, Var};
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
-use crate::{Context, Result};
+use crate::{Context, Result, Work};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
 pub use output::star_columns;
@@ -32,7 +32,7 @@ pub struct Analysis<'a> {
     pub uses: Vec<Use>,
     /// The uses that a name of a distributed table has: one wherever the WITH query it stands in is named.
     pub ranges: HashMap<*const ast::RangeVar, Vec<usize>>,
-    pub classes: Classes,
+    pub classes: Classes<'a>,
     /// Outer joins whose left-out side a condition may need after all, see `reduce`.
     outer: Vec<Outer>,
     /// Variables that are not NULL in the rows of a place, because a condition needs them.
@@ -78,8 +78,8 @@ struct Pending<'a> {
 
 /// Levels within levels: WITH queries that name each other are deeper than the statement's tree.
 const DEPTH_MAX: usize = 5000;
-/// Levels in all: a WITH query is analysed wherever it is named, so two that name the last one twice are eight.
-const LEVELS_MAX: usize = 50_000;
+/// What a level is beside its columns and expressions, in steps of work.
+const LEVEL_STEPS: usize = 20;
 
 impl<'a> Analysis<'a> {
     pub fn new(cx: &'a Context<'a>) -> Self {
@@ -88,7 +88,7 @@ impl<'a> Analysis<'a> {
             levels: Vec::new(),
             uses: Vec::new(),
             ranges: HashMap::new(),
-            classes: Classes::default(),
+            classes: Classes::new(cx.work),
             outer: vec![],
             needed: HashSet::new(),
             passed: HashSet::new(),
@@ -165,7 +165,11 @@ impl<'a> Analysis<'a> {
     /// `classes`: the place whose rows are this level's.
     pub fn select(&mut self, s: &'a ast::SelectStmt, parent: Option<Rc<Scope<'a>>>, classes: Place) -> Result<usize> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX || self.levels.len() > LEVELS_MAX {
+        // A WITH query is analysed wherever it is named, so two that name the last one twice are eight.
+        if !self.cx.take(LEVEL_STEPS) {
+            return Err(Work::refusal());
+        }
+        if self.depth > DEPTH_MAX {
             let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());
             return Err(Refusal {
                 sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,

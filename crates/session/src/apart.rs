@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::Frame;
 
 use crate::session::{Result, Session};
@@ -15,18 +15,31 @@ pub const LARGE: usize = 16 << 10;
 /// Threads of large statements; who comes when all are taken is served with the others.
 const THREADS: usize = 64;
 
-/// Places for large statements.
-pub struct Apart(Arc<Semaphore>);
+/// Plans that take more than a moment, at a time: each may be some hundred megabytes while it is made.
+const PLANS: usize = 4;
+
+/// Places for large statements, and for large plans.
+pub struct Apart {
+    statements: Arc<Semaphore>,
+    plans: Arc<Semaphore>,
+}
 
 impl Default for Apart {
     fn default() -> Self {
-        Apart(Arc::new(Semaphore::new(THREADS)))
+        Apart { statements: Arc::new(Semaphore::new(THREADS)), plans: Arc::new(Semaphore::new(PLANS)) }
+    }
+}
+
+impl Apart {
+    /// A place for a large plan, when there is one.
+    pub async fn plan(&self) -> Option<OwnedSemaphorePermit> {
+        self.plans.clone().acquire_owned().await.ok()
     }
 }
 
 /// Works on a message apart from other sessions. `None`: it ended in a panic, and the session with it.
 pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Session>, Result<()>)> {
-    let Ok(place) = session.router.apart.0.clone().try_acquire_owned() else {
+    let Ok(place) = session.router.apart.statements.clone().try_acquire_owned() else {
         let done = session.message(&frame).await;
         return Some((session, done));
     };

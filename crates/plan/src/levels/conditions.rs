@@ -10,6 +10,9 @@ use crate::keys;
 use crate::types::KeyExpr;
 use wire::type_oid;
 
+/// Looking for something in a list: so many are a step of work.
+const LOOKS: usize = 16;
+
 impl<'a> Analysis<'a> {
     /// Draws equalities from the conditions that are ANDed together and hold for the rows of `place`.
     pub fn conjuncts(&mut self, node: &'a Node, place: Place, scope: &Scope<'a>) {
@@ -100,6 +103,10 @@ impl<'a> Analysis<'a> {
     /// An outer join whose rows are needed to have a column of the side that may be left out joins like an inner one.
     pub(super) fn reduce(&mut self) {
         loop {
+            let columns: usize = self.outer.iter().map(|o| 1 + o.nullable.len()).sum();
+            if !self.cx.take(columns / LOOKS) {
+                return;
+            }
             let joined =
                 self.outer.iter().position(|o| o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))));
             let Some(at) = joined else { return };
@@ -145,6 +152,11 @@ impl<'a> Analysis<'a> {
     }
 
     pub fn var(&self, node: &Node, scope: &Scope<'a>) -> Option<Var> {
-        scope.resolve(&names::column(node)?)
+        let parts = names::column(node)?;
+        let columns: usize = scope.items.iter().map(|i| 1 + i.columns.len()).sum();
+        if !self.cx.take(columns / LOOKS) {
+            return None;
+        }
+        scope.resolve(&parts)
     }
 }
