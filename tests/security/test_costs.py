@@ -230,3 +230,47 @@ def test_what_doubles_too_often_is_refused(made):
         assert one.execute("select v from cost where id = 4").fetchone() == (4,)
         few = _named_twice("select * from cost", "select x.* from c{0} x join c{0} y on x.id = y.id", 5).removeprefix("explain ")
         assert one.execute(few).fetchone() == (100,)
+
+
+_REFUSED = [
+    "drop table cost",
+    "truncate cost",
+    "alter table cost add x int",
+    "create index on cost (v)",
+    "alter table cost rename to costs",
+    "create trigger t before update on cost for each row execute function suppress_redundant_updates_trigger()",
+]
+
+
+def test_who_may_not_change_a_table_keeps_nobody_waiting(made):
+    """As in PostgreSQL, rights are looked at before locks are taken."""
+    stop, said = threading.Event(), set()
+
+    def change(sql: str) -> None:
+        with made.server.connect(user="cost_nobody") as own:
+            while not stop.is_set():
+                try:
+                    own.execute(sql)
+                except psycopg.Error as error:
+                    said.add((error.sqlstate, error.diag.message_primary))
+
+    with made.server.connect() as other:
+        other.execute("create role cost_nobody login")
+        threads = [threading.Thread(target=change, args=(sql,)) for sql in _REFUSED * 6]
+        try:
+            for thread in threads:
+                thread.start()
+            waits, until = [], time.monotonic() + 5
+            while time.monotonic() < until:
+                before = time.monotonic()
+                assert other.execute("select v from cost where id = 3").fetchone() == (3,)
+                waits.append(time.monotonic() - before)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            other.execute("drop role cost_nobody")
+    waits.sort()
+    assert {code for code, _ in said} == {"42501"}, said
+    assert {text for _, text in said} <= {"must be owner of table cost", "permission denied for table cost"}, said
+    assert waits[len(waits) // 2] < 0.1, f"{len(waits)} statements, one waited {waits[len(waits) // 2]:.2f} s, the longest {waits[-1]:.2f} s"

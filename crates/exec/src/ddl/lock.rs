@@ -37,7 +37,21 @@ const WAITERS_MAX: usize = 10;
 pub struct Locks {
     tables: Vec<(Oid, String)>,
     mode: &'static str,
+    right: Right,
     kind: Option<KindLocks>,
+}
+
+/// Who may do what the locks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Right {
+    /// Who owns the table.
+    Owner,
+    /// Who owns the table or its schema.
+    Drop,
+    /// Whoever has the privilege.
+    Has(&'static str),
+    /// That is known already.
+    Known,
 }
 
 /// What a change of a table's kind needs besides the table.
@@ -85,7 +99,13 @@ pub fn wanted(statement: &NodeEnum, snapshot: &catalog::Snapshot, facts: &Facts)
     let mut tables: Vec<(Oid, String)> = tables.into_iter().map(|r| (r.oid, of_relation(r))).collect();
     tables.sort();
     tables.dedup();
-    (!tables.is_empty()).then_some(Locks { tables, mode, kind: None })
+    let right = match statement {
+        NodeEnum::TruncateStmt(_) => Right::Has("TRUNCATE"),
+        NodeEnum::CreateTrigStmt(_) => Right::Has("TRIGGER"),
+        NodeEnum::DropStmt(_) => Right::Drop,
+        _ => Right::Owner,
+    };
+    (!tables.is_empty()).then_some(Locks { tables, mode, right, kind: None })
 }
 
 /// What PostgreSQL does under SHARE UPDATE EXCLUSIVE (`AlterTableGetLockLevel` in tablecmds.c) goes on beside writers.
@@ -115,7 +135,7 @@ impl Locks {
             local: !is_herd(r),
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
         };
-        Locks { tables: vec![(r.oid, of_relation(r))], mode: "ACCESS EXCLUSIVE", kind: Some(kind) }
+        Locks { tables: vec![(r.oid, of_relation(r))], mode: "ACCESS EXCLUSIVE", right: Right::Known, kind: Some(kind) }
     }
 
     fn oids(&self) -> Vec<Oid> {
@@ -124,6 +144,23 @@ impl Locks {
 
     fn who(&self) -> Who {
         if self.mode == "ACCESS EXCLUSIVE" { Who::All } else { Who::Writers }
+    }
+
+    /// Tells how many of the tables the role may not do this to; None: nobody need ask.
+    fn refused(&self) -> Option<String> {
+        let owner = "pg_catalog.pg_has_role(c.relowner, 'USAGE')";
+        let may = match self.right {
+            Right::Owner => owner.to_string(),
+            Right::Drop => format!("{owner} OR pg_catalog.pg_has_role(n.nspowner, 'USAGE')"),
+            Right::Has(privilege) => format!("pg_catalog.has_table_privilege(c.oid, '{privilege}')"),
+            Right::Known => return None,
+        };
+        let oids: Vec<String> = self.tables.iter().map(|t| t.0.to_string()).collect();
+        Some(format!(
+            "SELECT pg_catalog.count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+             WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) AND NOT ({may})",
+            oids.join(",")
+        ))
     }
 
     /// What a node is asked for; None: nothing.
@@ -144,6 +181,13 @@ impl Locks {
 impl<C: Client> Work<'_, C> {
     /// Takes them, in the transaction there is.
     pub(crate) async fn take_locks(&mut self, locks: &Locks) -> Result<()> {
+        // As PostgreSQL, which looks at rights before it locks: who may not keeps nobody waiting. Home says so in its own words.
+        if let Some(question) = locks.refused() {
+            let refused = self.ask_home(&question).await?;
+            if refused.first().and_then(|r| r.first()?.as_deref()) != Some("0") {
+                return Ok(());
+            }
+        }
         let home = self.home();
         let others = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home);
         let nodes: Vec<NodeId> = std::iter::once(home).chain(others).collect();
