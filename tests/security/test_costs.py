@@ -232,6 +232,20 @@ def test_what_doubles_too_often_is_refused(made):
         assert one.execute(few).fetchone() == (100,)
 
 
+def test_sqlstates_that_clients_make_up_are_counted_as_one(made):
+    with made.server.connect() as one:
+        for number in range(20):
+            with pytest.raises(psycopg.Error, match="made up"):
+                one.execute(f"do $$ begin raise exception using message = 'made up', errcode = 'PA{number:03}'; end $$")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            one.execute("do $$ begin raise exception using errcode = '40001'; end $$")
+    page = urllib.request.urlopen(f"http://127.0.0.1:{made.metrics}/metrics", timeout=5).read().decode()
+    counted = dict(line.split() for line in page.splitlines() if line.startswith("herd_errors_total"))
+    assert int(counted['herd_errors_total{sqlstate="other"}']) >= 20
+    assert int(counted['herd_errors_total{sqlstate="40001"}']) >= 1
+    assert not [name for name in counted if '"PA' in name]
+
+
 _REFUSED = [
     "drop table cost",
     "truncate cost",
