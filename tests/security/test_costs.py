@@ -288,3 +288,18 @@ def test_who_may_not_change_a_table_keeps_nobody_waiting(made):
     assert {code for code, _ in said} == {"42501"}, said
     assert {text for _, text in said} <= {"must be owner of table cost", "permission denied for table cost"}, said
     assert waits[len(waits) // 2] < 0.1, f"{len(waits)} statements, one waited {waits[len(waits) // 2]:.2f} s, the longest {waits[-1]:.2f} s"
+
+
+def test_others_are_served_while_a_large_value_of_a_key_is_read(made):
+    value = "{" + ",".join(f'"{n}":1' for n in range(300_000)) + "}"
+    with made.server.connect() as one:
+        one.execute("create table cost_json (id jsonb, v int)")
+        one.execute("select create_distributed_table('cost_json', 'id')")
+
+        def ask() -> None:
+            assert one.execute("select v from cost_json where id = %s::text::jsonb", (value,)).fetchall() == []
+            assert one.execute("insert into cost_json values (%s, 1)", (value,)).rowcount == 1
+
+        taken, wait = _longest_wait(made, ask)
+        one.execute("drop table cost_json")
+    assert wait < max(0.5, taken / 8), f"took {taken:.1f} s, another waited {wait:.1f} s"

@@ -53,12 +53,14 @@ pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Ses
 }
 
 impl Session {
-    /// Whether a message is to be worked on apart.
+    /// Whether a message is to be worked on apart: what is in it, or the values of the portal that it runs, may take long to read.
     pub fn is_large(&self, frame: &Frame) -> bool {
         match frame.tag() {
             b'Q' | b'P' => frame.body().len() >= LARGE || self.large_statements,
             // They may lead to a statement that is planned again.
-            b'B' | b'D' | b'E' => self.large_statements,
+            b'B' => frame.body().len() >= LARGE || self.large_statements,
+            b'E' => self.large_values || self.large_statements,
+            b'D' => self.large_statements,
             _ => false,
         }
     }
