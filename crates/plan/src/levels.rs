@@ -37,6 +37,8 @@ pub struct Analysis<'a> {
     outer: Vec<Outer>,
     /// Variables that are not NULL in the rows of a place, because a condition needs them.
     needed: HashSet<(Place, Var)>,
+    /// Those of them that no outer join was looked at for.
+    fresh: Vec<(Place, Var)>,
     /// Subqueries of `x IN (SELECT …)` that a row must pass.
     passed: HashSet<*const ast::SubLink>,
     /// Type of each variable that is a table's column.
@@ -65,6 +67,9 @@ struct Outer {
     /// Columns of the side that may be left out.
     nullable: Vec<Var>,
     equal: Vec<(Var, Var)>,
+    /// It was looked at for all that was needed, and is needed.
+    looked: bool,
+    needed: bool,
 }
 
 struct Pending<'a> {
@@ -91,6 +96,7 @@ impl<'a> Analysis<'a> {
             classes: Classes::new(cx.work),
             outer: vec![],
             needed: HashSet::new(),
+            fresh: vec![],
             passed: HashSet::new(),
             types: Vec::new(),
             by_node: HashMap::new(),

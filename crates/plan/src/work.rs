@@ -8,15 +8,15 @@ use wire::sqlstate;
 
 use crate::refuse::Refusal;
 
-/// What is left for a statement. A step is about a column of a level: some hundred nanoseconds, some hundred bytes.
+/// What is left for a statement. A step is about a column of a level: some ten nanoseconds, some hundred bytes.
 #[derive(Debug)]
 pub struct Work(AtomicI64);
 
 impl Work {
     /// Steps that take about as long as the thread that serves others may be away.
-    pub const SHORT: u32 = 50_000;
+    pub const SHORT: u32 = 100_000;
     /// Steps that no statement may exceed: some hundred megabytes.
-    pub const MOST: u32 = 1_000_000;
+    pub const MOST: u32 = 3_000_000;
 
     pub fn new(steps: u32) -> Self {
         Work(AtomicI64::new(steps.into()))

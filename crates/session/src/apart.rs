@@ -16,7 +16,7 @@ pub const LARGE: usize = 16 << 10;
 const THREADS: usize = 64;
 
 /// Plans that take more than a moment, at a time: each may be some hundred megabytes while it is made.
-const PLANS: usize = 4;
+const PLANS: usize = 2;
 
 /// Places for large statements, and for large plans.
 pub struct Apart {

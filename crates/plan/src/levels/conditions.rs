@@ -80,7 +80,8 @@ impl<'a> Analysis<'a> {
     /// Two columns of one type are equal. Other types (int4 = numeric) have other hashes: no conclusion is drawn
     /// for them, but for the integers, which PostgreSQL hashes alike.
     pub(super) fn equate(&mut self, place: Place, a: Var, b: Var) {
-        self.needed.extend([(place, a), (place, b)]);
+        self.need(place, a);
+        self.need(place, b);
         if let (Some((x, _)), Some((y, _))) = (self.types[a], self.types[b])
             && (x == y
                 || (type_oid::is_integer(x) && type_oid::is_integer(y))
@@ -94,7 +95,7 @@ impl<'a> Analysis<'a> {
     }
 
     fn restrict(&mut self, place: Place, v: Var, values: Option<Vec<KeyExpr>>) {
-        self.needed.insert((place, v));
+        self.need(place, v);
         if let Some(values) = values {
             self.classes.restrict(place, v, values);
         }
@@ -103,17 +104,30 @@ impl<'a> Analysis<'a> {
     /// An outer join whose rows are needed to have a column of the side that may be left out joins like an inner one.
     pub(super) fn reduce(&mut self) {
         loop {
-            let columns: usize = self.outer.iter().map(|o| 1 + o.nullable.len()).sum();
-            if !self.cx.take(columns / LOOKS) {
+            // What was needed before was looked for then.
+            let fresh = std::mem::take(&mut self.fresh);
+            let new: usize = self.outer.iter().filter(|o| !o.looked).map(|o| o.nullable.len()).sum();
+            if !self.cx.take((new + self.outer.len() * (1 + fresh.len())) / LOOKS) {
                 return;
             }
-            let joined =
-                self.outer.iter().position(|o| o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))));
-            let Some(at) = joined else { return };
+            for o in &mut self.outer {
+                o.needed |= match o.looked {
+                    false => o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))),
+                    true => fresh.iter().any(|(place, v)| *place == o.place && o.nullable.contains(v)),
+                };
+                o.looked = true;
+            }
+            let Some(at) = self.outer.iter().position(|o| o.needed) else { return };
             let outer = self.outer.swap_remove(at);
             for (a, b) in outer.equal {
                 self.equate(outer.place, a, b);
             }
+        }
+    }
+
+    fn need(&mut self, place: Place, v: Var) {
+        if self.needed.insert((place, v)) {
+            self.fresh.push((place, v));
         }
     }
 
