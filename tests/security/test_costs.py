@@ -316,3 +316,19 @@ def test_others_are_served_while_a_table_is_made_of_queries_that_double(made):
         taken, wait = _longest_wait(made, make)
         one.execute("drop table if exists cost_as")
     assert wait < 1.0, f"took {taken:.1f} s, another waited {wait:.1f} s"
+
+
+def test_deep_json_is_a_key_like_any(made):
+    value = "[" * 5_000 + "]" * 5_000
+    with made.server.connect() as one:
+        one.execute("create table cost_deep (id jsonb, v int)")
+        one.execute("select create_distributed_table('cost_deep', 'id')")
+        one.execute(f"insert into cost_deep values ('{value}', 1)")
+        one.execute("insert into cost_deep values (%s, 2)", (value,))
+        assert one.execute("select v from cost_deep where id = %s order by v", (psycopg.types.json.Jsonb([]),)).fetchall() == []
+        assert one.execute("select sum(v) from cost_deep where id = %s::text::jsonb", (value,)).fetchone() == (3,)
+        # Where it lies is where PostgreSQL itself would have it.
+        assert one.execute("select count(*) from cost_deep").fetchone() == (2,)
+        with pytest.raises(psycopg.errors.StatementTooComplex):
+            one.execute("insert into cost_deep values (%s, 3)", ("[" * 1_000_000 + "]" * 1_000_000,))
+        one.execute("drop table cost_deep")
