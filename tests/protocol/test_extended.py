@@ -66,6 +66,11 @@ SCRIPTS = {
     "error in Parse skips to Sync": (extended("select 1") + parse("selec") + extended("select 2") + sync() + extended("select 3") + sync(), 2),
     "row limit by key": (parse(BY_KEY) + bind("7") + execute(rows_max=1) + execute(rows_max=1) + sync(), 1),
     "row limit over all": (parse(ALL) + bind() + b"".join(execute(rows_max=20) for _ in range(4)) + sync(), 1),
+    "row limit and Flush": (parse(ALL) + bind() + execute(rows_max=1) + flush() + execute(rows_max=2) + flush() + execute() + flush() + sync(), 1),
+    "row limit and Flush, described": (parse(ALL) + bind() + describe("P") + execute(rows_max=1) + flush() + execute(rows_max=2) + sync(), 1),
+    "row limit and Flush, named": (parse(ALL, "s") + bind(portal="p", statement="s") + flush() + execute("p", rows_max=1) + flush() + sync(), 1),
+    "row limit and Flush of EXPLAIN": (parse("explain (costs off) select 1 from generate_series(1, 5) g where g > 1") + bind() + execute(rows_max=1) + flush() + execute() + sync(), 1),
+    "row limit and Flush of SHOW": (parse("show work_mem") + bind() + execute(rows_max=1) + flush() + execute() + sync(), 1),
     "row limit then the rest": (parse(ALL) + bind() + execute(rows_max=3) + execute() + sync(), 1),
     "row limit of one value": (parse("select g from generate_series(1, 5) g") + bind() + execute(rows_max=2) + execute(rows_max=3) + execute() + sync(), 1),
     "row limit of ONLY": (parse("select id from only proto where id = 7") + bind() + execute(rows_max=1) + execute() + sync(), 1),
@@ -112,6 +117,8 @@ SCRIPTS = {
 DIFFERENT = {
     "error when run over all": "rows of other nodes come in another order before the error",
     "cursor from SQL as a portal": "SQL cursors are not portals of the extended protocol yet",
+    "row limit and Flush of EXPLAIN": "a row limit holds for queries; utility statements give all of their rows",
+    "row limit and Flush of SHOW": "as of EXPLAIN",
     "failed transaction": "errors of folding constants come at Execute, not at Bind",
 }
 

@@ -218,3 +218,152 @@ def test_others_are_served_while_wide_tables_are_loaded(made):
         taken, wait = _longest_wait(made, lambda: one.execute("create table wide_tables.one_more (a int)"))
         one.execute("drop schema wide_tables cascade")
     _judge("loading wide tables", taken, wait)
+
+
+def _named_twice(first: str, each: str, times: int) -> str:
+    """WITH queries that each name the last one twice: what they are analysed for doubles with each."""
+    queries = [f"c0 as ({first})", *(f"c{n + 1} as ({each.format(n)})" for n in range(times))]
+    return f"explain with {', '.join(queries)} select count(*) from c{times}"
+
+
+_CONSTANTS = "select " + ", ".join(f"1 as c{n}" for n in range(500))
+_DOUBLED = {
+    "columns of no table": _named_twice(_CONSTANTS, "select * from c{0} x natural join c{0} y", 12),
+    "joined constants": _named_twice(_CONSTANTS, "select x.* from c{0} x join c{0} y on x.c1 = y.c1", 10),
+    "a table's rows": _named_twice("select * from cost", "select x.* from c{0} x join c{0} y on x.id = y.id", 12),
+    "one arm and the other": _named_twice("select id from cost where id = 1", "select id from c{0} union all select id from c{0}", 13),
+    "what may be left out": _named_twice("select * from cost", "select x.* from c{0} x left join c{0} y on x.id = y.id", 11),
+}
+
+
+@pytest.mark.parametrize("what", _DOUBLED)
+def test_others_are_served_while_queries_that_double_are_planned(made, what):
+    before = _memory(made)
+    with made.server.connect() as one:
+
+        def planned() -> None:
+            # Refused when it is too much, or PostgreSQL's own affair.
+            with contextlib.suppress(psycopg.errors.StatementTooComplex, psycopg.errors.FeatureNotSupported):
+                one.execute("set statement_timeout = '2s'")
+                one.execute(_DOUBLED[what])
+
+        try:
+            taken, wait = _longest_wait(made, planned)
+        except AssertionError as error:
+            assert "statement timeout" in str(error)
+            return
+    assert wait < 1.0, f"{what} took {taken:.1f} s, another waited {wait:.1f} s"
+    assert _memory(made) - before < 700
+
+
+def test_what_doubles_too_often_is_refused(made):
+    sql = _named_twice(_CONSTANTS, "select x.* from c{0} x join c{0} y on x.c1 = y.c1", 13)
+    with made.server.connect() as one:
+        with pytest.raises(psycopg.errors.StatementTooComplex, match="too complex to be planned") as refused:
+            one.execute(sql)
+        assert "temporary table" in (refused.value.diag.message_hint or "")
+        assert one.execute("select v from cost where id = 4").fetchone() == (4,)
+        few = _named_twice("select * from cost", "select x.* from c{0} x join c{0} y on x.id = y.id", 5).removeprefix("explain ")
+        assert one.execute(few).fetchone() == (100,)
+
+
+def test_sqlstates_that_clients_make_up_are_counted_as_one(made):
+    with made.server.connect() as one:
+        for number in range(20):
+            with pytest.raises(psycopg.Error, match="made up"):
+                one.execute(f"do $$ begin raise exception using message = 'made up', errcode = 'PA{number:03}'; end $$")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            one.execute("do $$ begin raise exception using errcode = '40001'; end $$")
+    page = urllib.request.urlopen(f"http://127.0.0.1:{made.metrics}/metrics", timeout=5).read().decode()
+    counted = dict(line.split() for line in page.splitlines() if line.startswith("herd_errors_total"))
+    assert int(counted['herd_errors_total{sqlstate="other"}']) >= 20
+    assert int(counted['herd_errors_total{sqlstate="40001"}']) >= 1
+    assert not [name for name in counted if '"PA' in name]
+
+
+_REFUSED = [
+    "drop table cost",
+    "truncate cost",
+    "alter table cost add x int",
+    "create index on cost (v)",
+    "alter table cost rename to costs",
+    "create trigger t before update on cost for each row execute function suppress_redundant_updates_trigger()",
+]
+
+
+def test_who_may_not_change_a_table_keeps_nobody_waiting(made):
+    """As in PostgreSQL, rights are looked at before locks are taken."""
+    stop, said = threading.Event(), set()
+
+    def change(sql: str) -> None:
+        with made.server.connect(user="cost_nobody") as own:
+            while not stop.is_set():
+                try:
+                    own.execute(sql)
+                except psycopg.Error as error:
+                    said.add((error.sqlstate, error.diag.message_primary))
+
+    with made.server.connect() as other:
+        other.execute("create role cost_nobody login")
+        threads = [threading.Thread(target=change, args=(sql,)) for sql in _REFUSED * 6]
+        try:
+            for thread in threads:
+                thread.start()
+            waits, until = [], time.monotonic() + 5
+            while time.monotonic() < until:
+                before = time.monotonic()
+                assert other.execute("select v from cost where id = 3").fetchone() == (3,)
+                waits.append(time.monotonic() - before)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            other.execute("drop role cost_nobody")
+    waits.sort()
+    assert {code for code, _ in said} == {"42501"}, said
+    assert {text for _, text in said} <= {"must be owner of table cost", "permission denied for table cost"}, said
+    assert waits[len(waits) // 2] < 0.1, f"{len(waits)} statements, one waited {waits[len(waits) // 2]:.2f} s, the longest {waits[-1]:.2f} s"
+
+
+def test_others_are_served_while_a_large_value_of_a_key_is_read(made):
+    value = "{" + ",".join(f'"{n}":1' for n in range(300_000)) + "}"
+    with made.server.connect() as one:
+        one.execute("create table cost_json (id jsonb, v int)")
+        one.execute("select create_distributed_table('cost_json', 'id')")
+
+        def ask() -> None:
+            assert one.execute("select v from cost_json where id = %s::text::jsonb", (value,)).fetchall() == []
+            assert one.execute("insert into cost_json values (%s, 1)", (value,)).rowcount == 1
+
+        taken, wait = _longest_wait(made, ask)
+        one.execute("drop table cost_json")
+    assert wait < max(0.5, taken / 8), f"took {taken:.1f} s, another waited {wait:.1f} s"
+
+
+def test_others_are_served_while_a_table_is_made_of_queries_that_double(made):
+    """The query is planned once more when the table is there."""
+    sql = _named_twice("select * from cost", "select x.* from c{0} x left join c{0} y on x.id = y.id", 11).removeprefix("explain ")
+    with made.server.connect() as one:
+
+        def make() -> None:
+            assert one.execute(f"create table cost_as as {sql}").statusmessage == "SELECT 1"
+
+        taken, wait = _longest_wait(made, make)
+        one.execute("drop table if exists cost_as")
+    assert wait < 1.0, f"took {taken:.1f} s, another waited {wait:.1f} s"
+
+
+def test_deep_json_is_a_key_like_any(made):
+    value = "[" * 5_000 + "]" * 5_000
+    with made.server.connect() as one:
+        one.execute("create table cost_deep (id jsonb, v int)")
+        one.execute("select create_distributed_table('cost_deep', 'id')")
+        one.execute(f"insert into cost_deep values ('{value}', 1)")
+        one.execute("insert into cost_deep values (%s, 2)", (value,))
+        assert one.execute("select v from cost_deep where id = %s order by v", (psycopg.types.json.Jsonb([]),)).fetchall() == []
+        assert one.execute("select sum(v) from cost_deep where id = %s::text::jsonb", (value,)).fetchone() == (3,)
+        # Where it lies is where PostgreSQL itself would have it.
+        assert one.execute("select count(*) from cost_deep").fetchone() == (2,)
+        with pytest.raises(psycopg.errors.StatementTooComplex):
+            one.execute("insert into cost_deep values (%s, 3)", ("[" * 1_000_000 + "]" * 1_000_000,))
+        one.execute("drop table cost_deep")

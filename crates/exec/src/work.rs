@@ -19,6 +19,7 @@ pub mod moment;
 pub mod own_catalog;
 pub mod pin;
 pub mod place;
+pub mod planned;
 pub mod row_node;
 pub mod rows;
 pub mod schema_usage;

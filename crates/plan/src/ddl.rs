@@ -34,7 +34,7 @@ mod steps;
 pub use alter::subtype;
 pub use facts::Facts;
 pub use inert::inert;
-pub use lock::{LockMode, TableLocks, locks};
+pub use lock::{LockMode, Right, TableLocks, locks};
 pub use mode::{
     Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,
     makes_temporary_type, temporary_type,

@@ -20,7 +20,7 @@ use crate::classes::{Classes, JoinDomain, Var};
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
-use crate::{Context, Result};
+use crate::{Context, Result, Work};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
 pub use output::star_columns;
@@ -32,11 +32,13 @@ pub struct Analysis<'a> {
     pub uses: Vec<Use>,
     /// The uses that a name of a distributed table has: one wherever the WITH query it stands in is named.
     pub ranges: HashMap<*const ast::RangeVar, Vec<usize>>,
-    pub classes: Classes,
+    pub classes: Classes<'a>,
     /// Outer joins whose left-out side a condition may need after all, see `reduce`.
     outer: Vec<Outer>,
     /// Variables that are not NULL in the rows of a place, because a condition needs them.
     needed: HashSet<(JoinDomain, Var)>,
+    /// Those of them that no outer join was looked at for.
+    fresh: Vec<(JoinDomain, Var)>,
     /// Subqueries of `x IN (SELECT …)` that a row must pass.
     passed: HashSet<*const ast::SubLink>,
     /// Type of each variable that is a table's column.
@@ -65,6 +67,9 @@ struct Outer {
     /// Columns of the side that may be left out.
     nullable: Vec<Var>,
     equal: Vec<(Var, Var)>,
+    /// It was looked at for all that was needed, and is needed.
+    looked: bool,
+    needed: bool,
 }
 
 struct Pending<'a> {
@@ -78,8 +83,8 @@ struct Pending<'a> {
 
 /// Levels within levels: WITH queries that name each other are deeper than the statement's tree.
 const DEPTH_MAX: usize = 5000;
-/// Levels in all: a WITH query is analysed wherever it is named, so two that name the last one twice are eight.
-const LEVELS_MAX: usize = 50_000;
+/// What a level is beside its columns and expressions, in steps of work.
+const LEVEL_STEPS: usize = 20;
 
 impl<'a> Analysis<'a> {
     pub fn new(cx: &'a Context<'a>) -> Self {
@@ -88,9 +93,10 @@ impl<'a> Analysis<'a> {
             levels: Vec::new(),
             uses: Vec::new(),
             ranges: HashMap::new(),
-            classes: Classes::default(),
+            classes: Classes::new(cx.work),
             outer: vec![],
             needed: HashSet::new(),
+            fresh: vec![],
             passed: HashSet::new(),
             types: Vec::new(),
             by_node: HashMap::new(),
@@ -170,7 +176,11 @@ impl<'a> Analysis<'a> {
         classes: JoinDomain,
     ) -> Result<usize> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX || self.levels.len() > LEVELS_MAX {
+        // A WITH query is analysed wherever it is named, so two that name the last one twice are eight.
+        if !self.cx.take(LEVEL_STEPS) {
+            return Err(Work::refusal());
+        }
+        if self.depth > DEPTH_MAX {
             let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());
             return Err(Refusal {
                 sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,

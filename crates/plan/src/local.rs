@@ -44,6 +44,9 @@ impl Analysis<'_> {
     }
 
     fn collect(&self, level: usize, uses: &mut Vec<usize>) {
+        if !self.cx.take(1) {
+            return;
+        }
         let l = &self.levels[level];
         l.from.iter().for_each(|f| self.collect_from(f, uses));
         l.sublinks.iter().for_each(|(s, _)| self.collect(*s, uses));

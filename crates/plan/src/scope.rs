@@ -117,7 +117,7 @@ impl<'a> With<'a> {
 impl<'a> Scope<'a> {
     /// What a subquery in FROM sees that is not LATERAL.
     pub fn without_items(&self) -> Self {
-        Scope { items: vec![], merged: HashMap::new(), ..self.clone() }
+        Scope { level: self.level, ctes: self.ctes.clone(), parent: self.parent.clone(), ..Default::default() }
     }
 
     /// Which level a column reference is of. A name that may be of something whose columns are not known, and may as well be

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::Frame;
 
 use crate::session::{Result, Session};
@@ -16,18 +16,31 @@ pub const LARGE: usize = 16 << 10;
 /// Threads of large statements; who comes when all are taken is served with the others.
 const THREADS: usize = 64;
 
-/// Places for large statements.
-pub struct Apart(Arc<Semaphore>);
+/// Plans that take more than a moment, at a time: each may be some hundred megabytes while it is made.
+const PLANS: usize = 2;
+
+/// Places for large statements, and for large plans.
+pub struct Apart {
+    statements: Arc<Semaphore>,
+    plans: Arc<Semaphore>,
+}
 
 impl Default for Apart {
     fn default() -> Self {
-        Apart(Arc::new(Semaphore::new(THREADS)))
+        Apart { statements: Arc::new(Semaphore::new(THREADS)), plans: Arc::new(Semaphore::new(PLANS)) }
+    }
+}
+
+impl Apart {
+    /// A place for a large plan, when there is one.
+    pub async fn plan(&self) -> Option<OwnedSemaphorePermit> {
+        self.plans.clone().acquire_owned().await.ok()
     }
 }
 
 /// Works on a message apart from other sessions. `None`: it ended in a panic, and the session with it.
 pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Session>, Result<()>)> {
-    let Ok(place) = session.router.apart.0.clone().try_acquire_owned() else {
+    let Ok(place) = session.router.apart.statements.clone().try_acquire_owned() else {
         let done = session.message(&frame).await;
         return Some((session, done));
     };
@@ -46,12 +59,14 @@ pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Ses
 }
 
 impl Session {
-    /// Whether a message is to be worked on apart.
+    /// Whether a message is to be worked on apart: what is in it, or the values of the portal that it runs, may take long to read.
     pub fn is_large(&self, frame: &Frame) -> bool {
         match frame.tag() {
             b'Q' | b'P' => frame.body().len() >= LARGE || self.large_statements,
             // They may lead to a statement that is planned again.
-            b'B' | b'D' | b'E' => self.large_statements,
+            b'B' => frame.body().len() >= LARGE || self.large_statements,
+            b'E' => self.large_values || self.large_statements,
+            b'D' => self.large_statements,
             _ => false,
         }
     }

@@ -158,6 +158,7 @@ impl Session {
         }
         if !self.transaction.is_active() {
             self.portals.clear();
+            self.large_values = false;
         }
         self.ready();
         Ok(())

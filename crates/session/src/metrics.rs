@@ -48,7 +48,7 @@ pub struct Histogram {
 #[derive(Default)]
 pub struct Metrics {
     latencies: [Histogram; CountedAs::ALL.len()],
-    errors: Mutex<HashMap<String, u64>>,
+    errors: Mutex<HashMap<&'static str, u64>>,
     pub connections: AtomicI64,
     pub connections_total: AtomicU64,
     /// Sessions that ended by a fault of the router.
@@ -69,7 +69,9 @@ impl Metrics {
     }
 
     pub fn error(&self, sqlstate: &str) {
-        *self.errors.lock().entry(sqlstate.to_string()).or_default() += 1;
+        // Clients can raise any: those are one.
+        let counted = wire::sqlstate::documented(sqlstate).unwrap_or("other");
+        *self.errors.lock().entry(counted).or_default() += 1;
     }
 
     /// Prometheus' text format, without what pools say.
@@ -93,7 +95,7 @@ impl Metrics {
         out.push_str(
             "# HELP herd_errors_total Errors sent to clients, by SQLSTATE.\n# TYPE herd_errors_total counter\n",
         );
-        let mut errors: Vec<_> = self.errors.lock().iter().map(|(c, n)| (c.clone(), *n)).collect();
+        let mut errors: Vec<_> = self.errors.lock().iter().map(|(c, n)| (*c, *n)).collect();
         errors.sort();
         for (code, n) in errors {
             out.push_str(&format!("herd_errors_total{{sqlstate=\"{code}\"}} {n}\n"));

@@ -1,5 +1,5 @@
-//! Plans a session's statements. One over views may take long whatever its own length is, so it is planned on a thread apart,
-//! while the thread that serves others does so. It does not know where plans are kept.
+//! Plans a session's statements. One over views may take long whatever its own length is, and one whose WITH queries name each other, so
+//! they are planned on a thread apart, while the thread that serves others does so; large plans a few at a time. It does not know where plans are kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,9 +27,15 @@ struct Planning<'p> {
 }
 
 impl Planning<'_> {
-    fn plan(&self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
+    /// None: it is more work than that.
+    fn within(&self, statement: &NodeEnum, sql: &str, work: &plan::Work) -> Option<Result<Compiled>> {
+        let planned = self.plan(statement, sql, work);
+        (!work.is_spent()).then_some(planned)
+    }
+
+    fn plan(&self, statement: &NodeEnum, sql: &str, work: &plan::Work) -> Result<Compiled> {
         let names = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
-        let cx = plan::Context { target: self.target, parameters: self.parameters, ..names };
+        let cx = plan::Context { target: self.target, parameters: self.parameters, work: Some(work), ..names };
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;
             if let NodeEnum::InsertStmt(insert) = statement
@@ -84,16 +90,20 @@ impl Session {
             target: target.as_ref(),
             parameters,
         };
-        let compiled = match planning.names_view(statement) {
-            true => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters)).await,
-            false => planning.plan(statement, sql),
+        let here = match planning.names_view(statement) {
+            true => None,
+            false => planning.within(statement, sql, &plan::Work::new(plan::Work::SHORT)),
+        };
+        let compiled = match here {
+            Some(compiled) => compiled,
+            None => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters)).await,
         };
         self.large_statements |= started.elapsed() > LONG;
         compiled
     }
 
     async fn compile_apart(
-        &self,
+        &mut self,
         statement: &NodeEnum,
         sql: &str,
         target: Option<&Arc<Relation>>,
@@ -103,7 +113,10 @@ impl Session {
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
         let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
         let (statement, sql, target) = (statement.clone(), sql.to_string(), target.cloned());
-        let planned = tokio::task::spawn_blocking(move || {
+        let (router, most) = (self.router.clone(), Arc::new(plan::Work::new(plan::Work::MOST)));
+        let work = most.clone();
+        let runtime = tokio::runtime::Handle::current();
+        let mut planned = tokio::task::spawn_blocking(move || {
             let planning = Planning {
                 epoch: &epoch,
                 search_path: &search_path,
@@ -113,8 +126,21 @@ impl Session {
                 target: target.as_ref(),
                 parameters: &parameters,
             };
-            planning.plan(&statement, &sql)
+            if let Some(compiled) = planning.within(&statement, &sql, &plan::Work::new(plan::Work::SHORT)) {
+                return compiled;
+            }
+            let _place = runtime.block_on(router.apart.plan());
+            planning.plan(&statement, &sql, &work)
         });
-        planned.await.unwrap_or_else(|_| Err(ExecError::internal("planning ended in a panic")))
+        let cancelled = exec::Client::cancelled(&mut self.io);
+        let planned = tokio::select! {
+            biased;
+            () = cancelled => {
+                most.stop();
+                return Err(ExecError::cancelled());
+            }
+            planned = &mut planned => planned,
+        };
+        planned.unwrap_or_else(|_| Err(ExecError::internal("planning ended in a panic")))
     }
 }

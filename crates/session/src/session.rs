@@ -78,6 +78,8 @@ pub struct Session {
     pub memory: Allowance,
     /// It has prepared a large one, or one that took long to plan.
     pub large_statements: bool,
+    /// A portal may have large values, which the router reads where they are keys.
+    pub large_values: bool,
     pub portals: Portals,
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,

@@ -1,6 +1,10 @@
 //! SQLSTATEs by PostgreSQL's names (`src/backend/utils/errcodes.txt`), those the herd itself uses. What they are used for
 //! is said where they are.
 
+mod documented;
+
+pub use documented::documented;
+
 pub const SUCCESSFUL_COMPLETION: &str = "00000";
 pub const WARNING: &str = "01000";
 pub const SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION: &str = "08001";

@@ -4,9 +4,9 @@ use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::request::Request;
 use crate::route::{Forwarded, Ids, forward};
-use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::own_catalog::load_own;
+use crate::work::planned::planned;
 
 impl<C: Client> Work<'_, C> {
     /// The empty table, then its rows as an INSERT … SELECT of the transaction's own schema.
@@ -31,8 +31,7 @@ impl<C: Client> Work<'_, C> {
         let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
         let mut work = self.with_epoch(&epoch, true);
         let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-        let cx = plan::Context::new(&epoch.snapshot, &search_path, temporary);
-        let compiled = Compiled::new(plan::plan(&statement, insert, &cx)?, insert, 0, None);
+        let compiled = planned(&epoch, statement, insert, &search_path, temporary).await?;
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
         work.raises_epoch();
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })

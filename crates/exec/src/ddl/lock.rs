@@ -11,7 +11,7 @@ use wire::sqlstate;
 
 use catalog::{NodeId, Oid, quote_literal};
 use plan::ddl::place::{is_herd, of_relation};
-use plan::ddl::{LockMode, TableLocks};
+use plan::ddl::{LockMode, Right, TableLocks};
 
 use super::Limits;
 use crate::client::Client;
@@ -60,7 +60,8 @@ impl Locks {
             local: !is_herd(r),
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
         };
-        let wanted = TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive };
+        let wanted =
+            TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive, right: Right::Known };
         Locks { wanted, kind: Some(kind) }
     }
 
@@ -73,6 +74,23 @@ impl Locks {
             LockMode::AccessExclusive => Who::All,
             LockMode::Share => Who::Writers,
         }
+    }
+
+    /// Tells how many of the tables the role may not do this to; None: nobody need ask.
+    fn refused(&self) -> Option<String> {
+        let owner = "pg_catalog.pg_has_role(c.relowner, 'USAGE')";
+        let may = match self.wanted.right {
+            Right::Owner => owner.to_string(),
+            Right::Drop => format!("{owner} OR pg_catalog.pg_has_role(n.nspowner, 'USAGE')"),
+            Right::Has(privilege) => format!("pg_catalog.has_table_privilege(c.oid, '{privilege}')"),
+            Right::Known => return None,
+        };
+        let oids: Vec<String> = self.wanted.tables.iter().map(|t| t.0.to_string()).collect();
+        Some(format!(
+            "SELECT pg_catalog.count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+             WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) AND NOT ({may})",
+            oids.join(",")
+        ))
     }
 
     /// What a node is asked for; None: nothing.
@@ -93,6 +111,13 @@ impl Locks {
 impl<C: Client> Work<'_, C> {
     /// Takes them, in the transaction there is.
     pub(crate) async fn take_locks(&mut self, locks: &Locks) -> Result<()> {
+        // As PostgreSQL, which looks at rights before it locks: who may not keeps nobody waiting. Home says so in its own words.
+        if let Some(question) = locks.refused() {
+            let refused = self.ask_home(&question).await?;
+            if refused.first().and_then(|r| r.first()?.as_deref()) != Some("0") {
+                return Ok(());
+            }
+        }
         let home = self.home();
         let others = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home);
         let nodes: Vec<NodeId> = std::iter::once(home).chain(others).collect();

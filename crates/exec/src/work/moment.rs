@@ -13,6 +13,7 @@ use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::place::Placed;
+use crate::work::planned::planned;
 
 /// As a literal that means the same under all settings.
 const ASK: &str = "SELECT pg_catalog.concat(pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.transaction_timestamp()), \
@@ -86,8 +87,7 @@ impl<C: Client> Work<'_, C> {
         let Some(statement) = plan::moment::at(statement, clock, moment) else { return Ok(None) };
         let text = sql::deparse(&statement)?;
         let Some(statement) = sql::parse(&text, true)?.pop() else { return Ok(None) };
-        let cx = plan::Context::new(&self.epoch.snapshot, &clock.search_path, &clock.temporary);
-        let mut anew = Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None);
+        let mut anew = planned(self.epoch, statement, &text, &clock.search_path, &clock.temporary).await?;
         // What the client is told of it stays what it was.
         if let Some(described) = compiled.described.get() {
             let _ = anew.described.set(described.clone());

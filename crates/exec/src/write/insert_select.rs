@@ -19,6 +19,7 @@ use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::place::Placed;
+use crate::work::planned::planned;
 use crate::write::capture::{Capture, Consumer};
 use crate::write::sink::{Sink, SinkKind};
 
@@ -153,8 +154,7 @@ impl<C: Client> Work<'_, C> {
         let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
-        let cx = plan::Context::new(&self.epoch.snapshot, &i.search_path, &i.temporary);
-        Ok(Compiled::new(plan::plan(&statement, &text, &cx)?, &text, 0, None))
+        planned(self.epoch, statement, &text, &i.search_path, &i.temporary).await
     }
 
     /// Whether the source may be read on connections of its own, while the transaction's write: nothing has happened in the

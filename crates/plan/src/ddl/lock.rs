@@ -14,6 +14,20 @@ pub struct TableLocks {
     /// By home's object ids, with their names, quoted and qualified.
     pub tables: Vec<(Oid, String)>,
     pub mode: LockMode,
+    pub right: Right,
+}
+
+/// Who may do what the locks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Who owns the table.
+    Owner,
+    /// Who owns the table or its schema.
+    Drop,
+    /// Whoever has the privilege.
+    Has(&'static str),
+    /// That is known already.
+    Known,
 }
 
 /// PostgreSQL's lock modes that stop others' statements.
@@ -68,7 +82,13 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
     let mut tables: Vec<(Oid, String)> = tables.into_iter().map(|r| (r.oid, of_relation(r))).collect();
     tables.sort();
     tables.dedup();
-    (!tables.is_empty()).then_some(TableLocks { tables, mode })
+    let right = match statement {
+        NodeEnum::TruncateStmt(_) => Right::Has("TRUNCATE"),
+        NodeEnum::CreateTrigStmt(_) => Right::Has("TRIGGER"),
+        NodeEnum::DropStmt(_) => Right::Drop,
+        _ => Right::Owner,
+    };
+    (!tables.is_empty()).then_some(TableLocks { tables, mode, right })
 }
 
 /// What PostgreSQL does under SHARE UPDATE EXCLUSIVE (`AlterTableGetLockLevel` in tablecmds.c) goes on beside writers.

@@ -10,6 +10,9 @@ use crate::keys;
 use crate::types::KeyExpr;
 use wire::type_oid;
 
+/// Looking for something in a list: so many are a step of work.
+const LOOKS: usize = 16;
+
 impl<'a> Analysis<'a> {
     /// Draws equalities from the conditions that are ANDed together and hold for the rows of `place`.
     pub fn conjuncts(&mut self, node: &'a Node, place: JoinDomain, scope: &Scope<'a>) {
@@ -77,7 +80,8 @@ impl<'a> Analysis<'a> {
     /// Two columns of one type are equal. Other types (int4 = numeric) have other hashes: no conclusion is drawn
     /// for them, but for the integers, which PostgreSQL hashes alike.
     pub(super) fn equate(&mut self, place: JoinDomain, a: Var, b: Var) {
-        self.needed.extend([(place, a), (place, b)]);
+        self.need(place, a);
+        self.need(place, b);
         if let (Some((x, _)), Some((y, _))) = (self.types[a], self.types[b])
             && (x == y
                 || (type_oid::is_integer(x) && type_oid::is_integer(y))
@@ -91,7 +95,7 @@ impl<'a> Analysis<'a> {
     }
 
     fn restrict(&mut self, place: JoinDomain, v: Var, values: Option<Vec<KeyExpr>>) {
-        self.needed.insert((place, v));
+        self.need(place, v);
         if let Some(values) = values {
             self.classes.restrict(place, v, values);
         }
@@ -100,13 +104,30 @@ impl<'a> Analysis<'a> {
     /// An outer join whose rows are needed to have a column of the side that may be left out joins like an inner one.
     pub(super) fn reduce(&mut self) {
         loop {
-            let joined =
-                self.outer.iter().position(|o| o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))));
-            let Some(at) = joined else { return };
+            // What was needed before was looked for then.
+            let fresh = std::mem::take(&mut self.fresh);
+            let new: usize = self.outer.iter().filter(|o| !o.looked).map(|o| o.nullable.len()).sum();
+            if !self.cx.take((new + self.outer.len() * (1 + fresh.len())) / LOOKS) {
+                return;
+            }
+            for o in &mut self.outer {
+                o.needed |= match o.looked {
+                    false => o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))),
+                    true => fresh.iter().any(|(place, v)| *place == o.place && o.nullable.contains(v)),
+                };
+                o.looked = true;
+            }
+            let Some(at) = self.outer.iter().position(|o| o.needed) else { return };
             let outer = self.outer.swap_remove(at);
             for (a, b) in outer.equal {
                 self.equate(outer.place, a, b);
             }
+        }
+    }
+
+    fn need(&mut self, place: JoinDomain, v: Var) {
+        if self.needed.insert((place, v)) {
+            self.fresh.push((place, v));
         }
     }
 
@@ -146,6 +167,11 @@ impl<'a> Analysis<'a> {
 
     /// The column an expression is; `None`: it is another expression, or the column is not known.
     pub fn var(&self, node: &Node, scope: &Scope<'a>) -> Option<Var> {
-        scope.resolve(&names::column(node)?)
+        let parts = names::column(node)?;
+        let columns: usize = scope.items.iter().map(|i| 1 + i.columns.len()).sum();
+        if !self.cx.take(columns / LOOKS) {
+            return None;
+        }
+        scope.resolve(&parts)
     }
 }

@@ -8,9 +8,9 @@ use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
 use super::{Analysis, Pending};
-use crate::Result;
 use crate::needs;
 use crate::scope::Scope;
+use crate::{Result, Work};
 
 impl<'a> Analysis<'a> {
     /// Looks through expressions for subqueries, aggregates and functions.
@@ -23,8 +23,11 @@ impl<'a> Analysis<'a> {
     ) -> Result<()> {
         let own =
             !self.cx.snapshot.operators.is_empty() || !self.cx.snapshot.domains.is_empty() || self.cx.snapshot.row_code;
-        let mut finder = Finder { own, found: vec![] };
+        let mut finder = Finder { own, seen: 0, found: vec![] };
         nodes.for_each(|n| walk::walk(n, &mut finder));
+        if !self.cx.take(finder.seen) {
+            return Err(Work::refusal());
+        }
         for found in finder.found {
             match found {
                 Found::Sub(select, sublink) => {
@@ -115,11 +118,14 @@ enum Found<'a> {
 struct Finder<'a> {
     /// There are operators, domains or functions of rows that need more than their arguments.
     own: bool,
+    /// How many nodes it has looked at.
+    seen: usize,
     found: Vec<Found<'a>>,
 }
 
 impl<'a> Visit<'a> for Finder<'a> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
+        self.seen += 1;
         if self.own || matches!(n, NodeEnum::FuncCall(_)) {
             self.found.push(Found::Code(n));
         }

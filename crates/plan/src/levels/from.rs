@@ -69,7 +69,7 @@ impl<'a> Analysis<'a> {
                     return Err(Refusal::bare("unknown kind of subquery in FROM"));
                 };
                 // A LATERAL subquery sees the items before it; any subquery sees the levels above.
-                let seen = if sub.lateral { Rc::new(scope.clone()) } else { Rc::new(scope.without_items()) };
+                let seen = if sub.lateral { Rc::new(self.scope_of(scope)) } else { Rc::new(scope.without_items()) };
                 let place = self.place_of(select, place);
                 let inner = self.select(select, Some(seen), place)?;
                 let alias = sub.alias.as_ref();
@@ -91,7 +91,7 @@ impl<'a> Analysis<'a> {
                     Some(NodeEnum::JsonTable(f)) => f.alias.as_ref(),
                     _ => None,
                 };
-                let seen = Rc::new(scope.clone());
+                let seen = Rc::new(self.scope_of(scope));
                 self.expressions(std::iter::once(node), level, &seen, false)?;
                 let named = alias.map(|a| names::strings(&a.colnames)).unwrap_or_default();
                 let mut item = Item {
@@ -130,11 +130,18 @@ impl<'a> Analysis<'a> {
         if of_none { self.classes.inside(place) } else { place }
     }
 
+    /// A scope as it is now, for what sees the items before it.
+    fn scope_of(&self, scope: &Scope<'a>) -> Scope<'a> {
+        self.cx.take(scope.items.iter().map(|i| i.columns.len()).sum::<usize>() + scope.merged.len());
+        scope.clone()
+    }
+
     fn sub_item(&mut self, level: usize, name: &str, alias: Option<&ast::Alias>) -> Item {
         let (mut columns, opaque) = match &self.levels[level].columns {
             Some(c) => (c.clone(), false),
             None => (vec![], true),
         };
+        self.cx.take(columns.len());
         if let Some(alias) = alias {
             rename(&mut columns, alias);
         }
@@ -177,6 +184,7 @@ impl<'a> Analysis<'a> {
                 Item { alias: shown.to_string(), schema: schema.map(str::to_string), columns: vec![], opaque: true };
             return Ok((From::Home(name.to_string()), item));
         };
+        self.cx.take(relation.columns.len());
         let mut var = |c: &Column| {
             // Where strings of other bytes are equal, equal to one string does not mean equal to each other.
             self.new_var(c.collation_deterministic.then_some((c.type_oid, c.collation_is_bytes)))
@@ -307,23 +315,24 @@ impl<'a> Analysis<'a> {
         };
         let nullable: Vec<Var> = nullable.iter().flat_map(|i| i.columns.iter().filter_map(|c| c.1)).collect();
         if !nullable.is_empty() {
-            self.outer.push(Outer { place, on, nullable, equal: vec![] });
+            self.cx.take(nullable.len());
+            self.outer.push(Outer { place, on, nullable, equal: vec![], looked: false, needed: false });
         }
         let mut using: Vec<String> = names::strings(&join.using_clause).iter().map(|s| s.to_string()).collect();
         if join.is_natural {
-            let right_names: Vec<String> =
-                scope.items[middle..].iter().flat_map(|i| i.columns.iter().map(|c| c.0.clone())).collect();
-            using = scope.items[before..middle]
-                .iter()
-                .flat_map(|i| i.columns.iter().map(|c| c.0.clone()))
-                .filter(|n| right_names.contains(n))
-                .collect();
+            let right = by_name(&scope.items[middle..]);
+            let left = scope.items[before..middle].iter().flat_map(|i| &i.columns);
+            using = left.map(|c| c.0.clone()).filter(|n| right.contains_key(n.as_str())).collect();
         }
         let equal = self.is_equality(&[]);
+        let (mut left_vars, mut right_vars) = (HashMap::new(), HashMap::new());
+        if !using.is_empty() {
+            self.cx.take(scope.items[before..].iter().map(|i| i.columns.len()).sum());
+            (left_vars, right_vars) = (by_name(&scope.items[before..middle]), by_name(&scope.items[middle..]));
+        }
         for column in using {
-            let find =
-                |items: &[Item]| items.iter().find_map(|i| i.columns.iter().find(|c| c.0 == column).and_then(|c| c.1));
-            let (l, r) = (find(&scope.items[before..middle]), find(&scope.items[middle..]));
+            let find = |vars: &HashMap<&str, Option<Var>>| vars.get(column.as_str()).copied().flatten();
+            let (l, r) = (find(&left_vars), find(&right_vars));
             if let (Some(l), Some(r)) = (l, r)
                 && equal
             {
@@ -349,6 +358,20 @@ impl<'a> Analysis<'a> {
         }
         Ok(From::Join { kind, place, on, left: Box::new(left), right: Box::new(right) })
     }
+}
+
+/// What each name means in an item of FROM: the first column that is known, of each item its first of the name.
+fn by_name(items: &[Item]) -> HashMap<&str, Option<Var>> {
+    let mut all: HashMap<&str, Option<Var>> = HashMap::new();
+    for item in items {
+        let mut own = HashMap::new();
+        item.columns.iter().for_each(|(name, var)| _ = own.entry(name.as_str()).or_insert(*var));
+        for (name, var) in own {
+            let known = all.entry(name).or_default();
+            *known = known.or(var);
+        }
+    }
+    all
 }
 
 fn view_is_builtin(relation: &Relation) -> bool {

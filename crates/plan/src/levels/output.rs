@@ -30,6 +30,7 @@ impl<'a> Analysis<'a> {
                 }
             }
         }
+        self.cx.take(columns.len());
         Some(columns)
     }
 

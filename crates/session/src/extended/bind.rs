@@ -11,6 +11,7 @@ use wire::{Frame, frontend};
 use plan::kind::Kind;
 use sql::NodeEnum;
 
+use crate::apart::LARGE;
 use crate::prepared::{Parsed, Portal, Prepared};
 use crate::session::{Result, Session};
 
@@ -66,6 +67,7 @@ impl Session {
         if !b.portal.is_empty() && self.portals.contains(b.portal) {
             return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }
+        self.large_values |= frame.body().len() >= LARGE;
         let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len())?) };
         self.portals.insert(b.portal, Portal { prepared, bound, state: None, _taken });
         backend::bind_complete(self.out());

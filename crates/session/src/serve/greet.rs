@@ -75,6 +75,7 @@ impl Session {
             allowance: exec::Allowance::of(&router.budget),
             memory: router.herd.memory.another(),
             large_statements: false,
+            large_values: false,
             portals: Default::default(),
             prepared: Default::default(),
             cursors: Default::default(),

@@ -1,0 +1,44 @@
+//! Plans a statement that has come about while another one runs. What is more than a moment's work is planned on a thread apart,
+//! as the session does with what clients send. It does not know what the statement is for.
+
+use std::sync::Arc;
+
+use plan::{Context, Planned};
+use sql::NodeEnum;
+
+use crate::error::{ExecError, Result};
+use crate::router::compiled::{Compiled, Epoch};
+
+/// The statement's plan under this catalog.
+pub async fn planned(
+    epoch: &Arc<Epoch>,
+    statement: NodeEnum,
+    text: &str,
+    search_path: &[String],
+    temporary: &[String],
+) -> Result<Compiled> {
+    let short = plan::Work::new(plan::Work::SHORT);
+    let cx = Context { work: Some(&short), ..Context::new(&epoch.snapshot, search_path, temporary) };
+    let here = plan::plan(&statement, text, &cx);
+    let plan = match short.is_spent() {
+        false => here?,
+        true => {
+            let (search_path, temporary) = (search_path.to_vec(), temporary.to_vec());
+            Box::pin(apart(epoch.clone(), statement, text.to_string(), search_path, temporary)).await?
+        }
+    };
+    Ok(Compiled::new(plan, text, 0, None))
+}
+
+async fn apart(
+    epoch: Arc<Epoch>,
+    statement: NodeEnum,
+    text: String,
+    search_path: Vec<String>,
+    temporary: Vec<String>,
+) -> Result<Planned> {
+    let planned = tokio::task::spawn_blocking(move || {
+        plan::plan(&statement, &text, &Context::new(&epoch.snapshot, &search_path, &temporary))
+    });
+    Ok(planned.await.map_err(|_| ExecError::internal("planning ended in a panic"))??)
+}
