@@ -367,3 +367,17 @@ def test_deep_json_is_a_key_like_any(made):
         with pytest.raises(psycopg.errors.StatementTooComplex):
             one.execute("insert into cost_deep values (%s, 3)", ("[" * 1_000_000 + "]" * 1_000_000,))
         one.execute("drop table cost_deep")
+
+
+def test_planning_can_be_cancelled(made):
+    sql = _named_twice("select * from cost", "select x.* from c{0} x left join c{0} y on x.id = y.id", 12)
+    with made.server.connect() as one:
+        timer = threading.Timer(0.25, one.cancel)
+        before = time.monotonic()
+        timer.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            one.execute(sql)
+        taken = time.monotonic() - before
+        timer.join()
+        assert one.execute("select v from cost where id = 4").fetchone() == (4,)
+    assert taken < 3, f"cancelled after {taken:.1f} s"
