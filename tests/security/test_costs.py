@@ -1,5 +1,6 @@
 """One client's cost is its own: what it sends takes neither the others' time nor all of the memory."""
 
+import contextlib
 import threading
 import time
 import urllib.request
