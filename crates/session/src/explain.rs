@@ -115,11 +115,9 @@ impl Session {
         details.extend(self.pruned(compiled, request).await?);
         let mut nodes = Vec::new();
         let options = for_nodes(e);
-        if compiled.plan.whole().writes {
-            // Its parts may be none, or less than it does: home says who may.
-            let home = self.epoch.snapshot.home;
-            self.explain_node(&options, home, request.sql.to_string()).await?;
-        }
+        // Its parts may be none, or less than it does: home says who may.
+        let home = self.epoch.snapshot.home;
+        self.explain_node(&options, home, request.sql.to_string()).await?;
         for (node, statement) in self.node_statements(compiled, request).await? {
             nodes.push(self.explain_node(&options, node, statement).await?);
         }
