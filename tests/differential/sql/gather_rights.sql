@@ -36,6 +36,8 @@ set role gar_ann;
 select a.id, c.k from gar_a a join gar_c c on a.v = c.x;
 select count(*) from gar_a a left join gar_c c on a.v = c.x and c.k < 3;
 select a.id, c.hidden from gar_a a join gar_c c on a.v = c.x;
+explain (costs off) select a.id, l.t from gar_a a join gar_l l on a.v = l.id;
+explain (costs off) select a.id, c.hidden from gar_a a join gar_c c on a.v = c.x;
 select a.id from gar_a a join gar_c c on a.v = c.x where c.hidden = 'h1';
 select * from gar_a a join gar_c c on a.v = c.x;
 select count(c) from gar_a a join gar_c c on a.v = c.x;
