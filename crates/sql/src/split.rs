@@ -5,12 +5,30 @@
 
 use std::ops::Range;
 
+use memchr::{memchr, memmem};
+
 use crate::lexer::{LexError, Lexer, Token, TokenKind};
 
 /// The statements of a query string, without their semicolons, without white space around them and without comments
 /// after them; comments before a statement belong to it (they may be hints). Empty statements are left out, so an
 /// empty result is what PostgreSQL answers with `EmptyQueryResponse`.
+///
+/// What is wrong with the tokens of a text that is one statement anyhow is left for whoever reads that.
 pub fn split_statements(sql: &str, standard_conforming_strings: bool) -> Result<Vec<Range<usize>>, LexError> {
+    match is_one_statement(sql) {
+        true => Ok(std::iter::once(0..sql.len()).collect()),
+        false => by_tokens(sql, standard_conforming_strings),
+    }
+}
+
+/// Seen without a look at its tokens: a text that begins with a word and has no semicolon, no comment, and no white space at its end.
+fn is_one_statement(sql: &str) -> bool {
+    let ends = matches!(sql.as_bytes(), [first, .., last] if first.is_ascii_alphabetic() && *last > b' ');
+    let has = |part: &str| memmem::find(sql.as_bytes(), part.as_bytes()).is_some();
+    ends && memchr(b';', sql.as_bytes()).is_none() && !has("--") && !has("/*")
+}
+
+fn by_tokens(sql: &str, standard_conforming_strings: bool) -> Result<Vec<Range<usize>>, LexError> {
     let mut statements = Vec::new();
     let mut statement = Statement::starting_at(0);
     for token in Lexer::new(sql, standard_conforming_strings) {
@@ -190,4 +208,31 @@ fn row_end(tokens: &mut Lexer<'_>) -> Result<Option<usize>, LexError> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// What is taken for one statement unseen has one by its tokens, too, and all of it.
+        #[test]
+        fn one_statement_is_one_by_its_tokens(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec![
+                    "select", "x", "1", " ", "\n", "'", "''", "a - b", "-", "/", "*", "\"", "$$", "$a$", "(", ")", "E'\\'", "é", ";", "begin",
+                    "atomic", "end", "create function", "U&'", "\\", ",",
+                ]),
+                1..12,
+            ),
+        ) {
+            let sql = pieces.concat();
+            if is_one_statement(&sql) && let Ok(ranges) = by_tokens(&sql, true) {
+                prop_assert_eq!(ranges.len(), 1);
+                prop_assert_eq!(&ranges[0], &(0..sql.len()));
+            }
+        }
+    }
 }
