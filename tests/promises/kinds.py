@@ -192,7 +192,7 @@ def _run(seed: int, seconds: float, rounds: int, writers: int, rows: int, cluste
     }
     assert not wrong, f"told and found differ: {list(wrong.items())[:5]}: {figures}"
     assert not codes and not failed, f"failed: {figures}"
-    stall_s_max = max(10.0, rows / 10_000)
+    stall_s_max = max(20.0, rows / 10_000)
     assert held < stall_s_max, f"a writer was held for {held:.1f} s: {figures}"
     assert longest < stall_s_max, f"a change took {longest:.1f} s: {figures}"
     return figures

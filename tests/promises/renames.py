@@ -277,7 +277,7 @@ class World:
 
 def run(
     seed: int, seconds: float = 60, writers: int = 32, nodes: int = 3, pause: float = 0.3, what: str = ",".join(_CHANGES),
-    stall_s_max: float = 10, cluster: Cluster | None = None,
+    stall_s_max: float = 20, cluster: Cluster | None = None,
 ) -> dict:
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
@@ -343,5 +343,5 @@ def _sum(counts) -> dict:
 
 
 if __name__ == "__main__":
-    options = program.arguments(__doc__, seconds=60.0, writers=32, nodes=3, pause=0.3, what=",".join(_CHANGES), stall_s_max=10.0)
+    options = program.arguments(__doc__, seconds=60.0, writers=32, nodes=3, pause=0.3, what=",".join(_CHANGES), stall_s_max=20.0)
     program.main("renames", run, options)
