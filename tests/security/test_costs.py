@@ -210,17 +210,6 @@ def _memory(made) -> int:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
 
 
-def test_others_are_served_while_wide_tables_are_loaded(made):
-    """Each change of the catalog reads all columns there are: those of anybody's tables."""
-    columns = ", ".join(f"c{n} int" for n in range(1_500))
-    with made.server.connect() as one:
-        one.execute("create schema wide_tables")
-        one.execute(f"do $$ begin for n in 1..60 loop execute format('create table wide_tables.t%s ({columns})', n); end loop; end $$")
-        taken, wait = _longest_wait(made, lambda: one.execute("create table wide_tables.one_more (a int)"))
-        one.execute("drop schema wide_tables cascade")
-    _judge("loading wide tables", taken, wait)
-
-
 def _named_twice(first: str, each: str, times: int) -> str:
     """WITH queries that each name the last one twice: what they are analysed for doubles with each."""
     queries = [f"c0 as ({first})", *(f"c{n + 1} as ({each.format(n)})" for n in range(times))]
