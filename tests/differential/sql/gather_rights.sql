@@ -2,6 +2,7 @@
 --! teardown
 drop view if exists gar_bar, gar_v, gar_agg, gar_inv, gar_colv;
 drop table if exists gar_a, gar_b, gar_c, gar_r, gar_l;
+drop schema if exists gar_s cascade;
 drop role if exists gar_ann;
 --! setup
 create role gar_ann;
@@ -10,10 +11,13 @@ create table gar_b (k bigint primary key, x int, t text);
 create table gar_c (k int primary key, x int, hidden text);
 create table gar_r (code int primary key, label text);
 create table gar_l (id int primary key, t text);
+create schema gar_s;
+create table gar_s.d (id int primary key, v int);
 --! distribute gar_a id
 --! distribute gar_b k
 --! distribute gar_c k colocate_with => 'none'
 --! reference gar_r
+--! distribute gar_s.d id
 alter table gar_a enable row level security;
 create policy own on gar_a using (owner = current_user);
 create view gar_bar with (security_barrier) as select k, x, t from gar_b where x < 4;
@@ -22,6 +26,7 @@ create view gar_agg as select x, count(*) as n from gar_b group by x;
 create view gar_inv with (security_invoker) as select id, v from gar_a;
 create view gar_colv as select k, x, t from gar_b;
 grant select on gar_a, gar_r to gar_ann;
+grant all on gar_s.d to gar_ann;
 grant select (k, x) on gar_c to gar_ann;
 grant select on gar_bar, gar_v, gar_agg, gar_inv to gar_ann;
 grant select (k) on gar_colv to gar_ann;
@@ -36,6 +41,12 @@ set role gar_ann;
 select a.id, c.k from gar_a a join gar_c c on a.v = c.x;
 select count(*) from gar_a a left join gar_c c on a.v = c.x and c.k < 3;
 select a.id, c.hidden from gar_a a join gar_c c on a.v = c.x;
+select v from gar_s.d where id = 2;
+explain (costs off) select v from gar_s.d where id = 2;
+explain (costs off) update gar_s.d set v = v where id = 2;
+explain (analyze, costs off) delete from gar_s.d where id = 2;
+explain (costs off, format json) select v from gar_s.d where id = 2;
+explain (costs off) select count(*) from gar_s.d;
 explain (costs off) select a.id, l.t from gar_a a join gar_l l on a.v = l.id;
 explain (costs off) select a.id, c.hidden from gar_a a join gar_c c on a.v = c.x;
 select a.id from gar_a a join gar_c c on a.v = c.x where c.hidden = 'h1';
