@@ -1,51 +1,13 @@
 """What nodes add up stays there: rows of megabytes do not travel to become one number. Counted on the wire, not timed."""
 
-import socket
-import threading
-
 import pytest
 
 from harness import router
+from promises.proxy import Proxy
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("faults-bytes"), pytest.mark.timeout(120)]
 
 _ROWS, _LONG = 60, 500_000
-
-
-class Counting:
-    """A door to a server that counts what comes out of it."""
-
-    def __init__(self, port: int):
-        self.target, self.sent, self.lock = port, 0, threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.target))
-            for come, go, counts in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._pass_on, args=(come, go, counts), daemon=True).start()
-
-    def _pass_on(self, come: socket.socket, go: socket.socket, counts: bool) -> None:
-        try:
-            while data := come.recv(1 << 16):
-                if counts:
-                    with self.lock:
-                        self.sent += len(data)
-                go.sendall(data)
-        except OSError:
-            pass
-        finally:
-            for each in (come, go):
-                each.close()
-
-    def stop(self) -> None:
-        self.listener.close()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +16,7 @@ def watched():
     try:
         nodes = [router.node(f"bytes{n}") for n in (1, 2)]
         things += nodes
-        doors = [Counting(node.port) for node in nodes]
+        doors = [Proxy(node.port) for node in nodes]
         things += doors
         home, other = (router.conninfo(node, port=str(door.port)) for node, door in zip(nodes, doors))
         one = router.Router(home, [other])
@@ -74,9 +36,9 @@ def _left(watched, sql: str) -> tuple[list, int]:
     server, doors = watched
     with server.connect() as connection:
         connection.execute("select count(*) from big")
-        before = sum(door.sent for door in doors)
+        before = sum(door.bytes_from for door in doors)
         rows = connection.execute(sql).fetchall()
-        return rows, sum(door.sent for door in doors) - before
+        return rows, sum(door.bytes_from for door in doors) - before
 
 
 _ALL = _ROWS * _LONG

@@ -1,4 +1,4 @@
-"""A TCP proxy that knows where messages begin, and spoils the n-th one on order.
+"""A TCP proxy that knows where messages begin, spoils the n-th one on order, and counts bytes.
 
 It stands between a router and a node, or between a client and a router. It counts only messages of connections whose
 startup does not name the router itself, so that a fault meets a client's work and not the router's own.
@@ -44,6 +44,8 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.closed = False
+        # What has come from the server, over all connections.
+        self.bytes_from, self.lock = 0, threading.Lock()
         # How long requests to cancel are kept back.
         self.cancel_delay_seconds = 0.0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -91,6 +93,9 @@ class _Pair:
                     if not data:
                         self._end(False)
                         return
+                    if direction == "from":
+                        with self.proxy.lock:
+                            self.proxy.bytes_from += len(data)
                     rest = self._pass(direction, buffers[direction] + data, sink)
                     if rest is None:
                         return

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::steps::Steps;
 use crate::types::KeyExpr;
-use crate::work::Work;
 
 /// One column of one use of a table (or of an output that is not a plain column).
 pub type Var = usize;
@@ -21,7 +21,7 @@ pub type JoinDomain = usize;
 #[derive(Debug)]
 pub struct Classes<'a> {
     /// What drawing conclusions is counted by.
-    work: Option<&'a Work>,
+    steps: Option<&'a Steps>,
     places: Vec<Told>,
     /// What follows from what a place and those around it were told.
     drawn: RefCell<HashMap<JoinDomain, Rc<Drawn>>>,
@@ -43,8 +43,8 @@ struct Drawn {
 
 impl<'a> Classes<'a> {
     /// Nothing is known yet.
-    pub fn new(work: Option<&'a Work>) -> Self {
-        Classes { work, places: vec![Told::default()], drawn: RefCell::default() }
+    pub fn new(steps: Option<&'a Steps>) -> Self {
+        Classes { steps, places: vec![Told::default()], drawn: RefCell::default() }
     }
 }
 
@@ -97,7 +97,7 @@ impl Classes<'_> {
             std::iter::successors(Some(&self.places[place]), |p| p.around.map(|a| &self.places[a])).collect();
         let mut drawn = Drawn::default();
         let told: usize = chain.iter().map(|p| 1 + p.equal.len() + p.constants.len()).sum();
-        if self.work.is_some_and(|w| !w.take(told)) {
+        if self.steps.is_some_and(|left| !left.take(told)) {
             return Rc::new(drawn);
         }
         for (a, b) in chain.iter().rev().flat_map(|p| &p.equal) {

@@ -20,7 +20,7 @@ use crate::classes::{Classes, JoinDomain, Var};
 use crate::refuse::Refusal;
 use crate::scope::Scope;
 use crate::types::TableKeys;
-use crate::{Context, Result, Work};
+use crate::{Context, Result, Steps};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
 pub use output::star_columns;
@@ -93,7 +93,7 @@ impl<'a> Analysis<'a> {
             levels: Vec::new(),
             uses: Vec::new(),
             ranges: HashMap::new(),
-            classes: Classes::new(cx.work),
+            classes: Classes::new(cx.steps),
             outer: vec![],
             needed: HashSet::new(),
             fresh: vec![],
@@ -178,7 +178,7 @@ impl<'a> Analysis<'a> {
         self.depth += 1;
         // A WITH query is analysed wherever it is named, so two that name the last one twice are eight.
         if !self.cx.take(LEVEL_STEPS) {
-            return Err(Work::refusal());
+            return Err(Steps::refusal());
         }
         if self.depth > DEPTH_MAX {
             let hint = Some(sql::SyntaxError::TOO_DEEP_HINT.into());

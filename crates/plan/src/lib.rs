@@ -49,6 +49,7 @@ pub mod share;
 pub mod share_rows;
 pub mod special;
 pub mod splice;
+pub mod steps;
 pub mod tableoid;
 pub mod text;
 pub mod tree;
@@ -56,16 +57,15 @@ pub mod types;
 pub mod unread;
 pub mod upsert;
 pub mod views;
-pub mod work;
 
 pub use apart::Apart;
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use refuse::Refusal;
 pub use router_views::RouterView;
+pub use steps::Steps;
 pub use text::{Piece, Text};
 pub use tree::*;
 pub use types::*;
-pub use work::Work;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -90,14 +90,14 @@ pub struct Context<'a> {
     /// Long lists of the statement; none before planning.
     pub lists: lists::Lists,
     /// How much work planning may be; `None`: as much as any statement may be.
-    pub work: Option<&'a Work>,
+    pub steps: Option<&'a Steps>,
 }
 
 impl<'a> Context<'a> {
     /// Before planning: no views, no lists, no parameters.
     pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [String]) -> Self {
         let (views, lists) = (Default::default(), Default::default());
-        Self { snapshot, search_path, temporary, parameters: &[], target: None, views, lists, work: None }
+        Self { snapshot, search_path, temporary, parameters: &[], target: None, views, lists, steps: None }
     }
 
     /// The same with the types of the statement's parameters.
@@ -105,9 +105,9 @@ impl<'a> Context<'a> {
         Self { parameters, ..self }
     }
 
-    /// Counts work, see [`Work::take`].
+    /// Counts work, see [`Steps::take`].
     pub(crate) fn take(&self, steps: usize) -> bool {
-        self.work.is_none_or(|w| w.take(steps))
+        self.steps.is_none_or(|left| left.take(steps))
     }
 
     /// What a function's name can mean here.
@@ -155,14 +155,14 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 
 /// Plans a SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES or TABLE statement.
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
-    let most = Work::new(Work::MOST);
-    let work = cx.work.unwrap_or(&most);
-    let planned = plan_within(statement, text, cx, work);
+    let most = Steps::new(Steps::MOST);
+    let steps = cx.steps.unwrap_or(&most);
+    let planned = plan_within(statement, text, cx, steps);
     // What came out without the rest may be anything.
-    if work.is_spent() { Err(Work::refusal()) } else { planned }
+    if steps.is_spent() { Err(Steps::refusal()) } else { planned }
 }
 
-fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, work: &Work) -> Result<Planned> {
+fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
     views::refuse_locked(statement, cx)?;
     needs::refuse_reached(statement, cx)?;
     let needs = Needs::of(statement, text, cx);
@@ -177,7 +177,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, work: &Work) -> R
         {
             let text = sql::deparse(&changed)?;
             let tree = sql::parse(&text, true)?.pop().unwrap_or(changed);
-            let mut plan = plan_within(&tree, &text, cx, work)?;
+            let mut plan = plan_within(&tree, &text, cx, steps)?;
             let whole = plan.whole_mut();
             // What is planned may have been changed once more.
             (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
@@ -186,7 +186,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, work: &Work) -> R
     }
     let mut expanded = Cow::Borrowed(statement);
     let views = if needs.views { views::expand(expanded.to_mut(), cx)? } else { views::Views::default() };
-    let cx = &Context { views, lists: lists::Lists::of(text), work: Some(work), ..*cx };
+    let cx = &Context { views, lists: lists::Lists::of(text), steps: Some(steps), ..*cx };
     let expanded = expanded.as_ref();
     let mut plan = match expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, expanded, text, cx),

@@ -163,7 +163,7 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
         return Ok(None);
     }
     let tables = a.deep_uses(level);
-    debug_assert!(tables.contains(&anchor) || a.cx.work.is_some_and(crate::Work::is_spent));
+    debug_assert!(tables.contains(&anchor) || a.cx.steps.is_some_and(crate::Steps::is_spent));
     let otherwise = if sort.is_empty() {
         None
     } else {

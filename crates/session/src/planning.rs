@@ -28,14 +28,14 @@ struct Planning<'p> {
 
 impl Planning<'_> {
     /// None: it is more work than that.
-    fn within(&self, statement: &NodeEnum, sql: &str, work: &plan::Work) -> Option<Result<Compiled>> {
-        let planned = self.plan(statement, sql, work);
-        (!work.is_spent()).then_some(planned)
+    fn within(&self, statement: &NodeEnum, sql: &str, steps: &plan::Steps) -> Option<Result<Compiled>> {
+        let planned = self.plan(statement, sql, steps);
+        (!steps.is_spent()).then_some(planned)
     }
 
-    fn plan(&self, statement: &NodeEnum, sql: &str, work: &plan::Work) -> Result<Compiled> {
+    fn plan(&self, statement: &NodeEnum, sql: &str, steps: &plan::Steps) -> Result<Compiled> {
         let names = plan::Context::new(&self.epoch.snapshot, self.search_path, self.temporary);
-        let cx = plan::Context { target: self.target, parameters: self.parameters, work: Some(work), ..names };
+        let cx = plan::Context { target: self.target, parameters: self.parameters, steps: Some(steps), ..names };
         if self.upsert {
             plan::upsert::refuse_nested(statement)?;
             if let NodeEnum::InsertStmt(insert) = statement
@@ -92,7 +92,7 @@ impl Session {
         };
         let here = match planning.names_view(statement) {
             true => None,
-            false => planning.within(statement, sql, &plan::Work::new(plan::Work::SHORT)),
+            false => planning.within(statement, sql, &plan::Steps::new(plan::Steps::SHORT)),
         };
         let compiled = match here {
             Some(compiled) => compiled,
@@ -113,7 +113,7 @@ impl Session {
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
         let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
         let (statement, sql, target) = (statement.clone(), sql.to_string(), target.cloned());
-        let (router, most) = (self.router.clone(), Arc::new(plan::Work::new(plan::Work::MOST)));
+        let (router, most) = (self.router.clone(), Arc::new(plan::Steps::new(plan::Steps::MOST)));
         let work = most.clone();
         let runtime = tokio::runtime::Handle::current();
         let mut planned = tokio::task::spawn_blocking(move || {
@@ -126,7 +126,7 @@ impl Session {
                 target: target.as_ref(),
                 parameters: &parameters,
             };
-            if let Some(compiled) = planning.within(&statement, &sql, &plan::Work::new(plan::Work::SHORT)) {
+            if let Some(compiled) = planning.within(&statement, &sql, &plan::Steps::new(plan::Steps::SHORT)) {
                 return compiled;
             }
             let _place = runtime.block_on(router.apart.plan());

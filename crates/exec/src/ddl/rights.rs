@@ -15,10 +15,7 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn grant_rights(&mut self, rights: &Rights, nodes: impl Iterator<Item = NodeId>) -> Result<()> {
         let missing = missing(rights);
         for node in nodes {
-            let mut p = self.lane(node).await?;
-            let roles = p.lane.rows(&missing).await;
-            self.put_back(p).await;
-            let roles: Vec<String> = roles?.into_iter().flatten().flatten().map(|r| quote_ident(&r)).collect();
+            let roles = self.roles(node, &missing).await?;
             if roles.is_empty() {
                 continue;
             }
@@ -34,10 +31,7 @@ impl<C: Client> Work<'_, C> {
         let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         let idle = idle(roles);
         for node in nodes {
-            let mut p = self.lane(node).await?;
-            let roles = p.lane.rows(&idle).await;
-            self.put_back(p).await;
-            let roles: Vec<String> = roles?.into_iter().flatten().flatten().map(|r| quote_ident(&r)).collect();
+            let roles = self.roles(node, &idle).await?;
             if roles.is_empty() {
                 continue;
             }
@@ -49,6 +43,14 @@ impl<C: Client> Work<'_, C> {
             }
         }
         Ok(())
+    }
+
+    /// The roles that a node names in answer to the client, as SQL has their names.
+    async fn roles(&mut self, node: NodeId, question: &str) -> Result<Vec<String>> {
+        let mut p = self.lane(node).await?;
+        let rows = p.lane.rows(question).await;
+        self.put_back(p).await;
+        Ok(rows?.into_iter().flatten().flatten().map(|name| quote_ident(&name)).collect())
     }
 }
 

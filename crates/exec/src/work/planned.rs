@@ -17,8 +17,8 @@ pub async fn planned(
     search_path: &[String],
     temporary: &[String],
 ) -> Result<Compiled> {
-    let short = plan::Work::new(plan::Work::SHORT);
-    let cx = Context { work: Some(&short), ..Context::new(&epoch.snapshot, search_path, temporary) };
+    let short = plan::Steps::new(plan::Steps::SHORT);
+    let cx = Context { steps: Some(&short), ..Context::new(&epoch.snapshot, search_path, temporary) };
     let here = plan::plan(&statement, text, &cx);
     let plan = match short.is_spent() {
         false => here?,

@@ -402,10 +402,7 @@ impl Sink {
 
     /// Adds a record of COPY data for lanes: `given` as the client has sent it, `data` with values added.
     pub async fn record(&mut self, lanes: std::ops::Range<usize>, given: &[u8], data: &[u8]) -> Result<()> {
-        self.count_row(lanes.clone());
-        if let Some(lines) = &mut self.lines {
-            lines.add(lanes.clone(), given);
-        }
+        self.note_record(lanes.clone(), given);
         self.send(lanes, data).await
     }
 
@@ -415,12 +412,16 @@ impl Sink {
         if !matches!(self.bulk, Batches::None) || !self.lanes[lanes.clone()].iter_mut().all(room) {
             return false;
         }
-        self.count_row(lanes.clone());
-        if let Some(lines) = &mut self.lines {
-            lines.add(lanes.clone(), given);
-        }
+        self.note_record(lanes.clone(), given);
         self.lanes[lanes].iter_mut().for_each(|p| put::copy_data(p.lane.conn.out(), data));
         true
+    }
+
+    fn note_record(&mut self, lanes: std::ops::Range<usize>, given: &[u8]) {
+        self.count_row(lanes.clone());
+        if let Some(lines) = &mut self.lines {
+            lines.add(lanes, given);
+        }
     }
 
     async fn send(&mut self, lanes: std::ops::Range<usize>, data: &[u8]) -> Result<()> {

@@ -10,7 +10,7 @@ use sql::{NodeEnum, names};
 use super::{Analysis, Pending};
 use crate::needs;
 use crate::scope::Scope;
-use crate::{Result, Work};
+use crate::{Result, Steps};
 
 impl<'a> Analysis<'a> {
     /// Looks through expressions for subqueries, aggregates and functions.
@@ -26,7 +26,7 @@ impl<'a> Analysis<'a> {
         let mut finder = Finder { own, seen: 0, found: vec![] };
         nodes.for_each(|n| walk::walk(n, &mut finder));
         if !self.cx.take(finder.seen) {
-            return Err(Work::refusal());
+            return Err(Steps::refusal());
         }
         for found in finder.found {
             match found {

@@ -10,16 +10,16 @@ use crate::refuse::Refusal;
 
 /// What is left for a statement. A step is about a column of a level: some ten nanoseconds, some hundred bytes.
 #[derive(Debug)]
-pub struct Work(AtomicI64);
+pub struct Steps(AtomicI64);
 
-impl Work {
+impl Steps {
     /// Steps that take about as long as the thread that serves others may be away.
     pub const SHORT: u32 = 100_000;
     /// Steps that no statement may exceed: some hundred megabytes.
     pub const MOST: u32 = 3_000_000;
 
     pub fn new(steps: u32) -> Self {
-        Work(AtomicI64::new(steps.into()))
+        Steps(AtomicI64::new(steps.into()))
     }
 
     /// Takes some; `false`: there were not as many left, and nothing that is found out from now on counts.
@@ -40,7 +40,7 @@ impl Work {
         self.0.load(Ordering::Relaxed) < 0
     }
 
-    /// What a client is told when [`Work::MOST`] was not enough.
+    /// What a client is told when [`Steps::MOST`] was not enough.
     pub fn refusal() -> Refusal {
         Refusal {
             sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_what_was_exceeded() {
-        let work = Work::new(10);
+        let work = Steps::new(10);
         assert!(work.take(4) && work.take(6) && !work.is_spent());
         assert!(!work.take(1) && work.is_spent());
         assert!(!work.take(0));
-        let work = Work::new(10);
+        let work = Steps::new(10);
         assert!(!work.take(usize::MAX) && work.is_spent());
-        let work = Work::new(u32::MAX);
+        let work = Steps::new(u32::MAX);
         work.stop();
         assert!(!work.take(1));
     }
