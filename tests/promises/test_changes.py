@@ -239,3 +239,68 @@ def test_a_kept_snapshot_moves_no_rows(many, level):
         assert other.execute("select n from kept where k = 99").fetchone() == (99,)
         holder.execute("select undistribute_table('kept')")
         assert other.execute("delete from kept where k = 99").rowcount == 1
+
+
+@pytest.fixture
+def renamers(many):
+    """Names of other tables of the herd move without end: one back and forth, two exchange theirs. What they failed with."""
+    names = ("moved", "front", "back")
+    for name in names:
+        many.run(f"create table {name} (k int primary key, n int)", f"select create_distributed_table('{name}', 'k')")
+    stop, failed = threading.Event(), []
+
+    def exchange(*statements: str) -> None:
+        with many.connect(autocommit=True) as connection:
+            while not stop.is_set():
+                try:
+                    with connection.transaction():
+                        for sql in statements:
+                            connection.execute(sql)
+                except psycopg.Error as error:
+                    failed.append((str(error), sql))
+
+    threads = [
+        threading.Thread(target=exchange, args=("alter table moved rename to on_its_way", "alter table on_its_way rename to moved")),
+        threading.Thread(target=exchange, args=(
+            "alter table front rename to aside", "alter table back rename to front", "alter table aside rename to back",
+        )),
+    ]
+    for thread in threads:
+        thread.start()
+    yield failed
+    stop.set()
+    for thread in threads:
+        thread.join()
+    many.run(*(f"drop table {name}" for name in names))
+
+
+def test_kinds_change_in_blocks_while_names_move(many, renamers):
+    """In the middle of a block nothing can begin again by itself, so nothing of others' may make it fail."""
+    many.run("create table anew (k int primary key, n int)")
+    with many.connect(autocommit=True) as connection:
+        for i in range(12):
+            with connection.transaction():
+                connection.execute("drop table anew")
+                connection.execute("create table anew (k int primary key, n int)")
+                connection.execute("insert into anew select g, g from generate_series(1, 10) g")
+                if i % 3 == 2:
+                    connection.execute("select create_reference_table('anew')")
+                else:
+                    connection.execute(f"select create_distributed_table('anew', 'k', colocate_with => '{('none', 'moved')[i % 3]}')")
+            with connection.transaction():
+                assert connection.execute("select count(*), sum(n) from anew").fetchone() == (10, 55)
+            # One string is a transaction, too.
+            connection.execute("begin; select undistribute_table('anew'); commit")
+    many.run("drop table anew")
+    assert renamers == []
+
+
+def test_a_kind_changes_in_a_block_while_its_name_moves(many, renamers):
+    """The table that has the name when it can be locked."""
+    with many.connect(autocommit=True) as connection:
+        for _ in range(3):
+            with connection.transaction():
+                connection.execute("select 1")
+                connection.execute("select undistribute_table('front')")
+                connection.execute("select create_distributed_table('front', 'k')")
+    assert renamers == []

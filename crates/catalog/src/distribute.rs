@@ -10,12 +10,13 @@
 //! 4. [`DistributionPlan::after`], then the new epoch (plans about nodes raise it themselves) and commit
 //! 5. [`DistributionPlan::after_commit`], which cannot be part of a prepared transaction
 //!
-//! A plan made by other kinds of tables than there are fails with SQLSTATE 40001 in its first statements: load the snapshot anew,
-//! plan again.
+//! A plan made by other groups than there are (one about nodes: by other kinds of tables) fails with SQLSTATE 40001 in its first
+//! statements: load the snapshot anew, plan again.
 //!
 //! Who may do what meanwhile: nodes come and go under [`CATALOG_LOCK`] alone, all other changes of the catalog hold it shared.
-//! Kinds of tables, and groups, change under the lock on `herd.kinds`; a table that is dropped or renamed by DDL is seen by its
-//! number of kinds, or waits for the table's own lock. The rest is free: code that others have changed is judged at the commit.
+//! Kinds of tables, and groups, change under the lock on `herd.kinds`; DDL that drops or renames the table waits for the table's own
+//! lock. What DDL does to the names of others is nothing to the plan: a group lasts, whoever leaves it. The rest is free, too: code
+//! that others have changed is judged at the commit.
 //!
 //! Not known here: connections, transactions, how rows are split.
 
@@ -141,10 +142,20 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// With, for every node, what any plan begins with.
+    /// Of a plan about a table. With, for every node, what any plan begins with.
     fn new(snapshot: &'a Snapshot) -> Self {
+        Builder::unless(&groups_differ(snapshot), snapshot)
+    }
+
+    /// Of a plan about nodes, which goes by all tables.
+    fn of_nodes(snapshot: &'a Snapshot) -> Self {
+        let differ = format!("(SELECT kinds FROM herd.epoch) <> {}", snapshot.kinds);
+        Builder::unless(&differ, snapshot)
+    }
+
+    fn unless(stale: &str, snapshot: &'a Snapshot) -> Self {
         let mut builder = Builder { snapshot, plan: DistributionPlan::default(), made: vec![] };
-        builder.before(snapshot.home, [unchanged_since(snapshot.kinds)]);
+        builder.before(snapshot.home, [fail_if(stale)]);
         for node in builder.nodes() {
             // Bounds, defaults and rows are written and read under these; and no policy may hide rows from a copy.
             let settings = [
@@ -246,10 +257,18 @@ fn push(parts: &mut Vec<NodeSql>, node: NodeId, statements: impl IntoIterator<It
     }
 }
 
-/// Fails when tables are not of the kinds that the snapshot has.
-fn unchanged_since(kinds: i64) -> String {
+/// Whether there are other groups than the snapshot has.
+fn groups_differ(snapshot: &Snapshot) -> String {
+    let mut ids: Vec<i32> = snapshot.groups.keys().copied().collect();
+    ids.sort_unstable();
+    let ids: Vec<String> = ids.iter().map(i32::to_string).collect();
+    format!("ARRAY(SELECT id FROM herd.colocation ORDER BY id) <> '{{{}}}'::pg_catalog.int4[]", ids.join(","))
+}
+
+/// Fails when the snapshot is not of the catalog that there is.
+fn fail_if(stale: &str) -> String {
     format!(
-        "DO $herd$ BEGIN IF (SELECT kinds FROM herd.epoch) <> {kinds} THEN \
+        "DO $herd$ BEGIN IF {stale} THEN \
          RAISE EXCEPTION 'the catalog of the herd has changed meanwhile' USING ERRCODE = 'serialization_failure', HINT = 'Try again.'; \
          END IF; END $herd$"
     )

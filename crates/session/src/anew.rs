@@ -140,11 +140,15 @@ impl Session {
             _ if e.to_fields().is_overtaken() => true,
             _ => false,
         };
-        let may = lost && retry.fresh && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));
+        let alone = retry.fresh || retry.first;
+        let may = lost && alone && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));
         if !may || self.io.has_left() || !self.io.take_back(retry.before) {
             return Err(e);
         }
-        self.finish_implicit(true).await?;
+        match retry.fresh {
+            true => self.finish_implicit(true).await?,
+            false => self.begin_again().await,
+        }
         let pause = Duration::from_millis(20 << retry.attempt.min(5)).mul_f64(0.5 + rand::random::<f64>());
         retry.attempt += 1;
         let mut work = self.work();

@@ -26,7 +26,7 @@ pub fn plan_add_node(
     let node = Node { id, name: name.clone(), host: host.clone(), port: *port, database: database.clone() };
     let with_node =
         Snapshot { nodes: snapshot.nodes.iter().cloned().chain([node.clone()]).collect(), ..snapshot.clone() };
-    let mut builder = Builder::new(&with_node);
+    let mut builder = Builder::of_nodes(&with_node);
     let home = snapshot.home;
     builder.after(
         home,
@@ -127,7 +127,7 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     }
     let without =
         Snapshot { nodes: snapshot.nodes.iter().filter(|n| n.id != id).cloned().collect(), ..snapshot.clone() };
-    let mut builder = Builder::new(&without);
+    let mut builder = Builder::of_nodes(&without);
     builder.after(snapshot.home, [format!("DELETE FROM herd.node WHERE id OPERATOR(pg_catalog.=) {id}")]);
     let mut plan = builder.finish_nodes();
     let relations = snapshot.relations.values().filter(|r| !matches!(r.placement, Placement::Local));

@@ -28,6 +28,10 @@ use crate::work::Work;
 const NAMES_TRY: Duration = Duration::from_millis(500);
 const NAMES: &str = "herd_names";
 
+/// How often a table that is another one when it can be locked is looked for again, in a block; by itself the whole change begins again.
+const MOVED_MAX: usize = 20;
+const TABLE: &str = "herd_table";
+
 /// Which change of which table.
 struct Change<'c> {
     call: &'c AdminCall,
@@ -44,7 +48,10 @@ impl<C: Client> Work<'_, C> {
         if !block {
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
         }
-        let (snapshot, table, definition) = self.locked_table(call, search_path).await?;
+        let (snapshot, table, definition) = match block {
+            true => self.locked_table_in_block(call, search_path).await?,
+            false => self.locked_table(call, search_path).await?,
+        };
         let broken = broken_by_kind(call, &snapshot, &table);
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
@@ -60,6 +67,33 @@ impl<C: Client> Work<'_, C> {
             herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), self.run_change(&change)).await;
         self.transaction.pauses.extend(pause);
         done
+    }
+
+    /// As [`locked_table`](Self::locked_table), of what the name means by the time its locks are there.
+    async fn locked_table_in_block(
+        &mut self,
+        call: &AdminCall,
+        search_path: &[String],
+    ) -> Result<(Arc<Snapshot>, Arc<Relation>, Definition)> {
+        let before = self.transaction.pauses.len();
+        for _ in 0..MOVED_MAX {
+            self.transaction.savepoint(TABLE).await?;
+            match self.locked_table(call, search_path).await {
+                Err(ExecError::Stale) => {
+                    self.transaction.rollback_to(TABLE).await?;
+                    self.transaction.release(TABLE).await?;
+                    let pauses = self.transaction.pauses.split_off(before);
+                    self.herd.end_pauses(&pauses).await;
+                }
+                done => {
+                    if done.is_ok() {
+                        self.transaction.release(TABLE).await?;
+                    }
+                    return done;
+                }
+            }
+        }
+        Err(ExecError::Stale)
     }
 
     /// All locks, then the catalog as it is under them.

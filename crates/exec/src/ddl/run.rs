@@ -143,12 +143,15 @@ impl<C: Client> Work<'_, C> {
                 };
                 self.spread(spread, answers, mode == Mode::Changes).await?
             }
-            Ddl::Nodes(mut spread) => {
-                if let Some(locks) = plan::ddl::locks(statement, &self.epoch.snapshot, facts) {
-                    self.take_locks(&locks.into()).await?;
+            Ddl::Nodes(spread) => {
+                let done = self.on_nodes(*spread, statement, facts, answers).await;
+                match done {
+                    // The herd's table that it waited for has become a local one, or its partitions have got other names.
+                    Err(e) if e.code() == sqlstate::UNDEFINED_TABLE && self.kinds_have_changed().await? => {
+                        return Err(ExecError::Stale);
+                    }
+                    done => done?,
                 }
-                self.renew(&mut spread, &plan::ddl::renewed(statement, &self.epoch.snapshot, facts)).await?;
-                self.spread(*spread, answers, mode == Mode::Changes).await?
             }
             Ddl::Autocommit(spread) => {
                 if block && spread.nodes.len() > 1 {
@@ -172,6 +175,20 @@ impl<C: Client> Work<'_, C> {
             self.same_kinds().await?;
         }
         Ok(Some(forwarded))
+    }
+
+    async fn on_nodes(
+        &mut self,
+        mut spread: Spread,
+        statement: &NodeEnum,
+        facts: &Facts,
+        answers: &Answers,
+    ) -> Result<Forwarded> {
+        if let Some(locks) = plan::ddl::locks(statement, &self.epoch.snapshot, facts) {
+            self.take_locks(&locks.into()).await?;
+        }
+        self.renew(&mut spread, &plan::ddl::renewed(statement, &self.epoch.snapshot, facts)).await?;
+        self.spread(spread, answers, Mode::of(statement) == Mode::Changes).await
     }
 
     /// The transaction changes the catalog: routers hear of it when it commits.
