@@ -237,6 +237,9 @@ pub struct Function {
     pub returns_set: bool,
     /// The type of its result.
     pub returns: Oid,
+    /// The types of its arguments; `None` where nobody need know: all of PostgreSQL's own of this name have one type of result, or it
+    /// is none of them, or takes any number of arguments.
+    pub arguments: Option<Vec<Oid>>,
     /// False for pg_catalog's and extensions' functions.
     pub user_defined: bool,
     /// It uses a distributed table or writes a reference table: on one node it would see or change a part only.

@@ -1,6 +1,6 @@
 //! What is known of an expression without PostgreSQL: its type, and whether a node may evaluate it for its rows.
 //!
-//! Only what is certain: of functions of one name with several results nothing is said. It does not know where rows are.
+//! Only what is certain. It does not know where rows are.
 
 use catalog::{FunctionKind, Volatility};
 use sql::ast::{self, Node, a_const::Val};
@@ -9,6 +9,7 @@ use sql::{NodeEnum, names, search};
 use crate::Context;
 use crate::levels::Analysis;
 use crate::needs;
+use crate::overload;
 use crate::scope::Scope;
 use wire::type_oid;
 
@@ -29,16 +30,15 @@ pub fn type_of(node: &Node, a: &Analysis, scope: &Scope) -> Option<u32> {
         {
             let (l, r) = (of(e.lexpr.as_deref()?)?, of(e.rexpr.as_deref()?)?);
             match l == r {
-                true => Some(l),
+                true => match l {
+                    type_oid::DATE if names::last(&e.name) == "-" => Some(type_oid::INT4),
+                    number => Some(number).filter(|number| type_oid::is_number(*number)),
+                },
                 false => (type_oid::is_integer(l) && type_oid::is_integer(r))
                     .then(|| if [l, r].contains(&type_oid::INT8) { type_oid::INT8 } else { type_oid::INT4 }),
             }
         }
-        NodeEnum::FuncCall(f) => {
-            let mut overloads = a.cx.functions(&f.funcname);
-            let returns = overloads.next()?.returns;
-            overloads.all(|o| o.returns == returns).then_some(returns)
-        }
+        NodeEnum::FuncCall(f) => overload::returns(f, of, a.cx),
         NodeEnum::CoalesceExpr(c) => one(c.args.iter().map(of)),
         NodeEnum::CaseExpr(c) => {
             let results = c.args.iter().filter_map(|when| match &when.node {

@@ -36,6 +36,7 @@ pub mod moment;
 pub mod move_rows;
 pub mod needs;
 pub mod order;
+mod overload;
 pub mod pull;
 pub mod reads;
 pub mod refuse;

@@ -98,6 +98,7 @@ fn snapshot() -> Snapshot {
                 volatility,
                 returns_set: false,
                 returns: 0,
+                arguments: None,
                 user_defined,
                 reads_herd_tables,
                 needs_home: false,

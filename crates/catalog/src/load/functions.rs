@@ -10,14 +10,21 @@ use crate::{CatalogError, Function, FunctionKind, Query, Snapshot, Volatility};
 pub(super) async fn load_builtin<Q: Query>(
     q: &mut Q,
 ) -> Result<HashMap<String, Vec<Function>>, CatalogError<Q::Error>> {
-    let sql = "SELECT DISTINCT proname, 'pg_catalog', prokind, provolatile, proretset, false, prorettype::oid::text, false \
-               FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace ORDER BY proname";
+    // Arguments tell which of a name is called; that matters to the type of its result, and for those alone.
+    let sql = "SELECT DISTINCT p.proname, 'pg_catalog', p.prokind, p.provolatile, p.proretset, false, p.prorettype::oid::text, false, \
+                      CASE WHEN o.differ AND p.prokind = 'f' AND p.provariadic = 0 THEN p.proargtypes::text END \
+               FROM pg_proc p JOIN (SELECT proname, min(prorettype) <> max(prorettype) AS differ FROM pg_proc \
+                                     WHERE pronamespace = 'pg_catalog'::regnamespace GROUP BY proname) o USING (proname) \
+               WHERE p.pronamespace = 'pg_catalog'::regnamespace ORDER BY p.proname";
     let mut functions: HashMap<String, Vec<Function>> = HashMap::new();
     let mut rows = reading(q, sql).await?;
     while let Some(mut row) = rows.next().await {
         let name = row.text();
         let dynamic = RUN_TEXT.contains(&name.as_str());
-        functions.entry(name).or_default().push(Function { dynamic, ..function(&mut row)? });
+        let function = function(&mut row)?;
+        let arguments =
+            row.opt().map(|oids| oids.split_ascii_whitespace().filter_map(|oid| oid.parse().ok()).collect());
+        functions.entry(name).or_default().push(Function { dynamic, arguments, ..function });
     }
     Ok(functions)
 }
@@ -39,6 +46,7 @@ fn function<E: std::error::Error>(row: &mut crate::cells::Cells) -> Result<Funct
         returns_set: row.boolean(),
         user_defined: row.boolean(),
         returns: row.number()?,
+        arguments: None,
         reads_herd_tables: false,
         needs_home: false,
         dynamic: false,

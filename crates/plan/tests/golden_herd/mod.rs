@@ -16,6 +16,11 @@ const TEXT: (u32, &str) = (25, "text");
 const DATE: (u32, &str) = (1082, "date");
 const TIME: (u32, &str) = (1184, "timestamp with time zone");
 const NUMERIC: (u32, &str) = (1700, "numeric");
+const BYTEA: u32 = 17;
+const LSEG: u32 = 601;
+const FLOAT8: u32 = 701;
+const ANY_ELEMENT: u32 = 2283;
+const ANY_RANGE: u32 = 3831;
 
 /// | table | placement |
 /// |---|---|
@@ -191,6 +196,7 @@ fn user_function() -> Function {
         volatility: Volatility::Volatile,
         returns_set: false,
         returns: 0,
+        arguments: None,
         user_defined: true,
         reads_herd_tables: false,
         needs_home: false,
@@ -203,6 +209,13 @@ fn user_function() -> Function {
 fn function(name: &str, kind: FunctionKind, volatility: Volatility, user_defined: bool) -> (String, Vec<Function>) {
     let schema = if user_defined { "public" } else { "pg_catalog" };
     (name.into(), vec![Function { schema: schema.into(), kind, volatility, user_defined, ..user_function() }])
+}
+
+/// The same with other arguments: their types, and the result's.
+fn overloaded(like: &[Function], overloads: &[(&[u32], u32)]) -> Vec<Function> {
+    let all = like.iter().flat_map(|f| overloads.iter().map(move |o| (f, o)));
+    all.map(|(f, (types, returns))| Function { arguments: Some(types.to_vec()), returns: *returns, ..f.clone() })
+        .collect()
 }
 
 fn builtin_functions() -> HashMap<String, Vec<Function>> {
@@ -223,7 +236,8 @@ fn builtin_functions() -> HashMap<String, Vec<Function>> {
     ];
     let others = others.into_iter().map(|(name, volatility)| function(name, Function, volatility, false)).map(
         |(name, overloads)| match name.as_str() {
-            "length" => (name, overloads.into_iter().map(|f| catalog::Function { returns: INT4.0, ..f }).collect()),
+            "length" => (name, overloaded(&overloads, &[(&[TEXT.0], INT4.0), (&[BYTEA], INT4.0), (&[LSEG], FLOAT8)])),
+            "upper" => (name, overloaded(&overloads, &[(&[TEXT.0], TEXT.0), (&[ANY_RANGE], ANY_ELEMENT)])),
             _ => (name, overloads),
         },
     );
