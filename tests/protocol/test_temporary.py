@@ -1,4 +1,4 @@
-"""Temporary tables and types of a session, compared with one server; what can't live in pg_temp says what to do."""
+"""Temporary tables, types and functions of a session, compared with one server; what can't live in pg_temp says what to do."""
 
 import psycopg
 import pytest
@@ -107,17 +107,125 @@ def test_types_that_come_to_hide_others_end_what_other_nodes_would_do(herd, how,
         herd.run("drop table tt_d", "drop type tt_mood")
 
 
-def test_functions_are_refused(herd):
-    with herd.connect() as connection:
+FUNCTIONS = (
+    "create function pg_temp.twice(a int) returns int language sql immutable as 'select a * 2'", "select pg_temp.twice(4)",
+    "select k, pg_temp.twice(k) from tf_local where pg_temp.twice(k) > 2 order by 1", "select k from tf_kept where pg_temp.twice(k) = 4",
+    "select count(*) from tf_local l join tf_kept r on r.k = pg_temp.twice(l.k)",
+    "create procedure pg_temp.adds(a int) language plpgsql as 'begin insert into tf_local values (a); end'", "call pg_temp.adds(7)",
+    "select k from tf_local order by 1", "do $$ begin perform pg_temp.twice(1); call pg_temp.adds(8); end $$", "select max(k) from tf_local",
+    "create function pg_temp.rows(n int) returns table (a int, b text) language sql as $$ select g, 'r' || g from generate_series(1, n) g $$",
+    "select * from pg_temp.rows(3) where a > 1", "insert into tf_local select pg_temp.twice(a) + 100 from pg_temp.rows(2)", "select k from tf_local order by 1",
+    "create temp table tf_temp (k int)", "insert into tf_temp select a from pg_temp.rows(4)", "select sum(pg_temp.twice(k)) from tf_temp",
+    "update tf_local set k = pg_temp.twice(k) where k = 7", "delete from tf_local where k = pg_temp.twice(7)", "select k from tf_local order by 1",
+    "prepare tf as select pg_temp.twice($1)", "execute tf(21)", "explain (costs off) select pg_temp.twice(1)",
+    "create or replace function pg_temp.twice(a int) returns int language sql immutable as 'select a * 3'", "select pg_temp.twice(4)",
+    "alter function pg_temp.twice(int) cost 7", "select twice(4)", "begin", "create function pg_temp.gone() returns int language sql as 'select 1'",
+    "select pg_temp.gone()", "rollback", "select pg_temp.gone()", "drop function pg_temp.twice(int)", "select pg_temp.twice(4)",
+)
+
+
+@pytest.fixture
+def tables(oracle, herd):
+    for server in (oracle, herd):
+        for name in ("tf_local", "tf_kept", "tf_spread"):
+            server.run(f"drop table if exists {name}", f"create table {name} (k int)")
+    herd.run("select create_reference_table('tf_kept')", "select create_distributed_table('tf_spread', 'k')")
+    for server in (oracle, herd):
+        for name in ("tf_local", "tf_kept", "tf_spread"):
+            server.run(f"insert into {name} values (1), (2), (3)")
+    yield oracle, herd
+    for server in (oracle, herd):
+        server.run("drop table tf_local, tf_kept, tf_spread")
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_functions(tables, prepare):
+    told = []
+    for server in tables:
+        with server.connect(autocommit=True) as connection:
+            lines = []
+            for sql in FUNCTIONS:
+                try:
+                    cursor = connection.execute(sql, prepare=prepare and not sql.startswith("execute"))
+                    lines.append((sql, cursor.fetchall() if cursor.description else cursor.statusmessage))
+                except psycopg.Error as e:
+                    lines.append((sql, e.sqlstate, e.diag.message_primary))
+            told.append(lines)
+    assert told[1] == told[0]
+
+
+def _refused(connection, sql: str) -> None:
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        connection.execute(sql)
+
+
+@pytest.mark.real_herd
+def test_what_functions_may_not(tables):
+    """They are the session's, on home: other nodes have none, nothing is made of them, and what every node has they do not touch."""
+    herd = tables[1]
+    with herd.connect(autocommit=True) as connection:
         for sql in (
-            "create function pg_temp.f() returns int language sql as 'select 3'",
-            "create or replace procedure pg_temp.p() language sql as 'select 1'",
-            "create aggregate pg_temp.g (int) (sfunc = int4pl, stype = int)",
+            "create aggregate pg_temp.g (int) (sfunc = int4pl, stype = int)", "create operator pg_temp.=== (leftarg = int, rightarg = int, function = int4pl)",
         ):
-            with pytest.raises(psycopg.errors.FeatureNotSupported) as e:
-                connection.execute(sql)
-            assert "schema of its own" in e.value.diag.message_hint
-        assert connection.execute("select 1").fetchone() == (1,)
+            _refused(connection, sql)
+        for sql in (
+            "create function pg_temp.f(a int) returns int language sql as 'select a'", "create function pg_temp.t() returns trigger language plpgsql as 'begin return new; end'",
+            "create function pg_temp.counts() returns bigint language sql as 'select count(*) from tf_spread'",
+            "create function pg_temp.writes() returns int language plpgsql as 'begin insert into tf_kept values (9); return 1; end'",
+            "create function pg_temp.puts() returns int language plpgsql as $$ begin execute 'alter table tf_' || 'kept add column x int'; return 1; end $$",
+        ):
+            connection.execute(sql)
+        for sql in (
+            "select pg_temp.counts()", "select pg_temp.writes()", "select pg_temp.puts()", "do $$ begin perform pg_temp.writes(); end $$",
+            "insert into tf_local select pg_temp.counts()", "update tf_local set k = pg_temp.writes()",
+            "select k, pg_temp.f(k) from tf_spread", "select k from tf_spread where k = 1 and pg_temp.f(k) = 1", "update tf_spread set k = k where pg_temp.f(k) = 1",
+            "delete from tf_kept where pg_temp.f(k) = 1", "insert into tf_kept values (pg_temp.f(1))",
+            "alter table tf_local alter k set default pg_temp.f(1)", "alter table tf_local add check (pg_temp.f(k) > 0)", "create index on tf_local (pg_temp.f(k))",
+            "create trigger t before insert on tf_local for each row execute function pg_temp.t()", "create view tf_view as select pg_temp.f(k) from tf_local",
+            "create temp view tf_view as select pg_temp.f(k) from tf_local", "create temp table tf_x (k int default pg_temp.f(1))", "create table tf_x as select pg_temp.f(1) as k",
+            "create cast (int as point) with function pg_temp.f(int)", "create aggregate tf_a (int) (sfunc = pg_temp.f, stype = int)",
+            "create function tf_f() returns int begin atomic select pg_temp.f(1); end", "create policy p on tf_local using (pg_temp.f(k) = 1)",
+        ):
+            _refused(connection, sql)
+        assert connection.execute("select pg_temp.f(5), (select count(*) from tf_kept)").fetchone() == (5, 3)
+        assert connection.execute("select count(*) from tf_spread").fetchone() == (3,)
+    with herd.connect(autocommit=True) as other:
+        with pytest.raises((psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName)):
+            other.execute("select pg_temp.f(1)")
+
+
+_LEAVES = (
+    "create schema if not exists tf_s", "create table if not exists tf_s.tf_spread (k int)",
+    "create function pg_temp.moves() returns text language sql as $$ select set_config('search_path', 'tf_s, public', false) $$",
+    "create function pg_temp.sets() returns text language plpgsql as $$ begin return set_config('app.' || 'kept', 'x', false); end $$",
+    "select pg_temp.moves()", "show search_path", "select count(*) from tf_spread", "reset search_path", "select pg_temp.sets()", "show app.kept",
+    "select current_setting('app.kept'), count(*) from tf_spread", "do $$ begin perform pg_temp.moves(); end $$", "select count(*) from tf_spread",
+    "begin", "reset search_path", "select pg_temp.moves()", "rollback", "reset search_path", "select count(*) from tf_spread", "drop schema tf_s cascade",
+)
+
+
+def test_what_functions_leave_in_the_session(tables):
+    told = []
+    for server in tables:
+        with server.connect(autocommit=True) as connection:
+            cursors = [connection.execute(sql) for sql in _LEAVES]
+            told.append([cursor.fetchall() if cursor.description else cursor.statusmessage for cursor in cursors])
+    assert told[1] == told[0]
+
+
+@pytest.mark.real_herd
+def test_code_that_calls_temporary_functions_is_watched(tables):
+    """What a function's body calls in pg_temp is whatever its caller has there."""
+    herd = tables[1]
+    try:
+        with herd.connect(autocommit=True) as connection:
+            connection.execute("create function tf_calls() returns int language plpgsql as 'begin return pg_temp.writes(); end'")
+            connection.execute("create function pg_temp.writes() returns int language plpgsql as 'begin insert into tf_kept values (9); return 1; end'")
+            _refused(connection, "select tf_calls()")
+            _refused(connection, "select tf_calls() from tf_local")
+            assert connection.execute("select count(*) from tf_kept").fetchone() == (3,)
+    finally:
+        herd.run("drop function tf_calls()")
 
 
 # Lasting tables of every kind, and a temporary one that hides each in the session: whatever is said of the name is said of that.

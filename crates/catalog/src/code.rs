@@ -115,6 +115,11 @@ pub struct Harm {
     pub immutable: bool,
 }
 
+/// The schema is a session's own for temporary objects, by whichever name.
+pub fn is_temporary(schema: &str) -> bool {
+    schema == "pg_temp" || schema.strip_prefix("pg_temp_").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// A name as it is written, qualified or looked up along a path, can mean something that is in schema `of`.
 pub fn can_mean(schema: Option<&str>, path: &[String], of: &str) -> bool {
     match schema {

@@ -4,7 +4,7 @@
 //! statement is, or how to reach a node.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use key::{Bound, PartitionStrategy};
 
@@ -254,6 +254,22 @@ pub struct Function {
     pub of_row: bool,
 }
 
+/// Any function in pg_temp: the session alone has it, on home, and nothing is known of it. PostgreSQL finds it by a qualified name only.
+static TEMPORARY: LazyLock<Function> = LazyLock::new(|| Function {
+    schema: "pg_temp".into(),
+    kind: FunctionKind::Function,
+    volatility: Volatility::Volatile,
+    returns_set: false,
+    returns: 0,
+    arguments: None,
+    user_defined: true,
+    reads_herd_tables: false,
+    needs_home: true,
+    dynamic: true,
+    varies: true,
+    of_row: false,
+});
+
 /// A type of users' own.
 #[derive(Clone, Debug)]
 pub struct UserType {
@@ -314,7 +330,8 @@ impl Snapshot {
     ) -> impl Iterator<Item = &'s Function> {
         let builtin = schema.is_none_or(|s| s == "pg_catalog").then(|| self.builtin_functions.get(name)).flatten();
         let own = self.functions.get(name).into_iter().flatten();
-        builtin.into_iter().flatten().chain(own.filter(move |f| can_mean(schema, path, &f.schema)))
+        let temporary = schema.filter(|s| crate::code::is_temporary(s)).map(|_| &*TEMPORARY);
+        builtin.into_iter().flatten().chain(own.filter(move |f| can_mean(schema, path, &f.schema))).chain(temporary)
     }
 
     /// Finds a relation as PostgreSQL would: by its schema, or along the search path.

@@ -30,6 +30,7 @@ mod renew;
 mod role;
 mod sequence;
 mod steps;
+mod temporary_code;
 
 pub use alter::subtype;
 pub use facts::Facts;
@@ -37,13 +38,14 @@ pub use inert::inert;
 pub use lock::{LockMode, Right, TableLocks, locks};
 pub use mode::{
     Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,
-    makes_temporary_type, temporary_type,
+    makes_temporary_function, makes_temporary_type, temporary_type,
 };
 pub use place::is_on_nodes;
 pub(crate) use place::object_type;
 pub use renew::{Renewed, renewed};
 pub use role::with_verifier;
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};
+pub use temporary_code::uses_temporary_code;
 
 use crate::Refusal;
 use catalog::Snapshot;

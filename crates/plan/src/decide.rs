@@ -85,7 +85,7 @@ pub enum Utility<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporary {
     Relation,
-    /// A type or domain.
+    /// A type, a domain, a function.
     Type,
 }
 
@@ -202,7 +202,7 @@ impl<'s> Utility<'s> {
         if ddl::made_temporary(statement).is_some() {
             return Utility::Temporary(Temporary::Relation);
         }
-        if ddl::makes_temporary_type(statement) {
+        if ddl::makes_temporary_type(statement) || ddl::makes_temporary_function(statement) {
             return Utility::Temporary(Temporary::Type);
         }
         match Mode::of(statement) {

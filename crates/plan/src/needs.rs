@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use catalog::code::{Harm, TAKE_TYPES, WHOLE_SCHEMAS, can_mean};
+use catalog::code::{Harm, TAKE_TYPES, WHOLE_SCHEMAS, can_mean, is_temporary};
 use catalog::{Oid, Placement};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
@@ -144,7 +144,15 @@ fn of_field(name: &str, cx: &Context) -> Option<Need> {
 }
 
 fn of_operator(name: Name, cx: &Context) -> Option<Need> {
+    if is_in_pg_temp(name) {
+        return Some(Need { what: format!("operator {}", name.1), herd: false, home: true });
+    }
     meant(cx.snapshot.operators.get(name.1)?, name, cx, "operator")
+}
+
+/// The session alone has it, and nothing is known of it.
+fn is_in_pg_temp((schema, _): Name) -> bool {
+    schema.is_some_and(is_temporary)
 }
 
 /// What those of one name need that it can mean.
@@ -262,7 +270,7 @@ pub fn runs_text(node: &NodeEnum, cx: &Context) -> bool {
         let all = of.get(name).into_iter().flatten();
         all.into_iter().any(|h| h.needs.dynamic && can_mean(schema, cx.search_path, &h.schema))
     };
-    let operator = |name: Name| harms(&cx.snapshot.operators, name);
+    let operator = |name: Name| is_in_pg_temp(name) || harms(&cx.snapshot.operators, name);
     let field = |name: &str| {
         let all = cx.snapshot.functions.get(name).into_iter().flatten();
         all.into_iter().any(|f| f.of_row && f.dynamic && can_mean(None, cx.search_path, &f.schema))

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use catalog::Volatility;
+use catalog::code::is_temporary;
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
@@ -157,7 +158,7 @@ impl Find<'_, '_> {
         self.special.pins |= session_lock;
         if name == "set_config" {
             self.set_config(f);
-        } else if !session_lock && self.cx.snapshot.lasts(names::qualified(&f.funcname), self.cx.search_path) {
+        } else if !session_lock && self.lasts(names::qualified(&f.funcname)) {
             self.special.leaves.code = true;
             // What PostgreSQL's own leave, and what a text does, has no name to ask for.
             self.special.leaves.unknown |=
@@ -173,6 +174,11 @@ impl Find<'_, '_> {
         self.special.reads_sequences |= crate::sequences::reads(f);
         self.special.writes |=
             self.cx.functions(&f.funcname).any(|f| f.user_defined && f.volatility == Volatility::Volatile);
+    }
+
+    /// One that comes with PostgreSQL and may leave something, or the session's own, of which nothing is known.
+    fn lasts(&self, name: (Option<&str>, &str)) -> bool {
+        name.0.is_some_and(is_temporary) || self.cx.snapshot.lasts(name, self.cx.search_path)
     }
 
     fn set_config(&mut self, f: &ast::FuncCall) {

@@ -211,7 +211,8 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
         found = reached(&all, &lasting, |at, source| first(&leaving, at, source));
     }
     let reached = found;
-    let mut strings = Names::of(&["execute"]);
+    // What is in pg_temp may be anything.
+    let mut strings = Names::of(&["execute", "pg_temp"]);
     lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
     let opaque = |source: &Source| !source.known || source.body.sets_unknown || source.body.mentions(&strings);
     let says = |at: usize, source: &Source| (leaves(source, &leaving), at < called && takes_values(source));
@@ -396,7 +397,7 @@ impl SessionCode {
     /// Names of custom parameters that code given as text may set.
     pub fn settings_in(text: &str) -> (Vec<String>, bool) {
         let body = Body::of(text);
-        let runs = body.has_word("execute") || body.words().any(lasting::runs);
+        let runs = body.has_word("execute") || body.has_word("pg_temp") || body.words().any(lasting::runs);
         let unknown = body.sets_unknown || runs || body.text.contains(ESCAPED);
         (body.sets, unknown)
     }

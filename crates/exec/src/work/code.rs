@@ -43,17 +43,20 @@ pub fn judge_at_home(
     }
 }
 
-/// Code in pg_temp is in no catalog a router reads: nobody would know what it uses.
+/// Code in pg_temp is in no catalog a router reads: nobody would know what it uses. Functions and procedures are called where they
+/// are named, and watched there; what others call may hang on nothing.
 pub fn refuse_temporary_code(statement: &sql::NodeEnum) -> std::result::Result<(), Refusal> {
-    let name = match statement {
-        sql::NodeEnum::CreateFunctionStmt(f) => &f.funcname,
-        sql::NodeEnum::DefineStmt(d) => &d.defnames,
-        _ => return Ok(()),
-    };
-    match plan::ddl::in_pg_temp(name) {
+    use sql::NodeEnum::DefineStmt;
+    if matches!(statement, DefineStmt(d) if plan::ddl::in_pg_temp(&d.defnames)) {
+        return Err(Refusal::new(
+            "aggregates and operators in pg_temp are not supported through the router",
+            "Make it in a schema of its own, and drop it when it is no longer needed.",
+        ));
+    }
+    match plan::ddl::uses_temporary_code(statement) {
         true => Err(Refusal::new(
-            "functions, procedures, aggregates and operators in pg_temp are not supported through the router",
-            "Make it in a schema of its own, and drop it when it is no longer needed; or use a DO block.",
+            "a function in pg_temp is called by statements that name it, and by nothing that is made",
+            "Make it in a schema of its own, and drop it when it is no longer needed.",
         )),
         false => Ok(()),
     }

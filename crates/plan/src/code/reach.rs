@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::code::{Object, RUN_TEXT, RelationCode, TAKE_TYPES, WHOLE_SCHEMAS};
+use catalog::code::{Object, RUN_TEXT, RelationCode, TAKE_TYPES, WHOLE_SCHEMAS, is_temporary};
 use catalog::{Oid, RelationKind};
 use sql::body::{Body, Name};
 
@@ -343,7 +343,8 @@ impl<'g, 's> Walk<'g, 's> {
         self.todo.extend(meant.into_iter().map(|oid| Object { class: b'f', oid }));
         self.reach.sequence |= matches!(name.as_str(), "nextval" | "setval");
         self.reach.notifies |= name == "pg_notify";
-        self.reach.dynamic |= RUN_TEXT.contains(&name.as_str());
+        // What is in pg_temp is in no catalog.
+        self.reach.dynamic |= RUN_TEXT.contains(&name.as_str()) || schema.as_deref().is_some_and(is_temporary);
         self.reach.takes_types |= TAKE_TYPES.contains(&name.as_str()) && self.graph.types_need();
         if WHOLE_SCHEMAS.contains(&name.as_str()) {
             self.whole_schemas();

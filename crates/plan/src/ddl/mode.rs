@@ -132,7 +132,12 @@ pub fn temporary_type(statement: &NodeEnum) -> Option<&str> {
     in_pg_temp(name).then(|| sql::names::last(name))
 }
 
-/// It is about nothing but the session's temporary tables and types: no router need hear of it.
+/// It makes a function or procedure that lives as long as the session.
+pub fn makes_temporary_function(statement: &NodeEnum) -> bool {
+    matches!(statement, NodeEnum::CreateFunctionStmt(s) if in_pg_temp(&s.funcname))
+}
+
+/// It is about nothing but the session's temporary tables, types and functions: no router need hear of it.
 pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
     let known =
         |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.contains(&rv.relname);
@@ -141,7 +146,12 @@ pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
         !nodes.is_empty() && nodes.iter().all(|n| matches!(&n.node, Some(NodeEnum::RangeVar(rv)) if known(rv)))
     };
     match statement {
-        s if makes_temporary_type(s) => true,
+        s if makes_temporary_type(s) || makes_temporary_function(s) => true,
+        NodeEnum::AlterFunctionStmt(s) => s.func.as_ref().is_some_and(|f| in_pg_temp(&f.objname)),
+        NodeEnum::DropStmt(s) if is_function(s.remove_type) => {
+            let named = |n: &ast::Node| matches!(&n.node, Some(NodeEnum::ObjectWithArgs(f)) if in_pg_temp(&f.objname));
+            s.objects.iter().all(named)
+        }
         NodeEnum::AlterDomainStmt(s) => in_pg_temp(&s.type_name),
         NodeEnum::AlterEnumStmt(s) => in_pg_temp(&s.type_name),
         NodeEnum::DropStmt(s)
@@ -166,6 +176,11 @@ pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_function(kind: i32) -> bool {
+    use ast::ObjectType::{ObjectFunction, ObjectProcedure, ObjectRoutine};
+    [ObjectFunction, ObjectProcedure, ObjectRoutine].iter().any(|k| kind == *k as i32)
 }
 
 fn is_relation(kind: i32) -> bool {
