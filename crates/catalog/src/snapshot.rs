@@ -291,6 +291,7 @@ impl Relation {
         }
     }
 
+    /// A full copy of it is on every node.
     pub fn is_reference(&self) -> bool {
         matches!(self.placement, Placement::Reference)
     }
@@ -304,6 +305,7 @@ impl Distribution {
 }
 
 impl Snapshot {
+    /// The node of this number; `None`: it is not, or no longer, one of the herd.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|n| n.id == id)
     }
