@@ -8,6 +8,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
+    /// From the first cell of a row on.
     pub fn of(row: Row) -> Self {
         Cells { cells: row.into_iter() }
     }

@@ -209,6 +209,7 @@ pub struct Object {
 }
 
 impl Attached {
+    /// What it is in PostgreSQL's catalog, by its class and object id.
     pub fn object(&self) -> Object {
         let class = match self.what.as_str() {
             "trigger" => b'g',

@@ -231,6 +231,7 @@ impl Definition {
         qualified(&self.schema, &self.name)
     }
 
+    /// The column of this name, as it is stored.
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|c| c.name == name)
     }
@@ -258,6 +259,7 @@ impl Definition {
 }
 
 impl SequenceDefinition {
+    /// Its name with its schema, quoted where needed.
     pub fn qualified(&self) -> String {
         qualified(&self.schema, &self.name)
     }

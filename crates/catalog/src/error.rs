@@ -40,6 +40,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// With an empty hint there is nothing to advise.
     pub fn new(kind: RefusalKind, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Refusal { kind, message: message.into(), hint: hint.into() }
     }
@@ -48,6 +49,7 @@ impl Refusal {
         Self::new(RefusalKind::NotSupported, message, hint)
     }
 
+    /// The SQLSTATE of its kind.
     pub fn sqlstate(&self) -> &'static str {
         match self.kind {
             RefusalKind::NotSupported => sqlstate::FEATURE_NOT_SUPPORTED,
@@ -62,6 +64,7 @@ impl Refusal {
         }
     }
 
+    /// What to do about it; `None`: nothing is known.
     pub fn hint(&self) -> Option<&str> {
         (!self.hint.is_empty()).then_some(self.hint.as_str())
     }
@@ -94,6 +97,7 @@ impl<E: std::error::Error + 'static> CatalogError<E> {
         }
     }
 
+    /// What to do about it, if there is something to be done.
     pub fn hint(&self) -> Option<&str> {
         match self {
             CatalogError::Refused(refusal) => refusal.hint(),

@@ -110,6 +110,9 @@ pub struct Relation {
     pub triggers: bool,
     /// A foreign key of its own rows to its own rows.
     pub refers_to_itself: bool,
+    /// It stands for a view that is written through, of this object id: what else is said here, the object id included, is of the
+    /// table under it.
+    pub through: Option<Oid>,
 }
 
 /// A view, as text to be read in its place.
@@ -286,6 +289,14 @@ pub struct UserType {
 }
 
 impl Relation {
+    /// The position of a key column that a view does not show.
+    pub const HIDDEN: usize = usize::MAX;
+
+    /// The object id of what its name names.
+    pub fn named_oid(&self) -> Oid {
+        self.through.unwrap_or(self.oid)
+    }
+
     /// The position of a column among [`columns`](Self::columns).
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
@@ -299,6 +310,7 @@ impl Relation {
         }
     }
 
+    /// A full copy of it is on every node.
     pub fn is_reference(&self) -> bool {
         matches!(self.placement, Placement::Reference)
     }
@@ -312,6 +324,7 @@ impl Distribution {
 }
 
 impl Snapshot {
+    /// The node of this number; `None`: it is not, or no longer, one of the herd.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|n| n.id == id)
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::error::CopyError;
 
+/// The first bytes of binary data.
 pub const BINARY_SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
 /// The header as PostgreSQL writes it: no flags, no extension.
 pub const BINARY_HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -68,6 +69,7 @@ pub(super) struct TupleScanner {
 }
 
 impl TupleScanner {
+    /// `columns`: how many fields a tuple must have, if that is known; `wanted`: positions of those whose values are asked for, each a slot.
     pub fn new(columns: Option<usize>, wanted: &[usize]) -> Self {
         let mut by_position: Vec<(usize, usize)> = wanted.iter().enumerate().map(|(slot, &p)| (p, slot)).collect();
         by_position.sort_unstable();
@@ -123,6 +125,7 @@ impl TupleScanner {
         self.values[slot].clone().map(|range| &tuple[range])
     }
 
+    /// How many fields are wanted.
     pub fn count(&self) -> usize {
         self.values.len()
     }

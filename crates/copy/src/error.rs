@@ -48,6 +48,7 @@ pub enum CopyError {
 }
 
 impl CopyError {
+    /// The SQLSTATE that PostgreSQL has for it.
     pub fn sqlstate(&self) -> &'static str {
         match self {
             CopyError::Options { sqlstate, .. } => sqlstate,
@@ -57,6 +58,7 @@ impl CopyError {
         }
     }
 
+    /// What to do about it, where PostgreSQL says so.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             CopyError::CarriageReturn { csv: false } => "Use \"\\r\" to represent carriage return.",

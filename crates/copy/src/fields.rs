@@ -53,6 +53,7 @@ struct Extent {
 }
 
 impl FieldReader {
+    /// `wanted`: positions among `columns` of the fields whose values are asked for, each a slot. Panics if one is beyond `columns`.
     pub fn new<S: AsRef<str>>(options: &CopyOptions, wanted: &[usize], columns: &[S]) -> Self {
         let describe = |(slot, &position): (usize, &usize)| {
             let name = columns[position].as_ref();

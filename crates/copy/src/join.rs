@@ -33,6 +33,7 @@ enum State {
 }
 
 impl BinaryJoin {
+    /// Data of so many nodes, of which none has sent anything yet.
     pub fn new(nodes: usize) -> Self {
         let node = || Node { state: State::Header, scanner: TupleScanner::new(None, &[]) };
         BinaryJoin { nodes: (0..nodes).map(|_| node()).collect(), begun: false }

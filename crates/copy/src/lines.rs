@@ -56,6 +56,7 @@ pub(super) struct LineScanner {
 }
 
 impl LineScanner {
+    /// At the beginning of the first record.
     pub fn new(options: &CopyOptions) -> Self {
         LineScanner {
             csv: options.format == Format::Csv,

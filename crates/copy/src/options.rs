@@ -29,6 +29,7 @@ pub enum ForcedColumns {
 }
 
 impl ForcedColumns {
+    /// The option is for this column, by its name as it is stored.
     pub fn contains(&self, column: &str) -> bool {
         match self {
             ForcedColumns::None => false,

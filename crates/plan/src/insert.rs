@@ -150,7 +150,9 @@ pub(crate) fn target_columns(insert: &ast::InsertStmt, relation: &Relation) -> R
 fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
     let Some(d) = relation.distribution() else { return false };
     c.target_list.iter().any(|t| match &t.node {
-        Some(NodeEnum::ResTarget(t)) => d.key.iter().any(|k| relation.columns[*k].name == t.name),
+        Some(NodeEnum::ResTarget(t)) => {
+            d.key.iter().any(|k| relation.columns.get(*k).is_some_and(|c| c.name == t.name))
+        }
         _ => false,
     })
 }
@@ -507,7 +509,8 @@ pub(crate) fn through_router(
     cx.views.fold(&mut statement);
     let source_sql = sql::deparse(&statement)?;
     let tree = sql::parse(&source_sql, true)?.pop().unwrap_or(statement);
-    let inner = crate::plan(&tree, &source_sql, cx)?;
+    let names = Context { targets: &[], views: Views::default(), lists: Default::default(), ..*cx };
+    let inner = crate::plan(&tree, &source_sql, &names)?;
     if insert.cols.is_empty()
         && let Some(width) = width
     {

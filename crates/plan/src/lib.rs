@@ -53,6 +53,7 @@ pub mod splice;
 pub mod steps;
 pub mod tableoid;
 pub mod text;
+mod through_views;
 pub mod tree;
 pub mod types;
 pub mod unread;
@@ -86,6 +87,8 @@ pub struct Context<'a> {
     pub parameters: &'a [Oid],
     /// The temporary table that an INSERT of distributed rows goes to, as the session's connection tells.
     pub target: Option<&'a Arc<Relation>>,
+    /// What stands for the views that the statement writes to; none before planning.
+    pub targets: &'a [Arc<Relation>],
     /// Views that the statement's tree holds in place of their names; none before planning.
     pub views: views::Views,
     /// Long lists of the statement; none before planning.
@@ -98,7 +101,17 @@ impl<'a> Context<'a> {
     /// Before planning: no views, no lists, no parameters.
     pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [String]) -> Self {
         let (views, lists) = (Default::default(), Default::default());
-        Self { snapshot, search_path, temporary, parameters: &[], target: None, views, lists, steps: None }
+        Self {
+            snapshot,
+            search_path,
+            temporary,
+            parameters: &[],
+            target: None,
+            targets: &[],
+            views,
+            lists,
+            steps: None,
+        }
     }
 
     /// The same with the types of the statement's parameters.
@@ -130,7 +143,8 @@ impl<'a> Context<'a> {
     /// What the catalog has by this name, unless a temporary table hides it.
     pub fn relation(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
         let (schema, name) = names::table(rv);
-        self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))
+        let found = self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))?;
+        self.targets.iter().find(|t| through_views::is_named(t, found)).or(Some(found))
     }
 
     /// A temporary table that is given rows of distributed ones.
@@ -166,19 +180,26 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
     views::refuse_locked(statement, cx)?;
     needs::refuse_reached(statement, cx)?;
+    let original = cx;
+    let targets = match through_views::of(statement, has_with(text), cx)? {
+        through_views::Targets::Tables(targets) => targets,
+        through_views::Targets::Fails => return Ok(Planned::home(true)),
+    };
+    let of_views = Context { targets: &targets, views: views::Views::default(), lists: lists::Lists::default(), ..*cx };
+    let cx = if targets.is_empty() { cx } else { &of_views };
     let needs = Needs::of(statement, text, cx);
     if needs.rewriting {
         // ONLY the table: for its users it has no partitions.
         let mut changed = statement.clone();
         if rewrite::drop_only(&mut changed, cx)
-            || tableoid::replace(&mut changed, cx)?
+            || tableoid::replace(&mut changed, original)?
             || fields::replace(&mut changed, cx)
             || moment::fill_source(&mut changed, cx)
             || (has_with(text) && unread::drop_unread(&mut changed, cx))
         {
             let text = sql::deparse(&changed)?;
             let tree = sql::parse(&text, true)?.pop().unwrap_or(changed);
-            let mut plan = plan_within(&tree, &text, cx, steps)?;
+            let mut plan = plan_within(&tree, &text, original, steps)?;
             let whole = plan.whole_mut();
             // What is planned may have been changed once more.
             (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));

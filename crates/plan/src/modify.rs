@@ -24,6 +24,7 @@ use crate::rewrite;
 use crate::same;
 use crate::scope::Scope;
 use crate::splice;
+use crate::through_views;
 use crate::tree::{self, Part};
 use crate::types::*;
 use crate::{Context, Result};
@@ -169,6 +170,9 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
                 _ => None,
             };
             match moved {
+                Some((_, key)) if r.through.is_some() => {
+                    return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
+                }
                 Some((u, key)) => {
                     let found = each?.target;
                     (whole.template, whole.splices) = (false, None);
@@ -438,10 +442,10 @@ pub fn defaults_set(statement: &NodeEnum) -> Vec<&str> {
     columns
 }
 
-/// Writing to a view over the herd's tables would, on home, reach home's part of them. One whose trigger takes the rows of
-/// an INSERT is home's own affair: what the trigger does has been judged.
+/// What stands for a view over the herd's tables is placed as they are. One with code of its own would, on home, reach home's part of
+/// them; but a trigger that takes the rows of an INSERT is home's own affair: what it does has been judged.
 fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result<()> {
-    let Some(view) = cx.relation(rv).filter(|r| r.kind == RelationKind::View) else {
+    let Some(view) = cx.relation(rv).filter(|r| r.kind == RelationKind::View && r.through.is_none()) else {
         return Ok(());
     };
     let reads_herd = view.view.as_ref().is_some_and(|v| crate::views::reads_herd(&v.query, cx));
@@ -449,10 +453,7 @@ fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result
     if !reads_herd || by_trigger {
         return Ok(());
     }
-    Err(Refusal::new(
-        format!("writing through view \"{}\" over distributed or reference tables is not supported", view.name),
-        "Write to the table itself.",
-    ))
+    Err(through_views::refusal(view, "with triggers or rules"))
 }
 
 /// True if the table is stored whole on home.

@@ -26,7 +26,7 @@ pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation) -> Option<&'
     let shown = rv.map(|rv| rv.alias.as_ref().map_or(rv.relname.as_str(), |alias| alias.aliasname.as_str()));
     u.target_list.iter().find_map(|target| {
         let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
-        let key = d.key.iter().any(|k| relation.columns[*k].name == t.name);
+        let key = d.key.iter().any(|k| relation.columns.get(*k).is_some_and(|c| c.name == t.name));
         // A column of that name of another table in FROM is another value.
         let same = t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
             [column] => column == t.name,

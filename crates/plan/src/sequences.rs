@@ -168,5 +168,5 @@ fn sets_default(target: &ast::Node) -> bool {
 
 /// What is written may be another table's rows, too.
 fn has_rules(r: &Relation) -> bool {
-    r.kind != RelationKind::Table || r.statement_triggers
+    r.kind != RelationKind::Table && r.through.is_none() || r.statement_triggers
 }

@@ -16,7 +16,7 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
     let mut found = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (i, u) in a.uses.iter().enumerate() {
-        if u.relation.row_security || (writes && u.relation.statement_triggers) {
+        if u.relation.row_security || u.relation.through.is_some() || (writes && u.relation.statement_triggers) {
             return None;
         }
         let range = u.range.as_ref()?;

@@ -51,7 +51,7 @@ struct Inlined {
 /// Puts the views' queries in the place of their names.
 pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<Views> {
     let mut v = Expand { cx, list: vec![], bytes: 0 };
-    // The target of a write is never replaced: writing through views is refused by the planners.
+    // The target of a write is never replaced: see `through_views.rs`.
     v.replace(statement, 0, None)?;
     let missing = || Refusal::bare("internal: a view was not put in place");
     let list = v.list.into_iter().map(|i| i.ok_or_else(missing)).collect::<Result<_>>()?;
@@ -135,7 +135,7 @@ pub fn refuse_locked(statement: &NodeEnum, cx: &Context) -> Result<()> {
 }
 
 /// What a name means: in the statement itself (`depth` 0) by its search path, in a view, whose names are qualified, by itself.
-fn named<'a>(rv: &ast::RangeVar, cx: &'a Context, depth: usize) -> Option<&'a Arc<Relation>> {
+pub(crate) fn named<'a>(rv: &ast::RangeVar, cx: &'a Context, depth: usize) -> Option<&'a Arc<Relation>> {
     if depth == 0 {
         return cx.relation(rv);
     }

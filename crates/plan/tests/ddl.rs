@@ -75,6 +75,7 @@ fn snapshot() -> Snapshot {
             schema_is_open: true,
             statement_triggers: false,
             refers_to_itself: false,
+            through: None,
             triggers: false,
         };
         s.relations.insert((schema.into(), name.into()), Arc::new(relation));

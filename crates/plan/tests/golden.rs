@@ -103,7 +103,7 @@ fn spliced(splices: &[plan::Splice], text: &str) -> String {
 fn show_keys(table: &TableKeys) -> String {
     let key = table.relation.distribution().map(|d| d.key.clone()).unwrap_or_default();
     let columns = key.iter().zip(&table.columns).map(|(column, values)| {
-        let name = &table.relation.columns[*column].name;
+        let name = table.relation.columns.get(*column).map_or("what is hidden", |c| &c.name);
         let values: Vec<_> = values.iter().map(show_key).collect();
         if values.is_empty() { format!("{name} any") } else { format!("{name} = {}", values.join(" | ")) }
     });

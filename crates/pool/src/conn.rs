@@ -303,6 +303,7 @@ impl Conn {
         self.proved || certificate || matches!(self.stream, NodeStream::Unix(_))
     }
 
+    /// The node it goes to.
     pub fn target(&self) -> &NodeTarget {
         &self.target
     }
@@ -327,6 +328,7 @@ impl Conn {
         &self.parameters
     }
 
+    /// What goes over it is encrypted.
     pub fn is_tls(&self) -> bool {
         self.stream.is_tls()
     }

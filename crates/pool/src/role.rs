@@ -60,6 +60,7 @@ pub trait Judge: Send + Sync {
 pub(crate) struct RoleKey(u64);
 
 impl RoleKey {
+    /// Of a role's object id on home.
     pub fn of(oid: u32) -> Self {
         RoleKey(u64::from(oid))
     }
@@ -122,6 +123,7 @@ impl Role {
         RoleVersion(self.version.load(Ordering::Relaxed))
     }
 
+    /// What the role is called at present.
     pub fn name(&self) -> String {
         self.now.lock().login.user.clone()
     }

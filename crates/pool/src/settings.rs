@@ -78,6 +78,7 @@ impl Settings {
         }
     }
 
+    /// Puts a value in place of the one there is; the case of the name is of no account.
     pub fn set(&mut self, name: &str, value: &str) {
         let name = lower(name).into_owned();
         self.fingerprint ^= hash(&name, value);
@@ -92,6 +93,7 @@ impl Settings {
         }
     }
 
+    /// Forgets a setting, whatever the case of its name.
     pub fn remove(&mut self, name: &str) {
         let name = lower(name);
         if name == CONFORMING {
@@ -105,10 +107,12 @@ impl Settings {
         }
     }
 
+    /// No setting is known.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
+    /// Names in lower case, and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }

@@ -95,6 +95,7 @@ impl NodeStream {
         }
     }
 
+    /// What goes over it is encrypted.
     pub fn is_tls(&self) -> bool {
         matches!(self, NodeStream::Tls(_))
     }

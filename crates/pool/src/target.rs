@@ -88,6 +88,7 @@ impl NodeTarget {
         }
     }
 
+    /// Several hosts are given, of which one is the primary.
     pub fn has_standbys(&self) -> bool {
         self.host.contains(',')
     }

@@ -241,6 +241,7 @@ impl Session {
             statement_triggers: false,
             triggers: text(first, 2) == "t",
             refers_to_itself: false,
+            through: None,
         })))
     }
 

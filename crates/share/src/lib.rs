@@ -65,6 +65,7 @@ pub struct SharedStatement {
 }
 
 impl SharedStatement {
+    /// Without a guard, and not one of many rows.
     pub fn new(key: StatementKey, text: String, types: Vec<u32>) -> Self {
         SharedStatement { key, text, types, guard: None, many: None, apart: Apart::default() }
     }
@@ -174,6 +175,7 @@ pub struct SharedQueues {
 }
 
 impl SharedQueues {
+    /// So many connections at once for each queue of reads, and of writes; panics if one is 0.
     pub fn new(pools: Pools, readers: usize, writers: usize) -> Self {
         assert!(readers > 0 && writers > 0, "a queue needs a connection");
         SharedQueues { pools, queues: RwLock::default(), readers, writers, counters: Arc::default() }
@@ -211,6 +213,7 @@ impl SharedQueues {
         self.counters.speaking.lock().contains(table)
     }
 
+    /// What all queues have done since the router started.
     pub fn stats(&self) -> SharedStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SharedStats {

@@ -73,6 +73,7 @@ impl Many {
         Many { table: table.to_string(), guard, ..self }
     }
 
+    /// The table the rows go to, as it is called.
     pub fn table(&self) -> &str {
         &self.table
     }

@@ -72,10 +72,12 @@ impl SharedQueue {
         self.login == *login && self.settings.fingerprint() == settings.fingerprint()
     }
 
+    /// Whether reads or writes wait in it.
     pub fn kind(&self) -> QueueKind {
         self.kind
     }
 
+    /// The node its statements run on.
     pub fn target(&self) -> &NodeTarget {
         &self.target
     }

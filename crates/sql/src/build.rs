@@ -3,10 +3,12 @@
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, Node, a_const::Val};
 
+/// A node as lists hold them.
 pub fn node(node: NodeEnum) -> Node {
     Node { node: Some(node) }
 }
 
+/// A string node, as the parts of names are.
 pub fn string(text: &str) -> Node {
     node(NodeEnum::String(ast::String { sval: text.to_string() }))
 }
@@ -16,11 +18,13 @@ pub fn column(parts: &[&str]) -> Node {
     node(NodeEnum::ColumnRef(ast::ColumnRef { fields: parts.iter().map(|p| string(p)).collect(), location: -1 }))
 }
 
+/// `*`
 pub fn star() -> Node {
     let fields = vec![node(NodeEnum::AStar(ast::AStar {}))];
     node(NodeEnum::ColumnRef(ast::ColumnRef { fields, location: -1 }))
 }
 
+/// An item of a select list, with or without AS.
 pub fn target(value: Node, name: Option<&str>) -> Node {
     node(NodeEnum::ResTarget(Box::new(ast::ResTarget {
         name: name.unwrap_or_default().to_string(),
@@ -30,6 +34,7 @@ pub fn target(value: Node, name: Option<&str>) -> Node {
     })))
 }
 
+/// An integer constant.
 pub fn integer(value: i32) -> Node {
     node(NodeEnum::AConst(ast::AConst {
         isnull: false,
@@ -38,6 +43,7 @@ pub fn integer(value: i32) -> Node {
     }))
 }
 
+/// A string constant, not quoted yet.
 pub fn text(value: &str) -> Node {
     let val = Some(Val::Sval(ast::String { sval: value.to_string() }));
     node(NodeEnum::AConst(ast::AConst { isnull: false, location: -1, val }))
@@ -94,6 +100,7 @@ pub fn array_cast(value: Node, type_name: &str) -> Node {
     cast
 }
 
+/// `left name right`, its operator looked up along the search path.
 pub fn operator(name: &str, left: Node, right: Node) -> Node {
     node(NodeEnum::AExpr(Box::new(ast::AExpr {
         kind: ast::AExprKind::AexprOp as i32,
@@ -105,11 +112,13 @@ pub fn operator(name: &str, left: Node, right: Node) -> Node {
     })))
 }
 
+/// `a AND b AND …`
 pub fn and(args: Vec<Node>) -> Node {
     let boolop = ast::BoolExprType::AndExpr as i32;
     node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr { xpr: None, boolop, args, location: -1 })))
 }
 
+/// A table's name in FROM or as a target, with its partitions; an empty schema is none.
 pub fn range_var(schema: &str, name: &str, alias: Option<&str>) -> Node {
     node(NodeEnum::RangeVar(ast::RangeVar {
         schemaname: schema.to_string(),
@@ -122,6 +131,7 @@ pub fn range_var(schema: &str, name: &str, alias: Option<&str>) -> Node {
     }))
 }
 
+/// An alias that renames no columns.
 pub fn alias(name: &str) -> ast::Alias {
     ast::Alias { aliasname: name.to_string(), colnames: vec![] }
 }
@@ -135,6 +145,7 @@ pub fn select() -> ast::SelectStmt {
     }
 }
 
+/// A subquery in FROM.
 pub fn subselect(select: ast::SelectStmt, alias: Option<ast::Alias>, lateral: bool) -> Node {
     node(NodeEnum::RangeSubselect(Box::new(ast::RangeSubselect {
         lateral,

@@ -27,6 +27,7 @@ pub fn column(node: &Node) -> Option<Vec<&str>> {
     }
 }
 
+/// `*`, `t.*` or `s.t.*`
 pub fn has_star(c: &ast::ColumnRef) -> bool {
     c.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_))))
 }

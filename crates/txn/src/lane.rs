@@ -22,6 +22,7 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// A connection to a node as it is: nothing is set up on it.
     pub fn new(node: NodeId, conn: PooledConn) -> Self {
         Lane { node, conn, skip: 0, notices: Default::default(), said: Default::default(), look: None }
     }

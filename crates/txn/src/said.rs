@@ -23,6 +23,7 @@ impl Said {
         }
     }
 
+    /// No message waits; some may have been left out.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -32,6 +33,7 @@ impl Said {
         (std::mem::take(&mut self.messages), std::mem::take(&mut self.left_out))
     }
 
+    /// Drops what waits, and the count of what was left out.
     pub fn forget(&mut self) {
         *self = Said::default();
     }

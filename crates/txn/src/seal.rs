@@ -14,6 +14,7 @@ impl Seal {
         Some(Seal(wire::hex::decode(hex)?.try_into().ok()?))
     }
 
+    /// 64 hexadecimal digits, as [`from_hex`](Self::from_hex) reads them.
     pub fn hex(&self) -> String {
         wire::hex::encode(&self.0)
     }

@@ -25,6 +25,7 @@ pub struct Participant {
 }
 
 impl Participant {
+    /// A node that has neither written nor locked anything.
     pub fn new(lane: Lane) -> Self {
         Participant { lane, wrote: false, locked: false, prepared: false, since: 0, used: 0 }
     }
@@ -216,6 +217,7 @@ impl Transaction {
         self.participants.iter_mut().find(|p| p.lane.node == node)
     }
 
+    /// The node takes part.
     pub fn has(&self, node: NodeId) -> bool {
         self.participants.iter().any(|p| p.lane.node == node)
     }
@@ -310,6 +312,7 @@ impl Transaction {
         &self.begin
     }
 
+    /// A savepoint of this name is open.
     pub fn has_savepoint(&self, name: &str) -> bool {
         self.history.iter().any(|e| matches!(e, Event::Savepoint(n) if n == name))
     }
@@ -349,6 +352,7 @@ impl Transaction {
         Ok(())
     }
 
+    /// RELEASE SAVEPOINT on all nodes that take part: it and those behind it are open no more. The first error is returned.
     pub async fn release(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("RELEASE SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, false);

@@ -134,6 +134,7 @@ async fn load_relations<Q: Query>(
             statement_triggers: row.boolean(),
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),
+            through: None,
         };
         drafts.insert(oid, Draft { relation, attnums: Vec::new(), key });
     }

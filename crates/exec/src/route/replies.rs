@@ -310,7 +310,7 @@ pub(super) fn is_as_at_home(fields: &mut [backend::Field], compiled: &Compiled) 
     for f in fields.iter_mut() {
         match one {
             Some(r) if f.table_oid != 0 && r.column(&f.name).is_some_and(|c| r.columns[c].type_oid == f.type_oid) => {
-                f.table_oid = r.oid;
+                f.table_oid = r.named_oid();
             }
             _ => {
                 f.table_oid = 0;

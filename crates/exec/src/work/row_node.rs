@@ -14,8 +14,8 @@ pub fn node_of(relation: &Relation, bounds: &[Bound], keys: &[Option<&[u8]>], bi
     let mut values = Vec::with_capacity(keys.len());
     for (i, value) in keys.iter().enumerate() {
         let ty = d.group.key_types[i];
-        let column = &relation.columns[d.key[i]];
-        let Some(v) = value else {
+        // What a view hides is NULL.
+        let (Some(v), Some(column)) = (value, relation.columns.get(d.key[i])) else {
             values.push(None);
             continue;
         };

@@ -161,7 +161,8 @@ impl<C: Client> Work<'_, C> {
         let mut values = Vec::with_capacity(keys.len());
         for (i, e) in keys.iter().enumerate() {
             let ty = d.group.key_types[i];
-            let column = &relation.columns[d.key[i]];
+            // What a view hides is NULL.
+            let typmod = relation.columns.get(d.key[i]).map_or(-1, |column| column.typmod);
             let value = match e {
                 KeyExpr::Evaluated(n) => match evaluated.get(*n).cloned().flatten() {
                     Some(text) => from_text(ty, &text),
@@ -186,7 +187,7 @@ impl<C: Client> Work<'_, C> {
                 Value::Impossible | Value::Unknown => return Ok(0),
             };
             values.push(match value {
-                Some(v) => match key::fit(ty, column.typmod, v) {
+                Some(v) => match key::fit(ty, typmod, v) {
                     Ok(v) => Some(v),
                     Err(_) => return Ok(0),
                 },

@@ -26,7 +26,8 @@ use crate::work::rows::Reply;
 impl<C: Client> Work<'_, C> {
     /// Whether home may return what it writes: who may change a table need not be allowed to read it.
     pub(super) async fn may_return(&mut self, relation: &Relation) -> Result<bool> {
-        let sql = format!("SELECT pg_catalog.has_table_privilege('{}'::pg_catalog.oid, 'SELECT')", relation.oid);
+        let sql =
+            format!("SELECT pg_catalog.has_table_privilege('{}'::pg_catalog.oid, 'SELECT')", relation.named_oid());
         let rows = self.ask_home(&sql).await?;
         Ok(rows.first().and_then(|r| r.first()).is_some_and(|v| v.as_deref() == Some("t")))
     }

@@ -89,8 +89,9 @@ impl<C: Client> Work<'_, C> {
         let beside = can && self.may_read_beside().await?;
         self.travel_whole(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()))?;
         let source = self.source(i, &bound.types).await?;
-        // COPY does not look at policies.
-        let kind = if i.insert.tail.is_empty() && !i.relation.row_security {
+        // COPY looks at no policies, and goes into no view.
+        let copies = !i.relation.row_security && i.relation.through.is_none();
+        let kind = if i.insert.tail.is_empty() && copies {
             SinkKind::Copy
         } else {
             SinkKind::insert(&i.insert, i.returning, &bound, &self.now)

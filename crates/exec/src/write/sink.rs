@@ -123,16 +123,16 @@ enum Batches {
 fn key_positions(relation: &Relation, columns: &[usize]) -> Result<Vec<Option<usize>>> {
     let Some(d) = relation.distribution() else { return Ok(vec![]) };
     let position = |k: &usize| {
-        let (at, column) = (columns.iter().position(|c| c == k), &relation.columns[*k]);
-        match at.is_none() && column.default.is_some() {
-            true => Err(ExecError::sql(
+        let at = columns.iter().position(|c| c == k);
+        match relation.columns.get(*k).filter(|column| at.is_none() && column.default.is_some()) {
+            Some(column) => Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 format!(
                     "the distribution key \"{}\" must be given here: its default is computed row by row",
                     column.name
                 ),
             )),
-            false => Ok(at),
+            None => Ok(at),
         }
     };
     d.key.iter().map(position).collect()

@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn may_stop_writers(&mut self, relation: &Relation) -> Result<bool> {
         let sql = format!(
             "SELECT pg_catalog.has_table_privilege('{}'::pg_catalog.oid, 'UPDATE, DELETE, TRUNCATE')",
-            relation.oid
+            relation.named_oid()
         );
         let rows = self.ask_home(&sql).await?;
         Ok(rows.first().and_then(|r| r.first()).is_some_and(|v| v.as_deref() == Some("t")))

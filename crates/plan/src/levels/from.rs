@@ -198,8 +198,9 @@ impl<'a> Analysis<'a> {
         let item = Item { alias: shown.to_string(), schema: own_schema, columns, opaque: false };
         let from = match &relation.placement {
             Placement::Distributed(d) => {
+                let key = d.key.iter().map(|k| vars.get(*k).copied().unwrap_or_else(|| self.new_var(None))).collect();
                 self.uses.push(Use {
-                    key: d.key.iter().map(|k| vars[*k]).collect(),
+                    key,
                     columns: vars,
                     relation: relation.clone(),
                     classes: place,

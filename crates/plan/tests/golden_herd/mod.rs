@@ -76,9 +76,19 @@ pub fn snapshot() -> Snapshot {
             &[("id", INT8), ("total", NUMERIC)],
             "SELECT id, total FROM public.orders WHERE total > 1000",
         ),
+        view(
+            "note_of",
+            &[("words", TEXT), ("number", INT8), ("made", TIME)],
+            "SELECT o.note, o.id, o.made FROM public.orders o WHERE o.total > 5",
+        ),
+        view("of_note", &[("id", INT8), ("upper", TEXT)], "SELECT number, upper(words) FROM public.note_of"),
+        view("no_key", &[("note", TEXT), ("made", TIME)], "SELECT note, made FROM public.orders"),
+        view("customers", &[("customer", INT4)], "SELECT customer FROM public.orders GROUP BY customer"),
+        view("countries_of", &[("code", TEXT), ("name", TEXT)], "SELECT code, name FROM public.countries"),
         view("my_notes", &[("id", INT8)], "SELECT id FROM public.notes"),
     ];
-    let mut relations: HashMap<_, _> = relations.into_iter().map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
+    let numbered = relations.into_iter().zip(1..).map(|(r, oid)| Relation { oid, ..r });
+    let mut relations: HashMap<_, _> = numbered.map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
     let mut change =
         |name: &str, f: &dyn Fn(&mut Relation)| f(relations.get_mut(&("public".into(), name.into())).unwrap());
     let clock = |r: &mut Relation| r.columns[4].default = Some("now()".into());
@@ -152,6 +162,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         schema_is_open: true,
         statement_triggers: false,
         refers_to_itself: false,
+        through: None,
         triggers: false,
     }
 }

@@ -62,6 +62,7 @@ impl LiteralKind {
         })
     }
 
+    /// It is written without quotes, and is no bit string.
     pub fn is_number(self) -> bool {
         matches!(self, Self::Integer | Self::BigInteger | Self::Float)
     }
