@@ -15,7 +15,7 @@ class Writes:
         rng = self.rng
         make = rng.choices(
             [self.insert, self.insert_select, self.upsert, self.update, self.update_from, self.delete, self.delete_using, self.merge, self.copy_in, self.truncate, self.with_write, self._wide],
-            [22, 10, 10, 18, 6, 8, 4, 4, 8, 1, 5, 18],
+            [22, 10, 10, 18, 10, 8, 8, 6, 8, 1, 5, 18],
         )[0]
         return make(self._table())
 
@@ -131,7 +131,7 @@ class Writes:
         return f" where {make.condition(2)}" if rng.random() < 0.9 else ""
 
     def _make(self, context: Context, relation: Relation) -> Expressions:
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.45:
             return Queries(context, 1).expressions([relation])
         return Expressions(context, [relation])
 
@@ -171,7 +171,8 @@ class Writes:
             for column in relation.columns:
                 if column.type.kind == other.unique[0].type.kind:
                     is_key = relation.key is column and other.group == table.group
-                    candidates += [(other, column)] * (5 if is_key else 1)
+                    # Rows that are not joined by the key are read beforehand, the table's own among them.
+                    candidates += [(other, column)] * (3 if is_key else 1)
         if not candidates:
             return None
         other, column = rng.choice(candidates)

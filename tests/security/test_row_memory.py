@@ -99,6 +99,8 @@ def test_what_cannot_is_limited(made):
         one.execute("rollback")
         _refused(one, lambda c: c.execute("update wide set id = id + 100000 returning v"))
         _refused(one, lambda c: c.execute("insert into wide select id + 100000, v from wide returning v"))
+        _refused(one, lambda c: c.execute("update single set v = w.v from wide w where w.id = single.id"))
+        _refused(one, lambda c: c.execute("delete from wide where v in (select v || 'x' from wide)"))
         with pytest.raises(psycopg.errors.OutOfMemory), one.cursor().copy("copy (select v from wide order by v) to stdout") as copy:
             for _ in copy:
                 pass

@@ -38,6 +38,8 @@ pub struct Child {
     pub source: Source,
     /// The types of its columns, as `format_type` writes them.
     pub types: Vec<String>,
+    /// What its columns are called; `None`: `c0`, `c1`, ….
+    pub names: Option<Vec<String>>,
 }
 
 /// What goes into the places of texts.
@@ -147,7 +149,15 @@ impl Writer<'_> {
                     self.arrays.push((n, first));
                     first
                 });
-                self.out.sql.push_str(&unnest(first, &child.types));
+                match &child.names {
+                    None => self.out.sql.push_str(&unnest(first, &child.types)),
+                    Some(names) => {
+                        let named = |(i, name): (usize, &String)| format!("h.c{i} AS {}", catalog::quote_ident(name));
+                        let list: Vec<_> = names.iter().enumerate().map(named).collect();
+                        let rows = unnest(first, &child.types);
+                        self.out.sql.push_str(&format!("{} FROM (SELECT {rows}) AS h", list.join(", ")));
+                    }
+                }
             }
         }
     }
@@ -207,7 +217,7 @@ mod tests {
         let s = Fill::new(&bound, &now).statement([&text]);
         assert_eq!(s.sql, "SELECT $1, '$1', $2, $1, $4");
         assert_eq!((s.types_on(true), &s.values[0], &s.values[1]), (vec![0, 20], &values[2], &None));
-        let rows = Child { source: Source::Arrays(vec![None]), types: vec!["int".into()] };
+        let rows = Child { source: Source::Arrays(vec![None]), types: vec!["int".into()], names: None };
         let fill = Fill { children: vec![rows], ..Fill::new(&bound, &now) };
         let insert = plan::InsertRows::of(&sql::parse("INSERT INTO t SELECT 1", true).unwrap().remove(0));
         assert!(insert.is_err(), "there is no mark in it");

@@ -98,7 +98,12 @@ impl<C: Client> Work<'_, C> {
                 let count = self.modify_each(compiled, request, part, nodes).await?;
                 Ok(format!("{} {count}", verb.as_str()))
             }
-            Planned::Modify { change: Change::Move(m), .. } => self.move_rows(compiled, request, m, nodes).await,
+            Planned::Modify { verb, change: Change::From(from), .. } => {
+                Box::pin(self.change_from(compiled, request, *verb, from)).await
+            }
+            Planned::Modify { change: Change::Move(m), .. } => {
+                self.move_rows(compiled, request, m, nodes, vec![]).await
+            }
             Planned::Modify { verb, change: Change::Copies(w), .. } => {
                 let count = self.reference_write(compiled, request, w).await?;
                 Ok(format!("{} {count}", verb.as_str()))

@@ -4,6 +4,7 @@ pub mod bulk;
 mod by_key;
 pub mod capture;
 mod catch;
+pub mod change_from;
 mod compared;
 pub mod copy_lines;
 pub mod insert;

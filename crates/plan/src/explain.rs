@@ -1,5 +1,6 @@
 //! What EXPLAIN says of a plan. It does not run anything and does not know nodes' own plans.
 
+use crate::broadcast::Made;
 use crate::tree::*;
 use crate::types::*;
 
@@ -19,6 +20,18 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
             Change::Refused(_) => vec![],
             Change::Each(_) => vec![("Finish", "add up".into())],
             Change::Move(_) => vec![("Rows", "move to the nodes of their new keys".into())],
+            Change::From(from) => {
+                let label = match from.to {
+                    To::Gather => "Rows read for home",
+                    To::Broadcast | To::Shuffle { .. } => "Rows read for every node",
+                };
+                let reads = from.reads.iter().map(|r| (label, r.sql.clone()));
+                let finish = match from.made {
+                    Made::Each(_) => ("Finish", "add up".into()),
+                    Made::Move(_) => ("Rows", "move to the nodes of their new keys".into()),
+                };
+                reads.chain([("Change", format!("sql: {}", from.each().text)), finish]).collect()
+            }
             Change::Copies(_) => vec![("Rows", "on every node".into())],
         },
     }

@@ -23,7 +23,7 @@ use crate::tree::{ChildRows, Exchange, Finish, Part, Recipients, Statement, To};
 use crate::{Result, rewrite, unread};
 
 pub use filters::Filters;
-pub use used::Used;
+pub use used::{NONE, Used, visible};
 
 /// What is known of a statement whose tables' rows come home.
 pub struct Gather {

@@ -23,6 +23,7 @@ use crate::types::TableKeys;
 use crate::{Context, Result, Steps};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
+pub(crate) use from::view_is_builtin;
 pub use output::star_columns;
 
 /// The levels of a query, and what has been found out about them.
@@ -58,6 +59,8 @@ pub struct Analysis<'a> {
     aggregates: Vec<aggregates::Call<'a>>,
     /// CTE bodies being analysed: their names mean themselves.
     depth: usize,
+    /// Whether subqueries without distributed tables say the same on every node has been judged before (see `broadcast.rs`).
+    pub judged: bool,
 }
 
 /// An outer join: LEFT, with its sides told apart.
@@ -109,6 +112,7 @@ impl<'a> Analysis<'a> {
             pending: Vec::new(),
             aggregates: Vec::new(),
             depth: 0,
+            judged: false,
         }
     }
 

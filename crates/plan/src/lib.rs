@@ -9,6 +9,7 @@ pub mod admin;
 pub mod aggregate;
 pub mod apart;
 pub mod backends;
+mod broadcast;
 pub mod by_key;
 pub mod classes;
 pub mod clock_text;
@@ -61,6 +62,7 @@ pub mod upsert;
 pub mod views;
 
 pub use apart::Apart;
+pub use broadcast::{ChangeFrom, Made, ReadBefore};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use refuse::Refusal;
 pub use router_views::RouterView;

@@ -23,7 +23,7 @@ pub struct Whereabouts {
 }
 
 /// Columns by which a level's rows are on one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Key {
     pub columns: Vec<Var>,
     /// Rows without it, added by an outer join, may be on any node.
@@ -129,6 +129,31 @@ impl Analysis<'_> {
         }
     }
 
+    /// Which items of a change's FROM, behind its target, nodes can join with the target by themselves, and which of its
+    /// subqueries they can answer for its rows.
+    pub fn kept(&self, level: usize) -> Option<(Vec<bool>, Vec<usize>)> {
+        let l = &self.levels[level];
+        let mut items = l.from.iter();
+        let mut all = self.spread_from(items.next()?, None).ok()?;
+        let mut kept = vec![];
+        for from in items {
+            let mut uses = vec![];
+            self.collect_from(from, &mut uses);
+            let next = || -> Local<Option<Whereabouts>> {
+                let next = self.spread_from(from, all.as_ref())?;
+                let now = all.as_ref().map(|w| Whereabouts { keys: w.keys.clone(), ..*w });
+                self.joined(now, next, ast::JoinType::JoinInner, l.classes, l.classes)
+            };
+            let joined = if uses.is_empty() || self.home_in(from).is_some() { None } else { next().ok() };
+            kept.push(joined.is_some());
+            all = joined.unwrap_or(all);
+        }
+        let all = all?;
+        let local =
+            |s: &usize| !self.is_free(*s) && self.local_sublink(*s, &all).is_ok() && self.deep_home(*s).is_none();
+        Some((kept, l.sublinks.iter().map(|(s, _)| *s).filter(local).collect()))
+    }
+
     /// Each row of the level finds all that the subquery has to say of it on its own node.
     fn local_sublink(&self, sub: usize, rows: &Whereabouts) -> Local<()> {
         if self.is_free(sub) {
@@ -168,6 +193,9 @@ impl Analysis<'_> {
 
     /// A subquery without distributed tables must give the same rows on every node.
     fn same_everywhere(&self, level: usize) -> Local<()> {
+        if self.judged {
+            return Ok(());
+        }
         let l = &self.levels[level];
         if (l.limit || matches!(l.distinct, Distinct::On(_))) && !l.from.is_empty() {
             return Err(Apart::Differs(Differs::Choice));

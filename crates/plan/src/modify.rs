@@ -10,6 +10,7 @@ use sql::body::Body;
 use sql::{NodeEnum, search};
 
 use crate::apart::Apart;
+use crate::broadcast;
 use crate::by_key;
 use crate::classes::Classes;
 use crate::clock_text;
@@ -164,7 +165,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
         Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
             refuse_sequences(statement, r)?;
-            let each = each(&a, statement, target.level, verb);
+            let each = each(&a, statement, target.level);
             let moved = match statement {
                 NodeEnum::UpdateStmt(u) => move_rows::changed_key(u, r).map(|key| (u, key)),
                 _ => None,
@@ -173,45 +174,104 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
                 Some((_, key)) if r.through.is_some() => {
                     return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
                 }
-                Some((u, key)) => {
-                    let found = each?.target;
+                Some((u, key)) if let Ok(part) = &each => {
                     (whole.template, whole.splices) = (false, None);
-                    Change::Move(Box::new(move_rows::plan(u, r, key, found, cx)?))
+                    Change::Move(Box::new(move_rows::plan(u, r, key, part.target.clone(), cx)?))
                 }
-                None => each.map_or_else(Change::Refused, Change::Each),
+                Some(_) => {
+                    let why = each.err().unwrap_or_else(Refusal::not_moved);
+                    whole.splices = None;
+                    match from(&a, statement, target.level, why, &mut whole) {
+                        Change::Refused(refusal) => return Err(refusal),
+                        change => change,
+                    }
+                }
+                None => match each {
+                    Ok(part) => Change::Each(part),
+                    Err(why) => from(&a, statement, target.level, why, &mut whole),
+                },
             }
         }
         _ if a.uses.is_empty() => return Ok(Planned::Forward(whole)),
-        _ => Change::Refused(Refusal::new(
-            "changing a local table from distributed tables is not supported",
-            "Copy the rows into a temporary or local table first, with INSERT … SELECT.",
-        )),
+        _ => {
+            let why = Refusal::new(
+                "this change of a local table from distributed tables is not supported",
+                "Copy the rows into a temporary or local table first, with INSERT … SELECT.",
+            );
+            from(&a, statement, target.level, why, &mut whole)
+        }
     };
     Ok(Planned::Modify { whole, verb, change })
 }
 
-/// The same statement on every node concerned.
-fn each(a: &Analysis, statement: &NodeEnum, level: usize, verb: Verb) -> Result<Part> {
-    if verb == Verb::Merge {
-        return Err(Refusal::new(
-            "MERGE over several nodes is not supported yet",
-            "Add a condition on one key value, or use INSERT … ON CONFLICT and DELETE.",
-        ));
+/// Over rows that are read beforehand, where the statement can't run as it is: `why`.
+fn from<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Refusal, whole: &mut Whole) -> Change {
+    let may = match whole_home(a, level) {
+        true => Ok(()),
+        false => merges_by_rows(statement, a.cx),
+    };
+    let planned = may.and_then(|()| no_cursor(statement)).and_then(|()| broadcast::plan(a, statement, level, why));
+    match planned {
+        Ok(from) => {
+            whole.template = false;
+            whole.apart_views = from.reads.iter().flat_map(|r| r.plan.whole().apart_views.clone()).collect();
+            Change::From(Box::new(from))
+        }
+        Err(refusal) => Change::Refused(refusal),
     }
+}
+
+/// The same statement on every node concerned.
+fn each(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Part> {
+    merges_by_rows(statement, a.cx)?;
     if let Some(refusal) = &a.levels[level].refusal {
         return Err(refusal.clone());
     }
     no_cursor(statement)?;
     a.colocated(level)?;
     if let Some(what) = &a.needs_home {
-        return Err(Refusal::new(
-            format!("changing a distributed table by {what}, which only home has, is not supported"),
-            "Select the values first and pass them as parameters.",
-        ));
+        return Err(on_home_alone(what));
     }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
     Ok(Part { text: a.cx.text(statement)?, target: tree::Recipients::Shards((0..a.uses.len()).collect()) })
+}
+
+/// The target is on home, whole.
+fn whole_home(a: &Analysis, level: usize) -> bool {
+    !matches!(a.levels[level].from.first(), Some(From::Use(_)))
+}
+
+/// MERGE that does something to rows of its target alone: each node may, to its own. A row that is to be inserted would be by every node.
+fn merges_by_rows(statement: &NodeEnum, cx: &Context) -> Result<()> {
+    let NodeEnum::MergeStmt(m) = statement else { return Ok(()) };
+    let relation = m.relation.as_ref().and_then(|rv| cx.relation(rv));
+    let key = relation.and_then(|r| Some((r, &r.distribution()?.key)));
+    let is_key = |n: &Node| match &n.node {
+        Some(NodeEnum::ResTarget(t)) => key.is_some_and(|(r, key)| key.iter().any(|k| r.columns[*k].name == t.name)),
+        _ => false,
+    };
+    let sets_key = |n: &Node| matches!(&n.node, Some(NodeEnum::MergeWhenClause(w)) if w.target_list.iter().any(is_key));
+    let inserts = |n: &Node| matches!(&n.node, Some(NodeEnum::MergeWhenClause(w)) if w.command_type == ast::CmdType::CmdInsert as i32);
+    match m.merge_when_clauses.iter().any(inserts) {
+        true => Err(Refusal::new(
+            "MERGE over several nodes that inserts rows is not supported yet",
+            "Add a condition on one key value, or use INSERT … ON CONFLICT and DELETE.",
+        )),
+        false if m.merge_when_clauses.iter().any(sets_key) => Err(Refusal::new(
+            "changing the distribution key of rows by MERGE over several nodes is not supported",
+            "Use UPDATE … FROM.",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Nodes that change rows need what they do not have.
+pub(crate) fn on_home_alone(what: &str) -> Refusal {
+    Refusal::new(
+        format!("changing a distributed table by {what}, which only home has, is not supported"),
+        "Select the values first and pass them as parameters.",
+    )
 }
 
 /// A cursor stands on one node.

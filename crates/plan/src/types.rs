@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use catalog::{Oid, Relation};
 
+use crate::broadcast::ChangeFrom;
 use crate::refuse::Refusal;
 use crate::text::Text;
 use crate::tree::{Finish, Part, To};
@@ -238,6 +239,8 @@ pub enum Change {
     Each(Part),
     /// An UPDATE that may change keys: rows are deleted where they are and inserted where they belong.
     Move(Box<MoveRows>),
+    /// The same over rows that are read beforehand.
+    From(Box<ChangeFrom>),
     /// Every copy of a reference table.
     Copies(ReferenceWrite),
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    AddFunction, AddUp, Cell, Change, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Merge, Planned,
-    Recipients, ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys,
+    AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Made, Merge,
+    Planned, Recipients, ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys,
 };
 
 #[test]
@@ -141,9 +141,22 @@ fn show_several(plan: &Planned) -> String {
         Planned::Modify { change: Change::Move(m), .. } => {
             format!("\n  delete: {}\n  insert: {}…{}", m.delete.text, m.insert.head, m.insert.tail)
         }
+        Planned::Modify { change: Change::From(from), .. } => show_from(from),
         Planned::Modify { change: Change::Copies(write), .. } => show_reference(write),
     };
     format!("several: {}{body}", plan.strategy().as_str())
+}
+
+fn show_from(from: &ChangeFrom) -> String {
+    let mut out = String::new();
+    for (n, read) in from.reads.iter().enumerate() {
+        let plan = show_plan(&read.plan, &read.sql).replace('\n', "\n    ");
+        write!(out, "\n  read {n}: {}\n    {plan}", read.sql).unwrap();
+    }
+    let Recipients::Shards(uses) = &from.each().target;
+    let verb = if matches!(from.made, Made::Move(_)) { "delete" } else { "each" };
+    write!(out, "\n  rows {:?}\n  {verb} of uses {uses:?}: {}", from.to, from.each().text).unwrap();
+    out
 }
 
 fn returned(returning: bool) -> &'static str {

@@ -76,7 +76,7 @@ impl<C: Client> Work<'_, C> {
         let columns = self.part_columns(compiled, parts, &bound).await?;
         let children = columns.iter().map(|c| {
             let source = Source::Arrays(c.types.iter().map(|_| None).collect());
-            Child { source, types: c.types.clone() }
+            Child { source, types: c.types.clone(), names: None }
         });
         let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
         let statement = fill.statement([text]);
@@ -115,7 +115,7 @@ impl<C: Client> Work<'_, C> {
                 PartRows::Held(arrays) => Source::Arrays(arrays.finish()),
                 PartRows::Stored => Source::Table(spill::table(n)),
             };
-            Child { source, types: c.types.clone() }
+            Child { source, types: c.types.clone(), names: None }
         });
         let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
         let statement = fill.statement([text]);

@@ -151,6 +151,8 @@ pub struct Compiled {
     has_run: AtomicBool,
     /// Columns of each part of a multi-node read.
     pub parts: OnceCell<Arc<Vec<PartColumns>>>,
+    /// Queries that are read before a change.
+    reads: OnceLock<Arc<[Compiled]>>,
     /// Home has said of its finish what it says of the statement.
     pub agrees: OnceCell<()>,
     keys: Mutex<FastMap<(Option<i32>, u64), StatementKey>>,
@@ -208,6 +210,7 @@ impl Compiled {
             described: OnceCell::new(),
             has_run: AtomicBool::new(false),
             parts: OnceCell::new(),
+            reads: OnceLock::new(),
             agrees: OnceCell::new(),
             keys: Mutex::default(),
         }
@@ -232,6 +235,12 @@ impl Compiled {
     /// From now on it has run once.
     pub fn has_run(&self) {
         self.has_run.store(true, Ordering::Relaxed);
+    }
+
+    /// What is read before a change, each a statement of its own.
+    pub fn reads(&self, from: &plan::ChangeFrom) -> Arc<[Compiled]> {
+        let read = |r: &plan::ReadBefore| Compiled { own: self.own, ..Compiled::new(r.plan.clone(), &r.sql, 0, None) };
+        self.reads.get_or_init(|| from.reads.iter().map(read).collect()).clone()
     }
 
     /// Which literal of the template stands at `location` of this plan's own text, and whether it is negated.

@@ -416,7 +416,7 @@ pub(crate) fn lost() -> ExecError {
     .hint("Try again.")
 }
 
-fn refuse_block() -> ExecError {
+pub(crate) fn refuse_block() -> ExecError {
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "with herd.snapshot, COPY of a table and INSERT … SELECT over several nodes are not supported in a READ COMMITTED transaction")
         .hint("BEGIN ISOLATION LEVEL REPEATABLE READ, or run it by itself, or SET herd.snapshot = off.")
 }

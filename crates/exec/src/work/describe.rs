@@ -34,18 +34,30 @@ impl<C: Client> Work<'_, C> {
             let statement = Fill::new(bound, &self.now).statement([&part.text]);
             let described = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
             let fields = described.fields.unwrap_or_default();
-            let mut types = self.type_names(&fields).await?;
-            if matches!(&compiled.plan, Planned::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described) {
-                self.add_domains(&statement, &fields, &mut types).await?;
-            }
-            if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {
-                self.add_collations(&statement, &fields, &mut types).await?;
-            }
-            all.push(PartColumns { types, fields });
+            let domains =
+                matches!(&compiled.plan, Planned::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described);
+            all.push(self.columns_of(&statement, fields, domains).await?);
         }
         let all = Arc::new(all);
         let _ = compiled.parts.set(all.clone());
         Ok(all)
+    }
+
+    /// How the columns of a query travel. `domains`: they are to be what they were in a table.
+    pub async fn columns_of(
+        &mut self,
+        statement: &NodeStatement,
+        fields: Vec<Field>,
+        domains: bool,
+    ) -> Result<PartColumns> {
+        let mut types = self.type_names(&fields).await?;
+        if domains {
+            self.add_domains(statement, &fields, &mut types).await?;
+        }
+        if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {
+            self.add_collations(statement, &fields, &mut types).await?;
+        }
+        Ok(PartColumns { types, fields })
     }
 
     /// `format_type` of each column; anonymous rows have none and can't travel as text.

@@ -4,7 +4,7 @@
 //! the statement is planned again with the time in place of its words (`plan/src/moment.rs`).
 
 use catalog::NodeId;
-use plan::{Clock, Insert, Planned};
+use plan::{Change, Clock, Insert, Planned};
 
 use crate::client::Client;
 use crate::error::Result;
@@ -72,7 +72,10 @@ impl<C: Client> Work<'_, C> {
                     let p = self.lane(*first).await?;
                     self.put_back(p).await;
                 }
-                matches!(plan, Planned::Insert { rows: Insert::Select(_), .. })
+                matches!(
+                    plan,
+                    Planned::Insert { rows: Insert::Select(_), .. } | Planned::Modify { change: Change::From(_), .. }
+                )
             }
         };
         self.settle_now().await?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{NodeId, Placement, Relation};
-use plan::{Change, Planned};
+use plan::{Change, Made, Planned};
 
 use crate::client::Client;
 use crate::error::Result;
@@ -11,6 +11,15 @@ use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::shards::Targets;
+
+/// Its rows may go to other nodes than they are on.
+fn moves(change: &Change) -> bool {
+    match change {
+        Change::Move(_) => true,
+        Change::From(from) => matches!(from.made, Made::Move(_)),
+        Change::Refused(_) | Change::Each(_) | Change::Copies(_) => false,
+    }
+}
 
 /// Where an execution goes.
 pub enum Placed {
@@ -28,7 +37,7 @@ impl<C: Client> Work<'_, C> {
         let whole = compiled.plan.whole();
         match &compiled.plan {
             Planned::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
-            Planned::Modify { change: Change::Move(_), .. } => {
+            Planned::Modify { change, .. } if moves(change) => {
                 return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes));
             }
             Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => {}

@@ -1,6 +1,7 @@
 //! A client that is none: it catches the rows of a statement and hands them on to a consumer.
 
 use bytes::BytesMut;
+use pool::CancelKey;
 use wire::{backend, frame};
 
 use crate::client::{Answer, Client, CopyInput};
@@ -31,13 +32,20 @@ pub struct Capture<'c, R: Consumer, C: Client> {
     consumer: &'c mut R,
     /// Who may cancel.
     client: &'c mut C,
+    /// Its connections are the client's transaction's, and stay so when the rows are read: a cancel may reach them.
+    in_transaction: bool,
     /// An error of the consumer, kept because the producer only sees that its client is gone.
     failure: Option<ExecError>,
 }
 
 impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
     pub fn new(consumer: &'c mut R, client: &'c mut C) -> Self {
-        Capture { out: BytesMut::new(), consumer, client, failure: None }
+        Capture { out: BytesMut::new(), consumer, client, in_transaction: false, failure: None }
+    }
+
+    /// The same inside a transaction, if it is `active`.
+    pub fn within(active: bool, consumer: &'c mut R, client: &'c mut C) -> Self {
+        Capture { in_transaction: active, ..Capture::new(consumer, client) }
     }
 
     /// What is left goes to the consumer; its own error is the one that counts.
@@ -98,6 +106,12 @@ impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
 
     fn waits(&mut self) {
         self.client.waits();
+    }
+
+    fn started(&mut self, key: CancelKey) {
+        if self.in_transaction {
+            self.client.started(key);
+        }
     }
 
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<'c, R, C> {

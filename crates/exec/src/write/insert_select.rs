@@ -184,7 +184,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         consumer: &mut R,
     ) -> Result<()> {
-        let mut capture = Capture::new(consumer, self.client);
+        let mut capture = Capture::within(self.transaction.is_active(), consumer, self.client);
         let mut reader = caught!(self, &mut capture);
         let read = reader.read(source, request).await.map(|_| ());
         capture.end(read).await

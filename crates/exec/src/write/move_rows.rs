@@ -10,20 +10,21 @@ use wire::backend;
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::render::Fill;
+use crate::render::{Child, Fill};
 use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::write::sink::{Sink, SinkKind};
 
 impl<C: Client> Work<'_, C> {
-    /// Deletes rows on `nodes` and inserts them where their new keys are; the command's tag.
+    /// Deletes rows on `nodes` and inserts them where their new keys are; the command's tag. `children`: what was read for it.
     pub async fn move_rows(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
         m: &MoveRows,
         nodes: &BTreeSet<NodeId>,
+        children: Vec<Child>,
     ) -> Result<String> {
         let (described, mut bound) = self.described_bound(compiled, request).await?;
         self.travel_whole(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()))?;
@@ -34,7 +35,7 @@ impl<C: Client> Work<'_, C> {
         // Who waits for a row that is deleted passes over it, and does not find it where it is inserted: nobody may wait for one.
         let shards = m.relation.distribution().map(|d| d.group.shards.as_slice()).unwrap_or_default();
         self.stop_writers(&m.relation, shards.iter().map(|s| s.node).collect()).await?;
-        let delete = Fill::new(&bound, &self.now).statement([&m.delete.text]);
+        let delete = Fill { children, ..Fill::new(&bound, &self.now) }.statement([&m.delete.text]);
         let texts: Vec<_> = nodes.iter().map(|n| (*n, delete.clone())).collect();
         let lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
         let answers = self.read_answers(lanes, false).await?;

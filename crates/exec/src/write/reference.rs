@@ -127,7 +127,7 @@ impl<C: Client> Work<'_, C> {
         }
         if let Some(returned) = &w.returned {
             let types = w.relation.columns.iter().map(|c| c.type_name.clone()).collect();
-            let children = vec![Child { source: Source::Arrays(values), types }];
+            let children = vec![Child { source: Source::Arrays(values), types, names: None }];
             let all = Fill { children, ..Fill::new(bound, &self.now) }.statement([returned]);
             let lanes = self.ask_part(&home, &all, request.result_formats(), Keep::No).await?;
             self.describe_to_client(request, described);

@@ -26,6 +26,24 @@ impl Filters {
         Filters(levels.found)
     }
 
+    /// The same of a change; `condition` is what the rows of all of its `from` must pass.
+    pub fn of_change(
+        a: &Analysis,
+        statement: &NodeEnum,
+        level: usize,
+        from: &[Node],
+        condition: Option<&Node>,
+    ) -> Self {
+        let mut equal = Equal { a, found: vec![] };
+        walk::below(statement, &mut equal);
+        let mut levels = Levels { a, equal: equal.found, found: HashMap::new() };
+        walk::below(statement, &mut levels);
+        let mut conditions = vec![];
+        conjuncts(condition, &mut conditions);
+        from.iter().for_each(|item| levels.item(item, &conditions, level));
+        Filters(levels.found)
+    }
+
     /// The condition for the rows of a table named here.
     pub fn of_table(&self, rv: &ast::RangeVar) -> Option<Node> {
         let mut all = self.0.get(&std::ptr::from_ref(rv))?.clone();

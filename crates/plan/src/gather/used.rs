@@ -39,10 +39,19 @@ pub fn visible(relation: &Relation, rv: &ast::RangeVar) -> Vec<String> {
 impl Used {
     /// `None`: it needs more of a table than its columns.
     pub fn of(a: &Analysis, select: &ast::SelectStmt) -> Option<Used> {
+        Used::of_tree(a, select, |row| is_output(select, row))
+    }
+
+    /// The same of a change, whose target is a table as well; rows as values are not among what it may use.
+    pub fn of_change(a: &Analysis, statement: &NodeEnum) -> Option<Used> {
+        Used::of_tree(a, statement, |_| true)
+    }
+
+    fn of_tree(a: &Analysis, tree: &impl search::Tree, is_output: impl Fn(&str) -> bool) -> Option<Used> {
         let mut tables = Tables::default();
         // Of each alias which tables it stands for, and by which names of columns.
         let mut look = Look { a, tables: &mut tables, unfit: false };
-        walk::select_stmt(select, &mut look);
+        tree.look(&mut look);
         if look.unfit {
             return None;
         }
@@ -52,9 +61,8 @@ impl Used {
             items.any(|i| i.opaque || i.columns.iter().any(|(name, _)| name == column))
         };
         let mut found = Found::of(&tables.list, aliases, &others);
-        walk::select_stmt(select, &mut found);
-        let unsure =
-            |row: &String| found.all || found.starred.contains(row) || is_column(a, row) || is_output(select, row);
+        tree.look(&mut found);
+        let unsure = |row: &String| found.all || found.starred.contains(row) || is_column(a, row) || is_output(row);
         if found.unfit || !found.qualified.iter().all(|q| is_only(a, q)) || found.values.iter().any(unsure) {
             return None;
         }
@@ -77,6 +85,11 @@ impl Used {
     /// The columns that any use of the table needs, in order.
     pub fn columns(&self, relation: &Relation) -> Vec<usize> {
         self.columns.get(&(relation.schema.clone(), relation.name.clone())).cloned().unwrap_or_default()
+    }
+
+    /// The row itself is asked of something.
+    pub fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
     }
 
     /// The row itself is asked of what is called so.

@@ -375,7 +375,8 @@ fn by_name(items: &[Item]) -> HashMap<&str, Option<Var>> {
     all
 }
 
-fn view_is_builtin(relation: &Relation) -> bool {
+/// A view of PostgreSQL's own, which every node has.
+pub(crate) fn view_is_builtin(relation: &Relation) -> bool {
     matches!(relation.schema.as_str(), "pg_catalog" | "information_schema")
 }
 

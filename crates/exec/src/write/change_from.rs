@@ -1,0 +1,164 @@
+//! An UPDATE, DELETE or MERGE over rows that are read beforehand: all of them in the transaction, before anything is written, as
+//! the client reads. They wait in the router; then each node of the target gets them with its statement, as arrays.
+//!
+//! What is read is not known here, nor why.
+
+use plan::{ChangeFrom, Made, Planned, Verb};
+use txn::Cuts;
+
+use crate::budget::Taken;
+use crate::client::Client;
+use crate::error::Result;
+use crate::render::{Child, Fill, NodeStatement, Source};
+use crate::request::{Bound, Request, bind_tail};
+use crate::router::compiled::Compiled;
+use crate::router::described::{Described, PartColumns};
+use crate::text_arrays::Arrays;
+use crate::work::Work;
+use crate::work::cut::refuse_block;
+use crate::work::describe::not_in_place;
+use crate::write::capture::Consumer;
+
+impl<C: Client> Work<'_, C> {
+    /// Reads what the change needs, and makes it on every node of its target; the command's tag.
+    pub async fn change_from(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        verb: Verb,
+        from: &ChangeFrom,
+    ) -> Result<String> {
+        if let Some(clock) = compiled.plan.whole().clock.as_deref().filter(|_| !self.transaction.is_active()) {
+            // What is read and what is changed see one time: the transaction's.
+            self.need_transaction();
+            if let Some(anew) = self.at_moment(compiled, request, clock).await?
+                && let Planned::Modify { change: plan::Change::From(from), .. } = &anew.plan
+            {
+                let request = Request { sql: &anew.text, literals: crate::request::Literals::Own, ..*request };
+                return Box::pin(self.change_over(&anew, &request, verb, from)).await;
+            }
+        }
+        self.change_over(compiled, request, verb, from).await
+    }
+
+    async fn change_over(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        verb: Verb,
+        from: &ChangeFrom,
+    ) -> Result<String> {
+        let (described, bound) = self.described_bound(compiled, request).await?;
+        let reads = compiled.reads(from);
+        let columns = self.columns_read(compiled, &reads, &bound).await?;
+        self.travel_whole(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)))?;
+        self.change_agrees(compiled, from, &columns, &bound, &described).await?;
+        self.need_transaction();
+        if reads.len() > 1 && self.transaction.wants == Cuts::All {
+            self.cut_for_read().await?;
+            if self.opens_together() {
+                return Err(refuse_block());
+            }
+        }
+        let nodes = self.part_nodes(compiled, request, from.each()).await?;
+        // Rows between nodes are text, whatever the client wants of RETURNING.
+        let mut text = bound.clone();
+        text.result_formats.clear();
+        text.tail = bind_tail(&text);
+        let uses = self.uses.clone();
+        let mut memory = self.memory.nothing();
+        let (mut children, mut before) = (Vec::with_capacity(reads.len()), 0);
+        for (read, columns) in reads.iter().zip(columns.iter()) {
+            self.uses = read.plan.whole().sequences.clone();
+            let held = Arrays::new(columns.types.len());
+            // They are here, and on their way to each node.
+            let mut rows = RowsHeld { held, before, copies: 1 + nodes.len(), memory: &mut memory };
+            self.read_into(read, &Request::bound(&read.text, request.bound.map(|_| &text)), &mut rows).await?;
+            before += rows.held.bytes();
+            children.push(child(columns, rows.held));
+        }
+        self.uses = uses;
+        if reads.iter().any(|r| r.plan.whole().needs_home) {
+            self.still_planned().await?;
+        }
+        let part = match &from.made {
+            Made::Each(part) => part,
+            Made::Move(m) => return self.move_rows(compiled, request, m, &nodes, children).await,
+        };
+        let statement = Fill { children, ..Fill::new(&bound, &self.now) }.statement([&part.text]);
+        self.describe_to_client(request, &described);
+        let count = self.everywhere(&nodes, &statement, request).await?;
+        Ok(format!("{} {count}", verb.as_str()))
+    }
+
+    /// The columns of each query that is read, asked once.
+    async fn columns_read(
+        &mut self,
+        compiled: &Compiled,
+        reads: &[Compiled],
+        bound: &Bound,
+    ) -> Result<std::sync::Arc<Vec<PartColumns>>> {
+        if let Some(known) = compiled.parts.get() {
+            return Ok(known.clone());
+        }
+        let mut all = Vec::with_capacity(reads.len());
+        for read in reads {
+            let described = self.described(read, &bound.types).await.map_err(not_in_place)?;
+            let values = bound.values.iter().map(|_| None).collect();
+            let types = bound.types.to_vec();
+            let statement = NodeStatement { sql: read.text.clone(), types, values, ..NodeStatement::default() };
+            let fields = described.fields.clone().unwrap_or_default();
+            if fields.is_empty() {
+                return Err(plan::Refusal::not_in_place("there would be rows without columns").into());
+            }
+            all.push(self.columns_of(&statement, fields, true).await?);
+        }
+        let all = std::sync::Arc::new(all);
+        let _ = compiled.parts.set(all.clone());
+        Ok(all)
+    }
+
+    /// Home says of the change over rows what it says of the client's statement: names that have come to mean something else are
+    /// seen by errors and types. Asked once.
+    async fn change_agrees(
+        &mut self,
+        compiled: &Compiled,
+        from: &ChangeFrom,
+        columns: &[PartColumns],
+        bound: &Bound,
+        described: &Described,
+    ) -> Result<()> {
+        if compiled.agrees.initialized() {
+            return Ok(());
+        }
+        let children = columns.iter().map(|c| child(c, Arrays::new(c.types.len()))).collect();
+        let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&from.each().text]);
+        let own = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
+        let seen = |d: &Described| d.fields.iter().flatten().map(|f| (f.type_oid, f.name.clone())).collect::<Vec<_>>();
+        if matches!(from.made, Made::Each(_)) && seen(&own) != seen(described) {
+            return Err(plan::Refusal::not_in_place("its columns would be others").into());
+        }
+        let _ = compiled.agrees.set(());
+        Ok(())
+    }
+}
+
+fn child(columns: &PartColumns, rows: Arrays) -> Child {
+    let names = columns.fields.iter().map(|f| f.name.to_string()).collect();
+    Child { source: Source::Arrays(rows.finish()), types: columns.types.clone(), names: Some(names) }
+}
+
+/// Rows of one query, counted with those of the queries before it.
+struct RowsHeld<'m> {
+    held: Arrays,
+    before: usize,
+    copies: usize,
+    memory: &'m mut Taken,
+}
+
+impl Consumer for RowsHeld<'_> {
+    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        self.held.push(values)?;
+        self.memory.grow_to(self.copies * (self.before + self.held.bytes()))
+    }
+}

@@ -1,0 +1,360 @@
+//! UPDATE, DELETE and MERGE that read other tables than nodes can look up by themselves: what they read there is read before
+//! anything is written, and goes to every node that has rows of the target; there the statement runs over its own rows of the
+//! target, with those rows in the places of what was read.
+//!
+//! A row of the target is on one node, and all it is compared with is the same on every node: so each node finds for its rows
+//! what one PostgreSQL would. What could come out differently on two nodes (LIMIT, volatile functions, aggregates that heed an
+//! order) is in a subquery of its own, which is read once, or is asked for each row of the target by itself; otherwise there is no plan.
+//! A local table is changed on home, where all of it is: the same with rows in the places of distributed tables alone.
+//!
+//! What came out is judged as any change is (`modify.rs`): over rows that every node has, it must be one that each node can make by
+//! itself. How rows travel is not known here, nor whether home understands the statement that comes out: the executor asks it.
+
+mod places;
+mod steady;
+
+use sql::ast::{self, Node};
+use sql::{NodeEnum, build, names, relations, search};
+
+use crate::classes::Var;
+use crate::gather::{Filters, Used};
+use crate::levels::Analysis;
+use crate::refuse::Refusal;
+use crate::scope::is_system;
+use crate::text;
+use crate::tree::{Part, Recipients, To};
+use crate::types::{MoveRows, Planned};
+use crate::{Result, modify, move_rows, rewrite, unread};
+
+/// A query that is read before a change, for all nodes that make it.
+#[derive(Clone, Debug)]
+pub struct ReadBefore {
+    pub plan: Planned,
+    pub sql: String,
+}
+
+/// A change over rows that are read beforehand.
+#[derive(Clone, Debug)]
+pub struct ChangeFrom {
+    /// [`crate::Piece::Rows`] counts them.
+    pub reads: Vec<ReadBefore>,
+    /// Where their rows go: to the target's nodes, or home.
+    pub to: To,
+    /// What is done over those rows.
+    pub made: Made,
+}
+
+/// A change over rows that are read beforehand, on each node of its target.
+#[derive(Clone, Debug)]
+pub enum Made {
+    /// The statement.
+    Each(Part),
+    /// An UPDATE that may change keys.
+    Move(Box<MoveRows>),
+}
+
+impl ChangeFrom {
+    /// What each node of the target gets.
+    pub fn each(&self) -> &Part {
+        match &self.made {
+            Made::Each(part) => part,
+            Made::Move(m) => &m.delete,
+        }
+    }
+}
+
+/// A change in the making.
+struct Broadcast<'p, 'a> {
+    a: &'p Analysis<'a>,
+    used: Used,
+    filters: Filters,
+    /// The target's columns.
+    target: &'p [Var],
+    with: Option<&'a ast::WithClause>,
+    /// Home alone makes the change.
+    on_home: bool,
+    /// Subqueries that nodes answer for their rows of the target.
+    kept: Vec<usize>,
+    /// Volatile functions in it.
+    volatile: bool,
+    reads: Vec<ReadBefore>,
+}
+
+/// The parts of a change that name what it reads.
+struct Clauses<'s> {
+    with: Option<&'s ast::WithClause>,
+    from: &'s [Node],
+    /// Rows of FROM that do not pass are not needed.
+    condition: Option<&'s Node>,
+    /// With subqueries, the condition among them.
+    expressions: Vec<&'s Node>,
+}
+
+/// What is read, and the statement over it.
+/// `why`: what stands against the same statement on every node.
+pub fn plan<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Refusal) -> Result<ChangeFrom> {
+    if let Some(refusal) = &a.levels[level].refusal {
+        return Err(refusal.clone());
+    }
+    let on_home = !matches!(a.levels[level].from.first(), Some(crate::levels::From::Use(_)));
+    let kept = if on_home { None } else { a.kept(level) };
+    let all_apart = || plan_with(a, statement, level, &why, (vec![], vec![]));
+    match kept.filter(|(items, subs)| items.contains(&true) || !subs.is_empty()) {
+        // What nodes could join may hang on what has become rows: then it becomes rows as well.
+        Some(kept) => plan_with(a, statement, level, &why, kept).or_else(|_| all_apart()),
+        None => all_apart(),
+    }
+}
+
+fn plan_with<'a>(
+    a: &Analysis<'a>,
+    statement: &'a NodeEnum,
+    level: usize,
+    why: &Refusal,
+    (items, kept): (Vec<bool>, Vec<usize>),
+) -> Result<ChangeFrom> {
+    let Some(clauses) = clauses(statement) else { return Err(why.clone()) };
+    let target = match a.levels[level].from.first() {
+        Some(crate::levels::From::Use(u)) => Some(*u),
+        _ => None,
+    };
+    let used = Used::of_change(a, statement).filter(|used| !used.has_rows()).ok_or_else(|| unfit(statement, why))?;
+    let filters = Filters::of_change(a, statement, level, clauses.from, clauses.condition);
+    let mut b = Broadcast {
+        a,
+        used,
+        filters,
+        target: target.map_or(&[], |u| &a.uses[u].columns),
+        with: clauses.with,
+        on_home: target.is_none(),
+        kept,
+        volatile: a.levels.iter().any(|l| l.volatile),
+        reads: vec![],
+    };
+    let mut out = statement.clone();
+    b.with_queries(clauses.with, with_mut(&mut out))?;
+    for (i, (item, out)) in clauses.from.iter().zip(from_mut(&mut out)).enumerate() {
+        if !items.get(i).is_some_and(|kept| *kept) {
+            b.item(item, out)?;
+        }
+    }
+    b.expressions(&clauses.expressions, expressions_mut(&mut out))?;
+    b.used.rename(&mut out);
+    match target {
+        Some(_) => b.each_can(&out, why)?,
+        None if b.reads_distributed(&out) => return Err(why.clone()),
+        None => {}
+    }
+    let found = Recipients::Shards(target.into_iter().collect());
+    let relation = target.map(|u| &a.uses[u].relation);
+    let made = match (&out, relation) {
+        (NodeEnum::UpdateStmt(u), Some(r)) if let Some(key) = move_rows::changed_key(u, r) => {
+            // Its rows are inserted by a statement that has rows of its own.
+            if returned(&u.returning_clause).any(crate::compose::has_sublink) {
+                return Err(why.clone());
+            }
+            Made::Move(Box::new(move_rows::plan(u, r, key, found, a.cx)?))
+        }
+        _ => {
+            rewrite::replace_now(&mut out);
+            Made::Each(Part { text: a.cx.text(out)?, target: found })
+        }
+    };
+    let to = if b.on_home { To::Gather } else { To::Broadcast };
+    Ok(ChangeFrom { reads: b.reads, to, made })
+}
+
+/// Of which more than columns is asked.
+fn unfit(statement: &NodeEnum, why: &Refusal) -> Refusal {
+    let system = |n: &NodeEnum| match n {
+        NodeEnum::ColumnRef(c) => names::strings(&c.fields).last().is_some_and(|name| is_system(name)),
+        _ => false,
+    };
+    match search::any(statement, system) {
+        true => Refusal::new(
+            "system columns (ctid, tableoid and so on) in a change that reads other tables, or its own, over several nodes are not supported",
+            "Nodes have the same ctids: find rows by their primary key.",
+        ),
+        false => why.clone(),
+    }
+}
+
+impl<'p, 'a> Broadcast<'p, 'a> {
+    /// Each node can make what came out by itself.
+    fn each_can(&self, out: &NodeEnum, why: &Refusal) -> Result<()> {
+        let mut after = Analysis::new(self.a.cx);
+        after.judged = true;
+        let target = modify::analyse(&mut after, out, None)?;
+        after.finish_pending()?;
+        if let Some(what) = &after.needs_home {
+            return Err(modify::on_home_alone(what));
+        }
+        match after.levels[target.level].refusal.is_some() {
+            true => Err(why.clone()),
+            false => Ok(after.colocated(target.level).map(|_| ())?),
+        }
+    }
+
+    fn reads_distributed(&self, out: &NodeEnum) -> bool {
+        relations::of(out).iter().any(|rv| self.a.cx.relation(rv).is_some_and(|r| r.distribution().is_some()))
+    }
+
+    /// WITH queries are read by themselves, and keep their names.
+    fn with_queries(&mut self, with: Option<&'a ast::WithClause>, out: Option<&mut ast::WithClause>) -> Result<()> {
+        let (Some(with), Some(out)) = (with, out) else { return Ok(()) };
+        for (i, (cte, out)) in with.ctes.iter().zip(&mut out.ctes).enumerate() {
+            let (Some(NodeEnum::CommonTableExpr(cte)), Some(NodeEnum::CommonTableExpr(out))) =
+                (&cte.node, &mut out.node)
+            else {
+                continue;
+            };
+            let Some(NodeEnum::SelectStmt(body)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+                continue;
+            };
+            if !self.a.by_node.contains_key(&std::ptr::from_ref(body.as_ref())) || self.stays(body) {
+                continue;
+            }
+            let mut query = build::select();
+            query.target_list = vec![build::target(build::star(), None)];
+            query.from_clause = vec![build::range_var("", &cte.ctename, None)];
+            let mut seen = with.clone();
+            if !with.recursive {
+                seen.ctes.truncate(i + 1);
+            }
+            query.with_clause = Some(seen);
+            let rows = self.read(query)?;
+            out.ctequery = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(rows)))));
+            (out.search_clause, out.cycle_clause) = (None, None);
+            out.aliascolnames.clear();
+        }
+        Ok(())
+    }
+
+    /// Has a query read beforehand; its rows are a query.
+    fn read(&mut self, query: ast::SelectStmt) -> Result<ast::SelectStmt> {
+        let cx = self.a.cx;
+        let mut statement = NodeEnum::SelectStmt(Box::new(query));
+        cx.views.fold(&mut statement);
+        if let Some((changed, _)) = unread::without_unread(&statement, cx) {
+            statement = changed;
+        }
+        let sql = sql::deparse(&statement)?;
+        let known = self.reads.iter().position(|r| r.sql == sql).filter(|_| !self.volatile);
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let tree = sql::parse(&sql, true)?.pop().unwrap_or(statement);
+                let mut plan = crate::plan(&tree, &sql, cx)?;
+                if let Some(refusal) = plan.refusal() {
+                    return Err(refusal.clone());
+                }
+                let sql = plan.whole_mut().rewritten.take().unwrap_or(sql);
+                self.reads.push(ReadBefore { plan, sql });
+                self.reads.len() - 1
+            }
+        };
+        Ok(text::rows(number))
+    }
+
+    /// The same of a query that may name WITH queries of the statement: it takes them along.
+    fn read_with(&mut self, mut query: ast::SelectStmt) -> Result<ast::SelectStmt> {
+        let Some(with) = self.with.filter(|_| relations::of_select(&query).iter().any(|rv| self.is_with_query(rv)))
+        else {
+            return self.read(query);
+        };
+        if self.volatile {
+            return Err(Refusal::new(
+                "a WITH query beside volatile functions, which a subquery of this change reads once more, is not supported over several nodes",
+                "Say LIMIT, or what else chooses rows, in the WITH query itself.",
+            ));
+        }
+        if query.with_clause.is_some() {
+            // Each has names of its own.
+            let inner = std::mem::replace(&mut query, build::select());
+            query.target_list = vec![build::target(build::star(), None)];
+            query.from_clause = vec![build::subselect(inner, Some(build::alias("w")), false)];
+        }
+        query.with_clause = Some(with.clone());
+        self.read(query)
+    }
+
+    /// The name is one of the statement's own WITH queries.
+    fn is_with_query(&self, rv: &ast::RangeVar) -> bool {
+        rv.schemaname.is_empty() && self.with.is_some_and(|with| crate::compose::names_query(with, &rv.relname))
+    }
+}
+
+fn clauses(statement: &NodeEnum) -> Option<Clauses<'_>> {
+    Some(match statement {
+        NodeEnum::UpdateStmt(u) => Clauses {
+            with: u.with_clause.as_ref(),
+            from: &u.from_clause,
+            condition: u.where_clause.as_deref(),
+            expressions: u
+                .target_list
+                .iter()
+                .chain(u.where_clause.as_deref())
+                .chain(returned(&u.returning_clause))
+                .collect(),
+        },
+        NodeEnum::DeleteStmt(d) => Clauses {
+            with: d.with_clause.as_ref(),
+            from: &d.using_clause,
+            condition: d.where_clause.as_deref(),
+            expressions: d.where_clause.as_deref().into_iter().chain(returned(&d.returning_clause)).collect(),
+        },
+        NodeEnum::MergeStmt(m) => Clauses {
+            with: m.with_clause.as_ref(),
+            from: m.source_relation.as_deref().map(std::slice::from_ref).unwrap_or_default(),
+            condition: None,
+            expressions: (m.join_condition.as_deref().into_iter())
+                .chain(&m.merge_when_clauses)
+                .chain(returned(&m.returning_clause))
+                .collect(),
+        },
+        _ => return None,
+    })
+}
+
+fn returned(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
+    clause.iter().flat_map(|r| &r.exprs)
+}
+
+fn with_mut(statement: &mut NodeEnum) -> Option<&mut ast::WithClause> {
+    match statement {
+        NodeEnum::UpdateStmt(u) => u.with_clause.as_mut(),
+        NodeEnum::DeleteStmt(d) => d.with_clause.as_mut(),
+        NodeEnum::MergeStmt(m) => m.with_clause.as_mut(),
+        _ => None,
+    }
+}
+
+fn from_mut(statement: &mut NodeEnum) -> &mut [Node] {
+    match statement {
+        NodeEnum::UpdateStmt(u) => &mut u.from_clause,
+        NodeEnum::DeleteStmt(d) => &mut d.using_clause,
+        NodeEnum::MergeStmt(m) => m.source_relation.as_deref_mut().map(std::slice::from_mut).unwrap_or_default(),
+        _ => &mut [],
+    }
+}
+
+/// In the order of [`Clauses::expressions`].
+fn expressions_mut(statement: &mut NodeEnum) -> Vec<&mut Node> {
+    fn returned(clause: &mut Option<ast::ReturningClause>) -> impl Iterator<Item = &mut Node> {
+        clause.iter_mut().flat_map(|r| &mut r.exprs)
+    }
+    match statement {
+        NodeEnum::UpdateStmt(u) => {
+            let own = u.target_list.iter_mut().chain(u.where_clause.as_deref_mut());
+            own.chain(returned(&mut u.returning_clause)).collect()
+        }
+        NodeEnum::DeleteStmt(d) => {
+            d.where_clause.as_deref_mut().into_iter().chain(returned(&mut d.returning_clause)).collect()
+        }
+        NodeEnum::MergeStmt(m) => (m.join_condition.as_deref_mut().into_iter())
+            .chain(&mut m.merge_when_clauses)
+            .chain(returned(&mut m.returning_clause))
+            .collect(),
+        _ => vec![],
+    }
+}
