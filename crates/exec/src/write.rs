@@ -6,6 +6,7 @@ pub mod capture;
 mod catch;
 mod compared;
 pub mod copy_lines;
+pub mod in_turn;
 pub mod insert;
 pub mod insert_select;
 pub mod modify;

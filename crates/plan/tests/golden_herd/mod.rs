@@ -73,7 +73,8 @@ pub fn snapshot() -> Snapshot {
         ),
         view("my_notes", &[("id", INT8)], "SELECT id FROM public.notes"),
     ];
-    let mut relations: HashMap<_, _> = relations.into_iter().map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
+    let numbered = relations.into_iter().zip(20_000..).map(|(r, oid)| Relation { oid, ..r });
+    let mut relations: HashMap<_, _> = numbered.map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
     let mut change =
         |name: &str, f: &dyn Fn(&mut Relation)| f(relations.get_mut(&("public".into(), name.into())).unwrap());
     let clock = |r: &mut Relation| r.columns[4].default = Some("now()".into());
