@@ -154,3 +154,21 @@ def test_what_is_returned_is_what_was_added(herd, oracle, made):
             answers.append(sorted(connection.execute(text).fetchall()))
     assert answers[0] == answers[1]
     _same_copies(made)
+
+
+# Writes of a reference table inside WITH.
+_IN_WITH = [
+    "with c as (update copied set v = (random() * 1000)::int where k > 12 returning k, v) insert into copied_floats select k + 500, v, 0 from c",
+    "with c as (insert into copied select g, g from generate_series(70, 80) g returning k) delete from copied_from where id in (select k - 40 from c)",
+    "with c as (delete from copied where k < 15 returning *), d as (update copied_floats set g = f) select * from c",
+]
+
+
+def test_writes_in_with_reach_all_copies(herd, made):
+    for text in _IN_WITH:
+        herd.run(text)
+        _same_copies(made)
+    with herd.connect() as connection, pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute("with c as (delete from copied returning k) select 1 / (k - k) from c")
+    _same_copies(made)
+    assert len(_rows(herd, "copied")) > 5

@@ -3,11 +3,13 @@
 Every row to change meets one row at most, so that there is one answer. Functions of the `Writes` that asks for them.
 """
 
+import re
+
 from . import values
 from .expressions import Expressions
 from .queries import Queries
 from .schema import Column, Table
-from .step import Step
+from .step import Step, mark
 
 _SOURCE = "s"
 
@@ -121,7 +123,8 @@ def chained(writes, table: Table) -> Step:
         return writes.insert(table)
     inner = rng.choice([writes.insert, writes.update, writes.delete])(table)
     head = inner.sql.split(" returning ")[0] + " returning *"
-    other = rng.choice([t for t in writes.schema.tables if t.group == table.group] or writes.schema.tables)
+    colocated = [t for t in writes.schema.tables if t.group == table.group] if rng.random() < 0.5 else []
+    other = rng.choice(colocated or writes.schema.tables)
     key, its = table.columns[0], other.columns[0]
     listed = [c for c in other.writable() if not c.has_default]
     matching = [next((m.sql for m in table.columns if m.type == c.type), None) for c in listed]
@@ -132,3 +135,27 @@ def chained(writes, table: Table) -> Step:
     else:
         outer = rng.choice(["select * from w", f"select count(*), max({key.sql}::text) from w", f"select count(*) from w join {table.sql} o on o.{key.sql} = w.{key.sql}", "table w"])
     return Step(f"with w as ({head}) {outer}", mode=inner.mode, params=inner.params, types=inner.types, any_of_equals=inner.any_of_equals, writes=True)
+
+
+def in_turn(writes, table: Table) -> Step:
+    """Several writes in one statement, each of a table of its own, and one that takes their rows or reads beside them."""
+    rng = writes.rng
+    others = [t for t in writes.schema.tables if t is not table]
+    if "with" in values.AVOID or not others:
+        return writes.insert(table)
+    other = rng.choice(others)
+    make = [writes.insert, writes.update, writes.delete]
+    one, two = rng.choice(make)(table), rng.choice(make)(other)
+    behind = re.sub("\x01(\\d+)\x02", lambda m: mark(int(m[1]) + len(one.params)), two.sql)
+    heads = [sql.split(" returning ")[0] + " returning *" for sql in (one.sql, behind)]
+    named = rng.choice([t for t in writes.schema.tables])
+    outer = rng.choice([
+        "select (select count(*) from w), (select count(*) from x)",
+        "select count(*) from w",
+        "select * from x",
+        f"select count(*), (select count(*) from w) from {named.sql}",
+        f"select count(*) from {named.sql}",
+        f"select count(*) from w, x, {named.sql} o",
+    ])
+    sql = f"with w as ({heads[0]}), x as ({heads[1]}) {outer}"
+    return Step(sql, mode=one.mode, params=one.params + two.params, types=one.types + two.types, any_of_equals=True, writes=True)

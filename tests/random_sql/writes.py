@@ -20,7 +20,7 @@ class Writes:
         return make(self._table())
 
     def _wide(self, table: Table) -> Step:
-        made = [wide_writes.merge_insert, wide_writes.update_listed, wide_writes.update_several, wide_writes.insert_computed, wide_writes.chained]
+        made = [wide_writes.merge_insert, wide_writes.update_listed, wide_writes.update_several, wide_writes.insert_computed, wide_writes.chained, wide_writes.in_turn]
         return self.rng.choice(made)(self, table)
 
     def _table(self) -> Table:

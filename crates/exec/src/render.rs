@@ -10,7 +10,7 @@ use crate::request::{self, Bound};
 use wire::type_oid::TEXT_ARRAY;
 
 /// Binary, as `Arrays` makes them.
-const ARRAY_FORMAT: i16 = 1;
+pub const ARRAY_FORMAT: i16 = 1;
 /// Bytes of an array parameter that nodes join with rather than look at each element of (see `plan::lists`).
 const LONG_ARRAY: usize = 4096;
 

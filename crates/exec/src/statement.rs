@@ -28,6 +28,34 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
+        mut placed: Option<Placed>,
+    ) -> Result<Forwarded> {
+        if let Planned::InTurn { turns, .. } = &compiled.plan {
+            let at = match placed.take() {
+                Some(placed) => placed,
+                None => Box::pin(self.place(compiled, request)).await?,
+            };
+            if let (Placed::Several(_), None) = (&at, request.limit) {
+                self.on_one = false;
+                let tag = match turns {
+                    Ok(turns) => Box::pin(self.in_turn(compiled, request, turns)).await?,
+                    Err(refusal) => {
+                        self.described(compiled, request.types()).await?;
+                        return Err(refusal.clone().into());
+                    }
+                };
+                return Ok(Forwarded { tag, ..Default::default() });
+            }
+            placed = Some(at);
+        }
+        self.run_alone(compiled, request, placed).await
+    }
+
+    /// The same of a statement that is not several, one after the other.
+    pub async fn run_alone(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
         placed: Option<Placed>,
     ) -> Result<Forwarded> {
         let clock = compiled.plan.whole().clock.as_deref();
@@ -112,6 +140,10 @@ impl<C: Client> Work<'_, C> {
                 // What is wrong anyway gets PostgreSQL's own error.
                 self.described(compiled, request.types()).await?;
                 Err(refusal.clone().into())
+            }
+            Planned::InTurn { .. } => {
+                let message = "data-modifying WITH over several nodes is not supported inside another statement";
+                Err(plan::Refusal::new(message, "Write its rows into a temporary table first.").into())
             }
             Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. } => {
                 Err(plan::Refusal::not_colocated("a statement").into())

@@ -7,6 +7,7 @@ mod catch;
 pub mod change_from;
 mod compared;
 pub mod copy_lines;
+pub mod in_turn;
 pub mod insert;
 pub mod insert_select;
 pub mod modify;

@@ -7,7 +7,11 @@ use crate::types::*;
 /// What there is to say of a plan over several nodes, without the nodes' statements: labels and values.
 pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
     match plan {
-        Planned::Forward(_) | Planned::Query { tree: Err(_), .. } => vec![],
+        Planned::Forward(_) | Planned::Query { tree: Err(_), .. } | Planned::InTurn { turns: Err(_), .. } => vec![],
+        Planned::InTurn { turns: Ok(turns), .. } => {
+            let turns = turns.turns.iter();
+            turns.map(|t| (if t.query.is_some() { "Before" } else { "Statement" }, t.text.to_string())).collect()
+        }
         Planned::Query { tree: Ok(finish), .. } => vec![("Finish", how(finish))],
         Planned::Insert { rows, .. } => match rows {
             Insert::Row => vec![],
@@ -58,6 +62,10 @@ pub fn parts(plan: &Planned) -> Vec<&Part> {
             vec![part]
         }
         Planned::Modify { change: Change::Move(m), .. } => vec![&m.delete],
-        Planned::Forward(_) | Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => vec![],
+        Planned::Forward(_)
+        | Planned::Query { .. }
+        | Planned::Insert { .. }
+        | Planned::Modify { .. }
+        | Planned::InTurn { .. } => vec![],
     }
 }

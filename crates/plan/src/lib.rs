@@ -23,6 +23,7 @@ pub mod explain;
 pub mod expression;
 pub mod fields;
 mod gather;
+pub mod in_turn;
 pub mod insert;
 pub mod keys;
 pub mod kind;
@@ -64,6 +65,7 @@ pub mod views;
 pub use apart::Apart;
 pub use broadcast::{ChangeFrom, Made, ReadBefore};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
+pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::RouterView;
 pub use steps::Steps;
@@ -212,12 +214,13 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     let views = if needs.views { views::expand(expanded.to_mut(), cx)? } else { views::Views::default() };
     let cx = &Context { views, lists: lists::Lists::of(text), steps: Some(steps), ..*cx };
     let expanded = expanded.as_ref();
-    let mut plan = match expanded {
+    let ordinary = match expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, expanded, text, cx),
         NodeEnum::InsertStmt(s) => insert::plan(s, expanded, text, cx),
         NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => modify::plan(expanded, text, cx),
         _ => Ok(Planned::home(true)),
-    }?;
+    };
+    let mut plan = if has_with(text) { in_turn::of(statement, ordinary, cx, steps) } else { ordinary }?;
     locks::at_home(&mut plan, expanded, cx)?;
     if plan.whole().needs_home || plan.whole().reads_reference {
         plan.whole_mut().others = others(expanded, cx);

@@ -19,7 +19,7 @@ use wire::type_oid;
 
 pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
     let whole = plan.whole();
-    let alone = matches!(plan, Planned::Modify { change: Change::Move(_), .. })
+    let alone = matches!(plan, Planned::Modify { change: Change::Move(_), .. } | Planned::InTurn { split: true, .. })
         || matches!(plan, Planned::Insert { rows, .. } if !matches!(rows, Insert::Row))
         || whole.rewritten.is_some()
         || (whole.needs_home && !whole.tables.is_empty());

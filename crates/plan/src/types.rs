@@ -7,6 +7,7 @@ use std::sync::Arc;
 use catalog::{Oid, Relation};
 
 use crate::broadcast::ChangeFrom;
+use crate::in_turn::InTurn;
 use crate::refuse::Refusal;
 use crate::text::Text;
 use crate::tree::{Finish, Part, To};
@@ -83,6 +84,13 @@ pub enum Planned {
         whole: Whole,
         verb: Verb,
         change: Change,
+    },
+    /// Data-modifying WITH: statements one after the other (see `in_turn.rs`).
+    InTurn {
+        whole: Whole,
+        turns: Result<Box<InTurn>, Refusal>,
+        /// No node can do all of it, whatever its values.
+        split: bool,
     },
 }
 
@@ -392,7 +400,8 @@ impl Planned {
         let (Planned::Forward(whole)
         | Planned::Query { whole, .. }
         | Planned::Insert { whole, .. }
-        | Planned::Modify { whole, .. }) = self;
+        | Planned::Modify { whole, .. }
+        | Planned::InTurn { whole, .. }) = self;
         whole
     }
 
@@ -400,7 +409,8 @@ impl Planned {
         let (Planned::Forward(whole)
         | Planned::Query { whole, .. }
         | Planned::Insert { whole, .. }
-        | Planned::Modify { whole, .. }) = self;
+        | Planned::Modify { whole, .. }
+        | Planned::InTurn { whole, .. }) = self;
         whole
     }
 
@@ -417,7 +427,11 @@ impl Planned {
             Planned::Insert { rows: Insert::Copies(w), .. } | Planned::Modify { change: Change::Copies(w), .. } => {
                 Some(&w.relation)
             }
-            Planned::Forward(_) | Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => None,
+            Planned::Forward(_)
+            | Planned::Query { .. }
+            | Planned::Insert { .. }
+            | Planned::Modify { .. }
+            | Planned::InTurn { .. } => None,
         }
     }
 
@@ -425,17 +439,21 @@ impl Planned {
     pub fn share_rows(&self) -> Option<&ShareRows> {
         match self {
             Planned::Insert { share, .. } => share.as_deref(),
-            Planned::Forward(_) | Planned::Query { .. } | Planned::Modify { .. } => None,
+            Planned::Forward(_) | Planned::Query { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => None,
         }
     }
 
     /// Why several nodes can't do it.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Planned::Query { tree: Err(refusal), .. } | Planned::Modify { change: Change::Refused(refusal), .. } => {
-                Some(refusal)
-            }
-            Planned::Forward(_) | Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => None,
+            Planned::Query { tree: Err(refusal), .. }
+            | Planned::Modify { change: Change::Refused(refusal), .. }
+            | Planned::InTurn { turns: Err(refusal), .. } => Some(refusal),
+            Planned::Forward(_)
+            | Planned::Query { .. }
+            | Planned::Insert { .. }
+            | Planned::Modify { .. }
+            | Planned::InTurn { .. } => None,
         }
     }
 
@@ -443,13 +461,15 @@ impl Planned {
     pub fn strategy(&self) -> Strategy {
         match self {
             Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. } => Strategy::Route,
-            Planned::Query { tree: Err(_), .. } | Planned::Modify { change: Change::Refused(_), .. } => {
-                Strategy::Refused
-            }
+            Planned::Query { tree: Err(_), .. }
+            | Planned::Modify { change: Change::Refused(_), .. }
+            | Planned::InTurn { turns: Err(_), .. } => Strategy::Refused,
             Planned::Insert { rows: Insert::Copies(_), .. } | Planned::Modify { change: Change::Copies(_), .. } => {
                 Strategy::Reference
             }
-            Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => Strategy::Scatter,
+            Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => {
+                Strategy::Scatter
+            }
         }
     }
 }

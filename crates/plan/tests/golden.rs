@@ -11,7 +11,7 @@ use std::path::Path;
 use golden_herd::snapshot;
 use plan::{
     AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Made, Merge,
-    Planned, Recipients, ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys,
+    Planned, Recipients, ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys, Turn,
 };
 
 #[test]
@@ -129,6 +129,8 @@ fn show_several(plan: &Planned) -> String {
         Planned::Query { tree: Err(refusal), .. } | Planned::Modify { change: Change::Refused(refusal), .. } => {
             return format!("several: {}", show_refusal(refusal));
         }
+        Planned::InTurn { turns: Err(refusal), .. } => return format!("several: {}", show_refusal(refusal)),
+        Planned::InTurn { turns: Ok(turns), .. } => turns.turns.iter().map(show_turn).collect(),
         Planned::Query { tree: Ok(finish), .. } => show_finish(finish),
         Planned::Insert { rows, .. } => match rows {
             Insert::Row => String::new(),
@@ -147,6 +149,7 @@ fn show_several(plan: &Planned) -> String {
     format!("several: {}{body}", plan.strategy().as_str())
 }
 
+<<<<<<< HEAD
 fn show_from(from: &ChangeFrom) -> String {
     let mut out = String::new();
     for (n, read) in from.reads.iter().enumerate() {
@@ -157,6 +160,13 @@ fn show_from(from: &ChangeFrom) -> String {
     let verb = if matches!(from.made, Made::Move(_)) { "delete" } else { "each" };
     write!(out, "\n  rows {:?}\n  {verb} of uses {uses:?}: {}", from.to, from.each().text).unwrap();
     out
+}
+
+fn show_turn(turn: &Turn) -> String {
+    let name = turn.query.as_ref().map_or("itself", |q| &q.name);
+    let kept = if turn.query.as_ref().is_some_and(|q| !q.unnamed) { ", rows kept" } else { "" };
+    format!("\n  {name}{kept}: {}\n    {}", turn.text, show_several(&turn.plan).replace('\n', "\n    "))
+>>>>>>> C
 }
 
 fn returned(returning: bool) -> &'static str {

@@ -134,7 +134,7 @@ pub fn asks_elsewhere(compiled: &Result<Compiled>) -> bool {
         Err(e) => e.code() == sqlstate::FEATURE_NOT_SUPPORTED,
         Ok(compiled) => match &compiled.plan {
             Planned::Query { tree, .. } => tree.is_err(),
-            Planned::Modify { .. } => true,
+            Planned::Modify { .. } | Planned::InTurn { .. } => true,
             Planned::Insert { rows, .. } => matches!(rows, Insert::Select(_)),
             Planned::Forward(_) => false,
         },

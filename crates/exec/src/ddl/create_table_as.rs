@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
         let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
         let mut work = self.with_epoch(&epoch, true);
         let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-        let compiled = planned(&epoch, statement, insert, &search_path, temporary).await?;
+        let compiled = planned(&epoch, statement, insert, &search_path, temporary, &[]).await?;
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
         work.raises_epoch();
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })

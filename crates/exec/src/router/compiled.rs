@@ -155,6 +155,8 @@ pub struct Compiled {
     reads: OnceLock<Arc<[Compiled]>>,
     /// Home has said of its finish what it says of the statement.
     pub agrees: OnceCell<()>,
+    /// Of statements that run one after the other: each, planned with the types of what those before it return.
+    pub in_turn: OnceCell<Arc<Vec<ReadyTurn>>>,
     keys: Mutex<FastMap<(Option<i32>, u64), StatementKey>>,
     /// Everybody has USAGE of its tables' schemas.
     pub(crate) schemas_are_open: bool,
@@ -168,6 +170,19 @@ pub struct Compiled {
     /// Of an INSERT that can be one of many rows.
     pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
     looks: OnceLock<Looks>,
+}
+
+/// One of several statements that run one after the other.
+pub struct ReadyTurn {
+    /// Of the WITH query that it is; `None`: the statement itself.
+    pub number: Option<usize>,
+    pub compiled: Compiled,
+    /// Which of all parameters each of its own is.
+    pub params: Vec<usize>,
+    /// Of the columns that are kept, as `format_type` writes them.
+    pub types: Vec<String>,
+    /// The same without their domains.
+    pub base_types: Vec<String>,
 }
 
 impl Compiled {
@@ -212,6 +227,7 @@ impl Compiled {
             parts: OnceCell::new(),
             reads: OnceLock::new(),
             agrees: OnceCell::new(),
+            in_turn: OnceCell::new(),
             keys: Mutex::default(),
         }
     }

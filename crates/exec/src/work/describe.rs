@@ -98,7 +98,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// A column that is sorted and compared by other rules than the database's keeps them behind its type's name.
-    async fn add_collations(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
+    pub async fn add_collations(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
         let oids: Vec<String> = fields.iter().map(|f| f.type_oid.to_string()).collect();
         let collatable = format!(
             "SELECT oid FROM pg_catalog.pg_type WHERE typcollation OPERATOR(pg_catalog.<>) '0' AND oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[])",

@@ -40,7 +40,10 @@ impl<C: Client> Work<'_, C> {
             Planned::Modify { change, .. } if moves(change) => {
                 return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes));
             }
-            Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } => {}
+            Planned::InTurn { split: true, .. } => {
+                return Ok(Placed::Several(self.epoch.snapshot.nodes.iter().map(|n| n.id).collect()));
+            }
+            Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => {}
         }
         if let Some(relation) = compiled.plan.written() {
             return Ok(Placed::Several(self.nodes_of(relation)));

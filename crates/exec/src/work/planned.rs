@@ -9,22 +9,23 @@ use sql::NodeEnum;
 use crate::error::{ExecError, Result};
 use crate::router::compiled::{Compiled, Epoch};
 
-/// The statement's plan under this catalog.
+/// The statement's plan under this catalog. `parameters`: the types of its parameters, as far as they are known.
 pub async fn planned(
     epoch: &Arc<Epoch>,
     statement: NodeEnum,
     text: &str,
     search_path: &[String],
     temporary: &[String],
+    parameters: &[u32],
 ) -> Result<Compiled> {
     let short = plan::Steps::new(plan::Steps::SHORT);
-    let cx = Context { steps: Some(&short), ..Context::new(&epoch.snapshot, search_path, temporary) };
+    let cx = Context { steps: Some(&short), parameters, ..Context::new(&epoch.snapshot, search_path, temporary) };
     let here = plan::plan(&statement, text, &cx);
     let plan = match short.is_spent() {
         false => here?,
         true => {
-            let (search_path, temporary) = (search_path.to_vec(), temporary.to_vec());
-            Box::pin(apart(epoch.clone(), statement, text.to_string(), search_path, temporary)).await?
+            let names = (search_path.to_vec(), temporary.to_vec(), parameters.to_vec());
+            Box::pin(apart(epoch.clone(), statement, text.to_string(), names)).await?
         }
     };
     Ok(Compiled::new(plan, text, 0, None))
@@ -34,11 +35,11 @@ async fn apart(
     epoch: Arc<Epoch>,
     statement: NodeEnum,
     text: String,
-    search_path: Vec<String>,
-    temporary: Vec<String>,
+    (search_path, temporary, parameters): (Vec<String>, Vec<String>, Vec<u32>),
 ) -> Result<Planned> {
     let planned = tokio::task::spawn_blocking(move || {
-        plan::plan(&statement, &text, &Context::new(&epoch.snapshot, &search_path, &temporary))
+        let cx = Context::new(&epoch.snapshot, &search_path, &temporary).with_parameters(&parameters);
+        plan::plan(&statement, &text, &cx)
     });
     Ok(planned.await.map_err(|_| ExecError::internal("planning ended in a panic"))??)
 }

@@ -155,7 +155,7 @@ impl<C: Client> Work<'_, C> {
         let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
-        planned(self.epoch, statement, &text, &i.search_path, &i.temporary).await
+        planned(self.epoch, statement, &text, &i.search_path, &i.temporary, &[]).await
     }
 
     /// Whether the source may be read on connections of its own, while the transaction's write: nothing has happened in the
@@ -199,7 +199,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<()> {
         let mut capture = Capture::new(consumer, self.client);
         let mut writer = caught!(self, &mut capture);
-        let written = Box::pin(writer.run(write, request)).await;
+        let written = Box::pin(writer.run_alone(write, request, None)).await;
         let written = written.and_then(|done| if done.stale { Err(ExecError::Stale) } else { Ok(()) });
         capture.end(written).await
     }
@@ -215,10 +215,13 @@ impl<C: Client> Work<'_, C> {
                 self.looks = compiled.looks().clone();
                 match &compiled.plan {
                     Planned::Query { tree: Ok(finish), .. } => self.query(compiled, request, finish).await,
-                    Planned::Query { tree: Err(refusal), .. } => Err(refusal.clone().into()),
-                    Planned::Forward(_) | Planned::Insert { .. } | Planned::Modify { .. } => {
-                        Err(ExecError::internal("not a read"))
+                    Planned::Query { tree: Err(refusal), .. } | Planned::InTurn { turns: Err(refusal), .. } => {
+                        Err(refusal.clone().into())
                     }
+                    Planned::Forward(_)
+                    | Planned::Insert { .. }
+                    | Planned::Modify { .. }
+                    | Planned::InTurn { turns: Ok(_), .. } => Err(ExecError::internal("not a read")),
                 }
             }
         }

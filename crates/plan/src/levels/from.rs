@@ -38,17 +38,8 @@ impl<'a> Analysis<'a> {
         let scope = Rc::new(Scope { ctes, ..Default::default() });
         match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
             Some(node) => {
-                let target = crate::modify::analyse(self, node, Some(scope))?;
-                match target.relation.filter(|r| r.is_reference()) {
-                    Some(r) => Err(Refusal::new(
-                        format!(
-                            "changing reference table \"{}\" in WITH is not supported: it must happen on every node",
-                            r.name
-                        ),
-                        "Run it as a statement of its own in one transaction with the other.",
-                    )),
-                    None => Ok(()),
-                }
+                crate::modify::analyse(self, node, Some(scope))?;
+                Ok(())
             }
             None => Ok(()),
         }

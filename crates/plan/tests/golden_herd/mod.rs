@@ -87,7 +87,7 @@ pub fn snapshot() -> Snapshot {
         view("countries_of", &[("code", TEXT), ("name", TEXT)], "SELECT code, name FROM public.countries"),
         view("my_notes", &[("id", INT8)], "SELECT id FROM public.notes"),
     ];
-    let numbered = relations.into_iter().zip(1..).map(|(r, oid)| Relation { oid, ..r });
+    let numbered = relations.into_iter().zip(20_000..).map(|(r, oid)| Relation { oid, ..r });
     let mut relations: HashMap<_, _> = numbered.map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
     let mut change =
         |name: &str, f: &dyn Fn(&mut Relation)| f(relations.get_mut(&("public".into(), name.into())).unwrap());

@@ -1,0 +1,207 @@
+//! Data-modifying WITH over several nodes: its queries and the statement itself are statements of their own, one after the other in one
+//! transaction. What a WITH query returns is kept, and stands in its place in those that name it: rows of text arrays, which are
+//! parameters behind the client's own.
+//!
+//! PostgreSQL shows all of them the same snapshot: whoever reads a table comes before whoever writes it (`order.rs`), or it is
+//! refused. What each does alone the ordinary planner says. How rows are kept is not known here.
+
+mod order;
+mod parts;
+mod returned;
+mod touches;
+
+use catalog::{Oid, Placement};
+use sql::ast;
+use sql::{NodeEnum, relations, search};
+
+use crate::refuse::Refusal;
+use crate::steps::Steps;
+use crate::text::{Piece, Text};
+use crate::types::{Change, Insert, Planned, TableKeys, Whole};
+use crate::{Context, Result};
+use wire::type_oid::TEXT_ARRAY;
+
+/// Statements that are run one after the other.
+#[derive(Clone, Debug)]
+pub struct InTurn {
+    /// In the order in which they run.
+    pub turns: Vec<Turn>,
+    /// How many parameters are the client's.
+    pub parameters: usize,
+    /// Those behind them: columns of what a WITH query has returned, by its number and the column's.
+    pub rows: Vec<(usize, usize)>,
+    /// What names mean, for whoever plans them again when the types of those columns are known.
+    pub search_path: Vec<String>,
+    pub temporary: Vec<String>,
+}
+
+/// One of the statements.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// `None`: the statement itself.
+    pub query: Option<WithQuery>,
+    /// [`Piece::Type`] stands for the types of kept columns, by the number of the WITH query and the column's.
+    pub text: Text,
+    /// As far as it can be told before these types are known.
+    pub plan: Planned,
+}
+
+/// What is kept of a WITH query.
+#[derive(Clone, Debug)]
+pub struct WithQuery {
+    pub number: usize,
+    pub name: String,
+    /// Nobody names it: its rows are not kept.
+    pub unnamed: bool,
+    /// The types of columns that are a table's own, which descriptions tell without their domains.
+    pub types: Vec<Option<String>>,
+    /// A query with the same columns, which is never run.
+    pub columns: Option<Text>,
+}
+
+/// What becomes of a statement whose WITH queries may change data. `ordinary`: its plan where one node has all of it.
+pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, steps: &Steps) -> Result<Planned> {
+    let Some(with) = with_of(statement).filter(|with| with.ctes.iter().any(modifies)) else { return ordinary };
+    let copies = with.ctes.iter().filter_map(body).any(|n| writes_copies(n, cx));
+    let passes = match &ordinary {
+        Ok(Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. }) if !copies => return ordinary,
+        Ok(Planned::Query { .. } | Planned::Insert { rows: Insert::Each { .. }, .. }) => !copies,
+        Ok(Planned::Modify { change: Change::Each(_) | Change::Refused(_), .. }) => !copies,
+        _ => false,
+    };
+    let turns = in_turn(statement, with, cx, steps);
+    match (ordinary, turns) {
+        (Ok(plan), turns) if passes => {
+            Ok(Planned::InTurn { whole: plan.whole().clone(), turns: turns.map(Box::new), split: false })
+        }
+        (_, turns) => {
+            let whole = Whole { tables: tables(statement, cx), template: false, ..Whole::on_home(true) };
+            Ok(Planned::InTurn { whole, turns: turns.map(Box::new), split: true })
+        }
+    }
+}
+
+fn in_turn(statement: &NodeEnum, with: &ast::WithClause, cx: &Context, steps: &Steps) -> Result<InTurn> {
+    let parts = parts::of(statement, with, cx)?;
+    let mut parameters = 0;
+    search::each(statement, |n| {
+        if let NodeEnum::ParamRef(p) = n {
+            parameters = parameters.max(usize::try_from(p.number).unwrap_or(0));
+        }
+    });
+    let mut made = parts::Made::new(parts, parameters, cx)?;
+    let order = order::of(&made.touches(cx), &cx.snapshot.code.tied)?;
+    let mut types: Vec<Oid> = cx.parameters.iter().copied().take(parameters).collect();
+    types.resize(parameters, 0);
+    types.resize(parameters + made.rows.len(), TEXT_ARRAY);
+    let mut turns = Vec::with_capacity(order.len());
+    for part in order {
+        let (query, text) = made.turn(part)?;
+        let sql = sql(&text, &|number, column| made.type_of(number, column));
+        let tree = sql::parse(&sql, true)?.pop().ok_or_else(|| Refusal::bare("internal: an empty statement"))?;
+        let own = Context { parameters: &types, steps: Some(steps), target: cx.target, ..names(cx) };
+        turns.push(Turn { query, text, plan: crate::plan(&tree, &sql, &own)? });
+    }
+    let (search_path, temporary) = (cx.search_path.to_vec(), cx.temporary.to_vec());
+    Ok(InTurn { turns, parameters, rows: made.rows, search_path, temporary })
+}
+
+/// What names mean, before planning.
+fn names<'a>(cx: &Context<'a>) -> Context<'a> {
+    Context::new(cx.snapshot, cx.search_path, cx.temporary)
+}
+
+/// A turn's text with these types, its parameters as they are.
+fn sql(text: &Text, type_of: &dyn Fn(usize, usize) -> String) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Sql(sql) => sql.clone(),
+        Piece::Param(n) => format!("${n}"),
+        Piece::Type { child, column } => type_of(*child, *column),
+        Piece::Now | Piece::Evaluated(_) | Piece::Rows(_) | Piece::Array(_) => String::new(),
+    };
+    text.pieces().iter().map(piece).collect()
+}
+
+impl InTurn {
+    /// A text with the types of kept columns, and the parameters that it names, which are numbered anew.
+    pub fn numbered(text: &Text, type_of: &dyn Fn(usize, usize) -> String) -> (String, Vec<usize>) {
+        let mut named: Vec<usize> = vec![];
+        let mut numbered = String::new();
+        for piece in text.pieces() {
+            match piece {
+                Piece::Param(n) => {
+                    let known = named.iter().position(|own| own == n);
+                    let at = known.unwrap_or_else(|| {
+                        named.push(*n);
+                        named.len() - 1
+                    });
+                    numbered.push_str(&format!("${}", at + 1));
+                }
+                piece => numbered.push_str(&sql(&Text::from(piece.clone()), type_of)),
+            }
+        }
+        (numbered, named)
+    }
+}
+
+/// The WITH clause of a statement itself.
+pub(crate) fn with_of(statement: &NodeEnum) -> Option<&ast::WithClause> {
+    match statement {
+        NodeEnum::SelectStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::InsertStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::UpdateStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::DeleteStmt(s) => s.with_clause.as_ref(),
+        NodeEnum::MergeStmt(s) => s.with_clause.as_ref(),
+        _ => None,
+    }
+}
+
+fn with_mut(statement: &mut NodeEnum) -> Option<&mut Option<ast::WithClause>> {
+    match statement {
+        NodeEnum::SelectStmt(s) => Some(&mut s.with_clause),
+        NodeEnum::InsertStmt(s) => Some(&mut s.with_clause),
+        NodeEnum::UpdateStmt(s) => Some(&mut s.with_clause),
+        NodeEnum::DeleteStmt(s) => Some(&mut s.with_clause),
+        NodeEnum::MergeStmt(s) => Some(&mut s.with_clause),
+        _ => None,
+    }
+}
+
+/// What a statement writes to.
+fn target_of(statement: &NodeEnum) -> Option<&ast::RangeVar> {
+    match statement {
+        NodeEnum::InsertStmt(s) => s.relation.as_ref(),
+        NodeEnum::UpdateStmt(s) => s.relation.as_ref(),
+        NodeEnum::DeleteStmt(s) => s.relation.as_ref(),
+        NodeEnum::MergeStmt(s) => s.relation.as_ref(),
+        _ => None,
+    }
+}
+
+fn body(cte: &ast::Node) -> Option<&NodeEnum> {
+    match &cte.node {
+        Some(NodeEnum::CommonTableExpr(c)) => c.ctequery.as_deref()?.node.as_ref(),
+        _ => None,
+    }
+}
+
+fn modifies(cte: &ast::Node) -> bool {
+    body(cte).is_some_and(|n| !matches!(n, NodeEnum::SelectStmt(_)))
+}
+
+fn writes_copies(statement: &NodeEnum, cx: &Context) -> bool {
+    let Some(target) = target_of(statement) else { return false };
+    touches::tables(target, cx).iter().any(|t| t.relation.as_ref().is_some_and(|r| r.is_reference()))
+}
+
+/// The distributed tables it names, with keys of any value.
+fn tables(statement: &NodeEnum, cx: &Context) -> Vec<TableKeys> {
+    let named = relations::of(statement).into_iter().flat_map(|rv| touches::tables(rv, cx));
+    let keys = named.filter_map(|t| {
+        let relation = t.relation?;
+        let Placement::Distributed(d) = &relation.placement else { return None };
+        let columns = vec![vec![]; d.key.len()];
+        Some(TableKeys { relation, columns })
+    });
+    keys.collect()
+}
