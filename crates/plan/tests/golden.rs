@@ -149,7 +149,6 @@ fn show_several(plan: &Planned) -> String {
     format!("several: {}{body}", plan.strategy().as_str())
 }
 
-<<<<<<< HEAD
 fn show_from(from: &ChangeFrom) -> String {
     let mut out = String::new();
     for (n, read) in from.reads.iter().enumerate() {
@@ -166,7 +165,6 @@ fn show_turn(turn: &Turn) -> String {
     let name = turn.query.as_ref().map_or("itself", |q| &q.name);
     let kept = if turn.query.as_ref().is_some_and(|q| !q.unnamed) { ", rows kept" } else { "" };
     format!("\n  {name}{kept}: {}\n    {}", turn.text, show_several(&turn.plan).replace('\n', "\n    "))
->>>>>>> C
 }
 
 fn returned(returning: bool) -> &'static str {
