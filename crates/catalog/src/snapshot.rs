@@ -123,7 +123,19 @@ pub struct View {
     pub security_invoker: bool,
     /// Rights to single columns of it were granted.
     pub column_grants: bool,
+    /// Materialized, and over distributed tables: home has its rows from a router.
+    pub filled_by_router: bool,
 }
+
+impl View {
+    /// What it is made of could not be read: somebody had it locked.
+    pub fn is_locked(&self) -> bool {
+        self.query == LOCKED
+    }
+}
+
+/// In place of a view's query that could not be read: no SQL, so that nobody takes it for a query of no tables.
+pub(crate) const LOCKED: &str = "locked";
 
 /// What no two rows share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -70,6 +70,7 @@ fn snapshot() -> Snapshot {
                 security_barrier: false,
                 security_invoker: false,
                 column_grants: false,
+                filled_by_router: false,
             }),
             row_security: false,
             schema_is_open: true,
@@ -166,6 +167,14 @@ fn show(sql: &str, snapshot: &Snapshot) -> String {
         Ddl::Nodes(s) => format!("nodes{epoch}\n{}{}", show_tables(&statement, snapshot), show_spread(&s, sql)),
         Ddl::Autocommit(s) => format!("autocommit{epoch}: {}\n{}", command(&statement), show_spread(&s, sql)),
         Ddl::CreateTableAs { create, insert } => format!("create table as{epoch}\n  {create}\n  {insert}\n"),
+        Ddl::Materialize(m) => {
+            let columns =
+                [sql::materialized::Column { name: "a".into(), type_name: "integer".into(), collation: None }];
+            let view = m.create_view(&columns).unwrap().map_or(String::new(), |view| format!("  {view}\n"));
+            let refresh =
+                m.refresh.as_ref().map_or(String::new(), |refresh| format!("  {}\n  {refresh}\n", m.fill_rows()));
+            format!("materialize{epoch}\n  {}\n{view}{refresh}", m.create_rows)
+        }
         Ddl::Refuse(r) => format!("refused {}: {}\n  hint: {}\n", r.sqlstate, r.message, r.hint.unwrap_or_default()),
     }
 }

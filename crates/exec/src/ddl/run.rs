@@ -160,6 +160,7 @@ impl<C: Client> Work<'_, C> {
                 self.each_by_itself(*spread).await?
             }
             Ddl::CreateTableAs { create, insert } => self.create_table_as(&create, &insert, &facts.temporary).await?,
+            Ddl::Materialize(view) => self.materialize(&view, &facts.temporary).await?,
         };
         if mode == Mode::Plain && changes_catalog(statement) && !block {
             // What PostgreSQL does not do in a transaction is done; now the routers must hear of it.
