@@ -127,13 +127,6 @@ pub struct View {
     pub filled_by_router: bool,
 }
 
-impl View {
-    /// What it is made of could not be read: somebody had it locked.
-    pub fn is_locked(&self) -> bool {
-        self.query == LOCKED
-    }
-}
-
 /// In place of a view's query that could not be read: no SQL, so that nobody takes it for a query of no tables.
 pub(crate) const LOCKED: &str = "locked";
 

@@ -121,7 +121,7 @@ fn decide(cx: &Cx) -> Decided {
         },
         ViewStmt(s) => create::view(cx, s),
         CreateTableAsStmt(s) => create::table_as(cx, s),
-        RefreshMatViewStmt(s) => materialized::refresh(cx, s),
+        RefreshMatViewStmt(_) => materialized::refresh(cx),
         SelectStmt(s) => create::select_into(cx, s),
         _ => object::other(cx),
     }

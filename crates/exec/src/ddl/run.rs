@@ -67,6 +67,7 @@ impl<C: Client> Work<'_, C> {
         }
         facts.indexes = std::mem::take(&mut answers.indexes);
         facts.index_name = answers.index_name.take();
+        facts.definition = answers.definition.take();
         let ddl = classify(statement, &sql, &work.epoch.snapshot, &facts);
         let done = work.run_ddl(ddl, statement, &sql, &facts, &answers, block).await;
         match done {

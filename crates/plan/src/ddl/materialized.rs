@@ -1,16 +1,14 @@
 //! Materialized views over distributed tables, which are on home: the router reads their rows, and home's own REFRESH takes them
 //! (`sql/src/materialized.rs`). It does not know how rows get there.
 
-use catalog::quote_ident;
+use catalog::{Relation, Snapshot, quote_ident};
 use sql::ast;
 use sql::{NodeEnum, materialized, names};
 
+use super::facts::{Facts, NAME_BYTES_MAX, truncated};
 use super::place::{Cx, Name, deparse, text};
 use super::{Ddl, Decided};
 use crate::Refusal;
-
-/// Of what PostgreSQL lets a name have.
-const NAME_MAX: usize = 63;
 
 /// How such a view is made, or filled anew.
 #[derive(Clone, Debug)]
@@ -63,15 +61,19 @@ pub fn create(s: &ast::CreateTableAsStmt) -> Decided {
     })))
 }
 
+/// The view over distributed tables that a statement fills anew.
+pub fn refreshed<'s>(statement: &NodeEnum, snapshot: &'s Snapshot, facts: &Facts) -> Option<&'s Relation> {
+    let NodeEnum::RefreshMatViewStmt(s) = statement else { return None };
+    let (schema, name) = names::table(s.relation.as_ref().filter(|_| !s.skip_data)?);
+    let view = snapshot.resolve(schema, name, &facts.search_path)?;
+    view.view.as_ref().is_some_and(|v| v.filled_by_router).then_some(view)
+}
+
 /// REFRESH MATERIALIZED VIEW.
-pub fn refresh(cx: &Cx, s: &ast::RefreshMatViewStmt) -> Decided {
-    let Some(rv) = s.relation.as_ref().filter(|_| !s.skip_data) else { return Ok(Ddl::Home) };
-    let Some(view) = cx.find(names::table(rv)) else { return Ok(Ddl::Home) };
-    let Some(made_of) = view.view.as_ref().filter(|v| v.filled_by_router) else { return Ok(Ddl::Home) };
-    if made_of.is_locked() {
-        return Err(Refusal::locked(&view.name));
-    }
-    let definition = sql::parse(&made_of.query, true)?.pop();
+pub fn refresh(cx: &Cx) -> Decided {
+    let Some(view) = refreshed(cx.statement, cx.snapshot, cx.facts) else { return Ok(Ddl::Home) };
+    let Some(definition) = &cx.facts.definition else { return Ok(Ddl::Home) };
+    let definition = sql::parse(definition, true)?.pop();
     let Some(query) = definition.as_ref().and_then(materialized::query) else { return Ok(Ddl::Home) };
     let columns = view.columns.iter().map(|c| quote_ident(&c.name)).collect();
     let query = sql::deparse(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
@@ -91,9 +93,5 @@ fn filled(view: Name, columns: Vec<String>, query: String) -> Materialized {
 
 /// The name of the table of a view's rows.
 fn rows_of(view: &str) -> String {
-    let mut name = format!("herd: rows of {view}");
-    while name.len() > NAME_MAX {
-        name.pop();
-    }
-    name
+    truncated(&format!("herd: rows of {view}"), NAME_BYTES_MAX).to_string()
 }
