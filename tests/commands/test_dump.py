@@ -48,9 +48,11 @@ INSERT INTO bylist VALUES ('a', 'x'), ('c', 'y'), (NULL, 'null');
 INSERT INTO alone (v) SELECT 'v' || i FROM generate_series(1, 100) i;
 INSERT INTO names SELECT i, 'n' || i FROM generate_series(1, 50) i;
 INSERT INTO kept_home (x) SELECT 'l' || i FROM generate_series(1, 20) i;
+CREATE MATERIALIZED VIEW busy (device, "how many") AS SELECT device, count(*) FROM "Ev ents" WHERE device > 2 GROUP BY device;
+CREATE UNIQUE INDEX ON busy (device);
 SELECT lo_from_bytea(77777, decode(repeat('00ff', 5000), 'hex'));
 """
-TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices")
+TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices", "busy")
 
 
 def herd(*arguments) -> subprocess.CompletedProcess:

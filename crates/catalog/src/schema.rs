@@ -11,6 +11,7 @@ const NODE: &str = concat!(
     include_str!("schema/functions.sql"),
     include_str!("schema/rights.sql"),
     include_str!("schema/owner.sql"),
+    include_str!("schema/materialized.sql"),
     include_str!("schema/cluster.sql"),
     include_str!("schema/admin.sql"),
 );

@@ -126,7 +126,12 @@ pub struct View {
     pub security_invoker: bool,
     /// Rights to single columns of it were granted.
     pub column_grants: bool,
+    /// Materialized, and over distributed tables: home has its rows from a router.
+    pub filled_by_router: bool,
 }
+
+/// In place of a view's query that could not be read: no SQL, so that nobody takes it for a query of no tables.
+pub(crate) const LOCKED: &str = "locked";
 
 /// What no two rows share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ mod create_table_as;
 mod elsewhere;
 mod limits;
 mod lock;
+mod materialize;
 mod renew;
 mod rights;
 mod run;

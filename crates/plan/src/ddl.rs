@@ -22,6 +22,7 @@ mod index;
 mod inert;
 mod list;
 mod lock;
+mod materialized;
 mod mode;
 mod object;
 pub mod place;
@@ -36,6 +37,7 @@ pub use alter::subtype;
 pub use facts::Facts;
 pub use inert::inert;
 pub use lock::{LockMode, Right, TableLocks, locks};
+pub use materialized::Materialized;
 pub use mode::{
     Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,
     makes_temporary_function, makes_temporary_type, temporary_type,
@@ -70,6 +72,8 @@ pub enum Ddl {
         create: String,
         insert: String,
     },
+    /// A materialized view over distributed tables is made, or filled anew: home's own, with rows through the router.
+    Materialize(Box<Materialized>),
     Refuse(Refusal),
 }
 
@@ -119,6 +123,7 @@ fn decide(cx: &Cx) -> Decided {
         },
         ViewStmt(s) => create::view(cx, s),
         CreateTableAsStmt(s) => create::table_as(cx, s),
+        RefreshMatViewStmt(_) => materialized::refresh(cx),
         SelectStmt(s) => create::select_into(cx, s),
         _ => object::other(cx),
     }

@@ -44,6 +44,7 @@ fn snapshot() -> Snapshot {
         nodes: vec![node(1, "home", "app"), node(2, "n2", "app"), node(3, "n3", "app3")],
         ..Snapshot::default()
     };
+    use RelationKind::{MaterializedView, Sequence, Table, View};
     let mut add = |schema: &str,
                    name: &str,
                    kind,
@@ -66,10 +67,11 @@ fn snapshot() -> Snapshot {
             columns: columns.iter().map(|c| column(c)).collect(),
             view: view.map(|query| catalog::View {
                 query: query.into(),
-                materialized: false,
+                materialized: kind == MaterializedView,
                 security_barrier: false,
                 security_invoker: false,
                 column_grants: false,
+                filled_by_router: kind == MaterializedView,
             }),
             row_security: false,
             schema_is_open: true,
@@ -80,7 +82,6 @@ fn snapshot() -> Snapshot {
         };
         s.relations.insert((schema.into(), name.into()), Arc::new(relation));
     };
-    use RelationKind::{Sequence, Table, View};
     add("public", "orders", Table, distributed(&first, "orders"), &["id", "customer", "note", "created"], &[0], None);
     add("public", "items", Table, distributed(&first, "items"), &["order_id", "no", "what", "!ident"], &[0, 1], None);
     add("log", "events", Table, distributed(&second, "events"), &["at", "what"], &[], None);
@@ -88,6 +89,7 @@ fn snapshot() -> Snapshot {
     add("public", "notes", Table, Placement::Local, &["id", "text"], &[0], None);
     add("public", "big_orders", View, Placement::Local, &["id"], &[], Some(" SELECT orders.id FROM public.orders"));
     add("public", "my_notes", View, Placement::Local, &["id"], &[], Some(" SELECT notes.id FROM public.notes"));
+    add("public", "totals", MaterializedView, Placement::Local, &["v"], &[], Some("as facts have it"));
     add("public", "numbers", Sequence, Placement::Local, &[], &[], None);
     let function = |name: &str, volatility, user_defined, reads_herd_tables| {
         let schema = if user_defined { "public" } else { "pg_catalog" };
@@ -153,6 +155,7 @@ fn facts() -> Facts {
             table("notes_idx", "public", "notes"),
         ]),
         index_name: Some("chosen_idx".into()),
+        definition: Some(" SELECT rows.v\n   FROM herd.materialized() rows(v bigint)\nUNION ALL\n SELECT query.v\n   FROM ( SELECT orders.id AS v\n           FROM public.orders) query\n  WHERE false".into()),
     }
 }
 
@@ -168,6 +171,14 @@ fn show(sql: &str, snapshot: &Snapshot) -> String {
         Ddl::Nodes(s) => format!("nodes{epoch}\n{}{}", show_tables(&statement, snapshot), show_spread(&s, sql)),
         Ddl::Autocommit(s) => format!("autocommit{epoch}: {}\n{}", command(&statement), show_spread(&s, sql)),
         Ddl::CreateTableAs { create, insert } => format!("create table as{epoch}\n  {create}\n  {insert}\n"),
+        Ddl::Materialize(m) => {
+            let columns =
+                [sql::materialized::Column { name: "a".into(), type_name: "integer".into(), collation: None }];
+            let view = m.create_view(&columns).unwrap().map_or(String::new(), |view| format!("  {view}\n"));
+            let refresh =
+                m.refresh.as_ref().map_or(String::new(), |refresh| format!("  {}\n  {refresh}\n", m.fill_rows()));
+            format!("materialize{epoch}\n  {}\n{view}{refresh}", m.create_rows)
+        }
         Ddl::Refuse(r) => format!("refused {}: {}\n  hint: {}\n", r.sqlstate, r.message, r.hint.unwrap_or_default()),
     }
 }

@@ -7,6 +7,7 @@ pub mod build;
 mod comments;
 pub mod depth;
 pub mod lexer;
+pub mod materialized;
 pub mod names;
 pub mod one_row;
 pub mod parse;

@@ -7,9 +7,6 @@ use std::collections::HashMap;
 use crate::load::reading;
 use crate::{CatalogError, Oid, Query};
 
-/// In place of a view's query that could not be read: no SQL, so that nobody takes it for a query of no tables.
-pub(super) const LOCKED: &str = "locked";
-
 pub(super) struct Definitions(HashMap<(u8, Oid), String>);
 
 impl Definitions {

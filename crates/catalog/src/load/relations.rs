@@ -5,9 +5,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::definitions::{Definitions, LOCKED};
+use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
 use crate::load::reading;
+use crate::snapshot::LOCKED;
 use crate::{
     CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
 };
@@ -64,9 +65,13 @@ async fn load_relations<Q: Query>(
     let below = "WITH RECURSIVE tree (oid) AS (SELECT c.oid UNION ALL \
                  SELECT i.inhrelid FROM tree b JOIN pg_inherits i ON i.inhparent = b.oid) SELECT oid FROM tree";
     let (barrier, invoker) = (option("security_barrier"), option("security_invoker"));
+    // Its definition can't be read while it is being refreshed.
+    let filled = "EXISTS (SELECT FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid WHERE r.ev_class = c.oid AND d.classid = 'pg_rewrite'::regclass \
+                  AND d.refclassid = 'pg_proc'::regclass AND d.refobjid = to_regprocedure('herd.materialized()'))";
     let sql = format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs END, \
                 {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
+                CASE c.relkind WHEN 'm' THEN {filled} ELSE false END, \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
@@ -107,6 +112,7 @@ async fn load_relations<Q: Query>(
         };
         let key = row.numbers()?;
         let (barrier, invoker, column_grants) = (row.boolean(), row.boolean(), row.boolean());
+        let filled_by_router = row.boolean();
         let view = matches!(kind, RelationKind::View | RelationKind::MaterializedView).then(|| View {
             query: definitions.of_view(oid).unwrap_or_else(|| {
                 // Who reads a materialized view has no need of its query.
@@ -119,6 +125,7 @@ async fn load_relations<Q: Query>(
             security_barrier: barrier,
             security_invoker: invoker,
             column_grants,
+            filled_by_router,
         });
         let relation = Relation {
             oid,

@@ -26,6 +26,13 @@ impl<C: Client> Work<'_, C> {
         .await;
         self.put_back(p).await;
         made?;
+        let inserted = self.fill(insert, temporary).await?;
+        self.raises_epoch();
+        Ok(inserted)
+    }
+
+    /// Rows for a table that the transaction has made, by an INSERT … SELECT. The tag counts them.
+    pub(super) async fn fill(&mut self, insert: &str, temporary: &[String]) -> Result<Forwarded> {
         let epoch = load_own(self).await?;
         let search_path = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
         let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
@@ -33,7 +40,6 @@ impl<C: Client> Work<'_, C> {
         let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
         let compiled = planned(&epoch, statement, insert, &search_path, temporary, &[]).await?;
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
-        work.raises_epoch();
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
     }
 }

@@ -67,6 +67,7 @@ impl<C: Client> Work<'_, C> {
         }
         facts.indexes = std::mem::take(&mut answers.indexes);
         facts.index_name = answers.index_name.take();
+        facts.definition = answers.definition.take();
         let ddl = classify(statement, &sql, &work.epoch.snapshot, &facts);
         let done = work.run_ddl(ddl, statement, &sql, &facts, &answers, block).await;
         match done {
@@ -163,6 +164,7 @@ impl<C: Client> Work<'_, C> {
                 self.each_by_itself(*spread).await?
             }
             Ddl::CreateTableAs { create, insert } => self.create_table_as(&create, &insert, &facts.temporary).await?,
+            Ddl::Materialize(view) => self.materialize(&view, &facts.temporary).await?,
         };
         if mode == Mode::Plain && changes_catalog(statement) && !block {
             // What PostgreSQL does not do in a transaction is done; now the routers must hear of it.

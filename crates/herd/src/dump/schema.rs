@@ -60,7 +60,9 @@ impl Adapt<'_> {
             if is_herds_own(&tree, &mut dropped) {
                 continue;
             }
-            out.push_str(&format!("{};\n\n", self.statement(text, &tree)));
+            let filled = filled_by_router(&tree).map(|view| sql::deparse(&view)).transpose();
+            let statement = filled.map_err(|e| wrong(e.to_string()))?.unwrap_or_else(|| self.statement(text, &tree));
+            out.push_str(&format!("{statement};\n\n"));
             if let (For::Herd, NodeEnum::CreateStmt(create)) = (self.to, &tree)
                 && let Some(table) = create.relation.as_ref().and_then(|rv| self.table(rv))
             {
@@ -150,6 +152,15 @@ fn is_herds_own(tree: &NodeEnum, dropped: &mut HashSet<String>) -> bool {
         NodeEnum::GrantStmt(s) => s.objects.iter().any(|object| about(Some(object), dropped)),
         _ => false,
     }
+}
+
+/// A materialized view that a router fills, as its user made it.
+fn filled_by_router(tree: &NodeEnum) -> Option<NodeEnum> {
+    let NodeEnum::CreateTableAsStmt(create) = tree else { return None };
+    let query = sql::materialized::query(create.query.as_deref()?.node.as_ref()?)?;
+    let mut create = create.clone();
+    create.query = Some(Box::new(ast::Node { node: Some(NodeEnum::SelectStmt(Box::new(query.clone()))) }));
+    Some(NodeEnum::CreateTableAsStmt(create))
 }
 
 /// The signatures of the herd's functions in schema public. No other function can have one of them.
@@ -307,6 +318,18 @@ mod tests {
             plain.lines().filter(|line| !line.is_empty()).map(|l| &l[..l.find(' ').unwrap()]).collect();
         assert_eq!(kept, ["CREATE", "COMMENT", "CREATE"], "{plain}");
         assert!(plain.contains("public.mine()"), "{plain}");
+    }
+
+    #[test]
+    fn materialized_views_have_their_own_queries() {
+        let script = "CREATE MATERIALIZED VIEW public.m AS\n SELECT rows.a\n   FROM herd.materialized() rows(a integer)\nUNION ALL\n SELECT query.a\n   FROM ( SELECT t.a\n           FROM public.t) query\n  WHERE false\n  WITH NO DATA;\n\
+                      CREATE MATERIALIZED VIEW public.n AS\n SELECT 1 AS a\n  WITH NO DATA;";
+        let plain = adapt(script, &tables(), For::Plain).unwrap();
+        assert!(
+            plain.starts_with("CREATE MATERIALIZED VIEW public.m AS SELECT t.a FROM public.t WITH NO DATA;\n"),
+            "{plain}"
+        );
+        assert!(plain.contains("CREATE MATERIALIZED VIEW public.n AS\n SELECT 1 AS a\n  WITH NO DATA;"), "{plain}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sql::{NodeEnum, names, relations, search};
 
 use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, range_vars, text};
 use super::steps::Step;
-use super::{Ddl, Decided, alter, constraint};
+use super::{Ddl, Decided, alter, constraint, materialized};
 
 /// Views within views beyond this are taken to read everything.
 const DEPTH_MAX: usize = 32;
@@ -90,15 +90,13 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
         refuse_writes(cx, query)?;
         return Ok(Ddl::Home);
     }
-    if super::place::object_type(s.objtype) == ObjectType::ObjectMatview {
-        return Err(Refusal::new(
-            "a materialized view over distributed tables is not supported",
-            "Use CREATE TABLE … AS, and fill the table again when it should be refreshed; or a plain view.",
-        ));
-    }
     let exists = s.if_not_exists && creation_name(cx, rv).is_some_and(|name| cx.find(name).is_some());
-    if into.skip_data || exists {
+    let materialized = super::place::object_type(s.objtype) == ObjectType::ObjectMatview;
+    if exists || into.skip_data && !materialized {
         return Ok(Ddl::Home);
+    }
+    if materialized {
+        return materialized::create(s);
     }
     let mut empty = s.clone();
     if let Some(into) = empty.into.as_deref_mut() {

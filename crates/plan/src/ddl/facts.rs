@@ -8,6 +8,7 @@ use sql::NodeEnum;
 use sql::ast::{self, ObjectType};
 use sql::names;
 
+use super::materialized;
 use super::mode::Mode;
 use super::place::{self, Name, text};
 
@@ -22,6 +23,8 @@ pub struct Facts {
     pub indexes: HashMap<String, (String, String)>,
     /// A free name for an index that was given none.
     pub index_name: Option<String>,
+    /// What the materialized view that is to be refreshed is made of.
+    pub definition: Option<String>,
 }
 
 /// Home's answers.
@@ -31,10 +34,11 @@ pub struct Answers {
     pub current_schema: String,
     pub indexes: HashMap<String, (String, String)>,
     pub index_name: Option<String>,
+    pub definition: Option<String>,
 }
 
 /// PostgreSQL's limit on names (NAMEDATALEN − 1).
-const NAME_BYTES_MAX: usize = 63;
+pub const NAME_BYTES_MAX: usize = 63;
 
 /// The query. Statements that change the catalog go on beside one another; whoever makes tables distributed or local, or
 /// adds nodes, waits until they have ended, and they for him.
@@ -62,6 +66,13 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
             quote_literal(&schema)
         );
     }
+    if let Some(view) = materialized::refreshed(statement, snapshot, facts) {
+        // It waits for whoever has the view locked, as REFRESH would; a snapshot has not.
+        let view = quote_literal(&place::of_relation(view));
+        sql += &format!(
+            " UNION ALL SELECT 'definition', pg_catalog.pg_get_viewdef(pg_catalog.to_regclass({view})), NULL, NULL"
+        );
+    }
     sql
 }
 
@@ -79,6 +90,7 @@ pub fn answers(rows: Vec<Row>) -> Answers {
         match what.as_str() {
             "epoch" => answers.epoch = value.parse().unwrap_or(0),
             "schema" => answers.current_schema = value,
+            "definition" => answers.definition = Some(value),
             "index" => {
                 answers.indexes.insert(value, (schema, name));
             }

@@ -175,6 +175,7 @@ fn view(name: &str, columns: &[(&str, (u32, &str))], query: &str) -> Relation {
         security_barrier: false,
         security_invoker: false,
         column_grants: false,
+        filled_by_router: false,
     };
     Relation { kind: RelationKind::View, view: Some(view), unique: vec![], ..table }
 }

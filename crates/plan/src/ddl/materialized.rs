@@ -1,0 +1,97 @@
+//! Materialized views over distributed tables, which are on home: the router reads their rows, and home's own REFRESH takes them
+//! (`sql/src/materialized.rs`). It does not know how rows get there.
+
+use catalog::{Relation, Snapshot, quote_ident};
+use sql::ast;
+use sql::{NodeEnum, materialized, names};
+
+use super::facts::{Facts, NAME_BYTES_MAX, truncated};
+use super::place::{Cx, Name, deparse, text};
+use super::{Ddl, Decided};
+use crate::Refusal;
+
+/// How such a view is made, or filled anew.
+#[derive(Clone, Debug)]
+pub struct Materialized {
+    /// The table that has its rows until the transaction ends. There can be one for a view, so who refreshes it waits for others who do.
+    pub rows: String,
+    /// Makes that table, empty, with the columns of the view.
+    pub create_rows: String,
+    /// The view's query.
+    pub query: String,
+    /// CREATE MATERIALIZED VIEW, whose query is to be put in.
+    pub create: Option<Box<ast::CreateTableAsStmt>>,
+    /// The view as SQL names it; REFRESH for a view that is to be filled.
+    pub view: String,
+    pub refresh: Option<String>,
+}
+
+impl Materialized {
+    /// Fills the table.
+    pub fn fill_rows(&self) -> String {
+        format!("INSERT INTO {} {}", self.rows, self.query)
+    }
+
+    /// CREATE MATERIALIZED VIEW without data, for a view of these columns.
+    pub fn create_view(&self, columns: &[materialized::Column]) -> Result<Option<String>, Refusal> {
+        let Some(create) = &self.create else { return Ok(None) };
+        let definition = sql::parse(&materialized::definition(columns, &self.query), true)?.pop();
+        let mut create = create.clone();
+        create.query = Some(Box::new(ast::Node { node: definition }));
+        if let Some(into) = create.into.as_deref_mut() {
+            into.skip_data = true;
+        }
+        deparse(NodeEnum::CreateTableAsStmt(create)).map(Some)
+    }
+}
+
+/// CREATE MATERIALIZED VIEW.
+pub fn create(s: &ast::CreateTableAsStmt) -> Decided {
+    let (Some(into), Some(query)) = (s.into.as_deref(), s.query.as_deref().and_then(|q| q.node.as_ref())) else {
+        return Ok(Ddl::Home);
+    };
+    let Some(rv) = &into.rel else { return Ok(Ddl::Home) };
+    let view = names::table(rv);
+    let columns = names::strings(&into.col_names).iter().map(|c| quote_ident(c)).collect();
+    let query = sql::deparse(query)?;
+    Ok(Ddl::Materialize(Box::new(Materialized {
+        create: Some(Box::new(s.clone())),
+        refresh: (!into.skip_data).then(|| format!("REFRESH MATERIALIZED VIEW {}", text(view))),
+        ..filled(view, columns, query)
+    })))
+}
+
+/// The view over distributed tables that a statement fills anew.
+pub fn refreshed<'s>(statement: &NodeEnum, snapshot: &'s Snapshot, facts: &Facts) -> Option<&'s Relation> {
+    let NodeEnum::RefreshMatViewStmt(s) = statement else { return None };
+    let (schema, name) = names::table(s.relation.as_ref().filter(|_| !s.skip_data)?);
+    let view = snapshot.resolve(schema, name, &facts.search_path)?;
+    view.view.as_ref().is_some_and(|v| v.filled_by_router).then_some(view)
+}
+
+/// REFRESH MATERIALIZED VIEW.
+pub fn refresh(cx: &Cx) -> Decided {
+    let Some(view) = refreshed(cx.statement, cx.snapshot, cx.facts) else { return Ok(Ddl::Home) };
+    let Some(definition) = &cx.facts.definition else { return Ok(Ddl::Home) };
+    let definition = sql::parse(definition, true)?.pop();
+    let Some(query) = definition.as_ref().and_then(materialized::query) else { return Ok(Ddl::Home) };
+    let columns = view.columns.iter().map(|c| quote_ident(&c.name)).collect();
+    let query = sql::deparse(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
+    Ok(Ddl::Materialize(Box::new(Materialized {
+        refresh: Some(cx.sql.to_string()),
+        ..filled((Some(&view.schema), &view.name), columns, query)
+    })))
+}
+
+fn filled(view: Name, columns: Vec<String>, query: String) -> Materialized {
+    let (schema, name) = view;
+    let rows = text((schema, &rows_of(name)));
+    let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+    let create_rows = format!("CREATE UNLOGGED TABLE {rows}{columns} AS {query} WITH NO DATA");
+    Materialized { rows, create_rows, query, create: None, view: text(view), refresh: None }
+}
+
+/// The name of the table of a view's rows.
+fn rows_of(view: &str) -> String {
+    truncated(&format!("herd: rows of {view}"), NAME_BYTES_MAX).to_string()
+}
