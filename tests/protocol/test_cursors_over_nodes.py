@@ -75,7 +75,7 @@ def _order(seed, many=40):
 def test_every_direction(filled, herd, oracle, query, how, hold, binary):
     for seed in range(3):
         statements = ["begin", f"declare c {how}cursor {hold}for {QUERIES[query]}", *_order(seed)[:15], *(["commit"] if hold else []), *_order(seed)[15:], "close c", "commit"]
-        _both(herd, oracle, [(sql, binary if sql.startswith("fetch") else None) for sql in statements])
+        _both(herd, oracle, [(sql, binary if sql.startswith(("fetch", "move")) else None) for sql in statements])
 
 
 @pytest.mark.parametrize("query", ["merge", "slice", "groups", "finish", "nothing"])
@@ -193,6 +193,12 @@ def test_none_are_left_on_nodes(filled, herd):
         connection.execute("close all")
         assert connection.execute("select count(*) from pg_catalog.pg_cursors where name like 'herd%'").fetchone() == (0,)
         connection.execute("commit")
+
+
+def test_pg_cursors(filled, herd, oracle):
+    shown = "select name, statement, is_holdable, is_binary, is_scrollable, now() - creation_time < '1 hour' as recent from pg_cursors order by 1"
+    statements = ["begin", "declare a scroll cursor for select k from ct order by k", "declare b binary no scroll cursor with hold for select k from ct order by k", shown, "commit", shown, "close b", shown]
+    _both(herd, oracle, [(sql, None) for sql in statements])
 
 
 @pytest.mark.parametrize("server_of", ["herd", "oracle"])

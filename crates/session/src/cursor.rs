@@ -4,9 +4,10 @@
 mod spread;
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use wire::sqlstate;
 
-use exec::{Bound, Compiled, ExecError, Forwarded, Request};
+use exec::{Bound, Client, Compiled, ExecError, Forwarded, Request, Work};
 use sql::NodeEnum;
 use sql::ast;
 use wire::backend::Field;
@@ -22,7 +23,11 @@ pub struct Cursor {
     /// Its transaction is committed: it stays until it is closed.
     pub outlives: bool,
     /// FETCH by the simple protocol gives binary values.
-    binary: bool,
+    pub binary: bool,
+    /// As the client wrote it, and when, since the Unix epoch.
+    pub statement: String,
+    pub since: Duration,
+    scroll: bool,
     /// Savepoints that were open when it was declared.
     pub depth: usize,
 }
@@ -35,6 +40,17 @@ enum At {
         read: Option<Arc<Read>>,
     },
     Spread(Box<exec::Cursor>),
+}
+
+impl Cursor {
+    /// Whether it can go back, for who looks at it; `None`: home has it.
+    pub async fn shown<C: Client>(&mut self, work: &mut Work<'_, C>) -> Result<Option<bool>> {
+        match &mut self.at {
+            At::Node { read: None, .. } => Ok(None),
+            At::Node { .. } => Ok(Some(self.scroll)),
+            At::Spread(cursor) => cursor.scrolls(work).await.map(Some),
+        }
+    }
 }
 
 /// What a cursor reads, and the types of its parameters.
@@ -57,7 +73,7 @@ impl Session {
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
-        let home = self.epoch.snapshot.home;
+        let (home, said) = (self.epoch.snapshot.home, sql.trim().to_string());
         let hold = d.options & OPT_HOLD != 0;
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
         let text = sql::deparse(query)?;
@@ -114,7 +130,10 @@ impl Session {
             }
         };
         let depth = self.transaction.depth();
-        self.cursors.insert(d.portalname.clone(), Cursor { at, hold, outlives: false, binary, depth });
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let scroll = d.options & OPT_SCROLL != 0;
+        let cursor = Cursor { at, hold, outlives: false, binary, statement: said, since, scroll, depth };
+        self.cursors.insert(d.portalname.clone(), cursor);
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..Default::default() })
     }
 

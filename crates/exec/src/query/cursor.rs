@@ -171,7 +171,11 @@ impl Cursor {
         work.close_on_nodes(names).await
     }
 
-    async fn scrolls<C: Client>(&mut self, work: &mut Work<'_, C>) -> Result<bool> {
+    /// Whether it can go back.
+    ///
+    /// # Errors
+    /// What goes wrong when nodes are asked.
+    pub async fn scrolls<C: Client>(&mut self, work: &mut Work<'_, C>) -> Result<bool> {
         if self.scroll == Scroll::Unasked {
             self.scroll = match &self.source {
                 Source::Nodes(nodes) if nodes.scroll(work).await? => Scroll::Yes,

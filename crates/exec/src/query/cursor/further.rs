@@ -130,12 +130,10 @@ impl Nodes {
                 if !dry.is_empty() {
                     self.refill(work, &dry, count - given).await?;
                 }
-                for i in 0..empty.len() {
-                    if empty[i] {
-                        let row = self.streams[i].ahead.pop_front();
-                        empty[i] = row.is_none();
-                        merge.put(i, row.map(|raw| Frame { raw }))?;
-                    }
+                for (i, empty) in empty.iter_mut().enumerate().filter(|(_, empty)| **empty) {
+                    let row = self.streams[i].ahead.pop_front();
+                    *empty = row.is_none();
+                    merge.put(i, row.map(|raw| Frame { raw }))?;
                 }
                 let Some(i) = merge.smallest()? else { break };
                 self.streams[i].passed += 1;
