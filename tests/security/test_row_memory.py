@@ -104,7 +104,11 @@ def test_what_cannot_is_limited(made):
         with pytest.raises(psycopg.errors.OutOfMemory), one.cursor().copy("copy (select v from wide order by v) to stdout") as copy:
             for _ in copy:
                 pass
-        _refused(one, lambda c: c.execute("begin; declare c cursor for select v from wide order by v"))
+        # A cursor holds what it has read ahead, unless its rows are to outlive their transaction.
+        one.execute("begin; declare c cursor for select v from wide order by v")
+        assert len(one.execute("fetch 100 from c").fetchall()) == 100
+        one.execute("rollback")
+        _refused(one, lambda c: c.execute("declare c cursor with hold for select v from wide order by v"))
         one.execute("rollback")
 
         def unfinished(connection):

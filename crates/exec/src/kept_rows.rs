@@ -56,9 +56,9 @@ impl KeptRows {
         self.rows.iter()
     }
 
-    /// What they take.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// The row at this place, the oldest first.
+    pub fn get(&self, at: usize) -> Option<&Bytes> {
+        self.rows.get(at)
     }
 
     pub fn is_empty(&self) -> bool {

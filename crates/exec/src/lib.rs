@@ -35,7 +35,7 @@ pub use ddl::Limits;
 pub use error::{ClientError, ExecError};
 pub use kept_rows::KeptRows;
 pub use now::{Now, timestamp, timestamp_at};
-pub use query::cursor::query_over_held;
+pub use query::cursor::{ALL as ALL_ROWS, Cursor, Leftover, Opening, Scroll, To};
 pub use request::{Bound, Limit, Literals, Request, bind_tail};
 pub use route::{Forwarded, Ids, forward};
 pub use router::compiled::{Compiled, Epoch};

@@ -11,6 +11,8 @@ use crate::{Context, backends};
 pub enum RouterView {
     /// PostgreSQL's view of sessions: a node knows its connections with routers.
     Activity,
+    /// PostgreSQL's view of a session's cursors: home knows those that it has itself.
+    Cursors,
     Locks,
     /// PostgreSQL's view of a session's prepared statements: a node knows those of one of its connections.
     Prepared,
@@ -21,15 +23,16 @@ pub enum RouterView {
 }
 
 impl RouterView {
-    const ALL: [RouterView; 7] = {
+    const ALL: [RouterView; 8] = {
         use RouterView::*;
-        [Activity, Locks, Prepared, Progress, Sessions, Transactions, Verify]
+        [Activity, Cursors, Locks, Prepared, Progress, Sessions, Transactions, Verify]
     };
 
     /// Its name, without the schema.
     pub const fn name(self) -> &'static str {
         match self {
             RouterView::Activity => "pg_stat_activity",
+            RouterView::Cursors => "pg_cursors",
             RouterView::Locks => "locks",
             RouterView::Prepared => "pg_prepared_statements",
             RouterView::Progress => "progress",
@@ -42,7 +45,7 @@ impl RouterView {
     /// The schema it is in.
     pub const fn schema(self) -> &'static str {
         match self {
-            RouterView::Activity | RouterView::Prepared => "pg_catalog",
+            RouterView::Activity | RouterView::Cursors | RouterView::Prepared => "pg_catalog",
             RouterView::Locks
             | RouterView::Progress
             | RouterView::Sessions

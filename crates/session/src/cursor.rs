@@ -1,25 +1,56 @@
-//! SQL cursors. One on a single node is that node's own; over several nodes the rows are gathered and go to home, as parameters of the
-//! cursor, or where there are many into a temporary table of the transaction: so every direction PostgreSQL knows works.
+//! SQL cursors. One on a single node is that node's own; one over several nodes, or one that outlives its transaction and is not
+//! home's, is the router's (exec's `query/cursor.rs`).
+
+mod spread;
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use wire::sqlstate;
 
-use exec::{Bound, Compiled, ExecError, Forwarded, Request};
+use exec::{Bound, Client, Compiled, ExecError, Forwarded, Request, Work};
 use sql::NodeEnum;
 use sql::ast;
-use wire::backend::{self, Field};
+use wire::backend::Field;
 
 use crate::anew::shown;
-use crate::held::Held;
-use crate::prepared::PortalState;
+use crate::prepared::{Portal, PortalState};
 use crate::session::{Result, Session};
 
-/// A cursor of SQL's own DECLARE, and the node that has it.
+/// A cursor of SQL's own DECLARE.
 pub struct Cursor {
-    pub node: i32,
+    at: At,
     pub hold: bool,
-    /// On a node other than home, whose object ids are its own.
-    read: Option<Arc<Read>>,
+    /// Its transaction is committed: it stays until it is closed.
+    pub outlives: bool,
+    /// FETCH by the simple protocol gives binary values.
+    pub binary: bool,
+    /// As the client wrote it, and when, since the Unix epoch.
+    pub statement: String,
+    pub since: Duration,
+    scroll: bool,
+    /// Savepoints that were open when it was declared.
+    pub depth: usize,
+}
+
+/// Who has a cursor.
+enum At {
+    Node {
+        node: i32,
+        /// On a node other than home, whose object ids are its own.
+        read: Option<Arc<Read>>,
+    },
+    Spread(Box<exec::Cursor>),
+}
+
+impl Cursor {
+    /// Whether it can go back, for who looks at it; `None`: home has it.
+    pub async fn shown<C: Client>(&mut self, work: &mut Work<'_, C>) -> Result<Option<bool>> {
+        match &mut self.at {
+            At::Node { read: None, .. } => Ok(None),
+            At::Node { .. } => Ok(Some(self.scroll)),
+            At::Spread(cursor) => cursor.scrolls(work).await.map(Some),
+        }
+    }
 }
 
 /// What a cursor reads, and the types of its parameters.
@@ -28,13 +59,12 @@ struct Read {
     types: Vec<u32>,
 }
 
-/// More than this goes into a table, if the transaction may make one: a cursor's parameters are copied for it.
-const ARRAYS_MAX: usize = 8 << 20;
-const OPT_HOLD: i32 = 0x0020;
-/// What to do in place of a binary cursor.
-const NOT_BINARY: &str = "Use a plain DECLARE, and ask for binary results when fetching.";
-/// `CURSOR_OPT_BINARY` in parsenodes.h.
+/// Of parsenodes.h.
 const OPT_BINARY: i32 = 0x0001;
+const OPT_SCROLL: i32 = 0x0002;
+const OPT_NO_SCROLL: i32 = 0x0004;
+const OPT_INSENSITIVE: i32 = 0x0008;
+const OPT_HOLD: i32 = 0x0020;
 
 impl Session {
     pub async fn declare_cursor(
@@ -43,7 +73,7 @@ impl Session {
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
-        let home = self.epoch.snapshot.home;
+        let (home, said) = (self.epoch.snapshot.home, sql.trim().to_string());
         let hold = d.options & OPT_HOLD != 0;
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
         let text = sql::deparse(query)?;
@@ -62,57 +92,55 @@ impl Session {
             exec::Placed::One(node, _) => Some(node),
             exec::Placed::Several(_) => None,
         };
-        if !hold && !self.transaction.is_active() {
-            return Err(ExecError::sql(
-                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
-                "DECLARE CURSOR can only be used in transaction blocks",
-            ));
-        }
-        if hold && node != Some(home) {
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "WITH HOLD cursors over distributed tables are not supported",
-            )
-            .hint("Use the cursor inside the transaction."));
-        }
-        if hold {
-            self.pin_home(crate::activity::Pins::CURSOR);
+        self.described_declare(d, sql, bound).await?;
+        if !self.transaction.is_active() {
+            if !hold {
+                self.work().described(&compiled, request.types()).await?;
+                return Err(ExecError::sql(
+                    sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                    "DECLARE CURSOR can only be used in transaction blocks",
+                ));
+            }
+            if node != Some(home) {
+                self.transaction.begin("BEGIN", false);
+            }
         }
         let foreign = node.is_some_and(|node| node != home);
-        if foreign && d.options & OPT_BINARY != 0 {
-            self.refuse_binary_ids(&compiled, &request).await?;
+        let binary = d.options & OPT_BINARY != 0;
+        let spread = node.is_none() || foreign && (hold || binary && self.may_tell_ids(&compiled, &request).await?);
+        if spread || self.cursors.contains_key(&d.portalname) {
+            self.free_name(&d.portalname)?;
         }
-        let rewritten = match (compiled.plan.whole().own_text(), node) {
-            (Some(query), Some(_)) => Some(declare_for(d, query)?),
-            _ => None,
-        };
-        let sql = rewritten.as_deref().unwrap_or(sql);
-        let done = match node {
-            Some(node) => self.declare_on(node, &compiled, sql, bound).await?,
-            None if d.options & OPT_BINARY != 0 => {
-                return Err(ExecError::sql(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
-                    "binary cursors over several nodes are not supported",
-                )
-                .hint(NOT_BINARY));
+        let at = match node {
+            Some(node) if !spread => {
+                if hold {
+                    self.pin_home(crate::activity::Pins::CURSOR);
+                }
+                let rewritten = match compiled.plan.whole().own_text() {
+                    Some(query) => Some(declare_for(d, query)?),
+                    None => None,
+                };
+                self.declare_on(node, &compiled, rewritten.as_deref().unwrap_or(sql), bound).await?;
+                let types = request.types().to_vec();
+                At::Node { node, read: foreign.then(|| Arc::new(Read { compiled, types })) }
             }
-            None => self.gather_cursor(d, &compiled, &request).await?,
+            _ => {
+                let cursor = self.spread_cursor(d.options, node, &tree, &compiled, &request).await;
+                At::Spread(Box::new(cursor.map_err(|e| shown(e, sql))?))
+            }
         };
-        let types = request.types().to_vec();
-        let read = foreign.then(|| Arc::new(Read { compiled, types }));
-        self.cursors.insert(d.portalname.clone(), Cursor { node: node.unwrap_or(home), hold, read });
-        Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..done })
+        let depth = self.transaction.depth();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let scroll = d.options & OPT_SCROLL != 0;
+        let cursor = Cursor { at, hold, outlives: false, binary, statement: said, since, scroll, depth };
+        self.cursors.insert(d.portalname.clone(), cursor);
+        Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..Default::default() })
     }
 
     /// A binary cursor on a node other than home would tell that node's object ids of users' own types.
-    async fn refuse_binary_ids(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<()> {
+    async fn may_tell_ids(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<bool> {
         let described = self.work().described(compiled, request.types()).await?;
-        if !exec::may_tell_ids(described.fields.as_deref().unwrap_or_default()) {
-            return Ok(());
-        }
-        let message =
-            "binary cursors over types of users' own are not supported here: they are read on a node other than home";
-        Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(NOT_BINARY))
+        Ok(exec::may_tell_ids(described.fields.as_deref().unwrap_or_default()))
     }
 
     /// As that node's own cursor.
@@ -140,83 +168,34 @@ impl Session {
         Ok(Forwarded::default())
     }
 
-    /// Over several nodes: its rows are gathered, and home has a cursor over them.
-    async fn gather_cursor(
-        &mut self,
-        d: &ast::DeclareCursorStmt,
-        compiled: &Compiled,
-        request: &Request<'_>,
-    ) -> Result<Forwarded> {
-        let home = self.epoch.snapshot.home;
-        let mut held = Held::new(&self.memory);
-        let described = self.work().described(compiled, request.types()).await?;
-        let fields = described.fields.clone().unwrap_or_default();
-        let types = self.work().type_names(&fields).await?;
-        self.work().travel_whole(types.iter().map(String::as_str))?;
-        self.hold(compiled, request, &mut held).await?;
-        let few = held.rows.bytes() <= ARRAYS_MAX && !types.is_empty();
-        if few || !self.work().may_make_temporary().await? {
-            let query = exec::query_over_held(&types, fields.iter().map(|f| f.name.as_str()));
-            let declare = declare_for(d, &query)?;
-            self.work().declare_over_held(declare, types.len(), &held.rows).await?;
-            return Ok(Forwarded::default());
+    /// The node that has a cursor, if it is not the router's own.
+    fn cursor_node(&self, name: &str) -> i32 {
+        match self.cursors.get(name).map(|c| &c.at) {
+            Some(At::Node { node, .. }) => *node,
+            _ => self.epoch.snapshot.home,
         }
-        let table = format!("pg_temp.herd_cursor_{}", self.next_number());
-        let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
-        let mut work = self.work();
-        let mut p = work.lane(home).await?;
-        let filled = async {
-            p.lane
-                .run(&format!("CREATE TEMPORARY TABLE {table} (n bigint, {}) ON COMMIT DROP", columns.join(", ")))
-                .await?;
-            p.lane.put_query(&format!("COPY {table} FROM STDIN"));
-            p.lane.conn.flush().await?;
-            loop {
-                match p.lane.next().await?.tag() {
-                    b'G' => break,
-                    b'E' | b'Z' => return Err(ExecError::internal("the cursor's rows could not be kept")),
-                    _ => {}
-                }
-            }
-            let mut line = Vec::new();
-            for (n, row) in held.rows.iter().enumerate() {
-                let number = n.to_string();
-                let values = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
-                let all: Vec<Option<&[u8]>> = std::iter::once(Some(number.as_bytes())).chain(values).collect();
-                line.clear();
-                exec::copy_line(&all, &mut line);
-                wire::put::copy_data(p.lane.conn.out(), &line);
-                if p.lane.conn.out().len() > 65_536 {
-                    p.lane.conn.flush().await?;
-                }
-            }
-            wire::put::copy_done(p.lane.conn.out());
-            p.lane.conn.flush().await?;
-            p.lane.finish().await?;
-            let names: Vec<String> =
-                fields.iter().enumerate().map(|(i, f)| format!("c{i} AS {}", catalog::quote_ident(&f.name))).collect();
-            let query = format!("SELECT {} FROM {table} held ORDER BY held.n", names.join(", "));
-            p.lane.run(&declare_for(d, &query)?).await?;
-            Ok(Forwarded::default())
-        }
-        .await;
-        work.put_back(p).await;
-        filled
     }
 
-    fn cursor_node(&self, name: &str) -> i32 {
-        self.cursors.get(name).map_or(self.epoch.snapshot.home, |c| c.node)
+    fn cursor_read(&self, name: &str) -> Option<Arc<Read>> {
+        match self.cursors.get(name).map(|c| &c.at) {
+            Some(At::Node { read, .. }) => read.clone(),
+            _ => None,
+        }
     }
 
     /// FETCH and MOVE, of cursors and of the extended protocol's portals.
     pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        if !self.cursors.contains_key(&f.portalname)
-            && let Some(done) = self.fetch_portal(f, bound).await?
-        {
-            return Ok(done);
+        match self.cursors.get(&f.portalname).map(|c| &c.at) {
+            Some(At::Spread(_)) => return self.fetch_spread(f, bound).await,
+            Some(At::Node { .. }) => {}
+            None => {
+                if let Some(done) = self.fetch_portal(f, bound).await? {
+                    return Ok(done);
+                }
+            }
         }
         let node = self.cursor_node(&f.portalname);
-        let read = self.cursors.get(&f.portalname).and_then(|c| c.read.clone());
+        let read = self.cursor_read(&f.portalname);
         let Some(bound) = bound else {
             return match read {
                 Some(read) => self.fetch_described(node, sql, &read).await,
@@ -247,8 +226,13 @@ impl Session {
 
     /// The columns of a FETCH from a cursor.
     pub async fn describe_fetch(&mut self, name: &str, sql: &str, declared: &[u32]) -> Result<Option<Vec<Field>>> {
-        let node = self.cursor_node(name);
-        let read = self.cursors.get(name).and_then(|c| c.read.clone());
+        if let Some(At::Spread(cursor)) = self.cursors.get(name).map(|c| &c.at) {
+            return Ok(Some(cursor.fields.clone()));
+        }
+        if let Some(Portal { prepared, state: Some(PortalState::Spread { .. }), .. }) = self.portals.get(name) {
+            return Ok(prepared.fields.clone());
+        }
+        let (node, read) = (self.cursor_node(name), self.cursor_read(name));
         let mut work = self.work();
         let fields = work.describe_on(node, sql, declared).await?.fields;
         match (fields, read) {
@@ -269,33 +253,34 @@ impl Session {
                 let request = Request::bound(&sql, Some(bound));
                 self.work().route_once(&whole, &request, node).await.map(Some)
             }
-            Some(PortalState::Held { rows, .. })
-                if f.ismove && f.direction == ast::FetchDirection::FetchForward as i32 =>
-            {
-                let moved = usize::try_from(f.how_many).unwrap_or(0).min(rows.len());
-                (0..moved).for_each(|_| drop(rows.pop()));
-                Ok(Some(Forwarded { tag: format!("MOVE {moved}"), ..Default::default() }))
-            }
-            _ => Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "FETCH from a portal over several nodes is not supported",
-            )
-            .hint("Execute the portal, or DECLARE a cursor.")),
+            Some(PortalState::Spread { .. }) => self.fetch_spread_portal(f, bound).await.map(Some),
+            // One that has not run, or has come to its end: run again it has no rows.
+            _ => Ok(None),
         }
     }
 
     pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {
         if c.portalname.is_empty() {
-            for node in self.cursors.values().map(|c| c.node).collect::<std::collections::BTreeSet<_>>() {
+            let mut nodes = std::collections::BTreeSet::new();
+            for (_, cursor) in std::mem::take(&mut self.cursors) {
+                match cursor.at {
+                    At::Node { node, .. } => drop(nodes.insert(node)),
+                    At::Spread(cursor) => cursor.close(&mut self.work()).await?,
+                }
+            }
+            for node in nodes {
                 self.on_node(node, sql, false).await?;
             }
-            self.cursors.clear();
             return Ok(Forwarded { tag: "CLOSE CURSOR ALL".into(), ..Default::default() });
         }
-        let node = self.cursor_node(&c.portalname);
-        let done = self.on_node(node, sql, false).await?;
-        self.cursors.remove(&c.portalname);
-        Ok(done)
+        match self.cursors.remove(&c.portalname) {
+            Some(Cursor { at: At::Spread(cursor), .. }) => {
+                cursor.close(&mut self.work()).await?;
+                Ok(Forwarded { tag: "CLOSE CURSOR".into(), ..Default::default() })
+            }
+            Some(Cursor { at: At::Node { node, .. }, .. }) => self.on_node(node, sql, false).await,
+            None => self.on_home(sql).await,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
-//! and `herd.progress`, `herd.sessions`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
+//! and `herd.progress`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The rows are written into the statement in place of the
 //! view's name before it is planned. This file does not know which statements read them (`plan/src/router_views.rs`), nor what they mean, apart from whose backends serve which session.
@@ -20,6 +20,10 @@ use crate::session::{Result, Session};
 fn body(view: RouterView) -> &'static str {
     match view {
         RouterView::Prepared | RouterView::Progress | RouterView::Sessions => "SELECT r.* FROM rows r",
+        RouterView::Cursors => {
+            "SELECT r.* FROM rows r UNION ALL SELECT c.* FROM pg_catalog.pg_cursors c \
+         WHERE pg_catalog.left(c.name, 12) OPERATOR(pg_catalog.<>) 'herd cursor ' AND pg_catalog.left(c.name, 5) OPERATOR(pg_catalog.<>) 'herd_'"
+        }
         RouterView::Activity => {
             "SELECT (pg_catalog.jsonb_populate_record(NULL::pg_catalog.pg_stat_activity, pg_catalog.to_jsonb(r) \
          OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('usename', \
@@ -112,6 +116,7 @@ impl Session {
         let name = qualified(view);
         let rows = match view {
             RouterView::Progress => self.progress_rows().await?,
+            RouterView::Cursors => self.cursor_rows().await?,
             RouterView::Prepared => self.prepared_rows(),
             RouterView::Activity => self.activity_rows(sql).await?,
             RouterView::Sessions => self.sessions().await?,

@@ -53,8 +53,8 @@ pub struct Portal {
 pub enum PortalState {
     /// On a node under this name; rows remain.
     OnNode { node: i32, name: String },
-    /// Rows the router holds, as whole DataRow messages, oldest first, and the final tag.
-    Held { rows: exec::KeptRows, tag: String },
+    /// Over several nodes; the word of its final tag.
+    Spread { cursor: Box<exec::Cursor>, verb: String },
     Done {
         /// It was a query: run again it gives no more rows. Anything else can't be run again.
         query: bool,

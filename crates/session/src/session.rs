@@ -83,6 +83,8 @@ pub struct Session {
     pub portals: Portals,
     pub prepared: HashMap<String, SqlPrepared>,
     pub cursors: HashMap<String, Cursor>,
+    /// What cursors that are gone have left open on nodes.
+    pub leftover: exec::Leftover,
     pub template: Template,
     /// Where unqualified names are looked up.
     pub search_path: Vec<String>,

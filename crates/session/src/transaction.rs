@@ -68,6 +68,7 @@ impl Session {
                 let depth = self.transaction.depth();
                 self.pending.iter_mut().for_each(|p| p.depth = p.depth.min(depth));
                 self.pg_temp.is_released(depth);
+                self.cursors_released(depth);
                 tag("RELEASE")
             }
             Kind::TransStmtRollbackTo => {
@@ -119,6 +120,7 @@ impl Session {
         self.transaction.rollback_to(savepoint).await?;
         let depth = self.transaction.depth();
         self.pending.retain(|p| p.depth < depth);
+        self.cursors_undone(depth);
         self.refresh_own();
         self.pg_temp_undone().await?;
         if self.own_catalog.is_own() {
@@ -172,6 +174,13 @@ impl Session {
         self.transaction.doubtful |= !self.io.settled().await;
         self.transaction.defers = !self.epoch.snapshot.anyones;
         if !failed && let Err(e) = self.work().learn_whether_serializable().await {
+            self.rollback().await;
+            return Err(e);
+        }
+        if !failed
+            && !self.cursors.is_empty()
+            && let Err(e) = Box::pin(self.keep_held_cursors()).await
+        {
             self.rollback().await;
             return Err(e);
         }
@@ -247,8 +256,10 @@ impl Session {
     async fn ended(&mut self, committed: bool) {
         let reports = std::mem::take(&mut self.transaction.reports);
         self.io.pass_on(reports);
-        self.cursors.retain(|_, c| c.hold);
+        self.cursors_ended(committed);
         self.portals.clear();
+        // Their transaction has closed them.
+        self.leftover.lock().clear();
         self.settle_settings(committed);
         let kept = std::mem::take(&mut self.transaction.kept);
         match self.code.take() {

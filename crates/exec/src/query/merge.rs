@@ -96,6 +96,11 @@ impl Merge {
         Ok(Ordering::Equal)
     }
 
+    /// What was put in and not taken.
+    pub fn into_heads(self) -> impl Iterator<Item = Option<Frame>> {
+        self.heads.into_iter().map(|head| head.map(|h| h.frame))
+    }
+
     /// Passes over the head of a stream.
     pub fn skip(&mut self, i: usize) {
         self.heads[i] = None;

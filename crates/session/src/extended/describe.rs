@@ -79,6 +79,7 @@ impl Session {
             {
                 return Ok((vec![], None));
             }
+            Plan::Session(Own::Fetch(f)) if f.ismove => return Ok((vec![], None)),
             Plan::Session(Own::Fetch(f)) => {
                 return Ok((vec![], self.describe_fetch(&f.portalname, sql, declared).await?));
             }

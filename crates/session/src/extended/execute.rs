@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use exec::{Client, ExecError, Forwarded, KeptRows};
+use exec::{ExecError, Forwarded, Scroll, To};
 use plan::kind::Joins;
 use wire::backend;
 use wire::sqlstate;
@@ -35,7 +35,7 @@ impl Session {
         // A transaction statement has closed all portals, this one too, unless rows are still to come.
         if result.is_ok()
             && (self.transaction.is_active()
-                || matches!(portal.state, Some(PortalState::Done { .. } | PortalState::Held { .. })))
+                || matches!(portal.state, Some(PortalState::Done { .. } | PortalState::Spread { .. })))
         {
             self.portals.insert(name, portal);
         }
@@ -61,10 +61,7 @@ impl Session {
                 });
                 Ok(done)
             }
-            PortalState::Held { rows, tag } => {
-                let done = self.hand_out(portal, rows, tag, rows_max).await?;
-                Ok(done)
-            }
+            PortalState::Spread { cursor, verb } => self.hand_out(portal, cursor, verb, rows_max).await,
             PortalState::Done { query } => {
                 portal.state = Some(PortalState::Done { query });
                 if query {
@@ -124,29 +121,37 @@ impl Session {
             }
             return Ok(done);
         }
-        let mut held = Held::new(&self.memory);
-        let done = self.hold(compiled, &request, &mut held).await?;
-        self.hand_out(portal, held.rows, done.tag, rows_max).await
+        let (cursor, verb) = match compiled.plan {
+            plan::Planned::Query { .. } => (self.open_portal(compiled, &request).await?, "SELECT".to_string()),
+            // What changes rows is run to its end.
+            _ => {
+                let mut held = Held::new(&self.memory);
+                let done = self.hold(compiled, &request, &mut held).await?;
+                let verb = done.tag.rsplit_once(' ').map_or("SELECT", |(v, _)| v).to_string();
+                let described = self.work().described(compiled, request.types()).await?;
+                let fields = described.fields.clone().unwrap_or_default();
+                (exec::Cursor::over(held.rows, fields, request.result_formats(), Scroll::No), verb)
+            }
+        };
+        self.hand_out(portal, Box::new(cursor), verb, rows_max).await
     }
 
     async fn hand_out(
         &mut self,
         portal: &mut Portal,
-        mut rows: KeptRows,
-        tag: String,
+        mut cursor: Box<exec::Cursor>,
+        verb: String,
         rows_max: i32,
     ) -> Result<Forwarded> {
-        let mut sent = 0u64;
-        while rows_max == 0 || sent < rows_max as u64 {
-            let Some(row) = rows.pop() else { break };
-            self.out().extend_from_slice(&row);
-            self.io.relieve().await?;
-            sent += 1;
-        }
-        let verb = tag.rsplit_once(' ').map_or("SELECT", |(v, _)| v).to_string();
+        cursor.as_formats(&portal.bound.result_formats);
+        let count = if rows_max == 0 { exec::ALL_ROWS } else { rows_max as u64 };
+        let sent = match cursor.forward(&mut self.work(), count, &mut To::Client).await {
+            Ok(sent) => sent,
+            Err(e) => return Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await),
+        };
         // As PostgreSQL: suspended when the limit was reached, even if nothing remains.
-        if rows_max > 0 && sent == rows_max as u64 {
-            portal.state = Some(PortalState::Held { rows, tag });
+        if rows_max > 0 && sent == count {
+            portal.state = Some(PortalState::Spread { cursor, verb });
             return Ok(Forwarded { suspended: true, ..Default::default() });
         }
         let tag = format!("{verb} {sent}");

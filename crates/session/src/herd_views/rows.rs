@@ -156,6 +156,27 @@ impl Session {
         self.statements.iter().filter(|(name, _)| !name.is_empty()).map(row).collect()
     }
 
+    /// The session's cursors that home does not know, as rows of `pg_cursors`.
+    pub(super) async fn cursor_rows(&mut self) -> Result<Vec<String>> {
+        let mut rows = vec![];
+        for (name, mut cursor) in std::mem::take(&mut self.cursors) {
+            let shown = cursor.shown(&mut self.work()).await;
+            if let Ok(Some(is_scrollable)) = shown {
+                let row = json!({
+                    "name": name,
+                    "statement": cursor.statement,
+                    "is_holdable": cursor.hold,
+                    "is_binary": cursor.binary,
+                    "is_scrollable": is_scrollable,
+                    "creation_time": timestamp(cursor.since),
+                });
+                rows.push(row.to_string());
+            }
+            self.cursors.insert(name, cursor);
+        }
+        Ok(rows)
+    }
+
     /// Which of this router's sessions each backend serves.
     pub(super) fn owners(&self) -> std::collections::HashMap<(i32, i32), i32> {
         let (herd, snapshot) = (&self.router.herd, &self.epoch.snapshot);

@@ -79,6 +79,7 @@ impl Session {
             portals: Default::default(),
             prepared: Default::default(),
             cursors: Default::default(),
+            leftover: Default::default(),
             template: Default::default(),
             search_path: vec![],
             path_word: Default::default(),
