@@ -3,6 +3,9 @@
 //! It knows neither the client's protocol state nor how a statement was planned; it holds no
 //! more of a result than PostgreSQL is to finish, or than must be known whole before any of it is told, within limits.
 
+// A session's future holds those of everything that a statement may come to: the compiler looks through all of them.
+#![recursion_limit = "256"]
+
 mod admin;
 
 mod binary_text;

@@ -4,6 +4,9 @@
 //! there into `exec`. Plans come from crate `plan`; how several nodes are asked is not known here. Errors become messages to the
 //! client in one place: `Session::report`.
 
+// A session's future holds those of everything that a statement may come to: the compiler looks through all of them.
+#![recursion_limit = "256"]
+
 pub mod activity;
 mod anew;
 mod apart;
