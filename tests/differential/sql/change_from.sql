@@ -97,7 +97,6 @@ delete from cf_t t where exists (select 1 from cf_o o where o.tid = t.id and o.w
 delete from cf_t t where s in (select s from cf_o union select note from cf_l) returning id;
 delete from cf_t t where exists (select o.s from cf_o o where o.s = t.s except select l.note from cf_l l where l.id = t.id) returning id;
 delete from cf_t where id in (select code from cf_ref order by code limit 2) returning id;
-delete from cf_t where id = (select tid from cf_o where w = 1);
 delete from cf_t where id = (select tid from cf_o where oid_ = 1) returning id;
 delete from cf_t where nocolumn in (select tid from cf_o);
 delete from cf_t where id in (select nocolumn from cf_o);

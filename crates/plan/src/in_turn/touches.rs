@@ -100,7 +100,9 @@ impl Touches {
         for rv in relations::of(statement) {
             let is_target = target.is_some_and(|own| std::ptr::eq(own, rv));
             let view = cx.relation(rv).is_some_and(|r| r.kind == RelationKind::View);
-            for table in tables(rv, cx) {
+            let below = tables(rv, cx);
+            let one_of_several = view && below.len() > 1;
+            for table in below {
                 t.named.add(&table);
                 if let Some(r) = table.relation.as_ref().filter(|r| modify::is_local(r)) {
                     t.local.insert(r.oid);
@@ -113,7 +115,7 @@ impl Touches {
                     t.writes.insert(table.which(), table.name.clone());
                 }
                 // Through a view of several tables it may be any of them that is written; and who changes rows finds them first.
-                if !is_target || view || !t.only_adds {
+                if !is_target || one_of_several || !t.only_adds {
                     t.reads.insert(table.which(), table.name.clone());
                 }
                 if let (true, Some(relation)) = (is_target, &table.relation) {
