@@ -64,6 +64,8 @@ pub enum Gathering {
 pub enum Differs {
     /// LIMIT or DISTINCT ON without an order that decides.
     Choice,
+    /// An aggregate or window function that heeds the order of rows.
+    Order,
     Volatile,
 }
 

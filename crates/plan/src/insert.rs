@@ -161,8 +161,8 @@ fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
 struct ValuesList<'r> {
     relation: &'r Relation,
     cx: &'r Context<'r>,
-    /// The statement has WITH queries, which values may read.
-    with: bool,
+    /// The statement's WITH queries, which values may read.
+    with: Option<&'r ast::WithClause>,
     /// OVERRIDING USER VALUE: values for identity columns are passed over.
     user_value: bool,
     evaluate: Vec<Evaluation>,
@@ -197,7 +197,7 @@ fn rows(
     let mut r = ValuesList {
         relation: &relation,
         cx,
-        with: insert.with_clause.is_some(),
+        with: insert.with_clause.as_ref(),
         evaluate: vec![],
         changed: false,
         overriding: false,
@@ -326,10 +326,11 @@ impl ValuesList<'_> {
             }
         }
         if calls_sequence(value) {
+            self.refuse_with(value)?;
             let text = expression(value, &self.cx.views)?;
             return Ok(self.evaluated(value, text, is_key));
         }
-        if !self.with && self.needs_home(value) {
+        if self.with.is_none() && self.needs_home(value) {
             // Of the column's type, which PostgreSQL would give it: a number of another kind is no constant of it.
             let typed = rewrite::cast(value, &catalog::without_modifier(&c.type_name))?;
             let text = expression(&typed, &self.cx.views)?;
@@ -349,9 +350,26 @@ impl ValuesList<'_> {
         match keys::constant(value).filter(assigned) {
             Some(key) => Ok(Some(key)),
             None => {
+                self.refuse_with(value)?;
                 let text = expression(&rewrite::cast(value, &c.type_name)?, &self.cx.views)?;
                 Ok(self.evaluated(value, text, true))
             }
+        }
+    }
+
+    /// What is evaluated before has no WITH queries: their names would mean something else there.
+    fn refuse_with(&self, value: &Node) -> Result<()> {
+        let named =
+            |rv: &ast::RangeVar| rv.schemaname.is_empty() && self.with.is_some_and(|w| names_query(w, &rv.relname));
+        match relations::of_node(value).into_iter().find(|rv| named(rv)) {
+            None => Ok(()),
+            Some(rv) => Err(Refusal::new(
+                format!(
+                    "WITH query \"{}\" in what an INSERT … VALUES gives the distribution key or takes from a sequence is not supported",
+                    rv.relname
+                ),
+                "Use INSERT … SELECT.",
+            )),
         }
     }
 

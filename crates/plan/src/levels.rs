@@ -23,7 +23,7 @@ use crate::types::TableKeys;
 use crate::{Context, Result, Steps};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
-pub(crate) use from::view_is_builtin;
+pub(crate) use from::{function_name, view_is_builtin};
 pub use output::star_columns;
 
 /// The levels of a query, and what has been found out about them.
@@ -47,6 +47,8 @@ pub struct Analysis<'a> {
     /// Levels by the address of their SELECT, scopes likewise.
     pub by_node: HashMap<*const ast::SelectStmt, usize>,
     pub scopes: HashMap<usize, Rc<Scope<'a>>>,
+    /// The SELECT of each level.
+    pub bodies: HashMap<usize, &'a ast::SelectStmt>,
     /// The levels of each WITH query: one wherever it is named.
     pub named: HashMap<*const ast::SelectStmt, Vec<usize>>,
     /// WITH queries that are finished by themselves for several who name them: what one asks of its rows the others do not.
@@ -82,6 +84,8 @@ struct Pending<'a> {
     scope: Rc<Scope<'a>>,
     level: usize,
     upper: bool,
+    /// Of `ARRAY(SELECT …)`.
+    array: bool,
 }
 
 /// Levels within levels: WITH queries that name each other are deeper than the statement's tree.
@@ -104,6 +108,7 @@ impl<'a> Analysis<'a> {
             types: Vec::new(),
             by_node: HashMap::new(),
             scopes: HashMap::new(),
+            bodies: HashMap::new(),
             named: HashMap::new(),
             shared: HashSet::new(),
             reads_reference: false,
@@ -129,6 +134,7 @@ impl<'a> Analysis<'a> {
             let classes = self.classes.inside(self.levels[p.level].classes);
             let parent_level = p.level;
             let level = self.select(p.select, Some(p.scope), classes)?;
+            self.levels[level].array = p.array;
             if let (Some(test), Some(columns)) = (p.test, &self.levels[level].columns)
                 && let Some((_, Some(column))) = columns.first().cloned()
             {
@@ -159,6 +165,7 @@ impl<'a> Analysis<'a> {
             windows: vec![],
             sorted: false,
             order_sensitive: false,
+            array: false,
             distinct: Distinct::None,
             limit: false,
             locking: false,
@@ -194,6 +201,7 @@ impl<'a> Analysis<'a> {
         }
         let level = self.new_level(classes);
         self.by_node.insert(s as *const _, level);
+        self.bodies.insert(level, s);
         let ctes = parent.as_ref().map(|p| p.ctes.clone()).unwrap_or_default();
         let mut scope = Scope { parent, ctes, level: Some(level), ..Default::default() };
         if let Some(with) = &s.with_clause {

@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod aggregate;
+mod alike;
 pub mod apart;
 pub mod backends;
 mod broadcast;

@@ -65,7 +65,7 @@ impl Analysis<'_> {
                 self.collect_from(left, uses);
                 self.collect_from(right, uses);
             }
-            From::Reference | From::Home(_) | From::Anywhere => {}
+            From::Reference | From::Home(_) | From::Anywhere | From::Once => {}
         }
     }
 
@@ -156,8 +156,9 @@ impl Analysis<'_> {
 
     /// Each row of the level finds all that the subquery has to say of it on its own node.
     fn local_sublink(&self, sub: usize, rows: &Whereabouts) -> Local<()> {
+        self.same_everywhere(sub)?;
         if self.is_free(sub) {
-            return self.same_everywhere(sub);
+            return Ok(());
         }
         match self.stray(sub, rows) {
             None => Ok(()),
@@ -191,21 +192,6 @@ impl Analysis<'_> {
         }
     }
 
-    /// A subquery without distributed tables must give the same rows on every node.
-    fn same_everywhere(&self, level: usize) -> Local<()> {
-        if self.judged {
-            return Ok(());
-        }
-        let l = &self.levels[level];
-        if (l.limit || matches!(l.distinct, Distinct::On(_))) && !l.from.is_empty() {
-            return Err(Apart::Differs(Differs::Choice));
-        }
-        if l.volatile {
-            return Err(Apart::Differs(Differs::Volatile));
-        }
-        Ok(())
-    }
-
     /// Where an item's rows are; `None`: the same everywhere. `before`: the items a LATERAL one sees.
     fn spread_from(&self, from: &From, before: Option<&Whereabouts>) -> Local<Option<Whereabouts>> {
         match from {
@@ -215,10 +201,11 @@ impl Analysis<'_> {
                 anchor: *u,
             })),
             From::Reference | From::Anywhere => Ok(None),
+            From::Once => Err(Apart::Differs(Differs::Volatile)),
             From::Home(name) => Err(Apart::Local { table: name.clone() }),
             From::Sub { level, .. } if self.is_free(*level) => self.same_everywhere(*level).map(|()| None),
             From::Sub { level, lateral: true } if before.is_some_and(|rows| self.stray(*level, rows).is_none()) => {
-                Ok(None)
+                self.same_everywhere(*level).map(|()| None)
             }
             From::Sub { level, .. } => self.pushed(*level, false).map(Some),
             From::Join { kind, place, on, left, right } => {
@@ -363,7 +350,7 @@ impl Analysis<'_> {
                     subs(right, found);
                 }
                 From::Use(_) | From::Home(_) => found.push(None),
-                From::Reference | From::Anywhere => {}
+                From::Reference | From::Anywhere | From::Once => {}
             }
         }
         let mut found = vec![];

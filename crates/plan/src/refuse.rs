@@ -104,6 +104,10 @@ impl From<Apart> for Refusal {
                 "LIMIT or DISTINCT ON in a subquery over reference tables is not supported beside distributed tables",
                 "Different nodes could pick different rows. Use a condition or an aggregate instead.",
             ),
+            Apart::Differs(Differs::Order) => Refusal::new(
+                "a window function, or an aggregate that heeds the order of its rows, in a subquery over reference tables is not supported beside distributed tables",
+                "Different nodes could have another order. Say ORDER BY in the aggregate, or select the rows first.",
+            ),
             Apart::Differs(Differs::Volatile) => {
                 Refusal::bare("a volatile function in a subquery is not supported beside distributed tables")
             }

@@ -120,6 +120,11 @@ impl<'a> Scope<'a> {
         Scope { level: self.level, ctes: self.ctes.clone(), parent: self.parent.clone(), ..Default::default() }
     }
 
+    /// The level so many levels around.
+    pub fn level_around(&self, hops: usize) -> Option<usize> {
+        std::iter::successors(Some(self), |s| s.parent.as_deref()).nth(hops)?.level
+    }
+
     /// Which level a column reference is of. A name that may be of something whose columns are not known, and may as well be
     /// of a level around that, is nobody's for sure.
     pub fn owner(&self, parts: &[&str]) -> Owner {

@@ -10,6 +10,7 @@ use sql::{NodeEnum, build, search};
 use super::Broadcast;
 use crate::Result;
 use crate::gather::{NONE, visible};
+use crate::levels::function_name;
 use crate::refuse::Refusal;
 
 const HINT: &str = "Have a subquery that chooses rows stand by itself, or name a column of the changed table in it; or select the rows first.";
@@ -68,7 +69,7 @@ impl<'a> Broadcast<'_, 'a> {
                     _ => false,
                 };
                 match !self.on_home && search::any(item, volatile) {
-                    true => Err(refuse("a volatile function in FROM")),
+                    true => self.function(item, out),
                     false => self.expressions(&[item], vec![out]),
                 }
             }
@@ -102,6 +103,21 @@ impl<'a> Broadcast<'_, 'a> {
         }
         query.from_clause = vec![build::node(NodeEnum::RangeVar(table))];
         Ok(build::subselect(self.read(query)?, Some(alias), false))
+    }
+
+    /// The rows of a volatile function, which is called once.
+    fn function(&mut self, item: &'a Node, out: &mut Node) -> Result<()> {
+        let Some(NodeEnum::RangeFunction(f)) = &item.node else { return Err(refuse("a volatile function in FROM")) };
+        let names = search::any(item, |n| matches!(n, NodeEnum::ColumnRef(_) | NodeEnum::SubLink(_)));
+        let name = f.alias.as_ref().map(|alias| alias.aliasname.clone()).or_else(|| function_name(f));
+        let Some(name) = name.filter(|_| !names) else {
+            return Err(refuse("a volatile function in FROM"));
+        };
+        let mut query = build::select();
+        query.target_list = vec![build::target(build::star(), None)];
+        query.from_clause = vec![item.clone()];
+        *out = build::subselect(self.read(query)?, Some(build::alias(&name)), false);
+        Ok(())
     }
 
     /// A query that names columns around it: as it is, but for what it reads.

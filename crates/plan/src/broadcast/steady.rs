@@ -2,21 +2,13 @@
 //!
 //! It goes by the facts of `levels.rs`; what is not known is taken for the worse.
 
-use std::collections::HashSet;
-
 use sql::ast;
-use sql::walk::{self, Visit};
-use sql::{NodeEnum, names, relations};
+use sql::relations;
 
 use super::Broadcast;
-use crate::levels::{Distinct, Level, view_is_builtin};
-use crate::scope::{Owner, Scope};
-
-/// Of the rows it reads, which ones it takes, or what it makes of them, is open.
-fn is_open(l: &Level) -> bool {
-    let chooses = (l.limit || matches!(l.distinct, Distinct::On(_))) && !l.from.is_empty();
-    chooses || l.volatile || l.order_sensitive || !l.windows.is_empty()
-}
+use crate::alike::selects;
+use crate::levels::view_is_builtin;
+use crate::scope::Owner;
 
 impl<'a> Broadcast<'_, 'a> {
     /// The query reads nothing that only some nodes have, and says the same on all of them.
@@ -40,9 +32,9 @@ impl<'a> Broadcast<'_, 'a> {
     }
 
     fn is_steady(&self, s: &'a ast::SelectStmt) -> bool {
-        self.selects(s).into_iter().all(|s| {
+        selects(s).into_iter().all(|s| {
             let level = self.a.by_node.get(&std::ptr::from_ref(s)).map(|l| &self.a.levels[*l]);
-            level.is_some_and(|l| !is_open(l) && l.home_below.is_none() && l.home_above.is_none() && !l.locking)
+            level.is_some_and(|l| !l.is_open() && l.home_below.is_none() && l.home_above.is_none() && !l.locking)
         })
     }
 
@@ -50,26 +42,13 @@ impl<'a> Broadcast<'_, 'a> {
     pub(super) fn may_be_asked(&self, s: &'a ast::SelectStmt) -> bool {
         let Some(level) = self.a.by_node.get(&std::ptr::from_ref(s)).map(|l| &self.a.levels[*l]) else { return false };
         // A row of the target is on one node, which asks for it alone.
-        self.on_home || !is_open(level) || self.names_target(s)
-    }
-
-    fn selects(&self, s: &'a ast::SelectStmt) -> Vec<&'a ast::SelectStmt> {
-        struct All<'a>(Vec<&'a ast::SelectStmt>);
-        impl<'a> Visit<'a> for All<'a> {
-            fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
-                self.0.push(s);
-                true
-            }
-        }
-        let mut all = All(vec![s]);
-        walk::select_stmt(s, &mut all);
-        all.0
+        self.on_home || !level.is_open() || self.names_target(s)
     }
 
     /// A column of the target is in it.
     fn names_target(&self, s: &'a ast::SelectStmt) -> bool {
         let mut found = false;
-        self.each_column(s, |scope, parts| {
+        self.a.each_column(s, |scope, parts| {
             found |= scope.resolve(parts).is_some_and(|v| self.target.contains(&v));
         });
         found
@@ -77,47 +56,15 @@ impl<'a> Broadcast<'_, 'a> {
 
     /// It names no column of what is around it.
     pub(super) fn stands_alone(&self, s: &'a ast::SelectStmt) -> bool {
-        let level = |s: &&ast::SelectStmt| self.a.by_node.get(&std::ptr::from_ref(*s)).copied();
-        let own: HashSet<usize> = self.selects(s).iter().filter_map(level).collect();
+        let own = self.a.levels_of(s);
         let mut alone = self.a.by_node.contains_key(&std::ptr::from_ref(s));
-        self.each_column(s, |scope, parts| {
+        self.a.each_column(s, |scope, parts| {
             alone &= match scope.owner(parts) {
-                Owner::Level(hops) => {
-                    let around = std::iter::successors(Some(scope), |s| s.parent.as_deref()).nth(hops);
-                    around.and_then(|s| s.level).is_some_and(|level| own.contains(&level))
-                }
+                Owner::Level(hops) => scope.level_around(hops).is_some_and(|level| own.contains(&level)),
                 Owner::Unsure => false,
                 Owner::Nobody => true,
             };
         });
         alone
-    }
-
-    /// Every column that is named in a query, with the scope of the SELECT it stands in.
-    fn each_column(&self, s: &'a ast::SelectStmt, f: impl FnMut(&Scope<'a>, &[&str])) {
-        struct Columns<'b, 'p, 'a, F> {
-            b: &'b Broadcast<'p, 'a>,
-            around: Vec<Option<usize>>,
-            f: F,
-        }
-        impl<'a, F: FnMut(&Scope<'a>, &[&str])> Visit<'a> for Columns<'_, '_, 'a, F> {
-            fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
-                self.around.push(self.b.a.by_node.get(&std::ptr::from_ref(s)).copied());
-                true
-            }
-            fn leave_select(&mut self, _: &'a ast::SelectStmt) {
-                self.around.pop();
-            }
-            fn node(&mut self, n: &'a NodeEnum) -> bool {
-                if let NodeEnum::ColumnRef(c) = n
-                    && let Some(Some(level)) = self.around.last()
-                    && let Some(scope) = self.b.a.scopes.get(level)
-                {
-                    (self.f)(scope, &names::strings(&c.fields));
-                }
-                true
-            }
-        }
-        walk::select_stmt(s, &mut Columns { b: self, around: vec![], f });
     }
 }

@@ -38,7 +38,8 @@ impl<'a> Analysis<'a> {
                             None
                         }
                     });
-                    self.pending.push(Pending { select, test, scope: scope.clone(), level, upper });
+                    let array = sublink.is_some_and(|s| s.sub_link_type == ast::SubLinkType::ArraySublink as i32);
+                    self.pending.push(Pending { select, test, scope: scope.clone(), level, upper, array });
                 }
                 Found::Json(node) => self.json_aggregate(node, level, scope),
                 Found::Code(node) => self.code(node, level, upper)?,

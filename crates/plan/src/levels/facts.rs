@@ -41,6 +41,8 @@ pub enum From {
     Home(String),
     /// Functions, VALUES: the same anywhere.
     Anywhere,
+    /// Computed once for all rows, and perhaps another time something else: volatile functions, samples of tables that nodes have copies of.
+    Once,
     Sub {
         level: usize,
         lateral: bool,
@@ -82,6 +84,8 @@ pub struct Level {
     pub sorted: bool,
     /// An aggregate or window function in it says something else where its rows come in another order.
     pub order_sensitive: bool,
+    /// Its rows become an array (`ARRAY(SELECT …)`).
+    pub array: bool,
     pub distinct: Distinct,
     pub limit: bool,
     pub locking: bool,

@@ -9,7 +9,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
 use super::*;
-use crate::scope::{Around, Cte, Ctes, Item, Scope};
+use crate::scope::{Around, Cte, Ctes, Item, Owner, Scope};
 
 impl<'a> Analysis<'a> {
     pub(crate) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
@@ -70,9 +70,10 @@ impl<'a> Analysis<'a> {
             Some(NodeEnum::JoinExpr(join)) => self.join(join, level, scope, place, conditions),
             Some(NodeEnum::RangeTableSample(sample)) => {
                 self.levels[level].volatile = true;
-                match sample.relation.as_deref() {
-                    Some(inner) => self.read_item(inner, level, scope, place, conditions),
-                    None => Ok(From::Anywhere),
+                let Some(inner) = sample.relation.as_deref() else { return Ok(From::Anywhere) };
+                match self.read_item(inner, level, scope, place, conditions)? {
+                    From::Reference => Ok(From::Once),
+                    from => Ok(from),
                 }
             }
             other => {
@@ -83,7 +84,10 @@ impl<'a> Analysis<'a> {
                     _ => None,
                 };
                 let seen = Rc::new(self.scope_of(scope));
+                let around = std::mem::take(&mut self.levels[level].volatile);
                 self.expressions(std::iter::once(node), level, &seen, false)?;
+                let volatile = std::mem::replace(&mut self.levels[level].volatile, around);
+                self.levels[level].volatile |= volatile;
                 let named = alias.map(|a| names::strings(&a.colnames)).unwrap_or_default();
                 let mut item = Item {
                     alias: alias.map(|a| a.aliasname.clone()).unwrap_or_default(),
@@ -97,7 +101,8 @@ impl<'a> Analysis<'a> {
                     item.alias = function_name(f).unwrap_or_default();
                 }
                 scope.items.push(item);
-                Ok(From::Anywhere)
+                // Of other items' rows it is computed for each of them.
+                Ok(if volatile && !names_columns(node, &seen) { From::Once } else { From::Anywhere })
             }
         }
     }
@@ -381,10 +386,18 @@ fn rename(columns: &mut [(String, Option<Var>)], alias: &ast::Alias) {
     }
 }
 
-fn function_name(f: &ast::RangeFunction) -> Option<String> {
+pub(crate) fn function_name(f: &ast::RangeFunction) -> Option<String> {
     let Some(NodeEnum::List(l)) = &f.functions.first()?.node else { return None };
     match l.items.first()?.node.as_ref()? {
         NodeEnum::FuncCall(c) => Some(names::last(&c.funcname).to_string()),
         _ => None,
     }
+}
+
+/// A column that can be seen from there is in it.
+pub(crate) fn names_columns(node: &Node, seen: &Scope) -> bool {
+    search::any(node, |n| match n {
+        NodeEnum::ColumnRef(c) => matches!(seen.owner(&names::strings(&c.fields)), Owner::Level(_)),
+        _ => false,
+    })
 }
