@@ -42,17 +42,37 @@ impl SourceKeys {
     }
 
     /// The values the target's key can have: those of all the source's rows, not only of those that ON finds something for.
-    /// Nothing is known where rows that the source does not find are changed as well.
+    /// Nothing is known where rows that the source does not find are changed as well, and of what is cut or rounded as it is stored.
     pub fn values(&self, a: &Analysis, statement: &NodeEnum, level: usize) -> Vec<Vec<KeyExpr>> {
-        if takes_unfound(statement) {
+        let relation = &a.uses[self.used].relation;
+        let mut key = relation.distribution().into_iter().flat_map(|d| &d.key);
+        if takes_unfound(statement) || key.any(|k| relation.columns[*k].typmod != -1) {
             return vec![];
         }
         let of = |(e, column): (&Node, &Option<Var>)| match column {
             Some(v) => a.classes.values(a.levels[level].classes, *v).map(|v| v.to_vec()).unwrap_or_default(),
-            None => keys::constant(e).into_iter().collect(),
+            None => keys::constant(e).map(|e| vec![e]).or_else(|| listed(statement, e)).unwrap_or_default(),
         };
         self.expressions.iter().zip(&self.columns).map(of).collect()
     }
+}
+
+/// The constants of a column of VALUES.
+fn listed(statement: &NodeEnum, e: &Node) -> Option<Vec<KeyExpr>> {
+    let NodeEnum::MergeStmt(m) = statement else { return None };
+    let Some(NodeEnum::RangeSubselect(source)) = m.source_relation.as_deref()?.node.as_ref() else { return None };
+    let Some(NodeEnum::SelectStmt(list)) = source.subquery.as_deref()?.node.as_ref() else { return None };
+    let [_, column] = names::column(e)?[..] else { return None };
+    let given = names::strings(&source.alias.as_ref()?.colnames);
+    let at = given.iter().position(|name| *name == column).or_else(|| {
+        let at = column.strip_prefix("column")?.parse::<usize>().ok()?.checked_sub(1)?;
+        (at >= given.len()).then_some(at)
+    })?;
+    let value = |row: &Node| match &row.node {
+        Some(NodeEnum::List(row)) => keys::constant(row.items.get(at)?),
+        _ => None,
+    };
+    (!list.values_lists.is_empty()).then(|| list.values_lists.iter().map(value).collect())?
 }
 
 fn is_insert(arm: &&ast::MergeWhenClause) -> bool {

@@ -133,6 +133,21 @@ merge into mi_t t using (select distinct id from mi_c) c on t.id = c.id when not
 merge into mi_t t using (select c.id, o.n from mi_c c left join mi_o o on o.o = c.id) c on t.id = c.id when not matched then insert (id, n) values (c.id, c.n);
 merge into mi_t t using (select t2.id, c.n from mi_c c left join mi_t t2 on t2.id = c.id) c on t.id = c.id when matched then update set n = 7 when not matched and c.id is not null then insert (id, n) values (c.id, c.n);
 select id, n, s from mi_t;
+merge into mi_t t using (values (5, 55)) v(id, n) on t.id = v.id when matched then update set n = v.n when not matched then insert (id, n) values (v.id, v.n);
+merge into mi_t t using (values (120, 55)) v(id) on t.id = v.id when matched then update set n = column2 when not matched then insert (id, n) values (v.id, column2) returning v.*, t.id, t.n;
+merge into mi_t t using (values ('121'::int, 55)) v on t.id = v.column1 when not matched then insert (id, n) values (column1, column2) returning t.id, t.n;
+merge into mi_t t using (values (null::int, 55)) v on t.id = v.column1 when not matched then insert (id, n) values (column1, column2) returning t.id, t.n;
+merge into mi_vc t using (values ('x   ', 30)) v(k, v) on t.k = v.k when matched then update set v = v.v when not matched then insert values (v.k, v.v) returning t.*;
+merge into mi_vc t using (values ('word    ', 31)) v(k, v) on t.k = v.k when matched then update set v = v.v when not matched then insert values (v.k, v.v) returning t.*;
+merge into mi_vc t using (select 'cut     ' as k, 31 as v) v on t.k = v.k when matched then update set v = v.v when not matched then insert values (v.k, v.v) returning t.*;
+merge into mi_num t using (values (7.77, 30)) v(k, v) on t.k = v.k when matched then update set v = v.v when not matched then insert values (v.k, v.v) returning t.*;
+select * from mi_num where k = 7.8;
+merge into mi_txt t using (values (null, 40)) v(k, v) on t.k = v.k when matched then update set v = v.v when not matched then insert values (v.k, v.v) returning merge_action(), t.k, t.v;
+merge into mi_two t using (values (1, 'b2', 20)) v(a, b, v) on t.b = v.b and t.a = v.a when matched then update set v = v.v when not matched then insert values (v.a, v.b, v.v) returning merge_action(), t.*;
+-- params: 6, 66
+merge into mi_t t using (values ($1::int, $2::int)) v(id, n) on t.id = v.id when matched then update set n = v.n when not matched then insert (id, n) values (v.id, v.n) returning t.id, t.n;
+-- params: 122, 66
+merge into mi_t t using (values ($1::int, $2::int)) v(id, n) on t.id = v.id when matched then update set n = v.n when not matched then insert (id, n) values (v.id, v.n) returning t.id, t.n;
 begin;
 insert into mi_l values (200, 2, 'new');
 insert into mi_o values (300, 300, 3, 'new', 3);
