@@ -30,6 +30,18 @@ _RUNS = {
     "an error in the change": ["begin", "delete from chf_t where id = 1", "update chf_t set k = 1 / (o.id - 7) from chf_o o where o.tid = chf_t.id", "rollback"],
     "more than one row": ["update chf_t set v = (select v from chf_o)"],
     "triggers": ["update chf_g set k = o.id from chf_o o where o.tid = chf_g.id and o.id < 4 returning *"],
+    "merge": ["begin", "insert into chf_o values (40, 40, 'new'), (41, 2, 'two')", "merge into chf_t t using chf_o o on t.id = o.id when matched then update set v = o.v when not matched then insert (id, v) values (o.id, o.v) returning merge_action(), t.id, t.v",
+              "savepoint s", "merge into chf_t t using chf_l l on t.id = l.id + 20 when matched then delete when not matched then insert (id, v) values (l.id + 20, l.v)", "rollback to s", "commit"],
+    "merge of the same row twice": ["begin", "merge into chf_t t using chf_o o on t.id = o.tid % 3 + 22 when matched then delete when not matched then insert (id) values (o.tid % 3 + 22)", "rollback"],
+    "merge, no rights": ["set role chf_nobody", "merge into chf_t t using chf_o o on t.id = o.id when not matched then insert (id) values (o.id)", "merge into chf_g t using (values (1), (30)) o(id) on t.id = o.id when not matched then insert (id) values (o.id)", "reset role"],
+    "merge, a policy": ["set role chf_nobody", "set my.tenant = 'b'", "merge into chf_s t using (values (2, 'x'), (3, 'y'), (21, 'z')) s(k, v) on t.k = s.k when matched then update set v = s.v when not matched then insert values (s.k, s.v, 'b') returning merge_action(), t.*",
+                        "merge into chf_s t using (values (2, 'x'), (22, 'y')) s(k, v) on t.k = s.k when matched then update set v = s.v when not matched then insert values (s.k, s.v, 'a')", "delete from chf_s where k in (3, 21) and tenant = 'b'", "reset role"],
+    "merge, triggers": ["merge into chf_g g using chf_o o on g.id = o.id + 3 when matched then update set k = o.id when not matched then insert values (o.id + 3, o.tid) returning merge_action(), g.*"],
+    "merge, foreign keys": ["merge into chf_f f using (values (3), (9), (10)) s(id) on f.id = s.id when not matched then insert values (s.id)", "merge into chf_f f using (values (3), (99)) s(id) on f.id = s.id when not matched then insert values (s.id)", "delete from chf_f where id in (9, 10)"],
+    "merge through a view": ["merge into chf_w w using (select id, k, v from chf_t where id > 7 and id < 10 or id > 22) s on w.id = s.id when matched then update set v = s.v when not matched then insert (id, tid, v) values (s.id, s.k, s.v)", "select * from chf_o order by id"],
+    "merge from a view": ["merge into chf_t t using chf_w on t.id = chf_w.tid + 20 when matched then update set v = chf_w.v when not matched then insert (id, v) values (chf_w.tid + 20, chf_w.v) returning t.id, t.v, chf_w.id"],
+    "merge, nothing read": ["merge into chf_t t using (select id from chf_o where id < 0) o on t.id = o.id when not matched then insert (id) values (o.id) when not matched by source and t.id > 20 then delete returning merge_action(), t.id"],
+    "merge in WITH": ["with m as (merge into chf_t t using chf_o o on t.id = o.id + 20 when matched then delete when not matched then insert (id, v) values (o.id + 20, o.v) returning merge_action() as did, t.id) select did, count(*), sum(id) from m group by did"],
     "foreign keys": ["delete from chf_p where id in (select tid from chf_o)", "delete from chf_p where id not in (select tid from chf_o)"],
 }
 _ENDS = ["select * from chf_t order by id", "select count(*) from chf_o", "select * from chf_l order by id", "select * from chf_g order by id"]
@@ -55,7 +67,7 @@ def tables(oracle, herd):
     for server in (oracle, herd):
         server.run(
             "insert into chf_s select g, 'of ' || t, t from generate_series(1, 9) g, unnest(array['a', 'b']) t where (g % 2 = 0) = (t = 'b')", "alter table chf_s enable row level security",
-            "create policy p on chf_s using (tenant = current_setting('my.tenant', true))", "grant select on chf_s to chf_nobody", "grant all on chf_t to chf_nobody",
+            "create policy p on chf_s using (tenant = current_setting('my.tenant', true))", "grant all on chf_s to chf_nobody", "grant all on chf_t to chf_nobody",
             "create view chf_w as select id, tid, v from chf_o where id < 10", "grant select on chf_w to chf_nobody", "insert into chf_p select generate_series(1, 12)", "insert into chf_f values (11), (3)",
         )
     yield
@@ -108,6 +120,8 @@ def test_binary_parameters_and_answers(made, oracle, herd):
                 ("update chf_t set v = o.v, k = $1 from chf_o o where o.tid = chf_t.id and o.id < $2 returning chf_t.id, chf_t.v, k", [struct.pack("!i", 5), struct.pack("!i", 4)], [1, 1]),
                 ("delete from chf_t where id in (select tid from chf_o where id = any($1)) returning id", [struct.pack("!iiiii", 1, 0, 23, 2, 1) + struct.pack("!iiii", 4, 5, 4, 6)], [1]),
                 ("update chf_t set v = $1 where k > (select avg(tid) - $2::int from chf_o) returning id", [b"text", struct.pack("!i", 4)], [0, 1]),
+                ("merge into chf_t t using unnest($1::int[], $2::text[]) s(id, v) on t.id = s.id when matched then update set v = s.v when not matched then insert (id, v) values (s.id, s.v) returning t.id, t.v, merge_action()", [struct.pack("!iiiii", 1, 0, 23, 3, 1) + struct.pack("!iiiiii", 4, 5, 4, 60, 4, 61), b"{a,b,NULL}"], [1, 0]),
+                ("merge into chf_t t using (values ($1::int, $3::text), ($2, null)) s(id, v) on t.id = s.id when matched then update set v = s.v when not matched then insert (id, v) values (s.id, s.v) returning t.id, t.v", [struct.pack("!i", 6), struct.pack("!i", 62), b"bytes"], [1, 1, 1]),
                 ("update chf_t set v = $1 where k = (select max(k) from chf_t where id < $2) returning v", [None, b"9"], [0, 0]),
             ]:
                 result = connection.pgconn.exec_params(sql.encode(), values, param_formats=formats, result_format=1)
@@ -159,3 +173,5 @@ def test_it_says_what_it_reads(made, herd):
         plan = "\n".join(row[0] for row in connection.execute("explain update chf_t set v = o.v from chf_o o where o.tid = chf_t.id and o.id < 9"))
         assert "Rows read for every node: SELECT id, tid, v FROM public.chf_o WHERE id < 9" in plan, plan
         assert "{rows 0}" in plan
+        plan = "\n".join(row[0] for row in connection.execute("explain merge into chf_t t using chf_o o on t.id = o.id when not matched then insert (id) values (o.id)"))
+        assert "Rows read for the nodes of their keys: SELECT o.id, o.id FROM public.chf_o o" in plan, plan

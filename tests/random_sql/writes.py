@@ -210,6 +210,14 @@ class Writes:
             clauses.append(f"when matched then update set {others[0].sql} = {make.of(others[0].type, 1)}")
         if not clauses or rng.random() < 0.3:
             clauses.append("when matched then do nothing")
+        # Rows that come must say by ON where they go.
+        if table.unique == [table.columns[0]] and on.startswith(f"{relation.columns[0].sql} = ") and rng.random() < 0.5:
+            given = [c for c in table.writable() if c is not table.columns[0] and not c.is_identity and (c.not_null or rng.random() < 0.5)]
+            key = on.partition(" = ")[2]
+            values_given = [context.constant(self.schema.row_value(table, c), c.type) for c in given]
+            only = f" and {Expressions(context, [other]).condition(1)}" if rng.random() < 0.3 else ""
+            columns = ", ".join(c.sql for c in [table.columns[0], *given])
+            clauses.append(f"when not matched{only} then insert ({columns}) values ({', '.join([key, *values_given])})")
         pin = ""
         if relation.key is not None and rng.random() < 0.4:
             pin = f" and {relation.key.sql} = {context.constant(self.schema.key_text(table.key, 0), table.key.type)}"

@@ -101,6 +101,7 @@ def test_what_cannot_is_limited(made):
         _refused(one, lambda c: c.execute("insert into wide select id + 100000, v from wide returning v"))
         _refused(one, lambda c: c.execute("update single set v = w.v from wide w where w.id = single.id"))
         _refused(one, lambda c: c.execute("delete from wide where v in (select v || 'x' from wide)"))
+        _refused(one, lambda c: c.execute("merge into wide t using (select id + 100000 as id, v from wide) s on t.id = s.id when not matched then insert values (s.id, s.v)"))
         with pytest.raises(psycopg.errors.OutOfMemory), one.cursor().copy("copy (select v from wide order by v) to stdout") as copy:
             for _ in copy:
                 pass

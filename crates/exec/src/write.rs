@@ -5,6 +5,7 @@ mod by_key;
 pub mod capture;
 mod catch;
 pub mod change_from;
+mod change_split;
 mod compared;
 pub mod copy_lines;
 pub mod in_turn;

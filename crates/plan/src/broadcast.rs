@@ -11,14 +11,19 @@
 //! itself. How rows travel is not known here, nor whether home understands the statement that comes out: the executor asks it.
 
 mod places;
+mod split;
 mod steady;
 
+use std::sync::Arc;
+
+use catalog::Relation;
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, relations, search};
 
 use crate::classes::Var;
 use crate::gather::{Filters, Used};
 use crate::levels::Analysis;
+use crate::merge_inserts::{self, SourceKeys};
 use crate::refuse::Refusal;
 use crate::scope::is_system;
 use crate::text;
@@ -42,6 +47,21 @@ pub struct ChangeFrom {
     pub to: To,
     /// What is done over those rows.
     pub made: Made,
+    /// Rows of one of the reads that do not go to all of these nodes.
+    pub split: Option<Split>,
+}
+
+/// The source of a MERGE that inserts: each row goes to the node of its shard.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// Which of the reads.
+    pub read: usize,
+    /// Its last columns, which the statement does not see: the keys rows go by.
+    pub keys: usize,
+    /// Whose shards they are.
+    pub relation: Arc<Relation>,
+    /// Nodes without rows have something to do as well.
+    pub everywhere: bool,
 }
 
 /// A change over rows that are read beforehand, on each node of its target.
@@ -78,6 +98,7 @@ struct Broadcast<'p, 'a> {
     /// Volatile functions in it.
     volatile: bool,
     reads: Vec<ReadBefore>,
+    split: Option<Split>,
 }
 
 /// The parts of a change that name what it reads.
@@ -98,10 +119,13 @@ pub fn plan<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Re
     }
     let on_home = !matches!(a.levels[level].from.first(), Some(crate::levels::From::Use(_)));
     let kept = if on_home { None } else { a.kept(level) };
-    let all_apart = || plan_with(a, statement, level, &why, (vec![], vec![]));
+    let inserts = merge_inserts::of(a, statement, level)?;
+    let away = inserts.as_ref().is_some_and(|keys| !keys.is_at_home(a, level));
+    let kept = kept.map(|(items, subs)| (if away { vec![] } else { items }, subs));
+    let all_apart = || plan_with(a, statement, level, &why, (vec![], vec![]), inserts.as_ref());
     match kept.filter(|(items, subs)| items.contains(&true) || !subs.is_empty()) {
         // What nodes could join may hang on what has become rows: then it becomes rows as well.
-        Some(kept) => plan_with(a, statement, level, &why, kept).or_else(|_| all_apart()),
+        Some(kept) => plan_with(a, statement, level, &why, kept, inserts.as_ref()).or_else(|_| all_apart()),
         None => all_apart(),
     }
 }
@@ -112,6 +136,7 @@ fn plan_with<'a>(
     level: usize,
     why: &Refusal,
     (items, kept): (Vec<bool>, Vec<usize>),
+    inserts: Option<&SourceKeys>,
 ) -> Result<ChangeFrom> {
     let Some(clauses) = clauses(statement) else { return Err(why.clone()) };
     let target = match a.levels[level].from.first() {
@@ -130,12 +155,15 @@ fn plan_with<'a>(
         kept,
         volatile: a.levels.iter().any(|l| l.volatile),
         reads: vec![],
+        split: None,
     };
     let mut out = statement.clone();
     b.with_queries(clauses.with, with_mut(&mut out))?;
     for (i, (item, out)) in clauses.from.iter().zip(from_mut(&mut out)).enumerate() {
-        if !items.get(i).is_some_and(|kept| *kept) {
-            b.item(item, out)?;
+        match inserts {
+            _ if items.get(i).is_some_and(|kept| *kept) => {}
+            Some(keys) => b.split(item, out, keys, merge_inserts::takes_unfound(statement))?,
+            None => b.item(item, out)?,
         }
     }
     b.expressions(&clauses.expressions, expressions_mut(&mut out))?;
@@ -161,7 +189,7 @@ fn plan_with<'a>(
         }
     };
     let to = if b.on_home { To::Gather } else { To::Broadcast };
-    Ok(ChangeFrom { reads: b.reads, to, made })
+    Ok(ChangeFrom { reads: b.reads, to, made, split: b.split })
 }
 
 /// Of which more than columns is asked.
@@ -239,7 +267,8 @@ impl<'p, 'a> Broadcast<'p, 'a> {
             statement = changed;
         }
         let sql = sql::deparse(&statement)?;
-        let known = self.reads.iter().position(|r| r.sql == sql).filter(|_| !self.volatile);
+        let known = self.reads.iter().position(|r| r.sql == sql);
+        let known = known.filter(|n| !self.volatile && self.split.as_ref().is_none_or(|s| s.read != *n));
         let number = match known {
             Some(number) => number,
             None => {

@@ -29,7 +29,11 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                     To::Gather => "Rows read for home",
                     To::Broadcast | To::Shuffle { .. } => "Rows read for every node",
                 };
-                let reads = from.reads.iter().map(|r| (label, r.sql.clone()));
+                let label = |n| match &from.split {
+                    Some(split) if split.read == n => "Rows read for the nodes of their keys",
+                    _ => label,
+                };
+                let reads = from.reads.iter().enumerate().map(|(n, r)| (label(n), r.sql.clone()));
                 let finish = match from.made {
                     Made::Each(_) => ("Finish", "add up".into()),
                     Made::Move(_) => ("Rows", "move to the nodes of their new keys".into()),

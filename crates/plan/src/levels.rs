@@ -154,6 +154,7 @@ impl<'a> Analysis<'a> {
     pub(crate) fn new_level(&mut self, classes: JoinDomain) -> usize {
         self.levels.push(Level {
             classes,
+            joined: classes,
             from: vec![],
             sublinks: vec![],
             ctes: vec![],

@@ -34,6 +34,7 @@ pub mod lists;
 pub mod local;
 pub mod locks;
 pub mod matches;
+pub mod merge_inserts;
 pub mod modify;
 pub mod moment;
 pub mod move_rows;
@@ -64,7 +65,7 @@ pub mod upsert;
 pub mod views;
 
 pub use apart::Apart;
-pub use broadcast::{ChangeFrom, Made, ReadBefore};
+pub use broadcast::{ChangeFrom, Made, ReadBefore, Split};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;

@@ -117,7 +117,7 @@ impl Analysis<'_> {
         let mut all = None;
         for from in &l.from {
             let next = self.spread_from(from, all.as_ref())?;
-            all = self.joined(all, next, ast::JoinType::JoinInner, l.classes, l.classes)?;
+            all = self.joined(all, next, ast::JoinType::JoinInner, l.classes, l.joined)?;
         }
         let Some(all) = all else { return Err(Apart::Subquery { outer: None, inner: None }) };
         for (sub, _) in &l.sublinks {
@@ -142,7 +142,7 @@ impl Analysis<'_> {
             let next = || -> Local<Option<Whereabouts>> {
                 let next = self.spread_from(from, all.as_ref())?;
                 let now = all.as_ref().map(|w| Whereabouts { keys: w.keys.clone(), ..*w });
-                self.joined(now, next, ast::JoinType::JoinInner, l.classes, l.classes)
+                self.joined(now, next, ast::JoinType::JoinInner, l.classes, l.joined)
             };
             let joined = if uses.is_empty() || self.home_in(from).is_some() { None } else { next().ok() };
             kept.push(joined.is_some());
@@ -258,6 +258,13 @@ impl Analysis<'_> {
         keys.extend(after(&right.keys, if keep_right || keep_left { &left.keys } else { &[] }, keep_right));
         let anchor = if keep_left { left.anchor } else { right.anchor };
         Ok(Some(Whereabouts { group: left.group, keys, anchor }))
+    }
+
+    /// The rows of an item of the level's FROM are where a row of `group` with these columns as its key would be.
+    pub fn is_item_at(&self, level: usize, from: &From, group: i32, columns: &[Var]) -> bool {
+        let Ok(Some(rows)) = self.spread_from(from, None) else { return false };
+        let place = self.levels[level].classes;
+        rows.group == group && rows.keys.iter().any(|k| !k.nullable && self.same_vars(&k.columns, columns, place))
     }
 
     /// The use whose node a level's rows are on, where each node can answer it, see `pushed`.

@@ -17,6 +17,7 @@ use crate::clock_text;
 use crate::compared;
 use crate::levels::{Analysis, From};
 use crate::matches;
+use crate::merge_inserts;
 use crate::move_rows;
 use crate::order;
 use crate::reads;
@@ -137,6 +138,7 @@ impl<'a> Analysis<'a> {
         // WHEN NOT MATCHED BY SOURCE takes the target's, too: it restricts nothing.
         let targets = keeps(ast::MergeMatchKind::MergeWhenNotMatchedBySource);
         let holds = if targets { self.classes.inside(holds) } else { holds };
+        self.levels[level].joined = holds;
         let scope = self.statement_from(from, level, scope, condition, holds)?;
         self.expressions(uppers.into_iter(), level, &scope, true)?;
         Ok(TargetRelation { level, relation })
@@ -165,6 +167,9 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
         Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
             refuse_sequences(statement, r)?;
+            if let Ok(Some(keys)) = merge_inserts::of(&a, statement, target.level) {
+                whole.tables[keys.used].columns = keys.values(&a, statement, target.level);
+            }
             let each = each(&a, statement, target.level);
             let moved = match statement {
                 NodeEnum::UpdateStmt(u) => move_rows::changed_key(u, r).map(|key| (u, key)),
@@ -206,11 +211,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
 
 /// Over rows that are read beforehand, where the statement can't run as it is: `why`.
 fn from<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Refusal, whole: &mut Whole) -> Change {
-    let may = match whole_home(a, level) {
-        true => Ok(()),
-        false => merges_by_rows(statement, a.cx),
-    };
-    let planned = may.and_then(|()| no_cursor(statement)).and_then(|()| broadcast::plan(a, statement, level, why));
+    let planned = no_cursor(statement).and_then(|()| broadcast::plan(a, statement, level, why));
     match planned {
         Ok(from) => {
             whole.template = false;
@@ -223,7 +224,7 @@ fn from<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Refusa
 
 /// The same statement on every node concerned.
 fn each(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Part> {
-    merges_by_rows(statement, a.cx)?;
+    let inserts = merge_inserts::of(a, statement, level)?;
     if let Some(refusal) = &a.levels[level].refusal {
         return Err(refusal.clone());
     }
@@ -232,38 +233,12 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Part> {
     if let Some(what) = &a.needs_home {
         return Err(on_home_alone(what));
     }
+    if inserts.is_some_and(|keys| !keys.is_at_home(a, level)) {
+        return Err(merge_inserts::elsewhere());
+    }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
     Ok(Part { text: a.cx.text(statement)?, target: tree::Recipients::Shards((0..a.uses.len()).collect()) })
-}
-
-/// The target is on home, whole.
-fn whole_home(a: &Analysis, level: usize) -> bool {
-    !matches!(a.levels[level].from.first(), Some(From::Use(_)))
-}
-
-/// MERGE that does something to rows of its target alone: each node may, to its own. A row that is to be inserted would be by every node.
-fn merges_by_rows(statement: &NodeEnum, cx: &Context) -> Result<()> {
-    let NodeEnum::MergeStmt(m) = statement else { return Ok(()) };
-    let relation = m.relation.as_ref().and_then(|rv| cx.relation(rv));
-    let key = relation.and_then(|r| Some((r, &r.distribution()?.key)));
-    let is_key = |n: &Node| match &n.node {
-        Some(NodeEnum::ResTarget(t)) => key.is_some_and(|(r, key)| key.iter().any(|k| r.columns[*k].name == t.name)),
-        _ => false,
-    };
-    let sets_key = |n: &Node| matches!(&n.node, Some(NodeEnum::MergeWhenClause(w)) if w.target_list.iter().any(is_key));
-    let inserts = |n: &Node| matches!(&n.node, Some(NodeEnum::MergeWhenClause(w)) if w.command_type == ast::CmdType::CmdInsert as i32);
-    match m.merge_when_clauses.iter().any(inserts) {
-        true => Err(Refusal::new(
-            "MERGE over several nodes that inserts rows is not supported yet",
-            "Add a condition on one key value, or use INSERT … ON CONFLICT and DELETE.",
-        )),
-        false if m.merge_when_clauses.iter().any(sets_key) => Err(Refusal::new(
-            "changing the distribution key of rows by MERGE over several nodes is not supported",
-            "Use UPDATE … FROM.",
-        )),
-        false => Ok(()),
-    }
 }
 
 /// Nodes that change rows need what they do not have.
@@ -460,7 +435,7 @@ pub(crate) fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Res
 }
 
 /// A row may get the column's default: it is set to DEFAULT, or an arm of MERGE that inserts does not give it.
-fn is_left_out(statement: &NodeEnum, at: usize, column: &str) -> bool {
+pub(crate) fn is_left_out(statement: &NodeEnum, at: usize, column: &str) -> bool {
     let names = |n: &Node| matches!(&n.node, Some(NodeEnum::ResTarget(t)) if t.name == column);
     let gives = |n: &Node| !matches!(n.node, Some(NodeEnum::SetToDefault(_)));
     let inserts = |n: &Node| match &n.node {

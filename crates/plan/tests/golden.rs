@@ -155,6 +155,10 @@ fn show_from(from: &ChangeFrom) -> String {
         let plan = show_plan(&read.plan, &read.sql).replace('\n', "\n    ");
         write!(out, "\n  read {n}: {}\n    {plan}", read.sql).unwrap();
     }
+    if let Some(split) = &from.split {
+        let nodes = if split.everywhere { ", all nodes" } else { "" };
+        write!(out, "\n  read {} goes by its last {} columns{nodes}", split.read, split.keys).unwrap();
+    }
     let Recipients::Shards(uses) = &from.each().target;
     let verb = if matches!(from.made, Made::Move(_)) { "delete" } else { "each" };
     write!(out, "\n  rows {:?}\n  {verb} of uses {uses:?}: {}", from.to, from.each().text).unwrap();

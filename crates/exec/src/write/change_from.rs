@@ -1,5 +1,6 @@
 //! An UPDATE, DELETE or MERGE over rows that are read beforehand: all of them in the transaction, before anything is written, as
-//! the client reads. They wait in the router; then each node of the target gets them with its statement, as arrays.
+//! the client reads. They wait in the router; then each node of the target gets them with its statement, as arrays. Those of a MERGE
+//! that inserts go to the nodes of their shards alone (`change_split.rs`).
 //!
 //! What is read is not known here, nor why.
 
@@ -18,6 +19,7 @@ use crate::work::Work;
 use crate::work::cut::refuse_block;
 use crate::work::describe::not_in_place;
 use crate::write::capture::Consumer;
+use crate::write::change_split::{SplitRows, seen};
 
 impl<C: Client> Work<'_, C> {
     /// Reads what the change needs, and makes it on every node of its target; the command's tag.
@@ -50,7 +52,10 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<String> {
         let (described, bound) = self.described_bound(compiled, request).await?;
         let reads = compiled.reads(from);
-        let columns = self.columns_read(compiled, &reads, &bound).await?;
+        let mut columns = self.columns_read(compiled, &reads, &bound).await?;
+        if let Some(split) = &from.split {
+            seen(split, &mut std::sync::Arc::make_mut(&mut columns)[split.read])?;
+        }
         self.travel_whole(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)))?;
         self.change_agrees(compiled, from, &columns, &bound, &described).await?;
         self.need_transaction();
@@ -68,12 +73,24 @@ impl<C: Client> Work<'_, C> {
         let uses = self.uses.clone();
         let mut memory = self.memory.nothing();
         let (mut children, mut before) = (Vec::with_capacity(reads.len()), 0);
-        for (read, columns) in reads.iter().zip(columns.iter()) {
+        let mut split_rows = None;
+        for (n, (read, columns)) in reads.iter().zip(columns.iter()).enumerate() {
             self.uses = read.plan.whole().sequences.clone();
+            let request = Request::bound(&read.text, request.bound.map(|_| &text));
+            if let Some(split) = from.split.as_ref().filter(|s| s.read == n) {
+                let bounds = split.relation.distribution().map(|d| self.epoch.bounds(d.group.id)).unwrap_or_default();
+                let held = (1 + nodes.len()) * before;
+                let mut rows = SplitRows::new(split, bounds, columns.types.len(), held, &mut memory)?;
+                self.read_into(read, &request, &mut rows).await?;
+                before += rows.bytes;
+                split_rows = Some((n, rows.finish()));
+                children.push(child(columns, Arrays::new(columns.types.len())));
+                continue;
+            }
             let held = Arrays::new(columns.types.len());
             // They are here, and on their way to each node.
             let mut rows = RowsHeld { held, before, copies: 1 + nodes.len(), memory: &mut memory };
-            self.read_into(read, &Request::bound(&read.text, request.bound.map(|_| &text)), &mut rows).await?;
+            self.read_into(read, &request, &mut rows).await?;
             before += rows.held.bytes();
             children.push(child(columns, rows.held));
         }
@@ -85,9 +102,22 @@ impl<C: Client> Work<'_, C> {
             Made::Each(part) => part,
             Made::Move(m) => return self.move_rows(compiled, request, m, &nodes, children).await,
         };
-        let statement = Fill { children, ..Fill::new(&bound, &self.now) }.statement([&part.text]);
+        let mut fill = Fill { children, ..Fill::new(&bound, &self.now) };
+        let texts: Vec<_> = match split_rows {
+            Some((n, split)) => {
+                let mut text = |(node, rows)| {
+                    fill.children[n] = child(&columns[n], rows);
+                    (node, fill.statement([&part.text]))
+                };
+                split.into_iter().map(&mut text).collect()
+            }
+            None => {
+                let statement = fill.statement([&part.text]);
+                nodes.iter().map(|node| (*node, statement.clone())).collect()
+            }
+        };
         self.describe_to_client(request, &described);
-        let count = self.everywhere(&nodes, &statement, request).await?;
+        let count = self.each_its_own(&texts, request).await?;
         Ok(format!("{} {count}", verb.as_str()))
     }
 

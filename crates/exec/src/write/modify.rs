@@ -46,7 +46,12 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
     ) -> Result<u64> {
         let texts: Vec<_> = nodes.iter().map(|n| (*n, statement.clone())).collect();
-        let lanes = self.write(&texts, request).await?;
+        self.each_its_own(&texts, request).await
+    }
+
+    /// The same with a text for each node.
+    pub async fn each_its_own(&mut self, texts: &[(NodeId, NodeStatement)], request: &Request<'_>) -> Result<u64> {
+        let lanes = self.write(texts, request).await?;
         let answers = self.read_answers(lanes, true).await?;
         Ok(answers.iter().map(|answer| backend::rows_of_tag(&answer.tag)).sum())
     }

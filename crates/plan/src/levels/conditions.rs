@@ -132,7 +132,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// PostgreSQL's own `=`: what is called so elsewhere may mean anything. IN and USING name none and mean that which `=` finds.
-    pub(super) fn is_equality(&self, name: &[Node]) -> bool {
+    pub(crate) fn is_equality(&self, name: &[Node]) -> bool {
         match names::strings(name)[..] {
             ["pg_catalog", "="] => true,
             ["="] | [] => !self.cx.snapshot.own_equality.iter().any(|s| self.cx.search_path.contains(s)),

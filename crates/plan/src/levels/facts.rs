@@ -69,6 +69,8 @@ pub enum Distinct {
 /// One SELECT (or set operation, or VALUES).
 #[derive(Debug)]
 pub struct Level {
+    /// Where what joins the items of FROM holds: its own place, but of MERGE, which takes rows that find no other as well.
+    pub joined: JoinDomain,
     pub classes: JoinDomain,
     pub from: Vec<From>,
     /// Levels of subqueries in expressions: in WHERE/ON (`false`) or above (`true`: targets, HAVING, ORDER BY).
