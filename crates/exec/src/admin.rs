@@ -73,9 +73,9 @@ pub fn with_parameters(mut call: AdminCall, bound: &Bound) -> Result<AdminCall> 
 /// What PostgreSQL describes of the call.
 pub fn columns(call: &AdminCall) -> Vec<Field> {
     vec![match call.function {
-        AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&call.name, type_oid::INT4, 4),
-        AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&call.name, type_oid::TEXT, -1),
+        AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&call.column, type_oid::INT4, 4),
+        AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&call.column, type_oid::TEXT, -1),
         // void
-        _ => Field::new(&call.name, type_oid::VOID, 4),
+        _ => Field::new(&call.column, type_oid::VOID, 4),
     }]
 }

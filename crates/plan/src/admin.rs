@@ -5,7 +5,7 @@
 use catalog::DistributeRequest;
 use key::PartitionStrategy;
 use sql::NodeEnum;
-use sql::ast::{Node, SelectStmt, a_const::Val};
+use sql::ast::{FuncCall, Node, SelectStmt, a_const::Val};
 use sql::names;
 use wire::sqlstate;
 
@@ -15,8 +15,10 @@ use crate::{Context, Refusal, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminCall {
     pub function: AdminFunction,
-    /// The name it was called by, which is the name of the result's column.
+    /// The name it was called by.
     pub name: String,
+    /// The name of the result's column.
+    pub column: String,
     /// With the names they are given by.
     pub args: Vec<(Option<String>, Arg)>,
 }
@@ -44,45 +46,105 @@ pub enum AdminFunction {
     Version,
 }
 
-/// Recognises `SELECT f(…)` and `SELECT * FROM f(…)` with constants or parameters as arguments; not of a function of that name in a
-/// schema that comes before theirs.
+/// Recognises `SELECT f(…)` and `SELECT * FROM f(…)` with constants or parameters as arguments, and nothing besides; not of a function
+/// of that name in a schema that comes before theirs.
 pub fn recognise(s: &SelectStmt, cx: &Context) -> Option<Result<AdminCall>> {
-    let call = match (&s.target_list[..], &s.from_clause[..]) {
-        ([one], []) if s.where_clause.is_none() => crate::rewrite::target_value(one)?,
-        ([_], [from]) => match from.node.as_ref()? {
-            NodeEnum::RangeFunction(f) => match f.functions.first()?.node.as_ref()? {
-                NodeEnum::List(l) => l.items.first()?,
-                _ => return None,
-            },
-            _ => return None,
-        },
+    let (f, alias) = match (&s.target_list[..], &s.from_clause[..]) {
+        ([one], []) => selected(one)?,
+        ([star], [from]) if is_star(star) => read_from(from)?,
         _ => return None,
     };
-    let NodeEnum::FuncCall(f) = call.node.as_ref()? else { return None };
-    let qualified = names::strings(&f.funcname);
-    let name = *qualified.last()?;
-    let elsewhere = match qualified.len() {
-        1 => is_hidden(name, cx),
-        _ => !matches!(qualified[0], "public" | "herd" | "pg_catalog"),
-    };
-    if elsewhere {
+    let function = AdminFunction::of(f, cx)?;
+    if !is_all_there_is(s, f) {
         return None;
     }
-    let function = match name {
-        "create_distributed_table" => AdminFunction::CreateDistributedTable,
-        "create_reference_table" => AdminFunction::CreateReferenceTable,
-        "undistribute_table" => AdminFunction::UndistributeTable,
-        "citus_add_node" | "citus_add_secondary_node" | "master_add_node" => AdminFunction::AddNode,
-        "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
-        "citus_version" | "herd_version" => AdminFunction::Version,
-        "cluster" if qualified[0] == "herd" => AdminFunction::Cluster,
-        "export_snapshot" if qualified[0] == "herd" => AdminFunction::ExportSnapshot,
-        "add_node" if qualified[0] == "herd" => AdminFunction::AddNode,
-        "remove_node" if qualified[0] == "herd" => AdminFunction::RemoveNode,
-        _ => return None,
-    };
+    let name = names::last(&f.funcname);
     let args = f.args.iter().map(|a| argument(a, name)).collect::<Result<Vec<_>>>();
-    Some(args.map(|args| AdminCall { function, name: name.to_string(), args }))
+    let column = if alias.is_empty() { name } else { alias };
+    Some(args.map(|args| AdminCall { function, name: name.to_string(), column: column.to_string(), args }))
+}
+
+/// The value of a target, if that is a call, and the name it is given.
+fn selected(target: &Node) -> Option<(&FuncCall, &str)> {
+    let NodeEnum::ResTarget(target) = target.node.as_ref()? else { return None };
+    Some((call(target.val.as_deref()?)?, &target.name))
+}
+
+/// The call that is read as a table, and the name it is given.
+fn read_from(from: &Node) -> Option<(&FuncCall, &str)> {
+    let NodeEnum::RangeFunction(read) = from.node.as_ref()? else { return None };
+    let [only] = &read.functions[..] else { return None };
+    let NodeEnum::List(call_and_columns) = only.node.as_ref()? else { return None };
+    let alias = match &read.alias {
+        None => "",
+        Some(alias) if alias.colnames.is_empty() => &*alias.aliasname,
+        Some(_) => return None,
+    };
+    let plain = !read.ordinality && !read.is_rowsfrom && read.coldeflist.is_empty();
+    if plain { Some((call(call_and_columns.items.first()?)?, alias)) } else { None }
+}
+
+fn call(node: &Node) -> Option<&FuncCall> {
+    match node.node.as_ref()? {
+        NodeEnum::FuncCall(f) => Some(f),
+        _ => None,
+    }
+}
+
+fn is_star(target: &Node) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    let Some(NodeEnum::ColumnRef(column)) = target.val.as_deref().and_then(|v| v.node.as_ref()) else { return false };
+    matches!(&column.fields[..], [Node { node: Some(NodeEnum::AStar(_)) }])
+}
+
+/// The statement has no clause besides, nor has the call.
+fn is_all_there_is(s: &SelectStmt, f: &FuncCall) -> bool {
+    let (target_list, from_clause) = (s.target_list.clone(), s.from_clause.clone());
+    let plain = SelectStmt { target_list, from_clause, limit_option: s.limit_option, op: s.op, ..Default::default() };
+    let bare = f.agg_filter.is_none() && f.over.is_none() && f.agg_order.is_empty();
+    *s == plain && bare && !f.agg_star && !f.agg_distinct && !f.func_variadic
+}
+
+/// The function that routers run which a statement calls somewhere inside.
+pub fn called_inside(statement: &NodeEnum, cx: &Context) -> Option<Refusal> {
+    sql::search::find(statement, |n| match n {
+        NodeEnum::FuncCall(f) => AdminFunction::of(f, cx).map(|_| not_alone(names::last(&f.funcname))),
+        _ => None,
+    })
+}
+
+/// Why a function that routers run is not called in a statement that does something else.
+pub fn not_alone(function: &str) -> Refusal {
+    Refusal::new(
+        format!("{function}() is run by the router, as a statement of its own"),
+        format!("Call it by SELECT {function}(…), with constants and parameters as arguments and nothing besides."),
+    )
+}
+
+impl AdminFunction {
+    /// Which of them a call means.
+    pub fn of(f: &FuncCall, cx: &Context) -> Option<Self> {
+        let (schema, name) = names::qualified(&f.funcname);
+        let herds = schema == Some("herd");
+        let function = match name {
+            "create_distributed_table" => AdminFunction::CreateDistributedTable,
+            "create_reference_table" => AdminFunction::CreateReferenceTable,
+            "undistribute_table" => AdminFunction::UndistributeTable,
+            "citus_add_node" | "citus_add_secondary_node" | "master_add_node" => AdminFunction::AddNode,
+            "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
+            "citus_version" | "herd_version" => AdminFunction::Version,
+            "cluster" if herds => AdminFunction::Cluster,
+            "export_snapshot" if herds => AdminFunction::ExportSnapshot,
+            "add_node" if herds => AdminFunction::AddNode,
+            "remove_node" if herds => AdminFunction::RemoveNode,
+            _ => return None,
+        };
+        let elsewhere = match schema {
+            None => is_hidden(name, cx),
+            Some(schema) => !matches!(schema, "public" | "herd" | "pg_catalog"),
+        };
+        if elsewhere { None } else { Some(function) }
+    }
 }
 
 /// A function of a user's has this name, in a schema that is looked into before `public`.

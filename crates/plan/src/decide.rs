@@ -24,7 +24,7 @@ pub enum Plan<'s> {
     Modify(Does),
     Copy(&'s ast::CopyStmt),
     Utility(Utility<'s>),
-    /// A function that routers run themselves; or what is wrong with the call.
+    /// A function that routers run themselves; or what is wrong with the call, or with where it stands.
     Admin(Result<AdminCall>),
     Session(Own<'s>),
 }
@@ -132,15 +132,21 @@ impl<'s> Plan<'s> {
         use NodeEnum::*;
         let does =
             || Does { special: special(statement, cx), fills_temporary: cx.takes_distributed(statement).is_some() };
+        // A query is part of it.
+        let around = |plan| match admin::called_inside(statement, cx) {
+            Some(refusal) => Plan::Admin(Err(refusal)),
+            None => plan,
+        };
         match statement {
             SelectStmt(s) => match admin::recognise(s, cx) {
                 Some(call) => Plan::Admin(call),
-                None if s.into_clause.is_some() => Plan::Utility(Utility::of(statement)),
-                None => Plan::Query(does()),
+                None if s.into_clause.is_some() => around(Plan::Utility(Utility::of(statement))),
+                None => Plan::Query(does()).of_rows(),
             },
-            InsertStmt(_) => Plan::Insert(does()),
-            UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) => Plan::Modify(does()),
-            CopyStmt(c) => Plan::Copy(c),
+            InsertStmt(_) => Plan::Insert(does()).of_rows(),
+            UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) => Plan::Modify(does()).of_rows(),
+            CopyStmt(c) => around(Plan::Copy(c)),
+            CreateTableAsStmt(_) => around(Plan::Utility(Utility::of(statement))),
 
             TransactionStmt(t) => Plan::Session(Own::Transaction(t)),
             VariableSetStmt(s) => Plan::Session(Own::Set(s)),
@@ -150,10 +156,10 @@ impl<'s> Plan<'s> {
             PrepareStmt(p) => Plan::Session(Own::Prepare(p)),
             ExecuteStmt(e) => Plan::Session(Own::Execute(e)),
             DeallocateStmt(d) => Plan::Session(Own::Deallocate(d)),
-            DeclareCursorStmt(d) => Plan::Session(Own::Declare(d)),
+            DeclareCursorStmt(d) => around(Plan::Session(Own::Declare(d))),
             FetchStmt(f) => Plan::Session(Own::Fetch(f)),
             ClosePortalStmt(c) => Plan::Session(Own::Close(c)),
-            ExplainStmt(e) => Plan::Session(Own::Explain(e)),
+            ExplainStmt(e) => around(Plan::Session(Own::Explain(e))),
             ListenStmt(_) => Plan::Session(Own::Listen),
             UnlistenStmt(_) => Plan::Session(Own::Unlisten),
             NotifyStmt(_) => Plan::Session(Own::Notify),
@@ -162,6 +168,14 @@ impl<'s> Plan<'s> {
             DoStmt(_) | CallStmt(_) => Plan::Session(Own::Code),
 
             _ => Plan::Utility(Utility::of(statement)),
+        }
+    }
+
+    /// A statement about rows calls none of the functions that routers run.
+    fn of_rows(self) -> Self {
+        match self.rows().and_then(|does| does.special.calls_admin.as_deref()) {
+            Some(function) => Plan::Admin(Err(admin::not_alone(function))),
+            None => self,
         }
     }
 

@@ -2,11 +2,12 @@
 //! transaction. What a WITH query returns is kept, and stands in its place in those that name it: rows of text arrays, which are
 //! parameters behind the client's own.
 //!
-//! PostgreSQL shows all of them the same snapshot: whoever reads a table comes before whoever writes it (`order.rs`), or it is
-//! refused. What each does alone the ordinary planner says. How rows are kept is not known here.
+//! PostgreSQL shows all of them the same snapshot: whoever reads a table comes before whoever writes it (`order.rs`); whoever also needs
+//! what the change returns has the table's rows read before (`read_before.rs`), or it is refused. What each does alone the ordinary planner says. How rows are kept is not known here.
 
 mod order;
 mod parts;
+mod read_before;
 mod returned;
 mod touches;
 
@@ -69,7 +70,11 @@ pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, 
         Ok(Planned::Modify { change: Change::Each(_) | Change::Refused(_), .. }) => !copies,
         _ => false,
     };
-    let turns = in_turn(statement, with, cx, steps);
+    let turns = in_turn(statement, with, cx, steps).or_else(|refusal| {
+        let read_before = read_before::of(statement, cx).ok_or_else(|| refusal.clone())?;
+        let with = with_of(&read_before).ok_or_else(|| refusal.clone())?;
+        in_turn(&read_before, with, cx, steps).map_err(|_| refusal)
+    });
     match (ordinary, turns) {
         (Ok(plan), turns) if passes => {
             Ok(Planned::InTurn { whole: plan.whole().clone(), turns: turns.map(Box::new), split: false })

@@ -10,6 +10,7 @@ use sql::{NodeEnum, names};
 use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 
 use crate::Context;
+use crate::admin::AdminFunction;
 use crate::needs::{self, Told};
 
 /// The view whose UPDATE sets parameters of the session.
@@ -28,6 +29,8 @@ pub struct Special {
     pub marked: bool,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
+    /// It calls a function that routers run: its name.
+    pub calls_admin: Option<String>,
     /// It asks for values the session took from sequences.
     pub reads_sequences: bool,
     /// What it may leave behind in the session.
@@ -170,6 +173,9 @@ impl Find<'_, '_> {
                 Some(Told::Any) => self.special.leaves.code = true,
                 None => {}
             }
+        }
+        if AdminFunction::of(f, self.cx).is_some() {
+            self.special.calls_admin = Some(name.to_string());
         }
         self.special.reads_sequences |= crate::sequences::reads(f);
         self.special.writes |=

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use exec::{Bound, ExecError, Forwarded};
+use plan::Plan;
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, search};
 use wire::backend::Field;
@@ -47,7 +48,11 @@ impl Session {
             }
         };
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-        let (_, inferred) = self.parameter_types(&typed(&text, &declared)?, &[]).await?;
+        let inferred = match self.decide(&tree, &[])?.plan {
+            // No node knows it.
+            Plan::Admin(_) => vec![],
+            _ => self.parameter_types(&typed(&text, &declared)?, &[]).await?.1,
+        };
         if inferred.len() != e.params.len() && declared.len() != e.params.len() {
             let wanted = declared.len().max(inferred.len());
             return Err(ExecError::Sql(Box::new(
@@ -143,15 +148,14 @@ impl Session {
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
         let text = self.executed_text(e).await?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
+        // The client knows the columns, and has said in which formats it takes them, or does neither.
+        let bound = bound.map(Bound::without_values);
         let decided = self.decide(&tree, &[])?;
         if !decided.lasts() {
-            return Box::pin(self.run_tree(&tree, decided, &text, None)).await;
+            return Box::pin(self.run_tree(&tree, decided, &text, bound.as_ref())).await;
         }
         let compiled = self.planned(&tree, &text, &[]).await?;
-        match bound {
-            None => self.run(&compiled, &text, None).await,
-            Some(b) => self.run(&compiled, &text, Some(&b.without_values())).await,
-        }
+        self.run(&compiled, &text, bound.as_ref()).await
     }
 
     pub fn sql_deallocate(&mut self, d: &ast::DeallocateStmt) -> Result<Forwarded> {

@@ -59,6 +59,23 @@ with d as (delete from mw_log where at = 5) select count(*) from mw_log;
 select count(*) from mw_log;
 with before as (select id, n from mw_src where id between 10 and 15), u as (update mw_src set n = -1 where id between 10 and 15 returning id, n) select before.id, before.n as was, u.n as now from before join u on u.id = before.id;
 with u as (update mw_src set n = -2 where id between 10 and 15 returning id) select s.id, s.n from mw_src s join u on u.id = s.id;
+with u as (update mw_src set n = -2 where id between 10 and 15 returning id) select s.id, s from mw_src s join u on u.id = s.id;
+with u as (update mw_src set n = -2 where id between 10 and 15 returning id) select s.id, s.tableoid > 0 as found from mw_src s join u on u.id = s.id;
+with u as (update mw_src set n = -2 where id between 10 and 15 returning id) select s.id, s.v from mw_src s join u on u.id = s.id group by s.id;
+-- A table beside the rows that its own change returns.
+with u as (update mw_src set n = n - 1 where id between 10 and 15 returning id, n) select s.*, u.n as now from mw_src s join u on u.id = s.id;
+with u as (update mw_src set n = n - 1 where id between 10 and 15 returning id, n) select id, mw_src.n, u.n as now, v from mw_src join u using (id) where grp > 1;
+with u as (update mw_src set n = 0 where id between 16 and 18 returning id) select count(*), sum(n) from mw_src where n > (select count(*) from u);
+with u as (update mw_src set n = 0 where id between 16 and 18 returning id), of_u as (select s.id, s.n from mw_src s join u on u.id = s.id) select count(*), sum(n) from of_u;
+with u as (update mw_src set n = 1 where id between 16 and 18 returning id) select a.id, b.id as other, a.n from u join mw_src a using (id) left join mw_src b on b.id = a.id + 1 and b.grp = 2;
+with i as (insert into mw_src (id, grp, v) values (2001, 1, 'new'), (2002, 1, 'newer') returning id) select count(*), count(i.id) from mw_src left join i using (id);
+with d as (delete from mw_src where id > 2000 returning id, v) select d.id, d.v, s.v as was from d left join mw_src s (i, g, v) on s.i = d.id;
+with u as (update mw_src set n = n + 100 where id in (20, 21, 22) returning id, n) insert into mw_log select s.id + 8000, s.n || ' to ' || u.n, 8 from mw_src s join u using (id) returning *;
+with u as (update mw_src set n = n - 100 where id in (20, 21, 22) returning id) delete from mw_log using mw_src s, u where s.id = u.id and mw_log.id = s.id + 8000 returning mw_log.id, s.n;
+with u as (update mw_ref set label = upper(label) returning id, label) select r.id, r.label, u.label as now from mw_ref r join u using (id);
+with u as (update mw_ref set label = lower(label) where id < 3 returning id) select count(s.id), min(r.label) from mw_src s join mw_ref r on r.id = s.grp where exists (select from u where u.id = r.id);
+with u as (update mw_src set n = 5 where id = 19 returning id) select s.id, s.n from mw_src s, u where s.id = u.id;
+select id, n from mw_src where id between 10 and 22;
 -- Rows of WITH queries in UPDATE and DELETE.
 with i as (insert into mw_log values (12, 'twelve', 6), (14, 'fourteen', 6) returning id, what) update mw_src set v = i.what from i where i.id = mw_src.id returning mw_src.id, v;
 with i as (insert into mw_log values (2, 'two', 6), (6, 'six', 6) returning id) delete from mw_src where id in (select id from i) returning id;

@@ -71,7 +71,10 @@ impl Session {
             }
             Plan::Session(Own::Execute(e)) => {
                 let text = self.executed_text(e).await?;
-                return Ok((vec![], self.work().describe_text(&text, &[]).await?.fields));
+                let tree =
+                    sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
+                let (_, fields) = Box::pin(self.describe_tree(&tree, &text, &[])).await?;
+                return Ok((vec![], fields));
             }
             // As PostgreSQL: a cursor that is not there yet is looked for again when the portal is described.
             Plan::Session(Own::Fetch(f))
