@@ -136,7 +136,7 @@ impl<'a> Analysis<'a> {
 }
 
 /// A query and all in it.
-pub fn selects<'a>(s: &'a ast::SelectStmt) -> Vec<&'a ast::SelectStmt> {
+pub fn selects(s: &ast::SelectStmt) -> Vec<&ast::SelectStmt> {
     struct All<'a>(Vec<&'a ast::SelectStmt>);
     impl<'a> Visit<'a> for All<'a> {
         fn select(&mut self, s: &'a ast::SelectStmt) -> bool {
