@@ -240,8 +240,8 @@ fn compares_bytes(a: &Analysis, key: &Column, e: &Node, scope: &Scope<'_>, state
         return true;
     }
     let odd =
-        |rv: &&ast::RangeVar| a.cx.relation(rv).is_some_and(|r| r.columns.iter().any(|c| !c.collation_deterministic));
-    !relations::of(statement).iter().any(|rv| odd(&rv))
+        |rv: &ast::RangeVar| a.cx.relation(rv).is_some_and(|r| r.columns.iter().any(|c| !c.collation_deterministic));
+    !relations::of(statement).iter().any(|rv| odd(rv))
         && !search::any(statement, |n| matches!(n, NodeEnum::CollateClause(_)))
 }
 
