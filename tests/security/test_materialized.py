@@ -58,6 +58,41 @@ def test_nobody_runs_the_query_of_another(store):
         c.execute("set role mallory")
 
 
+def test_nobody_has_the_name_of_its_rows_first(store):
+    """What may be made in the view's schema keeps nobody from refreshing it, nor does a lock of who may read it."""
+    with store.as_role("victim", autocommit=True) as c, store.as_role("mallory", autocommit=True) as hers:
+        c.execute("create materialized view mats.squat as select count(*) from mats.sale")
+        hers.execute('create table mats."herd: rows of squat" (count bigint)')
+        c.execute("refresh materialized view mats.squat")
+        hers.execute('drop table mats."herd: rows of squat"')
+        hers.execute("begin")
+        hers.execute('create table mats."herd: rows of squat" (count bigint)')
+        c.execute("set lock_timeout = '5s'")
+        c.execute("refresh materialized view mats.squat")
+        c.execute("alter materialized view mats.squat set (fillfactor = 50)")
+        c.execute("refresh materialized view mats.squat")
+        assert c.execute("select reloptions from pg_class where oid = 'mats.squat'::regclass").fetchone() == (["fillfactor=50"],)
+
+
+def test_code_of_the_query_leaves_no_role(store):
+    """PostgreSQL lets a view's query change neither role nor settings, so a superuser may become the owner and refresh it."""
+    store.server.run("create table mats.secret (word text)", "insert into mats.secret values ('secret')")
+    with store.as_role("mallory", autocommit=True) as c:
+        c.execute("create function mats.rise() returns text language plpgsql stable as $$ begin return 'nothing'; end $$")
+        c.execute("create materialized view mats.rising as select max(id) as id, min(mats.rise()) as word from (select id from mats.sale order by id limit 5) s")
+        c.execute(
+            "create or replace function mats.rise() returns text language plpgsql stable as $$ begin "
+            "perform set_config('role', 'none', true); return (select word from mats.secret); end $$"
+        )
+    for become in ("set role mallory", "set session authorization mallory"):
+        with store.server.connect(autocommit=True) as c:
+            c.execute(become)
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                c.execute("refresh materialized view mats.rising")
+            assert c.execute("select current_user").fetchone() == ("mallory",)
+            assert c.execute("select word from mats.rising").fetchone() == ("nothing",)
+
+
 def test_past_the_router_nothing_is_refreshed(store):
     with store.as_role("mallory", autocommit=True) as c:
         c.execute("create materialized view mats.kept as select count(*) from mats.sale")
@@ -67,6 +102,10 @@ def test_past_the_router_nothing_is_refreshed(store):
         # Rows of anybody but the owner's are not taken.
         home.execute("create table mats.false as select 1::bigint as count")
         home.execute("select set_config('herd.materialized_rows', 'mats.false'::regclass::oid::text, false)")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+            home.execute("refresh materialized view mats.kept")
+        # Nor another table of the owner's: whom he lets refresh the view (MAINTAIN) would choose what is shown by it.
+        home.execute("alter table mats.false owner to mallory")
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
             home.execute("refresh materialized view mats.kept")
         assert home.execute("select * from mats.kept").fetchone() == (60,)

@@ -210,3 +210,24 @@ def test_what_triggers_say_is_told_as_it_comes(made, how):
     assert bool(warned) == bool(left_out), warned
     assert _resident(made) - before < 100 << 20
     _given_back(made)
+
+
+def test_cursors_without_rows_are_counted(made):
+    """A cursor has its text and its columns, however few rows."""
+    with made.server.connect(user="plain", autocommit=True) as c:
+        columns = ", ".join(f"id as {'c' * 50}{n}" for n in range(1000))
+        declared = 0
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            for declared in range(60):
+                c.execute(f'declare "t{declared}" cursor with hold for select id /* {"x" * 1_000_000} */ from wide where v < v')
+        assert 5 < declared < _SESSION // 1_000_000
+        c.execute("close all")
+        _given_back(made)
+        before = _taken(made)
+        c.execute(f"declare w cursor with hold for select {columns} from wide where v < v")
+        assert _taken(made) - before > 100_000
+        c.execute("close w")
+        c.execute(f"declare w cursor with hold for select /* {'x' * 1_000_000} */ 1 as one")
+        assert _taken(made) - before > 1_000_000
+        c.execute("discard all")
+    _given_back(made)

@@ -95,6 +95,10 @@ fn in_turn(statement: &NodeEnum, with: &ast::WithClause, cx: &Context, steps: &S
         }
     });
     let mut made = parts::Made::new(parts, parameters, cx)?;
+    // Each is held against each.
+    if !cx.take(with.ctes.len().pow(2)) {
+        return Err(Steps::refusal());
+    }
     let order = order::of(&made.touches(cx), &cx.snapshot.code.tied)?;
     let mut types: Vec<Oid> = cx.parameters.iter().copied().take(parameters).collect();
     types.resize(parameters, 0);

@@ -3,7 +3,7 @@
 //! They are taken out of the texts for nodes where they read what only home has; a mistake in them goes unnoticed then where one node
 //! has all the rest. It does not know levels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use catalog::{Placement, Relation};
 use sql::ast::{self, Node};
@@ -92,14 +92,22 @@ impl Drop<'_> {
 
     /// Views over the herd's tables alone are on every node.
     fn has_home(&self, relation: &Relation) -> bool {
-        let Some(view) = relation.view.as_ref().filter(|v| !v.materialized && reads_herd(&v.query, self.cx)) else {
-            return matches!(relation.placement, Placement::Local);
-        };
-        let Ok(query) = sql::parse(&view.query, true) else { return true };
-        query.iter().flat_map(relations::of).any(|rv| {
-            let (schema, name) = names::table(rv);
-            self.cx.snapshot.resolve(schema, name, &[]).is_some_and(|r| self.has_home(r))
-        })
+        // Many views may name one.
+        let (mut seen, mut todo) = (HashSet::from([relation.oid]), vec![relation]);
+        while let Some(relation) = todo.pop() {
+            let Some(view) = relation.view.as_ref().filter(|v| !v.materialized && reads_herd(&v.query, self.cx)) else {
+                match relation.placement {
+                    Placement::Local => return true,
+                    _ => continue,
+                }
+            };
+            let Ok(query) = sql::parse(&view.query, true) else { return true };
+            for rv in query.iter().flat_map(relations::of) {
+                let (schema, name) = names::table(rv);
+                todo.extend(self.cx.snapshot.resolve(schema, name, &[]).filter(|r| seen.insert(r.oid)).map(|r| &**r));
+            }
+        }
+        false
     }
 
     fn in_statement(&mut self, statement: &mut NodeEnum) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wire::sqlstate;
 
-use exec::{Bound, Client, Compiled, ExecError, Forwarded, Request, Work};
+use exec::{Bound, Client, Compiled, ExecError, Forwarded, Request, Taken, Work};
 use sql::NodeEnum;
 use sql::ast;
 use wire::backend::Field;
@@ -30,6 +30,8 @@ pub struct Cursor {
     scroll: bool,
     /// Savepoints that were open when it was declared.
     pub depth: usize,
+    /// What it takes of the router's memory besides rows.
+    _taken: Taken,
 }
 
 /// Who has a cursor.
@@ -59,6 +61,11 @@ struct Read {
     types: Vec<u32>,
 }
 
+/// What a cursor takes besides its text.
+const LEAST: usize = 1 << 10;
+/// Its query takes so many times its text, with its plan (as `budget.rs`).
+const TIMES: usize = 4;
+
 /// Of parsenodes.h.
 const OPT_BINARY: i32 = 0x0001;
 const OPT_SCROLL: i32 = 0x0002;
@@ -77,6 +84,8 @@ impl Session {
         let hold = d.options & OPT_HOLD != 0;
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
         let text = sql::deparse(query)?;
+        let bytes = LEAST + said.len() + TIMES * text.len();
+        let mut taken = self.memory.take(bytes)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
         let compiled = self.compile_with(&tree, &text, bound.map_or(&[], |b| &b.types)).await?;
         // The rows' formats are chosen by each FETCH, not here.
@@ -126,13 +135,15 @@ impl Session {
             }
             _ => {
                 let cursor = self.spread_cursor(d.options, node, &tree, &compiled, &request).await;
-                At::Spread(Box::new(cursor.map_err(|e| shown(e, sql))?))
+                let cursor = cursor.map_err(|e| shown(e, sql))?;
+                taken.grow_to(bytes + cursor.bytes())?;
+                At::Spread(Box::new(cursor))
             }
         };
         let depth = self.transaction.depth();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let scroll = d.options & OPT_SCROLL != 0;
-        let cursor = Cursor { at, hold, outlives: false, binary, statement: said, since, scroll, depth };
+        let cursor = Cursor { at, hold, outlives: false, binary, statement: said, since, scroll, depth, _taken: taken };
         self.cursors.insert(d.portalname.clone(), cursor);
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..Default::default() })
     }

@@ -15,6 +15,9 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn materialize(&mut self, view: &Materialized, temporary: &[String]) -> Result<Forwarded> {
         if view.create.is_none() {
             self.refuse_other_owner(&view.view).await?;
+            self.refuse_lasting(view, temporary).await?;
+            self.ask_home(&view.lock()).await?;
+            self.same_view(view).await?;
         }
         self.ask_home(&view.create_rows).await?;
         let columns = self.columns_of_rows(&view.rows).await?;
@@ -49,6 +52,42 @@ impl<C: Client> Work<'_, C> {
             )
             .hint(&format!("SET ROLE {} first.", quote_ident(owner)))),
             _ => Ok(()),
+        }
+    }
+
+    /// PostgreSQL undoes what a view's query does to the session, and lets it change no role; here nothing would.
+    async fn refuse_lasting(&mut self, view: &Materialized, temporary: &[String]) -> Result<()> {
+        let tree = sql::parse(&view.query, true)?.pop().ok_or_else(|| ExecError::internal("no query"))?;
+        let search_path = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
+        let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
+        let cx = plan::Context::new(&self.epoch.snapshot, &search_path, temporary);
+        match plan::special::special(&tree, &cx).leaves == Default::default() {
+            true => Ok(()),
+            false => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "materialized view {} over distributed tables can't be refreshed: its query runs code that may change the \
+                     session's settings or role",
+                    view.view
+                ),
+            )),
+        }
+    }
+
+    /// The name may have come to mean another view before it was locked.
+    async fn same_view(&mut self, view: &Materialized) -> Result<()> {
+        self.refuse_other_owner(&view.view).await?;
+        let definition = format!(
+            "SELECT pg_catalog.pg_get_viewdef({}::pg_catalog.regclass) OPERATOR(pg_catalog.=) {}",
+            quote_literal(&view.view),
+            quote_literal(view.definition.as_deref().unwrap_or_default())
+        );
+        match self.ask_home(&definition).await?.pop().and_then(|row| row.into_iter().next().flatten()).as_deref() {
+            Some("t") => Ok(()),
+            _ => Err(ExecError::sql(
+                sqlstate::T_R_SERIALIZATION_FAILURE,
+                format!("materialized view {} has become another one meanwhile", view.view),
+            )),
         }
     }
 

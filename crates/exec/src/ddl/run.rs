@@ -52,7 +52,12 @@ impl<C: Client> Work<'_, C> {
             Some(changed) => (changed, sql::deparse(changed)?),
             None => (statement, sql.to_string()),
         };
-        let mut facts = Facts { search_path: search_path.to_vec(), temporary: temporary.to_vec(), ..Facts::default() };
+        let mut facts = Facts {
+            search_path: search_path.to_vec(),
+            temporary: temporary.to_vec(),
+            unguessed: rand::random(),
+            ..Facts::default()
+        };
         let mut answers = self.ask(mode, statement, &facts).await?;
         let mut newer = None;
         if answers.epoch != self.epoch.snapshot.epoch {

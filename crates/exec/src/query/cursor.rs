@@ -140,6 +140,12 @@ impl Cursor {
         self.formats = each(formats, self.fields.len());
     }
 
+    /// What it takes of the router's memory besides rows.
+    pub fn bytes(&self) -> usize {
+        let columns = self.fields.iter().map(|f| size_of::<Field>() + f.name.len());
+        columns.sum::<usize>() + (self.fields.len() * size_of::<i16>())
+    }
+
     /// It needs nothing of a transaction any more.
     pub fn is_kept(&self) -> bool {
         matches!(self.source, Source::Kept(_))

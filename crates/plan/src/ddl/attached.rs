@@ -48,7 +48,7 @@ pub fn policy(cx: &Cx, table: Option<&RangeVar>, expressions: [Option<&Node>; 2]
     let Some(rv) = table else { return Ok(Ddl::Home) };
     cx.not_ours(names::table(rv))?;
     let Some(r) = cx.herd_var(rv) else { return Ok(Ddl::Home) };
-    let reads = expressions.into_iter().flatten().map(|e| reads_of_tree(cx, e, 0));
+    let reads = expressions.into_iter().flatten().map(|e| reads_of_tree(cx, e));
     for reads in reads {
         if reads.local || reads.distributed {
             return Err(Refusal::new(

@@ -1,6 +1,8 @@
 //! CREATE TABLE, VIEW, MATERIALIZED VIEW, TABLE AS and SELECT INTO. A new table is local; where a view is depends on what it
 //! reads.
 
+use std::collections::HashMap;
+
 use crate::Refusal;
 use catalog::{Placement, RelationKind};
 use sql::ast::{self, Node, ObjectType, RangeVar};
@@ -42,7 +44,7 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let (Some(rv), Some(query)) = (&s.view, s.query.as_deref()) else { return Ok(Ddl::Home) };
     let name = names::table(rv);
     cx.not_made_in_ours(name)?;
-    let reads = reads_of_tree(cx, query, 0);
+    let reads = reads_of_tree(cx, query);
     let temporary = rv.relpersistence == "t" || reads.temporary;
     if temporary && reads.distributed {
         return Err(Refusal::new(
@@ -86,7 +88,7 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
             "Write the values as literals; or CREATE TABLE, then INSERT … SELECT.",
         ));
     }
-    if !reads_of_tree(cx, query, 0).distributed {
+    if !reads_of_tree(cx, query).distributed {
         refuse_writes(cx, query)?;
         return Ok(Ddl::Home);
     }
@@ -96,7 +98,7 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
         return Ok(Ddl::Home);
     }
     if materialized {
-        return materialized::create(s);
+        return materialized::create(cx, s);
     }
     let mut empty = s.clone();
     if let Some(into) = empty.into.as_deref_mut() {
@@ -161,15 +163,21 @@ pub struct Reads {
     pub temporary: bool,
 }
 
-/// What kinds of tables a query reads, through views as deep as `depth`.
-pub fn reads_of_tree(cx: &Cx, query: &Node, depth: usize) -> Reads {
+/// What kinds of tables a query reads, itself or through views.
+pub fn reads_of_tree(cx: &Cx, query: &Node) -> Reads {
     let mut tables = Tables::default();
     tables.names.extend(relations::of_node(query).into_iter().map(names::table));
     search::each(query, |n| tables.used(n));
-    tables.resolve(cx, depth)
+    tables.resolve(cx, 0, &mut HashMap::new())
 }
 
-pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
+/// The same of a query's text.
+pub fn reads_of_text(cx: &Cx, query: &str) -> Reads {
+    reads_of_view(cx, query, 0, &mut HashMap::new())
+}
+
+/// `known`: what was found out of views, each of which may be named by many others.
+fn reads_of_view(cx: &Cx, query: &str, depth: usize, known: &mut HashMap<String, Reads>) -> Reads {
     let Ok(statements) = sql::parse(query, true) else { return Reads { local: true, ..Reads::default() } };
     let mut tables = Tables::default();
     statements.iter().for_each(|s| {
@@ -178,7 +186,7 @@ pub fn reads_of_text(cx: &Cx, query: &str, depth: usize) -> Reads {
             search::each(&**select, |n| tables.used(n));
         }
     });
-    tables.resolve(cx, depth)
+    tables.resolve(cx, depth, known)
 }
 
 #[derive(Default)]
@@ -199,7 +207,7 @@ impl<'n> Tables<'n> {
         }
     }
 
-    fn resolve(&self, cx: &Cx, depth: usize) -> Reads {
+    fn resolve(&self, cx: &Cx, depth: usize, known: &mut HashMap<String, Reads>) -> Reads {
         let mut reads = Reads::default();
         if depth > DEPTH_MAX {
             return Reads { distributed: true, local: true, temporary: false };
@@ -213,7 +221,11 @@ impl<'n> Tables<'n> {
                 Some((Placement::Distributed(_), ..)) => reads.distributed = true,
                 Some((Placement::Reference, ..)) => {}
                 Some((Placement::Local, RelationKind::View, r)) => {
-                    let inner = reads_of_text(cx, r.view.as_ref().map_or("", |v| &v.query), depth + 1);
+                    let name = catalog::qualified(&r.schema, &r.name);
+                    let inner = known.get(&name).copied().unwrap_or_else(|| {
+                        reads_of_view(cx, r.view.as_ref().map_or("", |v| &v.query), depth + 1, known)
+                    });
+                    known.insert(name, inner);
                     reads.distributed |= inner.distributed;
                     reads.local |= inner.local;
                 }

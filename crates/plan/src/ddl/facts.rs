@@ -25,6 +25,8 @@ pub struct Facts {
     pub index_name: Option<String>,
     /// What the materialized view that is to be refreshed is made of.
     pub definition: Option<String>,
+    /// Part of names that nobody is to guess.
+    pub unguessed: u64,
 }
 
 /// Home's answers.

@@ -13,7 +13,7 @@ use crate::Refusal;
 /// How such a view is made, or filled anew.
 #[derive(Clone, Debug)]
 pub struct Materialized {
-    /// The table that has its rows until the transaction ends. There can be one for a view, so who refreshes it waits for others who do.
+    /// The table that has its rows until the transaction ends. Nobody can guess its name, and have it before.
     pub rows: String,
     /// Makes that table, empty, with the columns of the view.
     pub create_rows: String,
@@ -24,12 +24,20 @@ pub struct Materialized {
     /// The view as SQL names it; REFRESH for a view that is to be filled.
     pub view: String,
     pub refresh: Option<String>,
+    /// For REFRESH what the view was made of when that was looked at.
+    pub definition: Option<String>,
 }
 
 impl Materialized {
     /// Fills the table.
     pub fn fill_rows(&self) -> String {
         format!("INSERT INTO {} {}", self.rows, self.query)
+    }
+
+    /// Who refreshes the view waits for others who do, and for nobody who reads it. (LOCK takes no such view. Nobody can have set this
+    /// parameter, which TOAST tables have not; the lock is that of its name.)
+    pub fn lock(&self) -> String {
+        format!("ALTER MATERIALIZED VIEW {} RESET (toast.fillfactor)", self.view)
     }
 
     /// CREATE MATERIALIZED VIEW without data, for a view of these columns.
@@ -46,7 +54,7 @@ impl Materialized {
 }
 
 /// CREATE MATERIALIZED VIEW.
-pub fn create(s: &ast::CreateTableAsStmt) -> Decided {
+pub fn create(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let (Some(into), Some(query)) = (s.into.as_deref(), s.query.as_deref().and_then(|q| q.node.as_ref())) else {
         return Ok(Ddl::Home);
     };
@@ -57,7 +65,7 @@ pub fn create(s: &ast::CreateTableAsStmt) -> Decided {
     Ok(Ddl::Materialize(Box::new(Materialized {
         create: Some(Box::new(s.clone())),
         refresh: (!into.skip_data).then(|| format!("REFRESH MATERIALIZED VIEW {}", text(view))),
-        ..filled(view, columns, query)
+        ..filled(view, columns, query, cx.facts)
     })))
 }
 
@@ -73,25 +81,28 @@ pub fn refreshed<'s>(statement: &NodeEnum, snapshot: &'s Snapshot, facts: &Facts
 pub fn refresh(cx: &Cx) -> Decided {
     let Some(view) = refreshed(cx.statement, cx.snapshot, cx.facts) else { return Ok(Ddl::Home) };
     let Some(definition) = &cx.facts.definition else { return Ok(Ddl::Home) };
-    let definition = sql::parse(definition, true)?.pop();
-    let Some(query) = definition.as_ref().and_then(materialized::query) else { return Ok(Ddl::Home) };
+    let tree = sql::parse(definition, true)?.pop();
+    let Some(query) = tree.as_ref().and_then(materialized::query) else { return Ok(Ddl::Home) };
     let columns = view.columns.iter().map(|c| quote_ident(&c.name)).collect();
     let query = sql::deparse(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
     Ok(Ddl::Materialize(Box::new(Materialized {
         refresh: Some(cx.sql.to_string()),
-        ..filled((Some(&view.schema), &view.name), columns, query)
+        definition: Some(definition.clone()),
+        ..filled((Some(&view.schema), &view.name), columns, query, cx.facts)
     })))
 }
 
-fn filled(view: Name, columns: Vec<String>, query: String) -> Materialized {
+fn filled(view: Name, columns: Vec<String>, query: String, facts: &Facts) -> Materialized {
     let (schema, name) = view;
-    let rows = text((schema, &rows_of(name)));
+    let rows = text((schema, &rows_of(name, facts.unguessed)));
     let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
     let create_rows = format!("CREATE UNLOGGED TABLE {rows}{columns} AS {query} WITH NO DATA");
-    Materialized { rows, create_rows, query, create: None, view: text(view), refresh: None }
+    Materialized { rows, create_rows, query, create: None, view: text(view), refresh: None, definition: None }
 }
 
 /// The name of the table of a view's rows.
-fn rows_of(view: &str) -> String {
-    truncated(&format!("herd: rows of {view}"), NAME_BYTES_MAX).to_string()
+fn rows_of(view: &str, unguessed: u64) -> String {
+    let unguessed = format!(" {unguessed:016x}");
+    let name = format!("herd: rows of {view}");
+    truncated(&name, NAME_BYTES_MAX - unguessed.len()).to_string() + &unguessed
 }

@@ -202,7 +202,7 @@ fn schema(cx: &Cx, s: &ast::CreateSchemaStmt) -> Decided {
 }
 
 fn function(cx: &Cx, s: &ast::CreateFunctionStmt) -> Decided {
-    let body = s.sql_body.as_deref().map(|b| super::create::reads_of_tree(cx, b, 0)).unwrap_or_default();
+    let body = s.sql_body.as_deref().map(|b| super::create::reads_of_tree(cx, b)).unwrap_or_default();
     if uses_local_type(cx) || body.local {
         if body.distributed {
             return Err(super::create::mixed("a function"));

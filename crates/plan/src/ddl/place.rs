@@ -75,7 +75,7 @@ impl<'a> Cx<'a> {
 
     /// The view reads a local table or a system catalog, itself or through other views: only home has it.
     pub fn view_is_local(&self, view: &Relation) -> bool {
-        view.view.as_ref().is_some_and(|v| super::create::reads_of_text(self, &v.query, 0).local)
+        view.view.as_ref().is_some_and(|v| super::create::reads_of_text(self, &v.query).local)
     }
 
     /// Objects of the router's own are not for clients to change, whether the statement says where they are or `search_path` does: what is in

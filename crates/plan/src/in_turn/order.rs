@@ -30,9 +30,9 @@ pub fn of(all: &[Touches], tied: &[(u32, u32)]) -> Result<Vec<usize>> {
         }
     }
     let mut order: Vec<usize> = Vec::with_capacity(all.len());
-    while order.len() < all.len() {
-        let ready = |i: &usize| !order.contains(i) && before[*i].iter().all(|b| order.contains(b));
-        let Some(next) = (0..all.len()).find(ready) else {
+    let mut left: BTreeSet<usize> = (0..all.len()).collect();
+    while !left.is_empty() {
+        let Some(next) = left.iter().copied().find(|i| before[*i].is_empty()) else {
             return Err(match why {
                 Some(table) => Refusal::new(
                     format!(
@@ -48,6 +48,10 @@ pub fn of(all: &[Touches], tied: &[(u32, u32)]) -> Result<Vec<usize>> {
                 ),
             });
         };
+        left.remove(&next);
+        for waits in &mut before {
+            waits.remove(&next);
+        }
         order.push(next);
     }
     Ok(order)

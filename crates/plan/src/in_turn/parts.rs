@@ -10,6 +10,7 @@ use sql::{NodeEnum, build, relations};
 use super::touches::Touches;
 use super::{WithQuery, body, modifies, returned, target_of, with_mut, with_of};
 use crate::refuse::Refusal;
+use crate::steps::Steps;
 use crate::text::{self, Text};
 use crate::{Context, Result, rewrite};
 
@@ -49,7 +50,7 @@ pub fn of<'a>(statement: &NodeEnum, with: &'a ast::WithClause, cx: &Context) -> 
     named.push(refers(&itself, &|_| true));
     let kept = (0..queries.len()).filter(|i| modifies(&with.ctes[*i])).collect();
     let mut parts = Parts { itself, with, queries, named, kept };
-    parts.keep_read_queries(cx);
+    parts.keep_read_queries(cx)?;
     Ok(parts)
 }
 
@@ -84,7 +85,7 @@ impl Parts<'_> {
     }
 
     /// Queries that read only: those that several parts name, and those that read what another part writes.
-    fn keep_read_queries(&mut self, cx: &Context) {
+    fn keep_read_queries(&mut self, cx: &Context) -> Result<()> {
         let touches = |n: &NodeEnum| Touches::of(n, BTreeSet::new(), cx);
         let bodies: Vec<_> = self.with.ctes.iter().filter_map(body).map(touches).collect();
         let itself = touches(&self.itself);
@@ -92,11 +93,15 @@ impl Parts<'_> {
         loop {
             let mut by = BTreeMap::new();
             for part in self.kept.iter().copied().chain([self.last()]) {
-                self.reached(part).0.into_iter().for_each(|i| *by.entry(i).or_insert(0) += 1);
+                let (along, needed) = self.reached(part);
+                if !cx.take(1 + along.len() + needed.len()) {
+                    return Err(Steps::refusal());
+                }
+                along.into_iter().for_each(|i| *by.entry(i).or_insert(0) += 1);
             }
             let reads = |i: &usize| bodies[*i].reads.keys().any(|which| written.contains(which));
             let next = by.into_iter().find(|(i, parts)| *parts > 1 || reads(i));
-            let Some((next, _)) = next else { return };
+            let Some((next, _)) = next else { return Ok(()) };
             self.kept.insert(next);
         }
     }

@@ -73,20 +73,25 @@ pub fn tables(rv: &RangeVar, cx: &Context) -> Vec<Table> {
     let known = cx.relation(rv).cloned();
     let name = rv.relname.clone();
     match &known {
-        Some(relation) => below(relation, cx, &mut found, 0),
+        Some(relation) => below(relation, cx, &mut found, (0, &mut HashSet::new())),
         None => found.push(Table { relation: None, name }),
     }
     found
 }
 
-fn below(relation: &Arc<Relation>, cx: &Context, found: &mut Vec<Table>, depth: usize) {
+/// `seen`: many views may name one.
+fn below(relation: &Arc<Relation>, cx: &Context, found: &mut Vec<Table>, (depth, seen): (usize, &mut HashSet<Oid>)) {
+    if !seen.insert(relation.oid) {
+        return;
+    }
     let itself = Table { relation: Some(relation.clone()), name: relation.name.clone() };
-    let query = relation.view.as_ref().filter(|v| !v.materialized).and_then(|v| sql::parse(&v.query, true).ok());
+    let view = relation.view.as_ref().filter(|v| !v.materialized && cx.take(v.query.len()));
+    let query = view.and_then(|v| sql::parse(&v.query, true).ok());
     let (Some(query), true) = (query, depth < 64) else { return found.push(itself) };
     for rv in query.iter().flat_map(relations::of) {
         let (schema, name) = names::table(rv);
         match cx.snapshot.resolve(schema, name, &[]) {
-            Some(r) => below(r, cx, found, depth + 1),
+            Some(r) => below(r, cx, found, (depth + 1, seen)),
             None => found.push(Table { relation: None, name: name.to_string() }),
         }
     }
