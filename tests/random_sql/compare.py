@@ -20,7 +20,7 @@ from .step import Step
 
 NOT_SUPPORTED = "0A000"
 _SHOWN_MAX = 5
-_OF_ROWS = ("22", "23")
+_OF_ROWS = ("22", "23", "44")
 _FIELDS = ("constraint_name", "table_name", "column_name")
 _INTERVAL = "1186"
 # numeric, float4, float8, jsonb, their arrays.

@@ -326,7 +326,7 @@ mod tests {
                       CREATE MATERIALIZED VIEW public.n AS\n SELECT 1 AS a\n  WITH NO DATA;";
         let plain = adapt(script, &tables(), For::Plain).unwrap();
         assert!(
-            plain.starts_with("CREATE MATERIALIZED VIEW public.m AS SELECT t.a FROM public.t WITH NO DATA;\n"),
+            plain.starts_with("CREATE MATERIALIZED VIEW public.m AS SELECT t.a FROM public.t  WITH NO DATA;\n"),
             "{plain}"
         );
         assert!(plain.contains("CREATE MATERIALIZED VIEW public.n AS\n SELECT 1 AS a\n  WITH NO DATA;"), "{plain}");
