@@ -228,3 +228,39 @@ def test_who_changes_keys_needs_update_first(place, table):
     place.server.run(f"grant insert, delete on {table} to victim")
     with place.as_role("victim") as victim:
         assert victim.execute(f"update {table} set id = id + 100").statusmessage == "UPDATE 40"
+
+
+def test_who_granted_takes_it_back(place):
+    """A table that becomes distributed, and local again, is the same table to who may do what with it."""
+    roles = "hands_a", "hands_b", "hands_c"
+    place.server.run(*(f"drop role if exists {r}" for r in roles), *(f"create role {r} login" for r in roles))
+    place.server.run("grant usage on schema hers to hands_a, hands_b, hands_c")
+    try:
+        with place.as_role("mallory", autocommit=True) as mallory:
+            mallory.execute("create table hers.handed (id int primary key, v int)")
+            mallory.execute("insert into hers.handed select g, g from generate_series(1, 40) g")
+            mallory.execute("grant select on hers.handed to hands_a with grant option")
+        with place.as_role("hands_a", autocommit=True) as a:
+            a.execute("grant select on hers.handed to hands_b with grant option")
+        with place.as_role("hands_b", autocommit=True) as b:
+            b.execute("grant select (id) on hers.handed to hands_c")
+        acl = "select a.grantor::regrole::text, a.grantee::regrole::text, a.is_grantable from pg_class c, aclexplode(c.relacl) a where c.oid = 'hers.handed'::regclass and a.grantor <> c.relowner"
+        for change in ("select create_distributed_table('hers.handed', 'id')", "select undistribute_table('hers.handed')", "select create_distributed_table('hers.handed', 'id')"):
+            place.server.run(change)
+            for number in range(3) if "create" in change else (0,):
+                with place.on_node(number) as node:
+                    assert node.execute(acl).fetchall() == [("hands_a", "hands_b", True)], (change, number)
+        with place.as_role("hands_c", autocommit=True) as c:
+            assert c.execute("select count(id) from hers.handed").fetchone() == (40,)
+        with place.as_role("hands_b", autocommit=True) as b:
+            b.execute("revoke select (id) on hers.handed from hands_c")
+        with place.as_role("hands_a", autocommit=True) as a:
+            a.execute("revoke select on hers.handed from hands_b cascade")
+        for role in ("hands_b", "hands_c"):
+            with place.as_role(role, autocommit=True) as other, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                other.execute("select count(id) from hers.handed")
+        with place.as_role("hands_a", autocommit=True) as a:
+            assert a.execute("select count(*) from hers.handed").fetchone() == (40,)
+    finally:
+        place.server.run("drop table if exists hers.handed")
+        place.server.run("revoke all on schema hers from hands_a, hands_b, hands_c", *(f"drop role {r}" for r in roles))

@@ -223,6 +223,8 @@ pub struct Privilege {
     /// SELECT, INSERT…
     pub privilege: String,
     pub grantable: bool,
+    /// By whom, quoted; `None`: by the owner.
+    pub grantor: Option<String>,
 }
 
 impl Definition {

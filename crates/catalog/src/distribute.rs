@@ -280,7 +280,7 @@ fn sequences_elsewhere(definition: &Definition, kind: crate::definition::TableKi
     let (schema, owner) = (quote_ident(&definition.schema), quote_ident(&definition.schema_owner));
     let mut statements = vec![format!("CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {owner}")];
     statements.push(hold_schema(&definition.schema));
-    for crate::definition::Privilege { grantee, privilege, grantable } in &definition.schema_privileges {
+    for crate::definition::Privilege { grantee, privilege, grantable, .. } in &definition.schema_privileges {
         let option = if *grantable { " WITH GRANT OPTION" } else { "" };
         statements.push(format!("GRANT {privilege} ON SCHEMA {schema} TO {grantee}{option}"));
     }

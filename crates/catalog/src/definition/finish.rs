@@ -1,6 +1,8 @@
 //! Printing what a table gets once its rows are there: what is faster then (keys, indexes), can only be checked then (foreign
 //! keys) or must not see the rows come (triggers, policies). Comments, privileges and settings, too.
 
+use std::collections::HashSet;
+
 use super::print::constraint_sql;
 use super::{Constraint, Definition, Privilege, TableKind};
 use crate::{qualified, quote_ident, quote_literal};
@@ -148,14 +150,36 @@ impl Definition {
         let table = self.qualified();
         // ALTER DEFAULT PRIVILEGES may have granted more than the table had.
         statements.push(format!("SELECT herd.revoke_all({}::pg_catalog.regclass)", quote_literal(&table)));
-        if let Some(privileges) = &self.privileges {
+        if self.privileges.is_some() {
             statements.push(format!("REVOKE ALL ON TABLE {table} FROM {}", quote_ident(&self.owner)));
-            grant(statements, privileges, "", &table);
         }
-        for column in &self.columns {
-            grant(statements, &column.privileges, &format!(" ({})", quote_ident(&column.name)), &table);
-        }
+        let on_table = self.privileges.iter().flatten().map(|p| (p, String::new()));
+        let on_columns = self
+            .columns
+            .iter()
+            .flat_map(|column| column.privileges.iter().map(|p| (p, format!(" ({})", quote_ident(&column.name)))));
+        let granted: Vec<(&Privilege, String)> = on_table.chain(on_columns).collect();
+        statements.extend(in_order(&granted).into_iter().map(|(p, columns)| grant(p, columns, &table)));
     }
+}
+
+/// A grant comes behind the one that its grantor could make it by.
+fn in_order<'g>(granted: &'g [(&'g Privilege, String)]) -> Vec<&'g (&'g Privilege, String)> {
+    let mut may_grant: HashSet<&str> = HashSet::new();
+    let (mut ordered, mut left): (Vec<_>, Vec<_>) = granted.iter().partition(|(p, _)| p.grantor.is_none());
+    let mut looked_at = 0;
+    while !left.is_empty() {
+        may_grant.extend(ordered[looked_at..].iter().filter(|(p, _)| p.grantable).map(|(p, _)| p.grantee.as_str()));
+        looked_at = ordered.len();
+        let by = |(p, _): &&(&Privilege, String)| p.grantor.as_deref().is_some_and(|g| may_grant.contains(g));
+        let (next, others): (Vec<_>, Vec<_>) = left.into_iter().partition(by);
+        // What nobody could have granted is not to be lost.
+        (left, ordered) = match next.is_empty() {
+            true => (vec![], ordered.into_iter().chain(others).collect()),
+            false => (others, ordered.into_iter().chain(next).collect()),
+        };
+    }
+    ordered
 }
 
 fn comment(statements: &mut Vec<String>, what: &str, name: &str, text: &Option<String>) {
@@ -165,9 +189,15 @@ fn comment(statements: &mut Vec<String>, what: &str, name: &str, text: &Option<S
 }
 
 /// `columns` is empty, or the column in parentheses after a space.
-fn grant(statements: &mut Vec<String>, privileges: &[Privilege], columns: &str, table: &str) {
-    for Privilege { grantee, privilege, grantable } in privileges {
-        let option = if *grantable { " WITH GRANT OPTION" } else { "" };
-        statements.push(format!("GRANT {privilege}{columns} ON TABLE {table} TO {grantee}{option}"));
+fn grant(given: &Privilege, columns: &str, table: &str) -> String {
+    let Privilege { grantee, privilege, grantable, grantor } = given;
+    let option = if *grantable { " WITH GRANT OPTION" } else { "" };
+    let grant = format!("GRANT {privilege}{columns} ON TABLE {table} TO {grantee}{option}");
+    match grantor {
+        // It is his to take back.
+        Some(grantor) => {
+            format!("SELECT herd.grant_as({}::pg_catalog.regrole, {})", quote_literal(grantor), quote_literal(&grant))
+        }
+        None => grant,
     }
 }

@@ -152,15 +152,17 @@ async fn read_privileges<Q: Query>(q: &mut Q, definition: &mut Definition) -> Re
     let oid = definition.oid;
     let sql = format!(
         "SELECT r.attnum, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, \
-                x.privilege_type, x.is_grantable \
-         FROM (SELECT 0, relacl FROM pg_class WHERE oid = {oid} \
-               UNION ALL SELECT -1, nspacl FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE c.oid = {oid} \
-               UNION ALL SELECT attnum, attacl FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) r (attnum, acl), \
+                x.privilege_type, x.is_grantable, CASE WHEN x.grantor <> r.owner THEN quote_ident(pg_get_userbyid(x.grantor)) END \
+         FROM (SELECT 0, relacl, relowner FROM pg_class WHERE oid = {oid} \
+               UNION ALL SELECT -1, nspacl, nspowner FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE c.oid = {oid} \
+               UNION ALL SELECT attnum, attacl, relowner FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid \
+                          WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) r (attnum, acl, owner), \
               aclexplode(r.acl) x"
     );
     for mut row in cells(q, &sql).await? {
         let attnum: i32 = row.number()?;
-        let privilege = Privilege { grantee: row.text(), privilege: row.text(), grantable: row.boolean() };
+        let (grantee, privilege, grantable, grantor) = (row.text(), row.text(), row.boolean(), row.opt());
+        let privilege = Privilege { grantee, privilege, grantable, grantor };
         match (attnum, definition.columns.iter_mut().find(|c| c.attnum == attnum)) {
             (-1, _) => definition.schema_privileges.push(privilege),
             (_, Some(column)) => column.privileges.push(privilege),

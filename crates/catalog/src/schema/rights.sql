@@ -114,6 +114,28 @@ BEGIN
 END
 $body$;
 
+-- Grants in the name of who has granted it before, so that it is his to take back. Where that can't be (nobody but a superuser can
+-- be any role; he has no USAGE of the schema any more), it is the owner's grant.
+CREATE OR REPLACE FUNCTION herd.grant_as(who regrole, command text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    before text := current_setting('role');
+BEGIN
+    IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = session_user) THEN
+        EXECUTE command;
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM set_config('role', (SELECT r.rolname FROM pg_roles r WHERE r.oid = who), true);
+        EXECUTE command;
+        PERFORM set_config('role', before, true);
+    EXCEPTION WHEN insufficient_privilege THEN
+        EXECUTE command;
+    END;
+END $body$;
+COMMENT ON FUNCTION herd.grant_as(regrole, text) IS 'makes a grant again as who has made it';
+
 -- Who calls a function that runs as the herd's owner, by the session's role: whether the table is his, or the herd is.
 CREATE OR REPLACE FUNCTION herd.caller_may_alter(target regclass) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
