@@ -43,6 +43,7 @@ pub struct Taken {
 }
 
 impl Budget {
+    /// Bytes that one session may take, and that all may take together.
     pub fn new(purpose: Purpose, session_max: usize, all_max: usize) -> Self {
         Budget { purpose, session_max, all_max, all: AtomicUsize::new(0) }
     }
@@ -57,12 +58,14 @@ impl Budget {
         self.session_max
     }
 
+    /// What the bytes are for, as errors say it.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 }
 
 impl Allowance {
+    /// The part of a new session, which has taken nothing.
     pub fn of(budget: &Arc<Budget>) -> Self {
         Allowance { budget: budget.clone(), used: Arc::default() }
     }
@@ -72,6 +75,7 @@ impl Allowance {
         Allowance::of(&self.budget)
     }
 
+    /// The one of all sessions that this is a part of.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }

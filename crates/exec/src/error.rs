@@ -44,10 +44,12 @@ pub enum ClientError {
 }
 
 impl ExecError {
+    /// An error of the router's own, with this SQLSTATE.
     pub fn sql(code: &str, message: impl Into<String>) -> Self {
         ExecError::Sql(Box::new(ErrorFields::error(code, message)))
     }
 
+    /// Sets the hint of an [`ExecError::Sql`]; any other error stays as it is.
     pub fn hint(self, hint: &str) -> Self {
         match self {
             ExecError::Sql(f) => ExecError::Sql(Box::new(f.hint(hint))),
@@ -96,10 +98,12 @@ impl ExecError {
         ExecError::Sql(Box::new(refused))
     }
 
+    /// The client can't be reached any more: the session ends.
     pub fn lost(how: impl ToString) -> Self {
         ExecError::Client(ClientError::Lost(how.to_string()))
     }
 
+    /// 57014, in PostgreSQL's words.
     pub fn cancelled() -> Self {
         Self::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
     }
@@ -109,14 +113,17 @@ impl ExecError {
         Self::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"))
     }
 
+    /// XX000: what a fault of the router itself brings about.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::sql(sqlstate::INTERNAL_ERROR, message)
     }
 
+    /// The SQLSTATE that the client is told.
     pub fn code(&self) -> String {
         self.to_fields().code().to_string()
     }
 
+    /// What the client is told. A node's FATAL is an ERROR there: its connection ends, not the client's.
     pub fn to_fields(&self) -> ErrorFields {
         match self {
             ExecError::Sql(fields) | ExecError::Partial(fields) | ExecError::Ended(fields) => (**fields).clone(),

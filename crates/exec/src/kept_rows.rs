@@ -29,6 +29,7 @@ pub struct KeptRows {
 }
 
 impl KeptRows {
+    /// No rows yet; those to come count against `memory`.
     pub fn new(memory: &Allowance) -> Self {
         KeptRows { rows: VecDeque::new(), bytes: 0, taken: memory.nothing() }
     }
@@ -52,6 +53,7 @@ impl KeptRows {
         self.rows.pop_front()
     }
 
+    /// The oldest first; they stay.
     pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
         self.rows.iter()
     }
@@ -61,10 +63,12 @@ impl KeptRows {
         self.rows.get(at)
     }
 
+    /// No row waits.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
+    /// Rows that wait.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

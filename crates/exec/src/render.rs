@@ -51,6 +51,7 @@ pub struct Fill<'f> {
 }
 
 impl<'f> Fill<'f> {
+    /// With nothing evaluated, and no children's rows.
     pub fn new(bound: &'f Bound, now: &'f Now) -> Self {
         Fill { bound, now, evaluated: &[], children: vec![] }
     }

@@ -110,10 +110,12 @@ pub enum Literals<'r> {
 }
 
 impl<'r> Request<'r> {
+    /// By the simple protocol: all rows, and the literals are the text's own.
     pub fn simple(sql: &'r str) -> Self {
         Request { sql, bound: None, literals: Literals::Own, limit: None }
     }
 
+    /// All rows, with the parameters of a Bind; `None`: as [`simple`](Self::simple).
     pub fn bound(sql: &'r str, bound: Option<&'r Bound>) -> Self {
         Request { bound, ..Request::simple(sql) }
     }

@@ -16,6 +16,7 @@ const HEADER_LEN: usize = 20;
 const EMPTY_HEADER_LEN: usize = 12;
 
 impl Arrays {
+    /// No rows yet; rows will have `width` values.
     pub fn new(width: usize) -> Self {
         let columns = (0..width).map(|_| BytesMut::zeroed(HEADER_LEN)).collect();
         Arrays { columns, rows: 0 }

@@ -267,6 +267,7 @@ impl<C: Client> Work<'_, C> {
         self.settings.fingerprint() ^ self.transaction.settings_fingerprint()
     }
 
+    /// The home node, by the catalog that the session has.
     pub fn home(&self) -> NodeId {
         self.epoch.snapshot.home
     }

@@ -73,6 +73,7 @@ impl Pins {
         (Self::SEQUENCE, "sequences"),
     ];
 
+    /// The reasons that hold, as `herd.sessions` shows them.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.iter().filter(move |(bit, _)| self.0 & bit != 0).map(|(_, name)| *name)
     }
@@ -91,6 +92,7 @@ impl State {
 }
 
 impl Activity {
+    /// A session that is idle from now on. `role`: its object id on home.
     pub fn new(user: &str, role: Option<u32>, database: &str, client: Option<SocketAddr>) -> Shown {
         let now = Mutex::new(Now { since: clock(), ..Now::default() });
         Arc::new(Activity { user: user.into(), role, database: database.into(), client, now })
@@ -123,12 +125,14 @@ impl Activity {
         self.now.lock().settings
     }
 
+    /// `settings`: the fingerprint of those the name was read from.
     pub fn rename(&self, application_name: &str, settings: u64) {
         let mut now = self.now.lock();
         now.application_name = application_name.to_string();
         now.settings = settings;
     }
 
+    /// A copy of how it is at this moment.
     pub fn now(&self) -> Now {
         self.now.lock().clone()
     }

@@ -36,6 +36,7 @@ pub struct Retry {
 }
 
 impl Session {
+    /// To be called before a statement that begins now.
     pub fn retry(&mut self) -> Retry {
         self.retry_since(Instant::now())
     }

@@ -133,6 +133,7 @@ pub fn router_of(pid: i32) -> Option<i32> {
 }
 
 impl CancelRegistry {
+    /// `node_timeout`: how long a cancel may take. The router's number is 0 until it is set.
     pub fn new(node_timeout: Duration) -> Self {
         CancelRegistry { shards: Default::default(), node_timeout, number: AtomicI32::new(0) }
     }
@@ -151,10 +152,12 @@ impl CancelRegistry {
         }
     }
 
+    /// Up to [`NUMBER_MAX`]; for the pids of sessions that register from now on.
     pub fn set_router_number(&self, number: i32) {
         self.number.store(number & NUMBER_MAX, Ordering::Relaxed);
     }
 
+    /// What [`router_of`] tells of pids that are made now.
     pub fn router_number(&self) -> i32 {
         self.number.load(Ordering::Relaxed)
     }
@@ -267,6 +270,7 @@ impl CancelRegistry {
         self.shards.iter().map(|s| s.lock().len()).sum()
     }
 
+    /// No session is registered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

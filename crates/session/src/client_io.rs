@@ -43,6 +43,7 @@ pub struct ClientIo {
 }
 
 impl ClientIo {
+    /// `rbuf`: what was read behind the login. A message of more than `message_bytes_max` bytes ends the session.
     pub fn new(stream: ClientStream, rbuf: BytesMut, message_bytes_max: usize, handle: CancelHandle) -> Self {
         ClientIo {
             stream: Some(stream),

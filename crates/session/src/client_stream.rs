@@ -55,10 +55,12 @@ impl ClientStream {
         }
     }
 
+    /// Whether what is read and written is encrypted.
     pub fn is_tls(&self) -> bool {
         matches!(self, ClientStream::Tls(_))
     }
 
+    /// Of the TCP connection, under TLS too.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         match self {
             ClientStream::Tcp(tcp) => tcp.peer_addr(),

@@ -11,6 +11,7 @@ use sql::ast;
 use crate::session::{Result, Session};
 
 impl Session {
+    /// Outside of a transaction home's warning is all that comes of it. A check that fails now is told in the client's names.
     pub async fn set_constraints(
         &mut self,
         s: &ast::ConstraintsSetStmt,

@@ -74,6 +74,7 @@ const OPT_INSENSITIVE: i32 = 0x0008;
 const OPT_HOLD: i32 = 0x0020;
 
 impl Session {
+    /// Opens it on the node that has its rows, or over several. 25P01 outside of a transaction, unless it is WITH HOLD.
     pub async fn declare_cursor(
         &mut self,
         d: &ast::DeclareCursorStmt,
@@ -270,6 +271,7 @@ impl Session {
         }
     }
 
+    /// One, or ALL where there is no name. Of a name that is not known home says the error.
     pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {
         if c.portalname.is_empty() {
             let mut nodes = std::collections::BTreeSet::new();

@@ -26,6 +26,7 @@ pub struct Seat {
 }
 
 impl Doors {
+    /// How many may be logging in at once, and the sessions of one user at most; 0 of these: no limit.
     pub fn new(logins_max: usize, per_user_max: usize) -> Self {
         Doors { logins: Arc::new(Semaphore::new(logins_max)), per_user_max, users: Mutex::default() }
     }

@@ -17,6 +17,7 @@ use crate::sequences::asks_elsewhere;
 use crate::session::{Result, Session};
 
 impl Session {
+    /// The router's plan with those of the nodes, or a node's own word alone. `described`: the client gets RowDescription, too.
     pub async fn explain(&mut self, e: &ast::ExplainStmt, sql: &str, described: bool) -> Result<Forwarded> {
         let Some(tree) = e.query.as_deref().and_then(|q| q.node.clone()) else {
             return self.on_home_described(sql, described).await;

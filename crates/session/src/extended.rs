@@ -25,6 +25,7 @@ use crate::session::{Result, Session};
 const STATEMENTS_MAX: usize = 10_000;
 
 impl Session {
+    /// Does what Parse, Bind, Describe, Execute or Close asks; any other tag is taken for Close.
     pub async fn extended(&mut self, frame: &Frame) -> Result<()> {
         let bad = |e: wire::WireError| ExecError::sql(sqlstate::PROTOCOL_VIOLATION, e.to_string());
         match frame.tag() {

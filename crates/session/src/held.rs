@@ -16,6 +16,7 @@ pub struct Held {
 }
 
 impl Held {
+    /// No rows yet, counted against `memory`; nobody cancels.
     pub fn new(memory: &Allowance) -> Self {
         Held { out: BytesMut::new(), rows: KeptRows::new(memory), handle: None }
     }

@@ -41,6 +41,7 @@ impl Limit {
 }
 
 impl Idle {
+    /// No limit where a setting is 0.
     pub fn of(own: &RouterSettings) -> Self {
         let time = |name| milliseconds(own.get(name)).filter(|ms| *ms > 0).map(Duration::from_millis);
         Idle { in_transaction: time(IN_TRANSACTION), session: time(SESSION) }

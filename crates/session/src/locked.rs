@@ -12,6 +12,7 @@ use crate::session::{Result, Session};
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
+/// A statement was refused because what it names could not be read behind somebody's lock.
 pub fn is_locked(e: &ExecError) -> bool {
     matches!(e, ExecError::Refused(refusal) if refusal.is_locked())
 }

@@ -25,6 +25,7 @@ impl CountedAs {
     pub const ALL: [CountedAs; 6] =
         [CountedAs::Route, CountedAs::Scatter, CountedAs::Reference, CountedAs::Copy, CountedAs::Ddl, CountedAs::Other];
 
+    /// The label `strategy` of the metrics page.
     pub fn name(self) -> &'static str {
         match self {
             CountedAs::Route => "route",
@@ -68,6 +69,7 @@ impl Metrics {
         h.sum_micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
     }
 
+    /// Counts an error sent to a client; SQLSTATEs that PostgreSQL does not document count as one.
     pub fn error(&self, sqlstate: &str) {
         // Clients can raise any: those are one.
         let counted = wire::sqlstate::documented(sqlstate).unwrap_or("other");

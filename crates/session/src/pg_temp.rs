@@ -58,6 +58,7 @@ pub struct Told {
 }
 
 impl Told {
+    /// A row of [`NAMES`].
     pub fn add(&mut self, name: &str, kind: &str) {
         match kind {
             "t" => self.names.push(name.to_string()),
@@ -80,10 +81,12 @@ impl PgTemp {
         self.told.types.iter().find(hides).map(|(name, _)| name.as_str())
     }
 
+    /// No relation or type is known to be in it; the schema may be there.
     pub fn is_empty(&self) -> bool {
         self.told == Told::default()
     }
 
+    /// From now on nothing is known to be in it; the schema may be there.
     pub fn clear(&mut self) {
         self.told = Told::default();
     }

@@ -11,6 +11,7 @@ pub struct Portals {
 }
 
 impl Portals {
+    /// `""` is the one without a name, as in all of these.
     pub fn get(&self, name: &str) -> Option<&Portal> {
         match name {
             "" => self.unnamed.as_ref(),
@@ -18,6 +19,7 @@ impl Portals {
         }
     }
 
+    /// `None`: there is no portal of this name.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Portal> {
         match name {
             "" => self.unnamed.as_mut(),
@@ -25,6 +27,7 @@ impl Portals {
         }
     }
 
+    /// Whether there is a portal of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -39,6 +42,7 @@ impl Portals {
         }
     }
 
+    /// Gives it up to the caller; `None`: there was none.
     pub fn remove(&mut self, name: &str) -> Option<Portal> {
         match name {
             "" => self.unnamed.take(),
@@ -46,6 +50,7 @@ impl Portals {
         }
     }
 
+    /// All of them, with a name or without.
     pub fn clear(&mut self) {
         self.unnamed = None;
         self.named.clear();

@@ -73,6 +73,7 @@ impl RouterSettings {
         }
     }
 
+    /// Whether its value, or default, is one of the words for true; false for what is no setting of the router's.
     pub fn is_on(&self, name: &str) -> bool {
         matches!(self.get(name), "on" | "true" | "1" | "yes")
     }

@@ -106,6 +106,7 @@ pub struct Session {
 }
 
 impl Session {
+    /// What the executor needs of the session, for one piece of work.
     pub fn work(&mut self) -> Work<'_, ClientIo> {
         let (now, patience) = (Now::of(self.transaction.now.clone()), self.io.patience);
         let who = (&self.login, &self.settings);
@@ -162,6 +163,7 @@ impl Session {
         }
     }
 
+    /// Whether a backslash in a plain string is nothing but that, with what the transaction has set so far.
     pub fn standard_conforming_strings(&self) -> bool {
         match self.pending.is_empty() {
             true => !self.settings.escapes(),

@@ -58,6 +58,7 @@ impl Session {
         };
     }
 
+    /// SET and RESET, and SET TRANSACTION with its like. The router's own settings go to no node.
     pub async fn set(&mut self, s: &ast::VariableSetStmt, sql: &str) -> Result<Forwarded> {
         use ast::VariableSetKind::*;
         let kind = ast::VariableSetKind::try_from(s.kind).unwrap_or(Undefined);
@@ -320,6 +321,7 @@ impl Session {
         self.refresh_own();
     }
 
+    /// The router's own settings from here, any other from home. `described`: the client gets RowDescription, too.
     pub async fn show(&mut self, s: &ast::VariableShowStmt, sql: &str, described: bool) -> Result<Forwarded> {
         let name = s.name.to_ascii_lowercase();
         if let Some(own) = RouterSettings::canonical(&name) {
@@ -336,6 +338,7 @@ impl Session {
         self.on_home_described(sql, described).await
     }
 
+    /// In each of its forms; ALL in a transaction is 25001.
     pub async fn discard(&mut self, s: &ast::DiscardStmt, sql: &str) -> Result<Forwarded> {
         let mode = ast::DiscardMode::try_from(s.target).unwrap_or(ast::DiscardMode::DiscardAll);
         if mode == ast::DiscardMode::DiscardAll && self.transaction.is_active() {
@@ -399,6 +402,7 @@ fn set_to(names: &[&str], values: &[Option<String>], local: bool) -> Option<Stri
     Some(format!("SELECT {}", names.iter().zip(values).map(one).collect::<Option<Vec<_>>>()?.join(", ")))
 }
 
+/// 0A000, with the hint to use UTF8.
 pub fn unknown_encoding(encoding: &str) -> ExecError {
     let message = format!("client_encoding \"{encoding}\" is not supported");
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Use UTF8.")

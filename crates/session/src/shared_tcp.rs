@@ -19,6 +19,7 @@ pub struct SharedTcp(Arc<TcpStream>);
 pub struct Watched(Weak<TcpStream>);
 
 impl SharedTcp {
+    /// The only one that keeps the socket open.
     pub fn new(tcp: TcpStream) -> Self {
         SharedTcp(Arc::new(tcp))
     }
@@ -28,6 +29,7 @@ impl SharedTcp {
         Watched(Arc::downgrade(&self.0))
     }
 
+    /// Waits for bytes and copies them, to be read again; 0: the client has closed.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.peek(buf).await
     }
@@ -37,6 +39,7 @@ impl SharedTcp {
         std::future::poll_fn(|cx| self.0.poll_read_ready(cx)).await
     }
 
+    /// The client's end of the connection.
     pub fn peer_addr(&self) -> io::Result<std::net::SocketAddr> {
         self.0.peer_addr()
     }

@@ -288,6 +288,7 @@ impl Session {
     }
 }
 
+/// 25P02, in PostgreSQL's words.
 pub fn in_failed_transaction() -> ExecError {
     ExecError::sql(
         sqlstate::IN_FAILED_SQL_TRANSACTION,

@@ -14,6 +14,7 @@ use crate::prepared::SqlPrepared;
 use crate::session::{Result, Session};
 
 impl Session {
+    /// Plans it at once, and keeps it; 42P05 if a statement of either protocol has the name.
     pub async fn sql_prepare(&mut self, p: &ast::PrepareStmt, sql: &str) -> Result<Forwarded> {
         if self.prepared.contains_key(&p.name) || self.statements.contains_key(&p.name) {
             return Err(ExecError::sql(
@@ -145,6 +146,7 @@ impl Session {
         Ok((whole, text))
     }
 
+    /// Runs what PREPARE, or Parse, has kept; 26000 if there is nothing of the name.
     pub async fn sql_execute(&mut self, e: &ast::ExecuteStmt, bound: Option<&exec::Bound>) -> Result<Forwarded> {
         let text = self.executed_text(e).await?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
@@ -158,6 +160,7 @@ impl Session {
         self.run(&compiled, &text, bound.as_ref()).await
     }
 
+    /// One, or ALL where there is no name, whichever protocol it came by; 26000 if there is none.
     pub fn sql_deallocate(&mut self, d: &ast::DeallocateStmt) -> Result<Forwarded> {
         if d.name.is_empty() {
             self.prepared.clear();

@@ -29,6 +29,7 @@ impl OwnCatalog {
 }
 
 impl Session {
+    /// From BEGIN to ROLLBACK TO SAVEPOINT; the command tag says how it ended. PREPARE TRANSACTION and its like are 0A000.
     pub async fn transaction_statement(&mut self, t: &ast::TransactionStmt, sql: &str) -> Result<Forwarded> {
         let kind = Kind::try_from(t.kind).unwrap_or(Kind::Undefined);
         let tag = |t: &str| Ok(Forwarded { tag: t.to_string(), ..Default::default() });
@@ -245,6 +246,7 @@ impl Session {
         self.end_pauses().await;
     }
 
+    /// Undoes the transaction on all its nodes, with its settings, cursors and portals.
     pub async fn rollback(&mut self) {
         use exec::Client;
         self.transaction.doubtful |= !self.io.settled().await;

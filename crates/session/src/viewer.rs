@@ -23,6 +23,7 @@ impl Viewer {
 }
 
 impl Session {
+    /// Asks home about the session's role, in the transaction if there is one.
     pub async fn viewer(&mut self) -> Result<Viewer> {
         let rights = "SELECT r.oid, pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), \
                       (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \

@@ -22,6 +22,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// Runs `before`, each step whose guard holds, and `after`; an error first if the search path leads to another schema here.
     pub async fn run(&self, p: &mut Participant) -> Result<()> {
         if let Some(schema) = &self.schema {
             let rows = p.lane.rows("SELECT pg_catalog.current_schema()").await?;
@@ -67,6 +68,7 @@ pub async fn holds(p: &mut Participant, step: &Step) -> Result<bool> {
     }
 }
 
+/// Whether the first value of the first row is true; no row and NULL are not.
 pub fn is_true(rows: &[catalog::Row]) -> bool {
     rows.first().and_then(|r| r.first()?.as_deref()) == Some("t")
 }

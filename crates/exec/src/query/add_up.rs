@@ -18,6 +18,7 @@ use crate::work::Work;
 use crate::work::rows::Reply;
 
 impl<C: Client> Work<'_, C> {
+    /// Sends the client one row, made by the router or, where integers do not do, by PostgreSQL; the command tag.
     pub async fn add_up(
         &mut self,
         compiled: &Compiled,

@@ -38,6 +38,7 @@ struct Head {
 }
 
 impl Merge {
+    /// No rows yet. Rows have `visible` columns and, behind them, a hidden one for each of `sort`, of these `types`.
     pub fn new(sort: Vec<SortKey>, types: Vec<u32>, visible: usize, streams: usize) -> Self {
         Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect(), taken: BytesMut::new() }
     }

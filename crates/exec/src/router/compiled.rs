@@ -121,6 +121,7 @@ impl Epoch {
         self.texts.lock().get(&(context, text.to_string(), types.to_vec())).cloned()
     }
 
+    /// For [`by_text`](Self::by_text). What names a session's own temporary tables is not kept.
     pub fn keep_text(&self, compiled: &Arc<Compiled>, types: &[u32]) {
         if compiled.own != 0 {
             return;
@@ -186,6 +187,7 @@ pub struct ReadyTurn {
 }
 
 impl Compiled {
+    /// `context` stands for search path and the like. With a `template` it is known where its other statements have their literals.
     pub fn new(plan: Planned, text: &str, context: u64, template: Option<&Template>) -> Self {
         let mut literals = FastMap::default();
         let mut splices = Vec::new();

@@ -71,6 +71,7 @@ pub struct Herd {
 }
 
 impl Herd {
+    /// With this snapshot of the catalog, and no lease on it yet.
     pub fn new(
         config: HerdConfig,
         own: OwnConns,
@@ -216,6 +217,7 @@ pub async fn load<Q: catalog::Query<Error = PoolError>>(q: &mut Q, previous: Opt
     Box::pin(catalog::load_with(q, previous)).await.map_err(catalog_error)
 }
 
+/// What a node said stays so; a refusal keeps its hint; what has no SQLSTATE is XX000.
 pub fn catalog_error(e: catalog::CatalogError<PoolError>) -> ExecError {
     match e {
         catalog::CatalogError::Query(e) => ExecError::Pool(e),
@@ -224,6 +226,7 @@ pub fn catalog_error(e: catalog::CatalogError<PoolError>) -> ExecError {
     }
 }
 
+/// The catalog's refusal as the client gets it, with its hint if there is one.
 pub fn refused(refusal: &catalog::Refusal) -> ExecError {
     let fields = wire::ErrorFields::error(refusal.sqlstate(), refusal.message.clone());
     ExecError::Sql(Box::new(if refusal.hint.is_empty() { fields } else { fields.hint(refusal.hint.clone()) }))

@@ -41,6 +41,7 @@ pub struct Lease {
 pub struct Moment(u64);
 
 impl Moment {
+    /// Of CLOCK_BOOTTIME.
     pub fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         Moment(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)

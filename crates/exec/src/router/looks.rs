@@ -12,6 +12,7 @@ use catalog::{NodeId, Relation};
 pub struct Looks(Arc<HashMap<NodeId, Arc<str>>>);
 
 impl Looks {
+    /// One partition of each distributed table on every node that has any; tables of other kinds have none.
     pub fn of_tables<'r>(tables: impl Iterator<Item = &'r Arc<Relation>>) -> Self {
         let mut partitions: HashMap<NodeId, BTreeSet<String>> = HashMap::new();
         for relation in tables {
@@ -28,6 +29,7 @@ impl Looks {
         Looks(Arc::new(partitions.into_iter().map(|(node, names)| (node, text(names))).collect()))
     }
 
+    /// The SQL to parse behind a statement on this node; `None`: there is nothing to look at.
     pub fn of(&self, node: NodeId) -> Option<Arc<str>> {
         self.0.get(&node).cloned()
     }

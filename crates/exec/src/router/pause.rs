@@ -93,6 +93,7 @@ struct Pause {
 }
 
 impl Pauses {
+    /// No pauses yet. `router`: whose these are; `seal`: what announcements are under.
     pub fn new(router: u64, seal: Seal) -> Self {
         let (count, numbers) = (AtomicUsize::new(0), AtomicU64::new(1));
         Pauses { router, seal, count, all: Mutex::default(), ended: Notify::new(), numbers }

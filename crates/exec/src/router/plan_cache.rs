@@ -19,14 +19,17 @@ pub(crate) struct PlanCache<K, S> {
 }
 
 impl<K: Hash + Eq, S: BuildHasher + Default> PlanCache<K, S> {
+    /// Nothing yet; at most so many bytes, by [`Compiled::weight`].
     pub fn new(bytes_max: usize) -> Self {
         PlanCache { plans: HashMap::default(), bytes: 0, bytes_max }
     }
 
+    /// `None`: it was not kept, or had to go since.
     pub fn get(&self, key: &K) -> Option<&Arc<Compiled>> {
         self.plans.get(key)
     }
 
+    /// In place of the one with the same key. One that takes too large a part of the cache is not kept.
     pub fn keep(&mut self, key: K, plan: &Arc<Compiled>) {
         let weight = plan.weight();
         if weight > self.bytes_max / PART_MAX {

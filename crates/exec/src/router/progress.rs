@@ -54,6 +54,7 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The one that began first comes first.
     pub fn list(&self) -> Vec<Arc<Running>> {
         self.running.lock().clone()
     }
@@ -66,6 +67,7 @@ pub struct Followed {
 }
 
 impl Followed {
+    /// Puts the statement on the herd's list.
     pub fn new(herd: &Arc<Herd>, running: Arc<Running>) -> Self {
         herd.progress.running.lock().push(running.clone());
         Followed { herd: herd.clone(), running }

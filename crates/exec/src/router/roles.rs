@@ -78,6 +78,7 @@ pub fn is_trusted(home: &Conn, node: &Conn) -> Result<(), PoolError> {
 }
 
 impl Roles {
+    /// `own` connects to `home`, as a superuser where `verifiers` are to be read.
     pub fn new(own: OwnConns, home: NodeTarget, verifiers: bool) -> Self {
         Roles { own, home, verifiers }
     }

@@ -142,6 +142,7 @@ impl RowQueue {
 }
 
 impl Turn {
+    /// The queue it is a turn in.
     pub fn queue(&self) -> &Arc<RowQueue> {
         &self.queue
     }
@@ -175,6 +176,7 @@ pub struct RowQueues {
 }
 
 impl RowQueues {
+    /// The queue for such rows of this login under these settings, by this catalog; made if there is none. `start` sends its batches.
     pub fn queue(
         &self,
         herd: &Arc<Herd>,
@@ -225,6 +227,7 @@ impl RowQueues {
         self.sent_away.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Of all queues since the router began.
     pub fn stats(&self) -> SharedStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SharedStats {

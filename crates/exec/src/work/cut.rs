@@ -34,6 +34,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
+    /// Counted from now: whichever ends first of the session's lock_timeout, its statement_timeout and our own.
     pub fn of(manner: &Manner) -> Self {
         let ours = (
             TRY,

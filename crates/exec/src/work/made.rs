@@ -154,6 +154,7 @@ pub fn question() -> String {
 impl Made {
     pub const COLUMNS: usize = 3;
 
+    /// From what home answered to [`question`]; a column that is missing counts as empty.
     pub fn of(columns: &[Option<String>]) -> Made {
         let text = |i: usize| columns.get(i).and_then(|c| c.as_deref()).unwrap_or_default();
         let object = |word: &str| Some((word.chars().next()?, word.get(1..)?.parse().ok()?));

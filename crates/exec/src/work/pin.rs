@@ -29,6 +29,7 @@ impl Pin {
         }
     }
 
+    /// The session keeps no connection and has lost none: any will do.
     pub fn is_free(&self) -> bool {
         matches!(self, Pin::Free)
     }

@@ -35,6 +35,7 @@ impl Default for Sequences {
 }
 
 impl Sequences {
+    /// What a connection is marked with that remembers the session's values; it changes when those must not be told any more.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -44,6 +45,7 @@ impl Sequences {
         &self.seen
     }
 
+    /// `lastval`, with its sequence; `None`: it was not the router that took it, if anybody did.
     pub fn last(&self) -> Option<&(Oid, String)> {
         self.last.as_ref()
     }

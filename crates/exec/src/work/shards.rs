@@ -204,6 +204,7 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
+/// As the client gets it, with its own SQLSTATE.
 pub fn key_error(e: KeyError) -> ExecError {
     ExecError::sql(e.sqlstate(), e.to_string())
 }

@@ -71,6 +71,7 @@ pub struct Unflushed {
 }
 
 impl Unflushed {
+    /// A batch of so many rows; `first`: the number of its first one.
     pub fn add(&mut self, rows: u64, first: u64) {
         self.rows += rows;
         self.first.get_or_insert(first);
@@ -186,6 +187,7 @@ impl<C: Client> Work<'_, C> {
         pin!(self.client.cancelled()).poll(&mut cx).is_ready()
     }
 
+    /// Tells the client, as a NOTICE.
     pub fn notice(&mut self, message: &str) {
         let notice = ErrorFields::with_severity("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, message);
         self.client.tell(Answer::Notice(&notice));

@@ -39,6 +39,7 @@ pub struct Capture<'c, R: Consumer, C: Client> {
 }
 
 impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
+    /// Outside of a transaction; `client` hears notices and may cancel.
     pub fn new(consumer: &'c mut R, client: &'c mut C) -> Self {
         Capture { out: BytesMut::new(), consumer, client, in_transaction: false, failure: None }
     }

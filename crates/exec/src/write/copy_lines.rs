@@ -29,6 +29,7 @@ struct LaneLines {
 }
 
 impl CopyLines {
+    /// `table`: as nodes' errors name it. `header`: the client's data, and each node's, begin with a line that is no row.
     pub fn new(table: &str, lanes: usize, csv: bool, header: bool) -> Self {
         let line = u64::from(header);
         let lane = || LaneLines { line, first: !header, rows: VecDeque::new() };

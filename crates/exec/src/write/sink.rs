@@ -67,6 +67,7 @@ pub struct SinkInsert {
 }
 
 impl SinkKind {
+    /// Keeps the values of this execution for all batches. `returning`: the nodes give rows back.
     pub fn insert(rows: &InsertRows, returning: bool, bound: &BoundParameters, now: &Now) -> Self {
         let (rows, bound, now) = (rows.clone(), bound.clone(), now.clone());
         SinkKind::Insert(Box::new(SinkInsert { rows, returning, bound, now }))

@@ -31,11 +31,13 @@ pub(super) struct Channel {
 }
 
 impl Channel {
+    /// Of a connection just accepted; nothing is read yet.
     pub fn new(tcp: TcpStream, liveness: &Liveness) -> Result<Self, LoginError> {
         let stream = Some(ClientStream::new(tcp, liveness)?);
         Ok(Channel { stream, rbuf: BytesMut::with_capacity(CHUNK), wbuf: BytesMut::new() })
     }
 
+    /// True once the handshake is done; false after one that failed.
     pub fn is_tls(&self) -> bool {
         self.stream.as_ref().is_some_and(ClientStream::is_tls)
     }
@@ -81,6 +83,7 @@ impl Channel {
         &mut self.wbuf
     }
 
+    /// Sends all that [`out`](Self::out) holds.
     pub async fn flush(&mut self) -> Result<(), LoginError> {
         let mut out = std::mem::take(&mut self.wbuf);
         let stream = self.stream()?;
@@ -108,6 +111,7 @@ impl Channel {
         Ok((self.into_stream()?, rbuf))
     }
 
+    /// What was read and not taken is lost. `Left` if a TLS handshake has failed.
     pub fn into_stream(self) -> Result<ClientStream, LoginError> {
         self.stream.ok_or(LoginError::Left)
     }

@@ -19,6 +19,7 @@ impl Session {
         self.on_home_described(sql, true).await
     }
 
+    /// The same; `described`: the client gets RowDescription, too.
     pub async fn on_home_described(&mut self, sql: &str, described: bool) -> Result<Forwarded> {
         let home = self.epoch.snapshot.home;
         self.on_node(home, sql, described).await

@@ -32,6 +32,7 @@ impl Order {
         }
     }
 
+    /// Of memory, for all that was pushed.
     pub fn bytes(&self) -> usize {
         self.runs.len() * size_of::<Run>()
     }

@@ -138,6 +138,7 @@ impl Cursor {
         Ok(given)
     }
 
+    /// Stands in front of the first row again; 55000 if rows were passed over and it can only go forward.
     pub async fn rewind<C: Client>(&mut self, work: &mut Work<'_, C>) -> Result<()> {
         if self.position.at_start && !self.position.at_end {
             return Ok(());

@@ -70,6 +70,7 @@ struct Sent {
 }
 
 impl Held {
+    /// For `nodes` lanes and rows of `width` values. `only`: the one lane on which rows are counted; `returned`: where RETURNING's go.
     pub fn new(
         batching: &Batching,
         sql: HeldSql,
@@ -108,6 +109,7 @@ impl Held {
         Held { home, ..self }
     }
 
+    /// What is committed so far; nothing where batches do not commit one by one.
     pub fn tally(&self) -> Tally {
         if self.commits { self.tally } else { Tally::default() }
     }

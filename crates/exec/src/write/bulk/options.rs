@@ -50,6 +50,7 @@ impl BulkCopy {
         Ok(taken)
     }
 
+    /// Whether the statement had any of these options.
     pub fn is_any(&self) -> bool {
         *self != BulkCopy::default()
     }

@@ -14,10 +14,12 @@ pub struct BatchRows {
 }
 
 impl BatchRows {
+    /// No rows yet; rows will have `width` values.
     pub fn new(width: usize) -> Self {
         BatchRows { width, ..Default::default() }
     }
 
+    /// Copies a row of text values; `None`: NULL.
     pub fn push(&mut self, values: &[Option<&[u8]>]) {
         debug_assert_eq!(values.len(), self.width);
         for value in values {
@@ -27,6 +29,7 @@ impl BatchRows {
         self.count += 1;
     }
 
+    /// Rows so far.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -90,6 +90,7 @@ impl Stream {
         (self.preamble, self.trailer) = (preamble.to_vec(), trailer);
     }
 
+    /// What the nodes have answered so far; whether it is on their disks is known after [`finish`](Self::finish).
     pub fn tally(&self) -> Tally {
         self.tally
     }
