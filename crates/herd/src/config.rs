@@ -123,6 +123,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
+    /// What is set here, and `default` for what is not.
     pub fn liveness(&self, default: Liveness) -> Liveness {
         let seconds = |s: Option<u16>, default| s.map_or(default, |s| Duration::from_secs(s.into()));
         Liveness {

@@ -24,6 +24,7 @@ pub struct Options {
     pub rows: u64,
 }
 
+/// Starts what is missing, measures, and prints the figures; the plain PostgreSQL is stopped even after an error.
 pub fn run(options: &Options) -> bench::Result<()> {
     bench::warn_of_debug_build();
     let is_new = !local::is_herd(&options.dir)?;

@@ -64,6 +64,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// How long sessions get to finish when the router is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);
 
+/// Serves until a signal ends it and sessions have ended, or had their time; `Err`: it could not start.
 pub async fn run(config: Config) -> Result<(), RouterError> {
     log_to_stderr(&config);
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));

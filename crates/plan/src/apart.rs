@@ -70,6 +70,7 @@ pub enum Differs {
 }
 
 impl Side {
+    /// `None`: the relation is not a distributed table.
     pub fn of(relation: &Relation) -> Option<Side> {
         let d = relation.distribution()?;
         Some(Side { table: relation.name.clone(), group: d.group.id, key_types: d.group.key_types.clone() })

@@ -64,16 +64,19 @@ impl Classes<'_> {
         self.places.len() - 1
     }
 
+    /// From now on the two are equal in `place`, and in the places inside it.
     pub fn union(&mut self, place: JoinDomain, a: Var, b: Var) {
         self.drawn.borrow_mut().clear();
         self.places[place].equal.push((a, b));
     }
 
+    /// From now on the variable has one of these values in `place`, and in the places inside it.
     pub fn restrict(&mut self, place: JoinDomain, v: Var, alternatives: Vec<KeyExpr>) {
         self.drawn.borrow_mut().clear();
         self.places[place].constants.push((v, Rc::new(alternatives)));
     }
 
+    /// Whether the two are known to be equal in `place`, by what it and the places around it were told.
     pub fn same(&self, place: JoinDomain, a: Var, b: Var) -> bool {
         let drawn = self.drawn(place);
         drawn.find(a) == drawn.find(b)

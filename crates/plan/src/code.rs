@@ -49,6 +49,7 @@ pub enum PlacementKind {
 }
 
 impl PlacementKind {
+    /// By where the snapshot says that its rows are.
     pub fn of(relation: &Relation) -> PlacementKind {
         match relation.placement {
             Placement::Local => PlacementKind::Local,
@@ -115,6 +116,7 @@ pub struct Graph<'s> {
 }
 
 impl<'s> Graph<'s> {
+    /// Of the catalog as it is; `bodies`: its routines' bodies, read before.
     pub fn new(snapshot: &'s Snapshot, bodies: &'s Bodies) -> Self {
         let code = &snapshot.code;
         let mut graph = Graph {

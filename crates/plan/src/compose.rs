@@ -33,6 +33,7 @@ pub struct Composer<'p, 'a> {
 }
 
 impl<'p, 'a> Composer<'p, 'a> {
+    /// For an analysed statement; nothing is put together yet.
     pub fn new(a: &'p Analysis<'a>) -> Self {
         Composer { a, parts: vec![], uses_home: false, adds: None, withs: vec![], others: vec![], gather: None }
     }
@@ -363,6 +364,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 }
 
+/// Whether this WITH clause, not one around it, has a query of that name.
 pub fn names_query(with: &ast::WithClause, name: &str) -> bool {
     with.ctes.iter().any(|c| matches!(&c.node, Some(NodeEnum::CommonTableExpr(c)) if c.ctename == name))
 }

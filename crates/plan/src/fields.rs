@@ -9,6 +9,7 @@ use sql::{NodeEnum, build, names, search};
 
 use crate::{Context, needs};
 
+/// Whether there is a `t.f` that is such a call.
 pub fn has_call(statement: &NodeEnum, cx: &Context) -> bool {
     cx.snapshot.row_code && search::any(statement, |n| is_call(n, cx))
 }

@@ -82,6 +82,7 @@ impl Kind {
     const APART: Kind = Kind { joins: Joins::String, ..Kind::OWN };
     const PLANNED: Kind = Kind { planned: true, analyzed: true, sessions_own: false, ..Kind::OWN };
 
+    /// By the tree alone: nothing is looked up.
     pub fn of(statement: &NodeEnum) -> Kind {
         use NodeEnum::*;
         let mode = Mode::of(statement);

@@ -94,6 +94,7 @@ const DEPTH_MAX: usize = 5000;
 const LEVEL_STEPS: usize = 20;
 
 impl<'a> Analysis<'a> {
+    /// With nothing analysed yet.
     pub fn new(cx: &'a Context<'a>) -> Self {
         Analysis {
             cx,
@@ -146,6 +147,7 @@ impl<'a> Analysis<'a> {
         Ok(())
     }
 
+    /// One that nothing is known of; `ty`: its type, and whether its collation orders by bytes; `None`: equal need not be identical.
     pub fn new_var(&mut self, ty: Option<(u32, bool)>) -> Var {
         self.types.push(ty);
         self.types.len() - 1
@@ -336,6 +338,7 @@ impl<'a> Analysis<'a> {
 
 /// The level of a data-modifying statement is put together in `modify.rs`.
 impl<'a> Analysis<'a> {
+    /// Reads the FROM of a change into its level; `condition` is known to hold in the place `holds`. Gives the scope with all of it.
     pub fn statement_from(
         &mut self,
         from: &'a [Node],

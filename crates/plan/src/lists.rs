@@ -41,6 +41,7 @@ enum Form {
 }
 
 impl Lists {
+    /// For a statement's text; nothing is noted of one too short to have a long list.
     pub fn of(text: &str) -> Self {
         Lists { long: Cell::new(text.len() > JOINED_MIN * BYTES_PER_ELEMENT), found: RefCell::default() }
     }

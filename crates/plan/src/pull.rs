@@ -18,6 +18,7 @@ use crate::rewrite::GroupItem;
 use crate::scope::{Item, Owner, Scope};
 use crate::{aggregate, expression, rewrite};
 
+/// Adds a part that reads the rows of the level; gives the query that home runs over them.
 pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
     let scope = scope_of(c, level)?;
     let mut finish = upper(s, &scope)?;
@@ -42,6 +43,7 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     Ok(finish)
 }
 
+/// The names that a level's expressions can mean; `Err` only if it was never analysed.
 pub fn scope_of<'a>(c: &Composer<'_, 'a>, level: usize) -> Result<Rc<Scope<'a>>> {
     c.a.scopes.get(&level).cloned().ok_or_else(|| Refusal::bare("internal: a level without scope"))
 }

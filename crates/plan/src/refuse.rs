@@ -13,6 +13,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// One with advice: `hint` says what to do instead.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED, message: message.into(), hint: Some(hint.into()) }
     }

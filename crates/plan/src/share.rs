@@ -17,6 +17,7 @@ use crate::keys;
 use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
 use wire::type_oid;
 
+/// `None`: it has to travel alone.
 pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
     let whole = plan.whole();
     let alone = matches!(plan, Planned::Modify { change: Change::Move(_), .. } | Planned::InTurn { split: true, .. })

@@ -17,6 +17,7 @@ use wire::type_oid;
 /// Rows of a statement; longer ones are batches already.
 const ROWS_MAX: usize = 500;
 
+/// `None`: its rows go by themselves.
 pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<ShareRows> {
     let NodeEnum::InsertStmt(insert) = statement else { return None };
     let plain = insert.with_clause.is_none()

@@ -18,6 +18,7 @@ impl Steps {
     /// Steps that no statement may exceed: some hundred megabytes.
     pub const MOST: u32 = 3_000_000;
 
+    /// So many for one statement.
     pub fn new(steps: u32) -> Self {
         Steps(AtomicI64::new(steps.into()))
     }
@@ -36,6 +37,7 @@ impl Steps {
         self.0.store(i64::MIN / 2, Ordering::Relaxed);
     }
 
+    /// Whether more was taken than there was, or planning was stopped: its result does not count then.
     pub fn is_spent(&self) -> bool {
         self.0.load(Ordering::Relaxed) < 0
     }

@@ -39,6 +39,7 @@ fn distributed<'c>(rv: &ast::RangeVar, cx: &'c Context) -> Option<&'c Relation> 
     relation.distribution().is_some().then_some(relation.as_ref())
 }
 
+/// A column of that name, with or without its table before it.
 pub fn is_tableoid(n: &NodeEnum) -> bool {
     matches!(n, NodeEnum::ColumnRef(c) if names::strings(&c.fields).last() == Some(&"tableoid"))
 }

@@ -96,10 +96,12 @@ impl Text {
         }
     }
 
+    /// In the order of the text.
     pub fn pieces(&self) -> &[Piece] {
         &self.0
     }
 
+    /// Whether there is no piece at all.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -396,6 +396,7 @@ impl Planned {
         Planned::Forward(Whole::on_home(writes))
     }
 
+    /// The statement as one node would run it, whatever the plan.
     pub fn whole(&self) -> &Whole {
         let (Planned::Forward(whole)
         | Planned::Query { whole, .. }
@@ -510,6 +511,7 @@ impl Verb {
 }
 
 impl Strategy {
+    /// As EXPLAIN names it.
     pub fn as_str(self) -> &'static str {
         match self {
             Strategy::Route => "route",

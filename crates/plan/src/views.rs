@@ -221,6 +221,7 @@ fn must_be_whole(relation: &Relation, cx: &Context) -> Option<Refusal> {
 }
 
 impl Views {
+    /// No view's query stands in the tree in place of its name.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -293,6 +293,7 @@ impl Conn {
         self.broken = true;
     }
 
+    /// It is closed when it comes back, and nobody gets it again.
     pub fn is_broken(&self) -> bool {
         self.broken
     }

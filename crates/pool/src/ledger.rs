@@ -30,6 +30,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Of a connection that has just logged in: nothing is owed, and no transaction is open.
     pub fn new() -> Self {
         Ledger {
             owed: 0,

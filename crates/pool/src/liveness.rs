@@ -35,6 +35,7 @@ impl Liveness {
         user_timeout: Duration::ZERO,
     };
 
+    /// Sets them on a TCP socket; `Err`: the system refuses one of them.
     pub fn apply(&self, socket: SockRef<'_>) -> io::Result<()> {
         let keepalive = TcpKeepalive::new().with_time(self.idle).with_interval(self.interval).with_retries(self.count);
         socket.set_tcp_keepalive(&keepalive)?;

@@ -93,6 +93,7 @@ enum Turn {
 }
 
 impl NodePool {
+    /// Without any connection yet: each is opened when it is asked for.
     pub fn new(target: NodeTarget, owner: Owner, config: Arc<PoolConfig>) -> Self {
         let state = State { idle: Vec::new(), open: 0, waiters: VecDeque::new(), sweep_at: 64, resetting: Vec::new() };
         NodePool { target: Arc::new(target), owner, config, state: Mutex::new(state) }
@@ -286,6 +287,7 @@ impl NodePool {
         drop(gone);
     }
 
+    /// Whether its connections log in as this role; those of the router's own do for none.
     pub fn is_of(&self, role: &Arc<Role>) -> bool {
         matches!(&self.owner, Owner::Role(own, _) if Arc::ptr_eq(own, role))
     }
@@ -298,6 +300,7 @@ impl NodePool {
         }
     }
 
+    /// Waiters that have given up are not counted.
     pub fn stats(&self) -> PoolStats {
         let state = self.state.lock();
         PoolStats {

@@ -49,11 +49,13 @@ struct Inner {
 pub struct OwnConn(PooledConn);
 
 impl OwnConns {
+    /// Pools come as nodes are asked for; their size is fixed, whatever `config` says.
     pub fn new(config: &PoolConfig, login: Login) -> Self {
         let config = Arc::new(PoolConfig { size: SIZE, ..config.clone() });
         OwnConns { inner: Arc::new(Inner { config, login: Arc::new(login), pools: RwLock::default() }) }
     }
 
+    /// Waits for a free one; `Err` after `wait_timeout`, or when the node can't be reached.
     pub async fn get(&self, target: &NodeTarget) -> Result<OwnConn, PoolError> {
         Ok(OwnConn(self.pool(target).get(None).await?))
     }
@@ -64,6 +66,7 @@ impl OwnConns {
         Box::pin(Conn::connect(target, login, &OWN_STARTUP, config.connect_timeout)).await
     }
 
+    /// One for each node that was asked for, in no order.
     pub fn stats(&self) -> Vec<PoolStats> {
         self.inner.pools.read().values().map(|pool| pool.stats()).collect()
     }

@@ -114,6 +114,7 @@ impl RoleVersion {
 }
 
 impl Role {
+    /// As home's word has it, with what its client has logged in with.
     pub fn new(key: RoleKey, word: &RoleWord, secret: Secret) -> Self {
         let (now, plain) = (Mutex::new(Now::of(word, secret)), Default::default());
         Role { key, version: AtomicU64::new(RoleVersion::of(word).0), now, plain }

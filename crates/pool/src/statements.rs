@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 pub struct StatementKey(u128);
 
 impl StatementKey {
+    /// `types`: oids of its parameters, as its Parse gives them.
     pub fn of(sql: &str, types: &[u32]) -> Self {
         let mut hash = Sha256::new();
         hash.update((sql.len() as u64).to_be_bytes());
@@ -182,10 +183,12 @@ impl StatementCache {
         (self.newest, self.oldest) = (None, None);
     }
 
+    /// How many statements the node has for this connection.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
+    /// The node has no statement for this connection.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -100,6 +100,7 @@ impl NodeTarget {
 }
 
 impl Login {
+    /// The user as the server knows it; nothing is checked before somebody logs in.
     pub fn new(user: &str, secret: Secret) -> Self {
         Login { user: user.into(), secret }
     }

@@ -106,6 +106,7 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
+    /// From the beginning of a text; with the setting off, `\` escapes in plain strings, too.
     pub fn new(sql: &'a str, standard_conforming_strings: bool) -> Self {
         Self::starting_at(sql, 0, standard_conforming_strings)
     }

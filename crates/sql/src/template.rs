@@ -43,6 +43,7 @@ pub struct Template {
 const KEPT_CAPACITY_MAX: usize = 64 * 1024;
 
 impl Template {
+    /// Empty: nothing has been scanned.
     pub fn new() -> Self {
         Self::default()
     }
@@ -112,6 +113,7 @@ impl Template {
         &self.literals
     }
 
+    /// The setting by which the statement was scanned.
     pub fn standard_conforming_strings(&self) -> bool {
         self.standard_conforming_strings
     }

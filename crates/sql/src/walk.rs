@@ -39,6 +39,7 @@ pub trait VisitMut {
     fn listed(&mut self, _: &mut Node) {}
 }
 
+/// Visits a node, then what is below it; nothing of a node that is empty.
 pub fn walk<'a>(n: &'a Node, v: &mut dyn Visit<'a>) {
     let Some(node) = n.node.as_ref() else { return };
     match node {
@@ -741,6 +742,7 @@ fn merge_stmt<'a>(x: &'a protobuf::MergeStmt, v: &mut dyn Visit<'a>) {
     if let Some(y) = x.with_clause.as_ref() { with_clause(y, v) }
 }
 
+/// As `walk` does, of one that is in no node.
 pub fn select_stmt<'a>(x: &'a protobuf::SelectStmt, v: &mut dyn Visit<'a>) {
     if !v.select(x) {
         return;
@@ -1305,6 +1307,7 @@ fn alter_subscription_stmt<'a>(x: &'a protobuf::AlterSubscriptionStmt, v: &mut d
     x.options.iter().for_each(|y| walk(y, v));
 }
 
+/// Visits a node, then what is below it; nothing of a node that is empty.
 pub fn walk_mut(n: &mut Node, v: &mut dyn VisitMut) {
     if matches!(n.node, Some(NodeEnum::RangeVar(_))) {
         v.listed(n);

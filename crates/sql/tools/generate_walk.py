@@ -120,6 +120,7 @@ for mutable in (False, True):
     as_ref = "as_deref_mut" if mutable else "as_deref"
     opt_ref = "as_mut" if mutable else "as_ref"
     r = "&mut " if mutable else "&'a "
+    print("/// Visits a node, then what is below it; nothing of a node that is empty.")
     print(f"pub fn walk{suffix}{life}(n: {r}Node, v: &mut dyn {trait}) {{")
     if mutable:
         print("    if matches!(n.node, Some(NodeEnum::RangeVar(_))) {\n        v.listed(n);")
@@ -144,6 +145,8 @@ for mutable in (False, True):
         if name not in useful or name == "Node":
             continue
         public = "pub " if (name, mutable) in BEGINNINGS else ""
+        if public:
+            print("/// As `walk` does, of one that is in no node.")
         print(f"{public}fn {snake(name)}{suffix}{life}(x: {r}protobuf::{name}, v: &mut dyn {trait}) {{")
         if name == "RangeVar":
             print("    v.range_var(x);")

@@ -24,6 +24,7 @@ impl Field {
         Field { name: name.into(), table_oid: 0, column: 0, type_oid, type_len, typmod: -1, format: 0 }
     }
 
+    /// A column of type `text` that comes from no table.
     pub fn text(name: &str) -> Self {
         Field::new(name, 25, -1)
     }
@@ -33,6 +34,7 @@ pub const IDLE: u8 = b'I';
 pub const IN_TRANSACTION: u8 = b'T';
 pub const FAILED: u8 = b'E';
 
+/// AuthenticationOk: nothing more is asked of the client.
 pub fn auth_ok(buf: &mut BytesMut) {
     message(buf, b'R', |b| b.put_i32(0));
 }
@@ -46,6 +48,7 @@ pub fn auth_sasl(buf: &mut BytesMut, mechanisms: &[&str]) {
     });
 }
 
+/// `kind`: 11 while the exchange goes on, 12 with its last message.
 pub fn auth_sasl_data(buf: &mut BytesMut, kind: i32, data: &[u8]) {
     message(buf, b'R', |b| {
         b.put_i32(kind);
@@ -62,6 +65,7 @@ pub fn negotiate_protocol(buf: &mut BytesMut, newest_minor: u32, unknown: &[&str
     });
 }
 
+/// ParameterStatus: what a setting is from now on; neither text may have a zero byte.
 pub fn parameter_status(buf: &mut BytesMut, name: &str, text: &str) {
     message(buf, b'S', |b| {
         cstr(b, name);
@@ -69,6 +73,7 @@ pub fn parameter_status(buf: &mut BytesMut, name: &str, text: &str) {
     });
 }
 
+/// BackendKeyData: what the client has to send to cancel its statements.
 pub fn backend_key_data(buf: &mut BytesMut, pid: i32, secret: &[u8]) {
     message(buf, b'K', |b| {
         b.put_i32(pid);
@@ -76,38 +81,47 @@ pub fn backend_key_data(buf: &mut BytesMut, pid: i32, secret: &[u8]) {
     });
 }
 
+/// ReadyForQuery; `status` is `I` (idle), `T` (in a transaction) or `E` (in a failed one).
 pub fn ready(buf: &mut BytesMut, status: u8) {
     message(buf, b'Z', |b| b.put_u8(status));
 }
 
+/// Answers a Parse.
 pub fn parse_complete(buf: &mut BytesMut) {
     message(buf, b'1', |_| {});
 }
 
+/// Answers a Bind.
 pub fn bind_complete(buf: &mut BytesMut) {
     message(buf, b'2', |_| {});
 }
 
+/// Answers a Close, also of what was not there.
 pub fn close_complete(buf: &mut BytesMut) {
     message(buf, b'3', |_| {});
 }
 
+/// Answers a Describe, in place of a RowDescription, where there are no rows.
 pub fn no_data(buf: &mut BytesMut) {
     message(buf, b'n', |_| {});
 }
 
+/// In place of a CommandComplete where there is no statement.
 pub fn empty_query(buf: &mut BytesMut) {
     message(buf, b'I', |_| {});
 }
 
+/// Ends the rows of an Execute that has reached its limit; the portal may have more.
 pub fn portal_suspended(buf: &mut BytesMut) {
     message(buf, b's', |_| {});
 }
 
+/// `tag` as PostgreSQL writes it: `INSERT 0 1`.
 pub fn command_complete(buf: &mut BytesMut, tag: &str) {
     message(buf, b'C', |b| cstr(b, tag));
 }
 
+/// The type oids of a prepared statement's parameters, in order.
 pub fn parameter_description(buf: &mut BytesMut, types: &[u32]) {
     message(buf, b't', |b| {
         b.put_u16(types.len() as u16);
@@ -115,6 +129,7 @@ pub fn parameter_description(buf: &mut BytesMut, types: &[u32]) {
     });
 }
 
+/// What the columns of the rows to come are.
 pub fn row_description(buf: &mut BytesMut, fields: &[Field]) {
     message(buf, b'T', |b| {
         b.put_u16(fields.len() as u16);
@@ -147,6 +162,7 @@ pub fn copy_response(buf: &mut BytesMut, tag: u8, format: i8, columns: usize) {
     });
 }
 
+/// The columns, in order; `Err`: the message is malformed.
 pub fn parse_row_description(body: &[u8]) -> Result<Vec<Field>> {
     let mut r = Reader::new(body);
     let n = r.count(19)?;
@@ -167,6 +183,7 @@ pub fn parse_row_description(body: &[u8]) -> Result<Vec<Field>> {
     Ok(fields)
 }
 
+/// The type oids of the parameters, in order; `Err`: the message is malformed.
 pub fn parse_parameter_description(body: &[u8]) -> Result<Vec<u32>> {
     let mut r = Reader::new(body);
     let n = r.count(4)?;
@@ -184,6 +201,7 @@ pub fn parse_data_row(body: &[u8]) -> Result<Vec<Option<&[u8]>>> {
     Ok(values)
 }
 
+/// The command tag; `Err`: the message is malformed.
 pub fn parse_command_complete(body: &[u8]) -> Result<&str> {
     let mut r = Reader::new(body);
     let tag = r.cstr()?;
@@ -191,6 +209,7 @@ pub fn parse_command_complete(body: &[u8]) -> Result<&str> {
     Ok(tag)
 }
 
+/// A setting's name and what it is now; `Err`: the message is malformed.
 pub fn parse_parameter_status(body: &[u8]) -> Result<(&str, &str)> {
     let mut r = Reader::new(body);
     let pair = (r.cstr()?, r.cstr()?);
@@ -198,6 +217,7 @@ pub fn parse_parameter_status(body: &[u8]) -> Result<(&str, &str)> {
     Ok(pair)
 }
 
+/// Process id and secret; the secret is whatever is behind the id, of any length.
 pub fn parse_backend_key_data(body: &[u8]) -> Result<(i32, Vec<u8>)> {
     let mut r = Reader::new(body);
     Ok((r.i32()?, r.bytes(r.remaining())?.to_vec()))

@@ -14,24 +14,29 @@ pub struct ErrorFields {
 }
 
 impl ErrorFields {
+    /// An error after which the session goes on; `code` is its SQLSTATE.
     pub fn error(code: &str, message: impl Into<String>) -> Self {
         Self::with_severity("ERROR", code, message)
     }
 
+    /// An error that ends the session; `code` is its SQLSTATE.
     pub fn fatal(code: &str, message: impl Into<String>) -> Self {
         Self::with_severity("FATAL", code, message)
     }
 
+    /// `severity` in English, as PostgreSQL has it: `ERROR`, `WARNING`, `NOTICE`.
     pub fn with_severity(severity: &str, code: &str, message: impl Into<String>) -> Self {
         ErrorFields {
             fields: vec![(b'S', severity.into()), (b'V', severity.into()), (b'C', code.into()), (b'M', message.into())],
         }
     }
 
+    /// With this DETAIL, in place of any it had.
     pub fn detail(self, text: impl Into<String>) -> Self {
         self.with(b'D', text)
     }
 
+    /// With this HINT, in place of any it had.
     pub fn hint(self, text: impl Into<String>) -> Self {
         self.with(b'H', text)
     }
@@ -41,11 +46,13 @@ impl ErrorFields {
         self.with(b'P', at.to_string())
     }
 
+    /// As `set` does, for use while it is put together.
     pub fn with(mut self, field: u8, text: impl Into<String>) -> Self {
         self.set(field, text);
         self
     }
 
+    /// Replaces the field where it is, or adds it behind the others.
     pub fn set(&mut self, field: u8, text: impl Into<String>) {
         let text = text.into();
         match self.fields.iter_mut().find(|(f, _)| *f == field) {
@@ -54,14 +61,17 @@ impl ErrorFields {
         }
     }
 
+    /// `None`: there is no such field.
     pub fn get(&self, field: u8) -> Option<&str> {
         self.fields.iter().find(|(f, _)| *f == field).map(|(_, t)| t.as_str())
     }
 
+    /// The SQLSTATE; that of an internal error if there is none.
     pub fn code(&self) -> &str {
         self.get(b'C').unwrap_or(sqlstate::INTERNAL_ERROR)
     }
 
+    /// What is wrong, for people; empty if nothing is said.
     pub fn message(&self) -> &str {
         self.get(b'M').unwrap_or("")
     }

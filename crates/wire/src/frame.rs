@@ -20,10 +20,12 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The message's type.
     pub fn tag(&self) -> u8 {
         self.raw[0]
     }
 
+    /// What is behind type and length.
     pub fn body(&self) -> &[u8] {
         &self.raw[HEADER_LEN..]
     }
@@ -88,6 +90,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Begins at the first byte of a body, behind type and length.
     pub fn new(body: &'a [u8]) -> Self {
         Reader { rest: body }
     }
@@ -97,26 +100,31 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
+    /// `Err`: nothing is left.
     pub fn u8(&mut self) -> Result<u8> {
         self.need(1)?;
         Ok(self.rest.get_u8())
     }
 
+    /// Of two bytes, big-endian; `Err`: fewer are left.
     pub fn i16(&mut self) -> Result<i16> {
         self.need(2)?;
         Ok(self.rest.get_i16())
     }
 
+    /// Of four bytes, big-endian; `Err`: fewer are left.
     pub fn i32(&mut self) -> Result<i32> {
         self.need(4)?;
         Ok(self.rest.get_i32())
     }
 
+    /// Of four bytes, big-endian; `Err`: fewer are left.
     pub fn u32(&mut self) -> Result<u32> {
         self.need(4)?;
         Ok(self.rest.get_u32())
     }
 
+    /// The next `len` bytes; `Err`: fewer are left, and none is taken.
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         self.need(len)?;
         let (head, tail) = self.rest.split_at(len);

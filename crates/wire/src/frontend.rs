@@ -45,6 +45,7 @@ pub struct Execute<'a> {
     pub rows_max: i32,
 }
 
+/// The text of a Query; `Err`: the body is malformed or not UTF-8.
 pub fn query(body: &[u8]) -> Result<&str> {
     let mut r = Reader::new(body);
     let sql = r.cstr()?;
@@ -52,6 +53,7 @@ pub fn query(body: &[u8]) -> Result<&str> {
     Ok(sql)
 }
 
+/// `Err`: the body is malformed or not UTF-8.
 pub fn parse(body: &[u8]) -> Result<Parse<'_>> {
     let mut r = Reader::new(body);
     let (name, sql) = (r.cstr()?, r.cstr()?);
@@ -61,6 +63,7 @@ pub fn parse(body: &[u8]) -> Result<Parse<'_>> {
     Ok(Parse { name, sql, types })
 }
 
+/// `Err`: the body is malformed; that formats and values agree in number is not checked.
 pub fn bind(body: &[u8]) -> Result<Bind<'_>> {
     let mut r = Reader::new(body);
     let (portal, statement) = (r.cstr()?, r.cstr()?);
@@ -83,6 +86,7 @@ pub fn named(body: &[u8]) -> Result<Named<'_>> {
     Ok(named)
 }
 
+/// `Err`: the body is malformed or not UTF-8.
 pub fn execute(body: &[u8]) -> Result<Execute<'_>> {
     let mut r = Reader::new(body);
     let execute = Execute { portal: r.cstr()?, rows_max: r.i32()? };

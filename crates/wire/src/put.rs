@@ -29,10 +29,12 @@ pub fn value(buf: &mut BytesMut, value: Option<&[u8]>) {
     }
 }
 
+/// Query: the node answers it with ReadyForQuery, without a Sync.
 pub fn query(buf: &mut BytesMut, sql: &str) {
     message(buf, b'Q', |b| cstr(b, sql));
 }
 
+/// `types`: oids of the first parameters; those that are left out or 0 are inferred.
 pub fn parse(buf: &mut BytesMut, name: &str, sql: &str, types: &[u32]) {
     message(buf, b'P', |b| {
         cstr(b, name);
@@ -51,6 +53,7 @@ pub fn bind_tail(buf: &mut BytesMut, portal: &str, statement: &str, tail: &[u8])
     });
 }
 
+/// Formats are none (all text), one (for all) or one each, for values and for results.
 pub fn bind<'a>(
     buf: &mut BytesMut,
     portal: &str,
@@ -76,6 +79,7 @@ pub fn describe(buf: &mut BytesMut, kind: u8, name: &str) {
     named(buf, b'D', kind, name);
 }
 
+/// `kind` is `b'S'` for a statement, `b'P'` for a portal.
 pub fn close(buf: &mut BytesMut, kind: u8, name: &str) {
     named(buf, b'C', kind, name);
 }
@@ -95,26 +99,32 @@ pub fn execute(buf: &mut BytesMut, portal: &str, rows_max: i32) {
     });
 }
 
+/// Ends a pipeline: the node answers with ReadyForQuery, and commits what is in no block.
 pub fn sync(buf: &mut BytesMut) {
     message(buf, b'S', |_| {});
 }
 
+/// Asks for the answers so far, without ending the pipeline.
 pub fn flush(buf: &mut BytesMut) {
     message(buf, b'H', |_| {});
 }
 
+/// Ends the session; there is no answer.
 pub fn terminate(buf: &mut BytesMut) {
     message(buf, b'X', |_| {});
 }
 
+/// A piece of COPY data; it need not end where a row does.
 pub fn copy_data(buf: &mut BytesMut, data: &[u8]) {
     message(buf, b'd', |b| b.put_slice(data));
 }
 
+/// Ends COPY data from a client or a node; all of it has been sent.
 pub fn copy_done(buf: &mut BytesMut) {
     message(buf, b'c', |_| {});
 }
 
+/// Ends COPY data and makes the COPY fail; `reason` becomes part of the error.
 pub fn copy_fail(buf: &mut BytesMut, reason: &str) {
     message(buf, b'f', |b| cstr(b, reason));
 }

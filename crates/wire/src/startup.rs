@@ -89,11 +89,13 @@ pub fn put_start(buf: &mut BytesMut, parameters: &[(&str, &str)]) {
     buf[at..at + 4].copy_from_slice(&len.to_be_bytes());
 }
 
+/// Asks for TLS; the answer is one byte, `S` or `N`, outside of any message.
 pub fn put_ssl_request(buf: &mut BytesMut) {
     buf.put_u32(8);
     buf.put_u32(SSL_REQUEST);
 }
 
+/// CancelRequest, on a connection of its own; the server closes it without an answer.
 pub fn put_cancel(buf: &mut BytesMut, pid: i32, secret: &[u8]) {
     buf.put_u32(12 + secret.len() as u32);
     buf.put_u32(CANCEL_REQUEST);

@@ -106,6 +106,7 @@ pub const INT8MULTIRANGE_ARRAY: Oid = 6157;
 /// From here on object ids are of users' own (`FirstNormalObjectId` in transam.h): each node has others.
 pub const FIRST_NORMAL_OBJECT_ID: Oid = 16384;
 
+/// int2, int4 or int8.
 pub fn is_integer(oid: Oid) -> bool {
     matches!(oid, INT8 | INT2 | INT4)
 }
@@ -140,6 +141,7 @@ pub fn is_pseudo(oid: Oid) -> bool {
         )
 }
 
+/// An integer, float4, float8 or numeric.
 pub fn is_number(oid: Oid) -> bool {
     is_integer(oid) || matches!(oid, FLOAT4 | FLOAT8 | NUMERIC)
 }

@@ -12,6 +12,7 @@ pub struct Load {
     pub rate: f64,
 }
 
+/// Reads what pgbench prints at its end; `Err`: a figure is missing.
 pub fn pgbench(said: &str) -> Result<Load> {
     let after = |label: &str| {
         let rest = said.lines().find_map(|line| line.trim().strip_prefix(label))?;
@@ -27,6 +28,7 @@ pub fn pgbench(said: &str) -> Result<Load> {
     })
 }
 
+/// Reads what sysbench prints at its end; `Err`: a figure is missing.
 pub fn sysbench(said: &str) -> Result<Load> {
     let fields = |label: &str| -> Option<Vec<String>> {
         let rest = said.lines().find_map(|line| line.trim().strip_prefix(label))?;

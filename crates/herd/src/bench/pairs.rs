@@ -27,6 +27,7 @@ pub struct Row {
 }
 
 impl Row {
+    /// Of the pairs of one server, by its place in `Outcome::servers`; NaN without pairs.
     pub fn median(&self, server: usize) -> f64 {
         median(&self.values[server])
     }

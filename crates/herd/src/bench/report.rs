@@ -139,6 +139,7 @@ pub mod tests {
     use super::super::workload::Figure;
     use super::*;
 
+    /// Of two servers: a time in two pairs, a rate in one.
     pub fn outcome() -> Outcome {
         let time = Row { figure: Figure::time_ms("Q1 <count>"), values: vec![vec![2.0, 4.0], vec![8.0, 4.0]] };
         let rate = Row { figure: Figure::rate("inserts", "tps"), values: vec![vec![12345.6], vec![6000.0]] };

@@ -76,6 +76,7 @@ impl Server {
         Ok(if citus == "0" { ServerKind::Plain } else { ServerKind::Citus })
     }
 
+    /// What it is and where, for a report.
     pub fn description(&self) -> String {
         let what = match self.kind {
             ServerKind::Plain => format!("PostgreSQL {}", self.version),
@@ -85,6 +86,7 @@ impl Server {
         format!("{what} at {}:{}/{}", self.host, self.port, self.database)
     }
 
+    /// It has distributed tables: a herd's router or Citus.
     pub fn can_distribute(&self) -> bool {
         self.kind != ServerKind::Plain
     }

@@ -8,6 +8,7 @@ const LABEL: usize = 200;
 const BAR: usize = 360;
 const LINE: usize = 18;
 
+/// A whole SVG document; bars are as long as medians.
 pub fn bars(outcome: &Outcome) -> String {
     let group = outcome.servers.len() * LINE + 26;
     let (width, height) = (LABEL + BAR + 140, outcome.rows.len() * group + 40);

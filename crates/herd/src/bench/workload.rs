@@ -74,10 +74,12 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// So many a second, or the like: more is better.
     pub fn rate(name: &str, unit: &'static str) -> Figure {
         Figure { name: name.to_owned(), unit, more_is_better: true }
     }
 
+    /// A time in milliseconds: less is better.
     pub fn time_ms(name: &str) -> Figure {
         Figure { name: name.to_owned(), unit: "ms", more_is_better: false }
     }
@@ -115,6 +117,7 @@ pub trait Workload {
     fn clean_up(&self, server: &Server) -> Result<()>;
 }
 
+/// The workload that a name on the command line stands for.
 pub fn named(name: Name) -> Box<dyn Workload> {
     match name {
         Name::W1 => Box::<workload_w1::SingleRowInserts>::default(),

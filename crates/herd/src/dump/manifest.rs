@@ -49,16 +49,19 @@ pub struct Table {
 }
 
 impl Manifest {
+    /// Of a dump that this version of pgherd makes.
     pub fn new(archives: Vec<Archive>, tables: Vec<Table>) -> Manifest {
         Manifest { version: VERSION, pgherd: env!("CARGO_PKG_VERSION").to_owned(), archives, tables }
     }
 
+    /// Writes it into the dump's folder, over one that is there.
     pub fn save(&self, dir: &Path) -> Result<()> {
         let path = dir.join(FILE);
         let text = serde_json::to_string_pretty(self).unwrap_or_else(|e| unreachable!("plain data: {e}"));
         fs::write(&path, text).map_err(|source| Error::Io { action: "write", path, source })
     }
 
+    /// Of the dump in a folder; `Err`: there is none, or it is of a newer version.
     pub fn load(dir: &Path) -> Result<Manifest> {
         let wrong = |problem: String| Error::NoDump { path: dir.to_owned(), problem };
         let text = fs::read_to_string(dir.join(FILE)).map_err(|e| wrong(format!("{FILE}: {e}")))?;

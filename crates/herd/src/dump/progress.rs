@@ -11,6 +11,7 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Of all these archives together.
     pub fn new(archives: &[Archive]) -> Progress {
         let bytes = archives.iter().flat_map(|a| &a.tables).map(|(_, bytes)| *bytes).sum();
         let bar = ProgressBar::new(bytes);
@@ -21,6 +22,7 @@ impl Progress {
         Progress { bar }
     }
 
+    /// An archive has begun; without a terminal a line says so, with `what` before its name.
     pub fn archive(&self, what: &str, archive: &Archive) {
         if self.bar.is_hidden() {
             eprintln!("{what} {} ({} tables)", archive.folder, archive.tables.len());
@@ -40,6 +42,7 @@ impl Progress {
         Some(name)
     }
 
+    /// Takes the bar off the terminal.
     pub fn done(self) {
         self.bar.finish_and_clear();
     }

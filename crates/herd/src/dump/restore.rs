@@ -21,6 +21,7 @@ pub struct Restore {
     pub roles: bool,
 }
 
+/// Schema, rows, then indexes and constraints; what was restored before an error stays.
 pub fn restore(asked: &Restore) -> Result<()> {
     let manifest = Manifest::load(&asked.dir)?;
     let server = asked.to.url()?;

@@ -26,6 +26,7 @@ pub struct Cut {
 }
 
 impl Cut {
+    /// Begins the session and exports a snapshot of each node; `server` is the router's URL.
     pub fn take(server: &str) -> Result<Cut> {
         let spawn = |source| Error::Spawn { program: "psql", source };
         let mut command = program::psql(server);

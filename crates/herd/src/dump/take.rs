@@ -67,6 +67,7 @@ struct Source {
     snapshot: String,
 }
 
+/// Makes a dump of one moment; its manifest comes last, so a folder without one is no dump.
 pub fn take(asked: &Dump) -> Result<()> {
     make_folder(&asked.dir)?;
     let router = asked.from.url()?;

@@ -38,18 +38,23 @@ impl Files {
         Ok(Files { dir })
     }
 
+    /// Its absolute path, links resolved if it existed.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+    /// What the herd is made of: `State`, as JSON.
     pub fn state(&self) -> PathBuf {
         self.dir.join("herd.json")
     }
+    /// The router's configuration.
     pub fn config(&self) -> PathBuf {
         self.dir.join("herd.toml")
     }
+    /// Where the router's process is noted while it runs.
     pub fn router_pid(&self) -> PathBuf {
         self.dir.join("router.pid")
     }
+    /// Where the router writes what it has to say.
     pub fn router_log(&self) -> PathBuf {
         self.dir.join("router.log")
     }
@@ -57,6 +62,7 @@ impl Files {
     pub fn node(&self, number: u16) -> PathBuf {
         self.dir.join(format!("node{number}"))
     }
+    /// Where the node's PostgreSQL writes its log.
     pub fn node_log(&self, number: u16) -> PathBuf {
         self.dir.join(format!("node{number}.log"))
     }
@@ -128,6 +134,7 @@ pub fn open_log(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// The permissions of a file or folder, as `chmod` takes them.
 pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::io("set the mode of", path))

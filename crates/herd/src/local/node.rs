@@ -52,6 +52,7 @@ pub enum Condition {
 }
 
 impl Node {
+    /// The node of that number, from 1; it need not be there yet.
     pub fn of(files: &Files, state: &State, number: u16) -> Node {
         let path = files.node(number);
         Node {
@@ -63,6 +64,7 @@ impl Node {
         }
     }
 
+    /// Told by the names of the files in it; `Err`: it can't be read.
     pub fn condition(&self) -> Result<Condition> {
         let entries = match fs::read_dir(&self.data) {
             Ok(entries) => entries,

@@ -73,10 +73,12 @@ impl PlainPostgres {
         Ok(Some(PlainPostgres { node, binaries }))
     }
 
+    /// Of its superuser, over the loopback address.
     pub fn url(&self) -> String {
         format!("postgresql://postgres@127.0.0.1:{}/postgres", self.node.port)
     }
 
+    /// Comes back when it has ended, and says so on stderr.
     pub fn stop(&self) -> Result<()> {
         self.node.stop(&self.binaries)?;
         eprintln!("{}: stopped", self.node.name);

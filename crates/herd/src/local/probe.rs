@@ -24,6 +24,7 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// Whether clients are served.
     pub fn is_ready(&self) -> bool {
         matches!(self, Answer::Ready { .. })
     }

@@ -50,19 +50,23 @@ impl State {
         Ok(Some(state))
     }
 
+    /// Replaces the file as a whole: after a crash it is the old one or the new one.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self).unwrap_or_else(|error| unreachable!("plain data: {error}"));
         write_whole(path, &(text + "\n"))
     }
 
+    /// Nodes count from 1.
     pub fn node_port(&self, number: u16) -> u16 {
         self.port + number
     }
 
+    /// Of all nodes, from 1.
     pub fn numbers(&self) -> std::ops::RangeInclusive<u16> {
         1..=self.nodes
     }
 
+    /// Of the router, for the superuser, over the loopback address.
     pub fn url(&self) -> String {
         format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port)
     }

@@ -21,6 +21,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// What other routers have written is believed for so long: two of their rounds.
 const BELIEVED: &str = "1500 milliseconds";
 
+/// Looks for deadlocks and breaks them; never ends.
 pub async fn watch(router: Arc<Router>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
     let mut last: HashSet<Vec<Edge>> = HashSet::new();

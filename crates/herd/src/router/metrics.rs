@@ -13,6 +13,7 @@ const REQUEST_MAX: usize = 8192;
 /// So many are answered at a time: descriptors are for clients.
 const AT_ONCE_MAX: usize = 64;
 
+/// Answers requests on a listener, each within five seconds; never ends.
 pub async fn serve(listener: TcpListener, router: Arc<Router>) {
     let places = Arc::new(Semaphore::new(AT_ONCE_MAX));
     loop {

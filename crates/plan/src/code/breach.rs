@@ -44,10 +44,12 @@ const APART: &str =
 const SHARED: &str = "Make it a reference table with create_reference_table() if it is only read; or do that work in the application's transaction.";
 
 impl Breach {
+    /// One that is not the use of a relation.
     pub fn new(subject: &str, how: How) -> Self {
         Breach { subject: subject.to_string(), how, relation: None }
     }
 
+    /// The use of a relation; `kind`: where that is taken to be, whatever the snapshot says.
     pub fn uses(subject: &str, relation: &Relation, kind: PlacementKind, writes: bool) -> Self {
         let is_sequence = relation.kind == RelationKind::Sequence;
         let how = How::Uses { writes, kind, is_sequence, name: relation.name.clone() };
@@ -59,6 +61,7 @@ impl Breach {
         (&self.subject, &self.how)
     }
 
+    /// As the client reads it, with what to do instead.
     pub fn refusal(&self) -> Refusal {
         let (what, hint) = self.how.told();
         Refusal::new(format!("{} {what}", self.subject), hint)

@@ -23,6 +23,7 @@ pub enum LookupPath<'r> {
 }
 
 impl<'r> LookupPath<'r> {
+    /// The path of a function or procedure, by what is set for it and what its text says.
     pub fn of(routine: &'r Routine) -> Self {
         let path = routine.path.as_deref().map(sql::names::split_path);
         if mentions_path(&routine.definition) > usize::from(path.is_some()) {

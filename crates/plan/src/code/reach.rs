@@ -39,6 +39,7 @@ pub struct Reach {
 }
 
 impl Reach {
+    /// What is read, then what is written; one that is both comes twice.
     pub fn relations(&self) -> impl Iterator<Item = &Oid> {
         self.reads.iter().chain(&self.writes)
     }
@@ -52,6 +53,7 @@ impl Reach {
             || self.writes.iter().any(|oid| code(oid).written_catches)
     }
 
+    /// Takes in what another piece of code can come to use.
     pub fn add(&mut self, other: Reach) {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);

@@ -12,6 +12,7 @@ use super::place::{Cx, is_view, key_columns, object_type, of_relation, partition
 use super::steps::{Rights, Spread, Step};
 use super::{Ddl, Decided, column, constraint, index};
 
+/// ALTER TABLE, and what has the same tree: ALTER of a view, a sequence, an index or a composite type.
 pub fn alter_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
     let Some(rv) = &a.relation else { return Ok(Ddl::Home) };
     let name = names::table(rv);
@@ -41,6 +42,7 @@ fn cmds(a: &AlterTableStmt) -> impl Iterator<Item = &AlterTableCmd> {
     })
 }
 
+/// Which form of ALTER TABLE the command is; `Undefined` if its number means none.
 pub fn subtype(c: &AlterTableCmd) -> T {
     T::try_from(c.subtype).unwrap_or(T::Undefined)
 }

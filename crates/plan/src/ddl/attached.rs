@@ -8,6 +8,7 @@ use super::create::reads_of_tree;
 use super::place::{Cx, deparse, is_herd, is_view, range_vars, regclass_exists, whole};
 use super::{Ddl, Decided};
 
+/// CREATE TRIGGER: wherever its table or view is.
 pub fn trigger(cx: &Cx, s: &ast::CreateTrigStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     let name = names::table(rv);
@@ -26,6 +27,7 @@ pub fn trigger(cx: &Cx, s: &ast::CreateTrigStmt) -> Decided {
     }
 }
 
+/// CREATE RULE: on home alone; refused on what other nodes have too.
 pub fn rule(cx: &Cx, s: &ast::RuleStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     let name = names::table(rv);
@@ -63,6 +65,7 @@ pub fn policy(cx: &Cx, table: Option<&RangeVar>, expressions: [Option<&Node>; 2]
     Ok(Ddl::Nodes(Box::new(cx.everywhere(cx.sql))))
 }
 
+/// CREATE STATISTICS: on every node if it is of a distributed or reference table.
 pub fn statistics(cx: &Cx, s: &ast::CreateStatsStmt) -> Decided {
     let herd = range_vars(&s.relations).any(|rv| cx.herd_var(rv).is_some());
     Ok(if herd { Ddl::Nodes(Box::new(cx.everywhere(cx.sql))) } else { Ddl::Home })

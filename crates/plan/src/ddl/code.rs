@@ -6,6 +6,7 @@ use sql::NodeEnum;
 use super::place::Cx;
 use crate::{Context, Result, needs};
 
+/// `Err`: code that runs now, with the statement, must not run inside one (see `needs.rs`).
 pub fn refuse(cx: &Cx) -> Result<()> {
     use NodeEnum::*;
     let context = Context::new(cx.snapshot, &cx.facts.search_path, &cx.facts.temporary);

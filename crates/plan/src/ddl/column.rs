@@ -22,6 +22,7 @@ pub struct Added {
     pub sequence: bool,
 }
 
+/// ADD COLUMN to a distributed or reference table; `Err`: one of its constraints, or its default, is not supported there.
 pub fn add(cx: &Cx, table: &Relation, def: &ast::ColumnDef) -> Result<Added, Refusal> {
     let mut added = Added::default();
     let serial = def

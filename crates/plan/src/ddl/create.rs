@@ -15,6 +15,7 @@ use super::{Ddl, Decided, alter, constraint, materialized};
 /// Views within views beyond this are taken to read everything.
 const DEPTH_MAX: usize = 32;
 
+/// CREATE TABLE: a new table is on home; warns of foreign keys that see only a part of what they point to.
 pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     if rv.relpersistence == "t" {
@@ -40,6 +41,7 @@ pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
+/// CREATE VIEW: on every node, unless it is temporary or reads what only home has.
 pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let (Some(rv), Some(query)) = (&s.view, s.query.as_deref()) else { return Ok(Ddl::Home) };
     let name = names::table(rv);
@@ -71,6 +73,7 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
+/// The refusal of what would need home and the other nodes at once; `what`: "a view", "a function".
 pub fn mixed(what: &str) -> Refusal {
     Refusal::new(
         format!("{what} over both distributed and local tables is not supported"),
@@ -78,6 +81,7 @@ pub fn mixed(what: &str) -> Refusal {
     )
 }
 
+/// CREATE TABLE … AS and CREATE MATERIALIZED VIEW: over distributed tables the rows come through the router.
 pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let (Some(into), Some(query)) = (s.into.as_deref(), s.query.as_deref()) else { return Ok(Ddl::Home) };
     let Some(rv) = &into.rel else { return Ok(Ddl::Home) };

@@ -12,6 +12,7 @@ use super::{Ddl, Decided};
 /// Takes tables that are gone out of the catalog.
 const FORGET: &str = "SELECT herd.forget_dropped()";
 
+/// DROP: all of it on home, and on the other nodes those objects that they may have.
 pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
     let objects: Vec<(Vec<&str>, &Node)> = s.objects.iter().map(|o| (strings_of(o), o)).collect();
     let kind = object_type(s.remove_type);

@@ -9,6 +9,7 @@ use super::place::{Cx, deparse, is_herd, is_view, name_of, object_type, strings_
 use super::steps::{Spread, Step};
 use super::{Ddl, Decided, alter, column, object, role};
 
+/// GRANT and REVOKE of privileges, for each object where it is.
 pub fn grant(cx: &Cx, s: &GrantStmt) -> Decided {
     let kind = object_type(s.objtype);
     let target = GrantTargetType::try_from(s.targtype).unwrap_or(GrantTargetType::Undefined);

@@ -10,6 +10,7 @@ use super::place::{Cx, deparse, of_relation, text, whole};
 use super::steps::{Rights, Step};
 use super::{Ddl, Decided, concurrently, constraint};
 
+/// CREATE INDEX on a distributed or reference table: of one name everywhere; a unique one must have the table's key.
 pub fn create(cx: &Cx, s: &ast::IndexStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     cx.not_ours(names::table(rv))?;
@@ -77,6 +78,7 @@ pub fn alter(cx: &Cx, a: &ast::AlterTableStmt, table: &Relation) -> Decided {
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
+/// REINDEX: outside of a transaction, on every node that has what it names.
 pub fn reindex(cx: &Cx, s: &ast::ReindexStmt) -> Decided {
     let kind = ReindexObjectType::try_from(s.kind).unwrap_or(ReindexObjectType::Undefined);
     let spread = match (kind, &s.relation) {

@@ -7,6 +7,7 @@ use super::place::{Cx, deparse, range_vars, whole};
 use super::steps::{Spread, Step};
 use super::{Ddl, Decided};
 
+/// TRUNCATE: the other nodes get the distributed and reference tables of the list.
 pub fn truncate(cx: &Cx, s: &ast::TruncateStmt) -> Decided {
     for rv in range_vars(&s.relations) {
         cx.not_ours(sql::names::table(rv))?;
@@ -18,6 +19,7 @@ pub fn truncate(cx: &Cx, s: &ast::TruncateStmt) -> Decided {
     spread(cx, NodeEnum::TruncateStmt(whole_list), NodeEnum::TruncateStmt(others)).map(|s| Ddl::Nodes(Box::new(s)))
 }
 
+/// LOCK TABLE: the other nodes lock the distributed and reference tables of the list.
 pub fn lock(cx: &Cx, s: &ast::LockStmt) -> Decided {
     let Some((home, tables)) = split(cx, &s.relations) else { return Ok(Ddl::Home) };
     let whole_list = ast::LockStmt { relations: home, ..s.clone() };
@@ -27,6 +29,7 @@ pub fn lock(cx: &Cx, s: &ast::LockStmt) -> Decided {
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
+/// VACUUM and ANALYZE: without a list on every node; ANALYZE alone may run in a transaction.
 pub fn vacuum(cx: &Cx, s: &ast::VacuumStmt) -> Decided {
     let herd = |n: &Node| match &n.node {
         Some(NodeEnum::VacuumRelation(v)) => v.relation.as_ref().is_some_and(|rv| cx.herd_var(rv).is_some()),
@@ -46,6 +49,7 @@ pub fn vacuum(cx: &Cx, s: &ast::VacuumStmt) -> Decided {
     Ok(if s.is_vacuumcmd { Ddl::Autocommit(Box::new(spread)) } else { Ddl::Nodes(Box::new(spread)) })
 }
 
+/// CLUSTER: on every node, unless it names a table that only home has.
 pub fn cluster(cx: &Cx, s: &ast::ClusterStmt) -> Decided {
     Ok(match &s.relation {
         Some(rv) if cx.herd_var(rv).is_none() => Ddl::Home,

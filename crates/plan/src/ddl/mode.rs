@@ -16,6 +16,7 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// By the tree alone; what is not named here is taken to change the catalog.
     pub fn of(statement: &NodeEnum) -> Mode {
         use NodeEnum::*;
         match statement {

@@ -26,6 +26,7 @@ pub struct Cx<'a> {
 pub type Name<'n> = (Option<&'n str>, &'n str);
 
 impl<'a> Cx<'a> {
+    /// The id of the node with the local tables and the catalog.
     pub fn home(&self) -> NodeId {
         self.snapshot.home
     }
@@ -162,6 +163,7 @@ pub fn is_herd(r: &Relation) -> bool {
     !matches!(r.placement, Placement::Local)
 }
 
+/// An ordinary view, not a materialized one.
 pub fn is_view(r: &Relation) -> bool {
     r.kind == RelationKind::View
 }
@@ -214,6 +216,7 @@ pub fn strings_of(object: &Node) -> Vec<&str> {
     }
 }
 
+/// A condition for nodes: a relation of that name is there.
 pub fn regclass_exists(name: Name) -> String {
     format!("pg_catalog.to_regclass({}) IS NOT NULL", quote_literal(&text(name)))
 }
@@ -223,10 +226,12 @@ pub fn whole(rv: &RangeVar) -> RangeVar {
     RangeVar { inh: true, ..rv.clone() }
 }
 
+/// The statement's text; `Err` where libpg_query can't write it.
 pub fn deparse(node: NodeEnum) -> Result<String, Refusal> {
     Ok(sql::deparse(&node)?)
 }
 
+/// The relations named in a list; its other nodes are passed over.
 pub fn range_vars(nodes: &[Node]) -> impl Iterator<Item = &RangeVar> {
     nodes.iter().filter_map(|n| match &n.node {
         Some(NodeEnum::RangeVar(rv)) => Some(rv),
@@ -234,6 +239,7 @@ pub fn range_vars(nodes: &[Node]) -> impl Iterator<Item = &RangeVar> {
     })
 }
 
+/// An object type as trees have it; `Undefined` if the number means none.
 pub fn object_type(number: i32) -> ast::ObjectType {
     ast::ObjectType::try_from(number).unwrap_or(ast::ObjectType::Undefined)
 }

@@ -12,6 +12,7 @@ use super::place::{Cx, deparse, is_herd, is_view, object_type, regclass_exists, 
 use super::steps::{Spread, Step};
 use super::{Ddl, Decided, object};
 
+/// ALTER … RENAME of anything: tables, columns, schemas, roles, other objects.
 pub fn rename(cx: &Cx, s: &RenameStmt) -> Decided {
     let kind = object_type(s.rename_type);
     match kind {
@@ -77,6 +78,7 @@ fn follow(spread: &mut Spread, r: &Relation, schema: &str, name: &str) {
     spread.push_home(format!("SELECT herd.follow_rename({})", parts.join(", ")));
 }
 
+/// ALTER … SET SCHEMA; other nodes get the schema first where they lack it.
 pub fn set_schema(cx: &Cx, s: &AlterObjectSchemaStmt) -> Decided {
     let Some(rv) = &s.relation else {
         return object::on_object(cx, s.object_type, s.object.as_deref()).map(|d| with_schema(d, &s.newschema));

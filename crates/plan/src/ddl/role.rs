@@ -53,6 +53,7 @@ pub fn set(cx: &Cx, s: &ast::AlterRoleSetStmt) -> Decided {
     })
 }
 
+/// `ALTER DATABASE … SET …`, for each node's own database if it is the herd's.
 pub fn database_set(cx: &Cx, s: &ast::AlterDatabaseSetStmt) -> Decided {
     in_databases(cx, &s.dbname, |dbname| {
         NodeEnum::AlterDatabaseSetStmt(ast::AlterDatabaseSetStmt { dbname, ..s.clone() })

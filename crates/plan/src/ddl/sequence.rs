@@ -9,6 +9,7 @@ use super::place::{Cx, deparse, name_of, regclass_exists, text};
 use super::steps::Step;
 use super::{Ddl, Decided, column};
 
+/// CREATE SEQUENCE: on home, and exhausted on the other nodes; a temporary one on home alone.
 pub fn create(cx: &Cx, s: &ast::CreateSeqStmt) -> Decided {
     let Some(rv) = &s.sequence else { return Ok(Ddl::Home) };
     if rv.relpersistence == "t" {

@@ -12,10 +12,12 @@ pub struct Step {
 }
 
 impl Step {
+    /// A step that the node runs in any case.
     pub fn new(text: impl Into<Text>) -> Self {
         Step { guard: None, text: text.into() }
     }
 
+    /// A step for nodes on which the condition holds.
     pub fn guarded(guard: impl Into<String>, text: impl Into<Text>) -> Self {
         Step { guard: Some(guard.into()), text: text.into() }
     }

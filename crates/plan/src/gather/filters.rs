@@ -18,6 +18,7 @@ use crate::{keys, needs};
 pub struct Filters(HashMap<*const ast::RangeVar, Vec<Node>>);
 
 impl Filters {
+    /// Of a query that was analysed: the conditions of all of its levels.
     pub fn of(a: &Analysis, select: &ast::SelectStmt) -> Self {
         let mut equal = Equal { a, found: vec![] };
         walk::select_stmt(select, &mut equal);

@@ -123,6 +123,7 @@ struct WithQueryOf {
 }
 
 impl Made {
+    /// Writes each part as a statement. `parameters`: how many the client's own text has; kept rows are numbered behind them.
     pub fn new(parts: Parts, parameters: usize, cx: &Context) -> Result<Made> {
         let mut made = Made { statements: vec![], rows: vec![], known: HashMap::new() };
         // Those that others need come first, so that their columns are known.

@@ -26,6 +26,7 @@ pub enum Which {
 }
 
 impl Table {
+    /// What tells it from other tables: its object id, or its name where the catalog has none.
     pub fn which(&self) -> Which {
         self.relation.as_ref().map_or_else(|| Which::Named(self.name.clone()), |r| Which::Known(r.oid))
     }
@@ -98,6 +99,7 @@ fn below(relation: &Arc<Relation>, cx: &Context, found: &mut Vec<Table>, (depth,
 }
 
 impl Touches {
+    /// `needs`: which of the other statements' rows it reads.
     pub fn of(statement: &NodeEnum, needs: BTreeSet<usize>, cx: &Context) -> Self {
         let mut t = Touches { needs, ..Default::default() };
         let target = target_of(statement);

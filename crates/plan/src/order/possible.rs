@@ -45,6 +45,7 @@ pub struct Possible<'f> {
 }
 
 impl<'f> Possible<'f> {
+    /// Reads the statement once for all expressions that are asked about.
     pub fn new(cx: &'f Context<'f>, statement: &'f NodeEnum) -> Self {
         let mut outputs = Outputs::default();
         search::visit(statement, &mut outputs);

@@ -39,6 +39,7 @@ enum Appearance {
 }
 
 impl<'f> TieSearch<'f> {
+    /// Finds out first which values are only compared: what is picked there does not matter.
     pub fn new(cx: &'f Context<'f>, statement: &'f NodeEnum, possible: &'f Possible<'f>) -> Self {
         let mut compared = Compared { cx, found: HashSet::new() };
         walk::below(statement, &mut compared);

@@ -27,6 +27,7 @@ pub(super) struct Held {
 }
 
 impl LongMessages {
+    /// Limits in bytes: of one long message, and of all that are here at a time.
     pub fn new(each_max: usize, all_max: usize) -> Self {
         LongMessages { each_max, all_max, held: AtomicUsize::new(0) }
     }

@@ -19,6 +19,7 @@ fn is_one(statement: &NodeEnum) -> bool {
     }
 }
 
+/// Takes up a utility statement or a DO; of other statements it notes nothing.
 pub fn note(body: &mut Body, statement: &NodeEnum) {
     if let NodeEnum::DoStmt(_) = statement {
         return match crate::deparse(statement) {

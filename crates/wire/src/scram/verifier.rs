@@ -74,6 +74,7 @@ impl Verifier {
         }
     }
 
+    /// Rounds of hashing that make a key of the password.
     pub fn iterations(&self) -> u32 {
         self.iterations
     }

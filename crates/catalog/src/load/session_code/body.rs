@@ -24,6 +24,7 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// Reads a text; nothing is kept of it for later loads.
     pub fn of(text: &str) -> Self {
         let text = text.to_lowercase().into_boxed_str();
         let at = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
@@ -61,10 +62,12 @@ impl Body {
         body
     }
 
+    /// `word` in lower case; part of a longer word does not count.
     pub fn has_word(&self, word: &str) -> bool {
         self.words.binary_search_by(|at| self.word(at).cmp(word)).is_ok()
     }
 
+    /// In lower case, each once, sorted.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.words.iter().map(|at| self.word(at))
     }
