@@ -25,7 +25,7 @@ impl Session {
         self.on_node(home, sql, described).await
     }
 
-    /// Runs the text on a node as it is. `described`: the client knows the columns.
+    /// Runs the text on a node as it is. `described`: the client gets RowDescription, too.
     pub async fn on_node(&mut self, node: i32, sql: &str, described: bool) -> Result<Forwarded> {
         let mut work = self.work();
         if writes(sql) || runs_query(sql) {
