@@ -125,7 +125,10 @@ fn has_parameters(query: &Node) -> bool {
 fn refuse_writes(cx: &Cx, query: &Node) -> Result<(), Refusal> {
     let Some(statement) = &query.node else { return Ok(()) };
     let writes = sql::body::Body::of_statement(statement).writes;
-    let herd = writes.iter().find_map(|(schema, name)| cx.herd((schema.as_deref(), name)));
+    let names = cx.names();
+    let through = |v: &catalog::View| crate::views::reads_herd(&v.query, &names);
+    let found = writes.iter().filter_map(|(schema, name)| cx.find((schema.as_deref(), name)));
+    let herd = found.into_iter().find(|r| is_herd(r) || r.view.as_ref().is_some_and(through));
     match herd {
         None => Ok(()),
         Some(r) => Err(Refusal::new(

@@ -82,7 +82,8 @@ pub fn tables(rv: &RangeVar, cx: &Context) -> Vec<Table> {
 
 /// `seen`: many views may name one.
 fn below(relation: &Arc<Relation>, cx: &Context, found: &mut Vec<Table>, (depth, seen): (usize, &mut HashSet<Oid>)) {
-    if !seen.insert(relation.oid) {
+    // What stands for a view has the table's number.
+    if !seen.insert(relation.through.unwrap_or(relation.oid)) {
         return;
     }
     let itself = Table { relation: Some(relation.clone()), name: relation.name.clone() };
