@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use catalog::Relation;
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, names, relations, search};
+use sql::{NodeEnum, build, clauses, names, relations, search};
 
 use crate::classes::Var;
 use crate::gather::{Filters, Used};
@@ -158,7 +158,7 @@ fn plan_with<'a>(
         split: None,
     };
     let mut out = statement.clone();
-    b.with_queries(clauses.with, with_mut(&mut out))?;
+    b.with_queries(clauses.with, clauses::with_mut(&mut out).and_then(Option::as_mut))?;
     for (i, (item, out)) in clauses.from.iter().zip(from_mut(&mut out)).enumerate() {
         match inserts {
             _ if items.get(i).is_some_and(|kept| *kept) => {}
@@ -347,15 +347,6 @@ fn clauses(statement: &NodeEnum) -> Option<Clauses<'_>> {
 
 fn returned(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
     clause.iter().flat_map(|r| &r.exprs)
-}
-
-fn with_mut(statement: &mut NodeEnum) -> Option<&mut ast::WithClause> {
-    match statement {
-        NodeEnum::UpdateStmt(u) => u.with_clause.as_mut(),
-        NodeEnum::DeleteStmt(d) => d.with_clause.as_mut(),
-        NodeEnum::MergeStmt(m) => m.with_clause.as_mut(),
-        _ => None,
-    }
 }
 
 fn from_mut(statement: &mut NodeEnum) -> &mut [Node] {

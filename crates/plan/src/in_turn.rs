@@ -13,7 +13,7 @@ mod touches;
 
 use catalog::{Oid, Placement};
 use sql::ast;
-use sql::{NodeEnum, relations, search};
+use sql::{NodeEnum, clauses, relations, search};
 
 use crate::refuse::Refusal;
 use crate::steps::Steps;
@@ -62,7 +62,7 @@ pub struct WithQuery {
 
 /// What becomes of a statement whose WITH queries may change data. `ordinary`: its plan where one node has all of it.
 pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, steps: &Steps) -> Result<Planned> {
-    let Some(with) = with_of(statement).filter(|with| with.ctes.iter().any(modifies)) else { return ordinary };
+    let Some(with) = clauses::with(statement).filter(|with| with.ctes.iter().any(modifies)) else { return ordinary };
     let copies = with.ctes.iter().filter_map(body).any(|n| writes_copies(n, cx));
     let passes = match &ordinary {
         Ok(Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. }) if !copies => return ordinary,
@@ -72,7 +72,7 @@ pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, 
     };
     let turns = in_turn(statement, with, cx, steps).or_else(|refusal| {
         let read_before = read_before::of(statement, cx).ok_or_else(|| refusal.clone())?;
-        let with = with_of(&read_before).ok_or_else(|| refusal.clone())?;
+        let with = clauses::with(&read_before).ok_or_else(|| refusal.clone())?;
         in_turn(&read_before, with, cx, steps).map_err(|_| refusal)
     });
     match (ordinary, turns) {
@@ -153,40 +153,6 @@ impl InTurn {
     }
 }
 
-/// The WITH clause of a statement itself.
-pub(crate) fn with_of(statement: &NodeEnum) -> Option<&ast::WithClause> {
-    match statement {
-        NodeEnum::SelectStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::InsertStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::UpdateStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::DeleteStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::MergeStmt(s) => s.with_clause.as_ref(),
-        _ => None,
-    }
-}
-
-fn with_mut(statement: &mut NodeEnum) -> Option<&mut Option<ast::WithClause>> {
-    match statement {
-        NodeEnum::SelectStmt(s) => Some(&mut s.with_clause),
-        NodeEnum::InsertStmt(s) => Some(&mut s.with_clause),
-        NodeEnum::UpdateStmt(s) => Some(&mut s.with_clause),
-        NodeEnum::DeleteStmt(s) => Some(&mut s.with_clause),
-        NodeEnum::MergeStmt(s) => Some(&mut s.with_clause),
-        _ => None,
-    }
-}
-
-/// What a statement writes to.
-fn target_of(statement: &NodeEnum) -> Option<&ast::RangeVar> {
-    match statement {
-        NodeEnum::InsertStmt(s) => s.relation.as_ref(),
-        NodeEnum::UpdateStmt(s) => s.relation.as_ref(),
-        NodeEnum::DeleteStmt(s) => s.relation.as_ref(),
-        NodeEnum::MergeStmt(s) => s.relation.as_ref(),
-        _ => None,
-    }
-}
-
 fn body(cte: &ast::Node) -> Option<&NodeEnum> {
     match &cte.node {
         Some(NodeEnum::CommonTableExpr(c)) => c.ctequery.as_deref()?.node.as_ref(),
@@ -199,7 +165,7 @@ fn modifies(cte: &ast::Node) -> bool {
 }
 
 fn writes_copies(statement: &NodeEnum, cx: &Context) -> bool {
-    let Some(target) = target_of(statement) else { return false };
+    let Some(target) = clauses::target(statement) else { return false };
     touches::tables(target, cx).iter().any(|t| t.relation.as_ref().is_some_and(|r| r.is_reference()))
 }
 

@@ -33,7 +33,7 @@ pub enum ChildRows {
     Finish(Box<Finish>),
 }
 
-/// Where rows move. Those of queries go home only, so far; other places are those of INSERT … SELECT.
+/// Where rows move. Those of queries go home only, so far; other places are those of INSERT … SELECT, and of changes that read other tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// To home.

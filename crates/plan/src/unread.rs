@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use catalog::{Placement, Relation};
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, names, relations, search};
+use sql::{NodeEnum, clauses, names, relations, search};
 
 use crate::Context;
 use crate::views::reads_herd;
@@ -111,13 +111,8 @@ impl Drop<'_> {
     }
 
     fn in_statement(&mut self, statement: &mut NodeEnum) {
-        match statement {
-            NodeEnum::SelectStmt(s) => self.from(&mut s.with_clause),
-            NodeEnum::InsertStmt(s) => self.from(&mut s.with_clause),
-            NodeEnum::UpdateStmt(s) => self.from(&mut s.with_clause),
-            NodeEnum::DeleteStmt(s) => self.from(&mut s.with_clause),
-            NodeEnum::MergeStmt(s) => self.from(&mut s.with_clause),
-            _ => {}
+        if let Some(with) = clauses::with_mut(statement) {
+            self.from(with);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod body;
 pub mod build;
+pub mod clauses;
 mod comments;
 pub mod depth;
 pub mod lexer;

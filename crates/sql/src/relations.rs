@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, Node, RangeVar};
 
+use crate::clauses;
 use crate::walk::{self, Visit, VisitMut};
 
 /// Every relation `statement` names outside of its WITH queries' reach, in the order of the walk. Targets of writes
@@ -92,22 +93,8 @@ impl Hidden {
 /// The WITH clause of a statement that is not a SELECT.
 fn with_of(statement: &NodeEnum) -> Option<&ast::WithClause> {
     match statement {
-        NodeEnum::InsertStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::UpdateStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::DeleteStmt(s) => s.with_clause.as_ref(),
-        NodeEnum::MergeStmt(s) => s.with_clause.as_ref(),
-        _ => None,
-    }
-}
-
-/// What a statement writes to, which is named by a field of its own.
-fn target_of(statement: &NodeEnum) -> Option<&RangeVar> {
-    match statement {
-        NodeEnum::InsertStmt(s) => s.relation.as_ref(),
-        NodeEnum::UpdateStmt(s) => s.relation.as_ref(),
-        NodeEnum::DeleteStmt(s) => s.relation.as_ref(),
-        NodeEnum::MergeStmt(s) => s.relation.as_ref(),
-        _ => None,
+        NodeEnum::SelectStmt(_) => None,
+        other => clauses::with(other),
     }
 }
 
@@ -122,7 +109,7 @@ struct Named<'a> {
 impl<'a> Named<'a> {
     fn enter(&mut self, n: &'a NodeEnum) {
         self.hidden.enter(with_of(n));
-        self.targets.extend(target_of(n).map(std::ptr::from_ref));
+        self.targets.extend(clauses::target(n).map(std::ptr::from_ref));
     }
 }
 
@@ -141,7 +128,7 @@ impl<'a> Visit<'a> for Named<'a> {
             NodeEnum::CommonTableExpr(_) => self.hidden.leave_query(),
             _ => {
                 self.hidden.leave(with_of(n));
-                if target_of(n).is_some() {
+                if clauses::target(n).is_some() {
                     self.targets.pop();
                 }
             }

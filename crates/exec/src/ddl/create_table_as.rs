@@ -34,12 +34,17 @@ impl<C: Client> Work<'_, C> {
     /// Rows for a table that the transaction has made, by an INSERT … SELECT. The tag counts them.
     pub(super) async fn fill(&mut self, insert: &str, temporary: &[String]) -> Result<Forwarded> {
         let epoch = load_own(self).await?;
-        let search_path = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
-        let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
+        let search_path = self.schemas().await?;
         let mut work = self.with_epoch(&epoch, true);
         let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
         let compiled = planned(&epoch, statement, insert, &search_path, temporary, &[]).await?;
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
+    }
+
+    /// Where home looks for names without a schema now.
+    pub(super) async fn schemas(&mut self) -> Result<Vec<String>> {
+        let schemas = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
+        Ok(schemas.into_iter().flatten().flatten().collect())
     }
 }

@@ -58,8 +58,7 @@ impl<C: Client> Work<'_, C> {
     /// PostgreSQL undoes what a view's query does to the session, and lets it change no role; here nothing would.
     async fn refuse_lasting(&mut self, view: &Materialized, temporary: &[String]) -> Result<()> {
         let tree = sql::parse(&view.query, true)?.pop().ok_or_else(|| ExecError::internal("no query"))?;
-        let search_path = self.ask_home("SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))").await?;
-        let search_path: Vec<String> = search_path.into_iter().flatten().flatten().collect();
+        let search_path = self.schemas().await?;
         let cx = plan::Context::new(&self.epoch.snapshot, &search_path, temporary);
         match plan::special::special(&tree, &cx).leaves == Default::default() {
             true => Ok(()),

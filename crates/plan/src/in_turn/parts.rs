@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sql::ast::{self, CommonTableExpr, Node};
-use sql::{NodeEnum, build, relations};
+use sql::{NodeEnum, build, clauses, relations};
 
 use super::touches::Touches;
-use super::{WithQuery, body, modifies, returned, target_of, with_mut, with_of};
+use super::{WithQuery, body, modifies, returned};
 use crate::refuse::Refusal;
 use crate::steps::Steps;
 use crate::text::{self, Text};
@@ -33,11 +33,11 @@ pub fn of<'a>(statement: &NodeEnum, with: &'a ast::WithClause, cx: &Context) -> 
         return Err(Refusal::bare("WITH queries of one name are not supported over several nodes"));
     }
     let mut itself = statement.clone();
-    if let Some(with) = with_mut(&mut itself) {
+    if let Some(with) = clauses::with_mut(&mut itself) {
         *with = None;
     }
     let refers = |n: &NodeEnum, seen: &dyn Fn(usize) -> bool| -> BTreeSet<usize> {
-        let target = target_of(n);
+        let target = clauses::target(n);
         let others = relations::of(n).into_iter().filter(|rv| !target.is_some_and(|t| std::ptr::eq(t, *rv)));
         let unqualified = others.filter(|rv| rv.schemaname.is_empty());
         unqualified.filter_map(|rv| names.get(rv.relname.as_str()).copied()).filter(|i| seen(*i)).collect()
@@ -212,7 +212,7 @@ impl Parts<'_> {
             return Ok(statement);
         }
         values_as_query(&mut statement);
-        if let Some(inner) = with_of(&statement) {
+        if let Some(inner) = clauses::with(&statement) {
             let taken =
                 |c: &Node| query(c).is_some_and(|c| ctes.iter().filter_map(query).any(|o| o.ctename == c.ctename));
             if inner.recursive != self.with.recursive || inner.ctes.iter().any(taken) {
@@ -223,7 +223,7 @@ impl Parts<'_> {
             }
             ctes.extend(inner.ctes.iter().cloned());
         }
-        if let Some(with) = with_mut(&mut statement) {
+        if let Some(with) = clauses::with_mut(&mut statement) {
             *with = Some(ast::WithClause { ctes, recursive: self.with.recursive, location: -1 });
         }
         Ok(statement)

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use catalog::{Oid, Relation};
 use sql::ast::{self, CommonTableExpr, Node, RangeVar};
-use sql::{NodeEnum, build, relations, search};
+use sql::{NodeEnum, build, clauses, relations, search};
 
-use super::{body, modifies, target_of, touches, with_mut, with_of};
+use super::{body, modifies, touches};
 use crate::Context;
 
 /// Columns that each table has besides its own, and that rows which are kept have not.
@@ -15,9 +15,9 @@ const SYSTEM: [&str; 6] = ["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"];
 
 /// The statement with these WITH queries, if it has such tables, and needs nothing of them but their columns.
 pub fn of(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
-    let with = with_of(statement).filter(|with| !with.recursive)?;
+    let with = clauses::with(statement).filter(|with| !with.recursive)?;
     let mut itself = statement.clone();
-    *with_mut(&mut itself)? = None;
+    *clauses::with_mut(&mut itself)? = None;
     let mut ctes = with.ctes.clone();
     let mut reads = Reads { written: written(&ctes, cx), hidden: hidden(statement), tables: vec![], cx };
     // Names of those that wait for a change.
@@ -42,13 +42,13 @@ pub fn of(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     // In front, where all others see them.
     let mut all: Vec<Node> = reads.tables.into_iter().enumerate().map(|(i, table)| table.query(i)).collect();
     all.append(&mut ctes);
-    *with_mut(&mut itself)? = Some(ast::WithClause { ctes: all, recursive: false, location: -1 });
+    *clauses::with_mut(&mut itself)? = Some(ast::WithClause { ctes: all, recursive: false, location: -1 });
     Some(itself)
 }
 
 /// Tables that WITH queries write to.
 fn written(ctes: &[Node], cx: &Context) -> BTreeSet<Oid> {
-    let targets = ctes.iter().filter_map(body).filter_map(target_of);
+    let targets = ctes.iter().filter_map(body).filter_map(clauses::target);
     targets.flat_map(|rv| touches::tables(rv, cx)).filter_map(|t| Some(t.relation?.oid)).collect()
 }
 
@@ -88,7 +88,7 @@ struct Before {
 impl Reads<'_> {
     /// Takes the written tables out of a statement that waits for a change. `None`: more is needed of one than its columns.
     fn take(&mut self, statement: &mut NodeEnum) -> Option<()> {
-        let target = target_of(statement).map(std::ptr::from_ref::<RangeVar>);
+        let target = clauses::target(statement).map(std::ptr::from_ref::<RangeVar>);
         let mut found = vec![];
         search::each_relation(statement, |rv| {
             if !target.is_some_and(|t| std::ptr::eq(t, rv)) && self.is_written(rv) {

@@ -2,9 +2,8 @@
 
 use catalog::Column;
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, names};
+use sql::{NodeEnum, build, clauses, names};
 
-use super::target_of;
 use crate::levels::Analysis;
 use crate::{Context, rewrite};
 
@@ -47,7 +46,7 @@ pub fn types(statement: &NodeEnum, width: usize, cx: &Context) -> Vec<Option<Str
         NodeEnum::DeleteStmt(s) => (&s.returning_clause, s.using_clause.is_empty()),
         _ => (&None, false),
     };
-    let relation = target_of(statement).and_then(|rv| cx.relation(rv)).filter(|r| alone && r.view.is_none());
+    let relation = clauses::target(statement).and_then(|rv| cx.relation(rv)).filter(|r| alone && r.view.is_none());
     let (Some(returning), Some(relation)) = (returning, relation) else { return vec![None; width] };
     let own = |c: &Column| Some(c.type_name.clone());
     let mut types = vec![];

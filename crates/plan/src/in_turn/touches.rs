@@ -6,9 +6,8 @@ use std::sync::Arc;
 use catalog::code::Attached;
 use catalog::{Oid, Placement, Relation, RelationKind, Volatility};
 use sql::ast::RangeVar;
-use sql::{NodeEnum, names, relations, search};
+use sql::{NodeEnum, clauses, names, relations, search};
 
-use super::target_of;
 use crate::{Context, modify};
 
 /// A table by what it is, or by its name where the catalog has none: one of PostgreSQL's own, or a temporary one.
@@ -103,7 +102,7 @@ impl Touches {
     /// `needs`: which of the other statements' rows it reads.
     pub fn of(statement: &NodeEnum, needs: BTreeSet<usize>, cx: &Context) -> Self {
         let mut t = Touches { needs, ..Default::default() };
-        let target = target_of(statement);
+        let target = clauses::target(statement);
         t.only_adds = matches!(statement, NodeEnum::InsertStmt(i) if i.on_conflict_clause.is_none());
         for rv in relations::of(statement) {
             let is_target = target.is_some_and(|own| std::ptr::eq(own, rv));
