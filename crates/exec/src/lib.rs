@@ -62,4 +62,4 @@ pub use router::usage;
 pub use work::Work;
 pub use work::code;
 pub use work::own_catalog::load_own;
-pub use work::place::Placed;
+pub use work::place::{Placed, Stands};

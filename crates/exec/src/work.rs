@@ -67,6 +67,8 @@ pub struct Work<'w, C: Client> {
     pub sequences: Option<&'w mut Sequences>,
     /// What the statement may do with values of sequences on home.
     pub uses: plan::Sequences,
+    /// `None`: nobody's session.
+    pub cursors: Option<&'w (dyn place::Stands + Sync)>,
     /// `now()` of the statement or its transaction.
     pub now: Now,
     pub bulk: Bulk,
@@ -103,6 +105,7 @@ impl<'w, C: Client> Work<'w, C> {
             sharing: None,
             patience: 0,
             sequences: None,
+            cursors: None,
             uses: plan::Sequences::default(),
             now: Now::default(),
             bulk: Bulk::default(),

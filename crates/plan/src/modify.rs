@@ -193,6 +193,10 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
                 }
                 None => match each {
                     Ok(part) => Change::Each(part),
+                    Err(why) if let Some(cursor) = current_of(&a, statement) => {
+                        whole.current_of = Some(cursor.into());
+                        Change::Refused(why)
+                    }
                     Err(why) => from(&a, statement, target.level, why, &mut whole),
                 },
             }
@@ -247,6 +251,19 @@ pub(crate) fn on_home_alone(what: &str) -> Refusal {
         format!("changing a distributed table by {what}, which only home has, is not supported"),
         "Select the values first and pass them as parameters.",
     )
+}
+
+/// The cursor on whose row it is, if that row and tables that every node has are all it needs.
+fn current_of<'s>(a: &Analysis, statement: &'s NodeEnum) -> Option<&'s str> {
+    let condition = match statement {
+        NodeEnum::UpdateStmt(u) => u.where_clause.as_deref(),
+        NodeEnum::DeleteStmt(d) => d.where_clause.as_deref(),
+        _ => None,
+    };
+    match condition?.node.as_ref()? {
+        NodeEnum::CurrentOfExpr(c) if a.uses.len() == 1 && a.needs_home.is_none() => Some(&c.cursor_name),
+        _ => None,
+    }
 }
 
 /// A cursor stands on one node.

@@ -38,6 +38,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         rules: false,
         apart_views: vec![],
         clock: None,
+        current_of: None,
         sequences: Sequences::None,
     };
     Ok(match a.uses.is_empty() {

@@ -70,7 +70,7 @@ fn parent_needed(statement: &NodeEnum, relations: &[Arc<Relation>]) -> bool {
     let mut aliases: Vec<&str> = vec![];
     let mut only = false;
     search::each_relation(statement, |rv| {
-        // UPDATE … WHERE CURRENT OF, ONLY and column aliases are handled by not touching anything but the name.
+        // ONLY and column aliases are handled by not touching anything but the name.
         aliases.push(rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname));
         only |= !rv.inh;
     });
@@ -87,7 +87,6 @@ fn parent_needed(statement: &NodeEnum, relations: &[Arc<Relation>]) -> bool {
                 || parts.last() == Some(&"tableoid")
                 || matches!(parts[..], [name] if !star && is_row(name))
         }
-        NodeEnum::CurrentOfExpr(_) => true,
         // `t.*` as a row value inside a function call is a whole-row reference too.
         NodeEnum::FuncCall(f) => {
             f.args.iter().any(|a| matches!(&a.node, Some(NodeEnum::ColumnRef(c)) if names::has_star(c)))

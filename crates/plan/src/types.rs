@@ -129,6 +129,8 @@ pub struct Whole {
     pub apart_views: Vec<String>,
     /// It reads the clock (see `moment.rs`).
     pub clock: Option<Box<Clock>>,
+    /// It changes the row that the cursor of this name stands on: it goes where that is.
+    pub current_of: Option<Box<str>>,
 }
 
 /// What has to be known to give a statement its transaction's time.
@@ -495,6 +497,7 @@ impl Whole {
             share: None,
             apart_views: vec![],
             clock: None,
+            current_of: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 
 mod spread;
 
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wire::sqlstate;
@@ -38,6 +40,8 @@ pub struct Cursor {
 enum At {
     Node {
         node: i32,
+        /// All of it is in this one shard of its tables.
+        shard: Option<Shard>,
         /// On a node other than home, whose object ids are its own.
         read: Option<Arc<Read>>,
     },
@@ -51,6 +55,39 @@ impl Cursor {
             At::Node { read: None, .. } => Ok(None),
             At::Node { .. } => Ok(Some(self.scroll)),
             At::Spread(cursor) => cursor.scrolls(work).await.map(Some),
+        }
+    }
+}
+
+/// A shard of its number in each of these groups of colocated tables.
+struct Shard {
+    number: i32,
+    groups: Vec<i32>,
+}
+
+/// A session's cursors, by name.
+#[derive(Default)]
+pub struct Cursors(HashMap<String, Cursor>);
+
+impl Deref for Cursors {
+    type Target = HashMap<String, Cursor>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Cursors {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl exec::Stands for Cursors {
+    fn stands(&self, cursor: &str, group: i32) -> Option<(i32, i32)> {
+        match &self.get(cursor)?.at {
+            At::Node { node, shard: Some(shard), .. } if shard.groups.contains(&group) => Some((*node, shard.number)),
+            At::Node { .. } | At::Spread(_) => None,
         }
     }
 }
@@ -98,9 +135,9 @@ impl Session {
         let bound = bound.as_ref();
         let request = Request::bound(&text, bound);
         let placed = self.work().place(&compiled, &request).await?;
-        let node = match placed {
-            exec::Placed::One(node, _) => Some(node),
-            exec::Placed::Several(_) => None,
+        let (node, shard) = match placed {
+            exec::Placed::One(node, shard) => (Some(node), shard),
+            exec::Placed::Several(_) => (None, None),
         };
         self.described_declare(d, sql, bound).await?;
         if !self.transaction.is_active() {
@@ -132,7 +169,10 @@ impl Session {
                 };
                 self.declare_on(node, &compiled, rewritten.as_deref().unwrap_or(sql), bound).await?;
                 let types = request.types().to_vec();
-                At::Node { node, read: foreign.then(|| Arc::new(Read { compiled, types })) }
+                let groups =
+                    compiled.plan.whole().tables.iter().filter_map(|t| Some(t.relation.distribution()?.group.id));
+                let shard = shard.map(|number| Shard { number, groups: groups.collect() });
+                At::Node { node, shard, read: foreign.then(|| Arc::new(Read { compiled, types })) }
             }
             _ => {
                 let cursor = self.spread_cursor(d.options, node, &tree, &compiled, &request).await;
@@ -275,7 +315,7 @@ impl Session {
     pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {
         if c.portalname.is_empty() {
             let mut nodes = std::collections::BTreeSet::new();
-            for (_, cursor) in std::mem::take(&mut self.cursors) {
+            for (_, cursor) in std::mem::take(&mut *self.cursors) {
                 match cursor.at {
                     At::Node { node, .. } => drop(nodes.insert(node)),
                     At::Spread(cursor) => cursor.close(&mut self.work()).await?,

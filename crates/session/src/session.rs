@@ -13,7 +13,7 @@ use wire::ErrorFields;
 
 use crate::activity::{Pins, Shown, State};
 use crate::client_io::ClientIo;
-use crate::cursor::Cursor;
+use crate::cursor::Cursors;
 use crate::idle::Idle;
 use crate::left_behind::Code;
 use crate::named_roles::NamedRoles;
@@ -82,7 +82,7 @@ pub struct Session {
     pub large_values: bool,
     pub portals: Portals,
     pub prepared: HashMap<String, SqlPrepared>,
-    pub cursors: HashMap<String, Cursor>,
+    pub cursors: Cursors,
     /// What cursors that are gone have left open on nodes.
     pub leftover: exec::Leftover,
     pub template: Template,
@@ -116,6 +116,7 @@ impl Session {
             taint: self.taint,
             sharing: Some(&mut self.sharing),
             sequences: Some(&mut self.sequences),
+            cursors: Some(&self.cursors),
             patience,
             now,
             bulk: self.bulk,

@@ -65,6 +65,18 @@ fetch w;
 update events set k = k where current of w;
 rollback;
 begin;
+declare w cursor for select e.id, e.k from events e where e.id = 7;
+fetch w;
+update events set k = k + 1, at = now() where current of w returning id, k;
+fetch w;
+delete from events where current of w;
+rollback;
+begin;
+declare several cursor for select id, k from events for update;
+move several;
+update events set k = k + 1 where current of several;
+rollback;
+begin;
 declare h cursor with hold for select id from events order by id;
 -- ordered
 fetch 2 from h;

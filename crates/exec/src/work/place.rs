@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{NodeId, Placement, Relation};
-use plan::{Change, Made, Planned};
+use plan::{Change, Made, Planned, Refusal, Whole};
 
 use crate::client::Client;
 use crate::error::Result;
@@ -21,11 +21,25 @@ fn moves(change: &Change) -> bool {
     }
 }
 
+fn parent_needed() -> Refusal {
+    Refusal::new(
+        "WHERE CURRENT OF a cursor is not supported where a distributed table has row-level security, statement triggers or \
+         is reached through a view",
+        "Select the key and use it in WHERE.",
+    )
+}
+
 /// Where an execution goes.
 pub enum Placed {
     /// One node; with the one shard all of it is in, if it is just one.
     One(i32, Option<i32>),
     Several(BTreeSet<i32>),
+}
+
+/// The session's cursors, for who changes the rows they stand on.
+pub trait Stands {
+    /// The node whose own cursor this is, and the one shard of these colocated tables that it reads, if it is just one.
+    fn stands(&self, cursor: &str, group: i32) -> Option<(NodeId, i32)>;
 }
 
 impl<C: Client> Work<'_, C> {
@@ -48,6 +62,11 @@ impl<C: Client> Work<'_, C> {
         if let Some(relation) = compiled.plan.written() {
             return Ok(Placed::Several(self.nodes_of(relation)));
         }
+        if let Some(cursor) = &whole.current_of
+            && let Some(placed) = self.under_cursor(cursor, whole)?
+        {
+            return Ok(placed);
+        }
         if let Some((node, shard)) = self.one_shard(compiled, request)? {
             return Ok(Placed::One(node, Some(shard)));
         }
@@ -56,6 +75,17 @@ impl<C: Client> Work<'_, C> {
         match (each.next(), each.next()) {
             (Some(node), None) => Ok(Placed::One(*node, shard)),
             _ => Ok(Placed::Several(nodes)),
+        }
+    }
+
+    /// Where the row is that a cursor stands on, if that reads a single shard. PostgreSQL looks for it in the partitions that
+    /// the cursor reads, and fails at others: the partition is named.
+    fn under_cursor(&self, cursor: &str, whole: &Whole) -> Result<Option<Placed>> {
+        let Some(d) = whole.tables.first().and_then(|t| t.relation.distribution()) else { return Ok(None) };
+        let Some((node, shard)) = self.cursors.and_then(|c| c.stands(cursor, d.group.id)) else { return Ok(None) };
+        match whole.splices.is_none() && d.group.shards.len() > 1 {
+            true => Err(parent_needed().into()),
+            false => Ok(Some(Placed::One(node, Some(shard)))),
         }
     }
 

@@ -159,7 +159,7 @@ impl Session {
     /// The session's cursors that home does not know, as rows of `pg_cursors`.
     pub(super) async fn cursor_rows(&mut self) -> Result<Vec<String>> {
         let mut rows = vec![];
-        for (name, mut cursor) in std::mem::take(&mut self.cursors) {
+        for (name, mut cursor) in std::mem::take(&mut *self.cursors) {
             let shown = cursor.shown(&mut self.work()).await;
             if let Ok(Some(is_scrollable)) = shown {
                 let row = json!({
