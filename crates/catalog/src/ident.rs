@@ -27,13 +27,18 @@ const RESERVED: &[&str] = &[
     "xmltable",
 ];
 
-fn is_plain(name: &str) -> bool {
+/// Written without quotes it is this name, or a keyword.
+pub(crate) fn is_lexical(name: &str) -> bool {
     let lexical = name.bytes().enumerate().all(|(i, b)| match b {
         b'a'..=b'z' | b'_' => true,
         b'0'..=b'9' => i > 0,
         _ => false,
     });
-    lexical && !name.is_empty() && RESERVED.binary_search(&name).is_err()
+    lexical && !name.is_empty()
+}
+
+fn is_plain(name: &str) -> bool {
+    is_lexical(name) && RESERVED.binary_search(&name).is_err()
 }
 
 /// `character varying(20)` → `character varying`: a type a value can be cast to without being cut to length; that is then

@@ -4,6 +4,7 @@
 //! statement is, or how to reach a node.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 use key::{Bound, PartitionStrategy};
@@ -324,7 +325,19 @@ impl Relation {
 impl Distribution {
     /// The partition of shard `number`, quoted and schema-qualified.
     pub fn partition(&self, number: i32) -> String {
-        format!("herd_shards.{}", crate::quote_ident(&format!("{}_{}", self.prefix, number)))
+        let mut out = String::new();
+        self.put_partition(&mut out, number);
+        out
+    }
+
+    /// The same, behind a text.
+    pub fn put_partition(&self, out: &mut String, number: i32) {
+        let prefix = &self.prefix;
+        // No keyword ends with a number. Writing to a String can't fail.
+        let _ = match crate::ident::is_lexical(prefix) {
+            true => write!(out, "herd_shards.{prefix}_{number}"),
+            false => write!(out, "herd_shards.{}", crate::quote_ident(&format!("{prefix}_{number}"))),
+        };
     }
 }
 

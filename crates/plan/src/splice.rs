@@ -26,7 +26,7 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
             continue;
         }
         let end = name_end(text, start)?;
-        let alias = range.alias.is_none().then(|| u.relation.name.clone());
+        let alias = range.alias.is_none().then(|| catalog::quote_ident(&u.relation.name));
         found.push(Splice { start, end, table: i, alias });
     }
     found.sort_by_key(|s| s.start);

@@ -60,7 +60,7 @@ pub struct Splice {
     pub end: usize,
     /// Index into [`Whole::tables`].
     pub table: usize,
-    /// The alias to add so that the rest of the statement still finds the table by its name.
+    /// The alias to add, quoted, so that the rest of the statement still finds the table by its name.
     pub alias: Option<String>,
 }
 

@@ -18,7 +18,7 @@ pub struct CancelKey {
     /// Which of the target's hosts.
     pub address: Arc<NodeTarget>,
     pub pid: i32,
-    pub secret: Vec<u8>,
+    pub secret: Arc<[u8]>,
 }
 
 impl fmt::Debug for CancelKey {

@@ -72,7 +72,7 @@ pub struct Conn {
     buffer_peak: usize,
     ledger: Ledger,
     pub(crate) pid: i32,
-    pub(crate) cancel_secret: Vec<u8>,
+    pub(crate) cancel_secret: Arc<[u8]>,
     parameters: HashMap<String, String>,
     /// The node has shown by SCRAM that it knows the role's verifier.
     pub(crate) proved: bool,
@@ -175,7 +175,7 @@ impl Conn {
             buffer_peak: 0,
             ledger,
             pid: 0,
-            cancel_secret: Vec::new(),
+            cancel_secret: Arc::default(),
             parameters: HashMap::new(),
             proved: false,
             broken: false,

@@ -45,7 +45,10 @@ impl Conn {
             let frame = self.frame().await?;
             match frame.tag() {
                 b'R' if !accepted => accepted = self.authenticate(frame.body(), login, &mut exchange).await?,
-                b'K' if accepted => (self.pid, self.cancel_secret) = backend::parse_backend_key_data(frame.body())?,
+                b'K' if accepted => {
+                    let (pid, secret) = backend::parse_backend_key_data(frame.body())?;
+                    (self.pid, self.cancel_secret) = (pid, secret.into());
+                }
                 b'E' => {
                     let mut error = ErrorFields::parse(frame.body())?;
                     if error.code() == sqlstate::INVALID_PASSWORD && error.get(b'H').is_none() {

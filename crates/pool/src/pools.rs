@@ -55,6 +55,9 @@ impl Default for PoolConfig {
     }
 }
 
+/// Looked into for every statement.
+type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Pools {
@@ -65,7 +68,7 @@ struct Inner {
     config: Arc<PoolConfig>,
     judge: Option<Arc<dyn Judge>>,
     /// Two steps, so that a look-up needs no owned key.
-    pools: RwLock<HashMap<NodeTarget, HashMap<RoleKey, Arc<NodePool>>>>,
+    pools: RwLock<FastMap<NodeTarget, FastMap<RoleKey, Arc<NodePool>>>>,
     /// Those some client or some pool still has.
     roles: Mutex<HashMap<RoleKey, Weak<Role>>>,
     /// Home's word about what roles' names mean.

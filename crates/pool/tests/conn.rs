@@ -149,7 +149,7 @@ async fn cancel_ends_what_runs() {
     assert!(started.elapsed() < Duration::from_secs(20));
     // A wrong secret cancels nothing.
     let mut forged = key.clone();
-    forged.secret[0] ^= 1;
+    forged.secret = forged.secret.iter().map(|byte| byte ^ 1).collect();
     let (ran, _) = tokio::join!(conn.simple("select pg_sleep(0.5)"), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         pool::cancel(&forged, TIMEOUT).await.unwrap();

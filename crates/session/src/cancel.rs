@@ -362,7 +362,7 @@ mod tests {
         handle.begin();
         assert_eq!(looked(1000), 8);
         let target = Arc::new(pool::NodeTarget::new("127.0.0.1", 1, ""));
-        let key = CancelKey { address: target.clone(), target, pid: 1, secret: vec![1] };
+        let key = CancelKey { address: target.clone(), target, pid: 1, secret: [1].into() };
         handle.add_running(key.clone());
         assert_eq!(looked(1000), 8);
         handle.add_running(key);

@@ -34,7 +34,7 @@ pub async fn cancel(router: &Router, pid: i32, secret: &[u8]) {
             let (host, port) = (address.ip().to_string(), address.port());
             // Encrypted where that router can: on loopback or between routers nobody checks certificates for a key.
             let target = Arc::new(NodeTarget { tls: TlsMode::Prefer, ..NodeTarget::new(&host, port, "") });
-            let key = CancelKey { address: target.clone(), target, pid, secret: [secret, &[MARK]].concat() };
+            let key = CancelKey { address: target.clone(), target, pid, secret: [secret, &[MARK]].concat().into() };
             if let Err(e) = pool::cancel(&key, router.cancels.timeout()).await {
                 tracing::warn!(%address, error = %e, "a cancel request could not be sent on to its router");
             }

@@ -47,7 +47,7 @@ impl Node {
     }
 
     fn key(&self, pid: i32) -> CancelKey {
-        CancelKey { target: self.target.clone(), address: self.target.clone(), pid, secret: vec![pid as u8; 4] }
+        CancelKey { target: self.target.clone(), address: self.target.clone(), pid, secret: [pid as u8; 4].into() }
     }
 
     async fn request(&mut self) -> (i32, TcpStream) {

@@ -15,9 +15,12 @@ use crate::lexer::{LexError, Lexer, Token, TokenKind};
 ///
 /// What is wrong with the tokens of a text that is one statement anyhow is left for whoever reads that.
 pub fn split_statements(sql: &str, standard_conforming_strings: bool) -> Result<Vec<Range<usize>>, LexError> {
-    match is_one_statement(sql) {
-        true => Ok(std::iter::once(0..sql.len()).collect()),
-        false => by_tokens(sql, standard_conforming_strings),
+    if is_one_statement(sql) {
+        return Ok(std::iter::once(0..sql.len()).collect());
+    }
+    match sql.strip_suffix(';').filter(|before| is_one_statement(before) && ends_what_it_begins(before)) {
+        Some(before) => Ok(std::iter::once(0..before.len()).collect()),
+        None => by_tokens(sql, standard_conforming_strings),
     }
 }
 
@@ -26,6 +29,22 @@ fn is_one_statement(sql: &str) -> bool {
     let ends = matches!(sql.as_bytes(), [first, .., last] if first.is_ascii_alphabetic() && *last > b' ');
     let has = |part: &str| memmem::find(sql.as_bytes(), part.as_bytes()).is_some();
     ends && memchr(b';', sql.as_bytes()).is_none() && !has("--") && !has("/*")
+}
+
+/// Seen in the same way: a semicolon behind it is outside of strings, brackets and routines' bodies. Where that takes more to see: no.
+fn ends_what_it_begins(sql: &str) -> bool {
+    let (mut inside, mut depth) = (false, 0usize);
+    for byte in sql.bytes() {
+        match byte {
+            b'"' | b'\\' | b'$' => return false,
+            b'\'' => inside = !inside,
+            b'(' | b'[' if !inside => depth += 1,
+            b')' | b']' if !inside && depth == 0 => return false,
+            b')' | b']' if !inside => depth -= 1,
+            _ => {}
+        }
+    }
+    !inside && depth == 0 && !sql.starts_with(['c', 'C'])
 }
 
 fn by_tokens(sql: &str, standard_conforming_strings: bool) -> Result<Vec<Range<usize>>, LexError> {

@@ -35,6 +35,52 @@ fn atomic_bodies() {
     check("create function f() begin atomic; a; b", &["create function f() begin atomic; a; b"]);
 }
 
+/// What is seen without tokens is what they say; white space at the end has them looked at.
+#[test]
+fn one_statement_is_seen_without_tokens() {
+    let parts = [
+        "select ",
+        "'",
+        "\"",
+        "$",
+        "$$",
+        "(",
+        ")",
+        "[",
+        "]",
+        "\\",
+        "E",
+        ";",
+        "a",
+        "--",
+        "/*",
+        "*/",
+        " ",
+        "create ",
+        "begin atomic ",
+        "\n",
+    ];
+    let mut random = 1u64;
+    let mut next = || {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) as usize
+    };
+    let mut seen = 0;
+    for _ in 0..200_000 {
+        let middle: String = (0..next() % 7).map(|_| parts[next() % parts.len()]).collect();
+        let sql = format!("{}{middle}a;", if next() % 9 == 0 { "create function f() " } else { "select " });
+        for strings in [true, false] {
+            let (ours, tokens) = (split_statements(&sql, strings), split_statements(&format!("{sql} "), strings));
+            seen += usize::from(ours == Ok(std::iter::once(0..sql.len() - 1).collect()));
+            match (ours, tokens) {
+                (Ok(ours), Ok(tokens)) => assert_eq!(ours, tokens, "{sql}"),
+                (ours, tokens) => assert_eq!(ours.is_err(), tokens.is_err(), "{sql}"),
+            }
+        }
+    }
+    assert!(seen > 10_000, "{seen}");
+}
+
 #[test]
 fn strings_depend_on_the_setting() {
     let sql = "select '\\'; select '";

@@ -34,6 +34,9 @@ pub(crate) const LEARNT_MAX: usize = 4096;
 /// Looked into for every statement; the hash is quick and seeded at random, so that nobody can construct collisions.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
+/// Room for a partition's name and an alias.
+const SPLICED_BYTES: usize = 64;
+
 /// Node, settings, and whether it comes by the simple protocol.
 type ManyKey = (NodeId, u64, bool);
 
@@ -286,7 +289,7 @@ impl Compiled {
     /// The statement with partitions of one shard named, `sql` being this text or another of the template.
     pub fn spliced(&self, sql: &str, template: Option<&Template>, shard: i32) -> Option<String> {
         let splices = self.plan.whole().splices.as_ref()?;
-        let mut out = String::with_capacity(sql.len() + 32 * splices.len());
+        let mut out = String::with_capacity(sql.len() + SPLICED_BYTES * splices.len());
         let mut at = 0;
         for (i, splice) in splices.iter().enumerate() {
             let start = match template {
@@ -295,7 +298,7 @@ impl Compiled {
             };
             let end = start + (splice.end - splice.start);
             out.push_str(sql.get(at..start)?);
-            out.push_str(&self.splice_text(splice, shard)?);
+            self.put_splice(&mut out, splice, shard)?;
             at = end;
         }
         out.push_str(sql.get(at..)?);
@@ -304,11 +307,18 @@ impl Compiled {
 
     /// What stands in place of a table's name.
     pub(crate) fn splice_text(&self, splice: &plan::Splice, shard: i32) -> Option<String> {
-        let partition = self.plan.whole().tables[splice.table].relation.distribution()?.partition(shard);
-        Some(match &splice.alias {
-            Some(alias) => format!("{partition} AS {}", catalog::quote_ident(alias)),
-            None => partition,
-        })
+        let mut out = String::new();
+        self.put_splice(&mut out, splice, shard)?;
+        Some(out)
+    }
+
+    fn put_splice(&self, out: &mut String, splice: &plan::Splice, shard: i32) -> Option<()> {
+        self.plan.whole().tables[splice.table].relation.distribution()?.put_partition(out, shard);
+        if let Some(alias) = &splice.alias {
+            out.push_str(" AS ");
+            out.push_str(alias);
+        }
+        Some(())
     }
 
     /// For each splice where it starts and ends in the statement, and the length of what replaces it.
