@@ -114,16 +114,16 @@ pub fn tell_parameter(client: &mut impl Client, report: &Frame) {
 }
 
 /// What the client's statement has said on a node besides its rows.
-pub fn tell_said(client: &mut impl Client, lane: &mut Lane) {
+pub fn tell_said(tell: &mut dyn FnMut(Answer<'_>), lane: &mut Lane) {
     if lane.said.is_empty() {
         return;
     }
     let (messages, left_out) = lane.said.take();
-    client.tell(Answer::Sent(&messages));
+    tell(Answer::Sent(&messages));
     if left_out > 0 {
         let warning = format!("{left_out} more messages of this statement were left out");
         let hint = "They came faster than they could be told: see client_min_messages.";
-        client.tell(Answer::Notice(&ErrorFields::with_severity("WARNING", sqlstate::WARNING, warning).hint(hint)));
+        tell(Answer::Notice(&ErrorFields::with_severity("WARNING", sqlstate::WARNING, warning).hint(hint)));
     }
 }
 

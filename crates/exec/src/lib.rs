@@ -4,7 +4,6 @@
 //! more of a result than PostgreSQL is to finish, or than must be known whole before any of it is told, within limits.
 
 // A session's future holds those of everything that a statement may come to: the compiler looks through all of them.
-#![recursion_limit = "256"]
 
 mod admin;
 

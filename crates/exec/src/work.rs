@@ -239,7 +239,7 @@ impl<C: Client> Work<'_, C> {
 
     /// What the client's statement has said on a node besides its rows.
     pub fn pass_notices(&mut self, lane: &mut Lane) {
-        tell_said(self.client, lane);
+        tell_said(&mut |said| self.client.tell(said), lane);
     }
 
     /// As [`rows::next`], and the client gets at once what is not of the rows.

@@ -3,7 +3,6 @@
 //! The local herd is in `local`, the router in `router`, measurements in `bench` and `demo`; this file only joins them and turns errors into exit codes.
 
 // A session's future holds those of everything that a statement may come to: the compiler looks through all of them.
-#![recursion_limit = "256"]
 
 mod bench;
 mod cli;

@@ -5,7 +5,6 @@
 //! client in one place: `Session::report`.
 
 // A session's future holds those of everything that a statement may come to: the compiler looks through all of them.
-#![recursion_limit = "256"]
 
 pub mod activity;
 mod anew;

@@ -154,7 +154,7 @@ impl<C: Client> Work<'_, C> {
                     None => None,
                 },
             };
-            sink.tell_said(self.client);
+            sink.tell_said(&mut |said| self.client.tell(said));
             self.client.relieve().await?;
             let Some(input) = input else { continue };
             match input {

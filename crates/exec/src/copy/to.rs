@@ -23,7 +23,7 @@ use crate::router::looks::Looks;
 use crate::router::progress::{self, Running};
 use crate::work::Work;
 use crate::work::place::Placed;
-use crate::write::capture::Consumer;
+use crate::write::capture::{Consumer, Rows};
 
 impl<C: Client> Work<'_, C> {
     /// COPY table TO STDOUT: every node's rows, one node after the other.
@@ -200,8 +200,8 @@ impl<C: Client> Work<'_, C> {
                 rows.cut()?;
                 // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
                 match reads {
-                    true => self.read_into(&query, &request, &mut rows).await?,
-                    false => self.write_into(&query, &request, &mut rows).await?,
+                    true => self.read_into(&query, &request, Rows::Kept(&mut rows)).await?,
+                    false => self.write_into(&query, &request, Rows::Kept(&mut rows)).await?,
                 }
                 rows.cut()?;
                 for data in rows.ready.iter() {
@@ -238,7 +238,7 @@ impl Encoder {
 }
 
 impl Consumer for Encoder {
-    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         self.encoder.row(values, &mut self.out);
         self.count += 1;
         progress::add(&self.running.rows, 1);

@@ -75,7 +75,7 @@ pub async fn end_copy(p: &mut Participant, forgive: bool, client: &mut impl Clie
             b'E' => error = Some(ErrorFields::parse(frame.body())?),
             b'N' => {
                 p.lane.said.hear(&frame);
-                tell_said(client, &mut p.lane);
+                tell_said(&mut |said| client.tell(said), &mut p.lane);
                 client.relieve().await?;
             }
             b'Z' => break,

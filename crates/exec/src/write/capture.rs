@@ -1,58 +1,97 @@
-//! A client that is none: it catches the rows of a statement and hands them on to a consumer.
+//! A client that is none: it catches the rows of a statement and hands them on to a consumer. It is one type whoever asks and
+//! whatever consumes: the executor's code is made once for each type of client.
+
+use std::pin::Pin;
 
 use bytes::BytesMut;
 use pool::CancelKey;
 use wire::{backend, frame};
 
-use crate::client::{Answer, Client, CopyInput};
+use crate::client::{Answer, Client, CopyInput, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::write::sink::Sink;
 
-/// Where caught rows go.
-pub trait Consumer: Send {
-    fn row(&mut self, values: &[Option<&[u8]>]) -> impl Future<Output = Result<()>> + Send;
+type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
-    /// Tells what nodes have said to a row.
-    fn tell_said(&mut self, _client: &mut impl Client) {}
+/// Who keeps caught rows.
+pub trait Consumer: Send {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()>;
 }
 
-impl Consumer for Sink {
-    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
-        Sink::row(self, values).await
+/// Where caught rows go.
+pub enum Rows<'c> {
+    Kept(&'c mut dyn Consumer),
+    /// On to nodes; who asked hears what these say to them.
+    Sink(&'c mut Sink),
+}
+
+/// Who asked, of whatever type.
+trait Asker<'c>: Send {
+    fn tell(&mut self, answer: Answer<'_>);
+    fn waiting(&self) -> usize;
+    fn flush(&mut self) -> Boxed<'_, Result<()>>;
+    fn waits(&mut self);
+    fn started(&mut self, key: CancelKey);
+    fn cancelled(&mut self) -> Boxed<'c, ()>;
+}
+
+impl<'c, C: Client + 'c> Asker<'c> for C {
+    fn tell(&mut self, answer: Answer<'_>) {
+        Client::tell(self, answer);
     }
 
-    fn tell_said(&mut self, client: &mut impl Client) {
-        Sink::tell_said(self, client);
+    fn waiting(&self) -> usize {
+        Client::waiting(self)
+    }
+
+    fn flush(&mut self) -> Boxed<'_, Result<()>> {
+        Box::pin(Client::flush(self))
+    }
+
+    fn waits(&mut self) {
+        Client::waits(self);
+    }
+
+    fn started(&mut self, key: CancelKey) {
+        Client::started(self, key);
+    }
+
+    fn cancelled(&mut self) -> Boxed<'c, ()> {
+        Box::pin(Client::cancelled(self))
     }
 }
 
 /// A client to the statement that is caught, a source to its consumer.
-pub struct Capture<'c, R: Consumer, C: Client> {
+pub struct Capture<'c> {
     out: BytesMut,
-    consumer: &'c mut R,
+    rows: Rows<'c>,
     /// Who may cancel.
-    client: &'c mut C,
+    client: &'c mut dyn Asker<'c>,
     /// Its connections are the client's transaction's, and stay so when the rows are read: a cancel may reach them.
     in_transaction: bool,
     /// An error of the consumer, kept because the producer only sees that its client is gone.
     failure: Option<ExecError>,
 }
 
-impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
+impl<'c> Capture<'c> {
     /// Outside of a transaction; `client` hears notices and may cancel.
-    pub fn new(consumer: &'c mut R, client: &'c mut C) -> Self {
-        Capture { out: BytesMut::new(), consumer, client, in_transaction: false, failure: None }
+    pub fn new<C: Client + 'c>(rows: Rows<'c>, client: &'c mut C) -> Self {
+        Capture { out: BytesMut::new(), rows, client, in_transaction: false, failure: None }
     }
 
     /// The same inside a transaction, if it is `active`.
-    pub fn within(active: bool, consumer: &'c mut R, client: &'c mut C) -> Self {
-        Capture { in_transaction: active, ..Capture::new(consumer, client) }
+    pub fn within<C: Client + 'c>(active: bool, rows: Rows<'c>, client: &'c mut C) -> Self {
+        Capture { in_transaction: active, ..Capture::new(rows, client) }
+    }
+
+    async fn relieve_client(&mut self) -> Result<()> {
+        if self.client.waiting() > PENDING_MAX { self.client.flush().await } else { Ok(()) }
     }
 
     /// What is left goes to the consumer; its own error is the one that counts.
     pub async fn end(&mut self, produced: Result<()>) -> Result<()> {
         let end = match produced {
-            Ok(()) => self.flush().await,
+            Ok(()) => Client::flush(self).await,
             Err(e) => Err(e),
         };
         match self.failure.take() {
@@ -62,7 +101,7 @@ impl<'c, R: Consumer, C: Client> Capture<'c, R, C> {
     }
 }
 
-impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
+impl<'c> Client for Capture<'c> {
     fn tell(&mut self, answer: Answer<'_>) {
         match answer {
             Answer::Sent(_) | Answer::Row(_) => answer.put(&mut self.out),
@@ -84,16 +123,23 @@ impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
         while let Some(f) = frame::take(&mut self.out, frame::NODE_MAX)? {
             match f.tag() {
                 b'D' => {
-                    if let Err(e) = self.consumer.row(&backend::parse_data_row(f.body())?).await {
+                    let values = backend::parse_data_row(f.body())?;
+                    let taken = match &mut self.rows {
+                        Rows::Kept(consumer) => consumer.row(&values),
+                        Rows::Sink(sink) => sink.row(&values).await,
+                    };
+                    if let Err(e) = taken {
                         self.failure = Some(e);
                         return Err(ExecError::lost("the rows' consumer failed"));
                     }
-                    self.consumer.tell_said(self.client);
-                    self.client.relieve().await?;
+                    if let Rows::Sink(sink) = &mut self.rows {
+                        sink.tell_said(&mut |said| self.client.tell(said));
+                        self.relieve_client().await?;
+                    }
                 }
                 b'N' => {
                     self.client.tell(Answer::Sent(&f.raw));
-                    self.client.relieve().await?;
+                    self.relieve_client().await?;
                 }
                 _ => {}
             }
@@ -115,7 +161,7 @@ impl<'c, R: Consumer, C: Client> Client for Capture<'c, R, C> {
         }
     }
 
-    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<'c, R, C> {
+    fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<'c> {
         self.client.cancelled()
     }
 }

@@ -14,6 +14,7 @@ use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::pin::Pin;
 use crate::work::sequences::Sequences;
+use crate::write::capture::Rows;
 use crate::write::sink::Sink;
 
 /// What a source has taken, as far as it can be told.
@@ -53,7 +54,7 @@ impl<C: Client> Work<'_, C> {
             biased;
             // A cancel for the nodes that write may find them between two batches.
             () = cancelled => Err(ExecError::cancelled()),
-            read = reader.read_into(source, request, sink) => read,
+            read = reader.read_into(source, request, Rows::Sink(sink)) => read,
         };
         let taken = match named {
             [] => takes.map(|_| Taken::default()),

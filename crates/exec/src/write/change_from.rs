@@ -18,7 +18,7 @@ use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::cut::refuse_block;
 use crate::work::describe::not_in_place;
-use crate::write::capture::Consumer;
+use crate::write::capture::{Consumer, Rows};
 use crate::write::change_split::{SplitRows, seen};
 
 impl<C: Client> Work<'_, C> {
@@ -81,7 +81,7 @@ impl<C: Client> Work<'_, C> {
                 let bounds = split.relation.distribution().map(|d| self.epoch.bounds(d.group.id)).unwrap_or_default();
                 let held = (1 + nodes.len()) * before;
                 let mut rows = SplitRows::new(split, bounds, columns.types.len(), held, &mut memory)?;
-                self.read_into(read, &request, &mut rows).await?;
+                self.read_into(read, &request, Rows::Kept(&mut rows)).await?;
                 before += rows.bytes;
                 split_rows = Some((n, rows.finish()));
                 children.push(child(columns, Arrays::new(columns.types.len())));
@@ -90,7 +90,7 @@ impl<C: Client> Work<'_, C> {
             let held = Arrays::new(columns.types.len());
             // They are here, and on their way to each node.
             let mut rows = RowsHeld { held, before, copies: 1 + nodes.len(), memory: &mut memory };
-            self.read_into(read, &request, &mut rows).await?;
+            self.read_into(read, &request, Rows::Kept(&mut rows)).await?;
             before += rows.held.bytes();
             children.push(child(columns, rows.held));
         }
@@ -187,7 +187,7 @@ struct RowsHeld<'m> {
 }
 
 impl Consumer for RowsHeld<'_> {
-    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         self.held.push(values)?;
         self.memory.grow_to(self.copies * (self.before + self.held.bytes()))
     }

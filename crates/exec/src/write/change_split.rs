@@ -80,7 +80,7 @@ impl<'m> SplitRows<'m> {
 }
 
 impl Consumer for SplitRows<'_> {
-    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         let (seen, keys) = values
             .split_at_checked(self.width)
             .ok_or_else(|| ExecError::internal("a row has another number of columns than described"))?;

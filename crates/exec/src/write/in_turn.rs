@@ -19,7 +19,7 @@ use crate::router::described::Described;
 use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::planned::planned;
-use crate::write::capture::Consumer;
+use crate::write::capture::{Consumer, Rows};
 
 /// What rows take: buffers have room to grow, and are copied into a message.
 const TIMES: usize = 2;
@@ -43,7 +43,7 @@ impl<C: Client> Work<'_, C> {
                 Some(query) => {
                     let mut rows = Kept::new(self, if query.unnamed { 0 } else { ready.types.len() });
                     let inner = Request::bound(&ready.compiled.text, parameters);
-                    let done = self.write_into(&ready.compiled, &inner, &mut rows).await;
+                    let done = self.write_into(&ready.compiled, &inner, Rows::Kept(&mut rows)).await;
                     if !query.unnamed {
                         kept.insert(query.number, (rows.arrays.finish(), rows.taken));
                     }
@@ -209,7 +209,7 @@ impl Kept {
 }
 
 impl Consumer for Kept {
-    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         if self.width == 0 {
             return Ok(());
         }

@@ -20,7 +20,7 @@ use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::place::Placed;
 use crate::work::planned::planned;
-use crate::write::capture::{Capture, Consumer};
+use crate::write::capture::{Capture, Consumer, Rows};
 use crate::write::sink::{Sink, SinkKind};
 
 /// The same work for another client: a macro, since each field is borrowed by itself.
@@ -173,31 +173,21 @@ impl<C: Client> Work<'_, C> {
     async fn keep_source(&mut self, source: &Compiled, request: &Request<'_>) -> Result<WaitingRows> {
         self.uses = source.plan.whole().sequences.clone();
         let mut waiting = WaitingRows(KeptRows::new(self.memory));
-        self.read_into(source, request, &mut waiting).await?;
+        self.read_into(source, request, Rows::Kept(&mut waiting)).await?;
         Ok(waiting)
     }
 
     /// Runs a read in the transaction there is; its rows go to the consumer.
-    pub async fn read_into<R: Consumer>(
-        &mut self,
-        source: &Compiled,
-        request: &Request<'_>,
-        consumer: &mut R,
-    ) -> Result<()> {
-        let mut capture = Capture::within(self.transaction.is_active(), consumer, self.client);
+    pub async fn read_into<'a>(&'a mut self, source: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
+        let mut capture = Capture::within(self.transaction.is_active(), rows, self.client);
         let mut reader = caught!(self, &mut capture);
         let read = reader.read(source, request).await.map(|_| ());
         capture.end(read).await
     }
 
     /// As [`read_into`](Self::read_into), of a write that returns rows: all of it in one transaction.
-    pub async fn write_into<R: Consumer>(
-        &mut self,
-        write: &Compiled,
-        request: &Request<'_>,
-        consumer: &mut R,
-    ) -> Result<()> {
-        let mut capture = Capture::new(consumer, self.client);
+    pub async fn write_into<'a>(&'a mut self, write: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
+        let mut capture = Capture::new(rows, self.client);
         let mut writer = caught!(self, &mut capture);
         let written = Box::pin(writer.run_alone(write, request, None)).await;
         let written = written.and_then(|done| if done.stale { Err(ExecError::Stale) } else { Ok(()) });
@@ -232,7 +222,7 @@ impl<C: Client> Work<'_, C> {
 struct WaitingRows(KeptRows);
 
 impl Consumer for WaitingRows {
-    async fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         let mut row = BytesMut::new();
         backend::data_row(&mut row, values.iter().copied());
         self.0.push(row.freeze())
@@ -244,7 +234,7 @@ impl WaitingRows {
         sink.start().await?;
         while let Some(row) = self.0.pop() {
             sink.row(&backend::parse_data_row(&row[frame::HEADER_LEN..])?).await?;
-            sink.tell_said(client);
+            sink.tell_said(&mut |said| client.tell(said));
             client.relieve().await?;
         }
         Ok(())

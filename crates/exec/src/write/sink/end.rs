@@ -4,7 +4,7 @@
 use wire::{put, sqlstate};
 
 use super::{Batches, Sink, SinkKind};
-use crate::client::{Client, Nobody, tell_said};
+use crate::client::{Answer, Client, Nobody, tell_said};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::work::Work;
@@ -21,7 +21,7 @@ impl Sink {
     pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, KeptRows)> {
         let ended = self.end(work.client).await;
         self.tell_sequences(work);
-        self.tell_said(work.client);
+        self.tell_said(&mut |said| work.client.tell(said));
         let failed = ended.is_err();
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if failed && i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
@@ -37,12 +37,12 @@ impl Sink {
     }
 
     /// Tells what nodes have said since. Of a reference table's copies home's alone says what there is to say.
-    pub fn tell_said(&mut self, client: &mut impl Client) {
+    pub fn tell_said(&mut self, tell: &mut dyn FnMut(Answer<'_>)) {
         let copies = self.relation.distribution().is_none();
         for p in &mut self.lanes {
             match copies && p.lane.node != self.home {
                 true => p.lane.said.forget(),
-                false => tell_said(client, &mut p.lane),
+                false => tell_said(tell, &mut p.lane),
             }
         }
     }
@@ -138,7 +138,7 @@ impl Sink {
             Batches::Held(held) => held.abort(&mut self.lanes).await,
         }
         let mut error = self.tally().tell(error, self.numbered);
-        self.tell_said(work.client);
+        self.tell_said(&mut |said| work.client.tell(said));
         for (i, mut p) in self.lanes.drain(..).enumerate() {
             if i < self.copying && p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 put::copy_fail(p.lane.conn.out(), GIVEN_UP);
