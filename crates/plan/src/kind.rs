@@ -19,7 +19,7 @@ pub struct Kind {
     /// What it holds that runs when it runs.
     pub holds: Holds,
     /// Who looks for what it leaves in the session.
-    pub leaves: Leaves,
+    pub leaves: FoundBy,
     /// It is neither planned nor a change of the schema, nor COPY.
     pub sessions_own: bool,
     /// It may run what it does not name: an event trigger, the code of a table's owner.
@@ -48,7 +48,7 @@ pub enum Holds {
 
 /// Who looks for what a statement leaves in the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
+pub enum FoundBy {
     /// It does so itself, or there is nothing.
     Itself,
     /// What its cursor's query leaves was announced when that was declared.
@@ -65,7 +65,7 @@ impl Kind {
         analyzed: false,
         joins: Joins::Always,
         holds: Holds::Expressions,
-        leaves: Leaves::Asked,
+        leaves: FoundBy::Asked,
         sessions_own: false,
         changes: true,
     };
@@ -73,7 +73,7 @@ impl Kind {
     const OWN: Kind = Kind {
         mode: Mode::NotDdl,
         holds: Holds::Nothing,
-        leaves: Leaves::Itself,
+        leaves: FoundBy::Itself,
         sessions_own: true,
         changes: false,
         ..Kind::OTHER
@@ -100,14 +100,14 @@ impl Kind {
             ListenStmt(_) | UnlistenStmt(_) | NotifyStmt(_) | CheckPointStmt(_) | LoadStmt(_) | DoStmt(_) => Kind::OWN,
             CallStmt(_) => Kind { analyzed: true, ..Kind::OWN },
             // A constraint that waits runs code of its own.
-            ConstraintsSetStmt(_) => Kind { leaves: Leaves::Asked, ..Kind::OWN },
+            ConstraintsSetStmt(_) => Kind { leaves: FoundBy::Asked, ..Kind::OWN },
             ExplainStmt(_) | DeclareCursorStmt(_) => {
-                Kind { analyzed: true, holds: Holds::Query, leaves: Leaves::Asked, ..Kind::OWN }
+                Kind { analyzed: true, holds: Holds::Query, leaves: FoundBy::Asked, ..Kind::OWN }
             }
-            FetchStmt(_) | ClosePortalStmt(_) => Kind { leaves: Leaves::Cursor, ..Kind::OWN },
-            CopyStmt(_) => Kind { holds: Holds::Query, leaves: Leaves::Asked, sessions_own: false, ..Kind::OWN },
+            FetchStmt(_) | ClosePortalStmt(_) => Kind { leaves: FoundBy::Cursor, ..Kind::OWN },
+            CopyStmt(_) => Kind { holds: Holds::Query, leaves: FoundBy::Asked, sessions_own: false, ..Kind::OWN },
 
-            LockStmt(_) => Kind { leaves: Leaves::Itself, changes: false, ..other },
+            LockStmt(_) => Kind { leaves: FoundBy::Itself, changes: false, ..other },
             CreateTableAsStmt(_) => Kind { analyzed: true, holds: Holds::Query, ..other },
             TruncateStmt(_) => Kind { holds: Holds::Query, ..other },
             VacuumStmt(_) => Kind { joins: Joins::String, ..other },

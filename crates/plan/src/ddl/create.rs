@@ -163,7 +163,7 @@ pub fn select_into(cx: &Cx, s: &ast::SelectStmt) -> Decided {
 
 /// What a query reads, itself or through views.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reads {
+pub struct TablesRead {
     pub distributed: bool,
     /// Local tables, or system catalogs, which tell of one node.
     pub local: bool,
@@ -171,7 +171,7 @@ pub struct Reads {
 }
 
 /// What kinds of tables a query reads, itself or through views.
-pub fn reads_of_tree(cx: &Cx, query: &Node) -> Reads {
+pub fn reads_of_tree(cx: &Cx, query: &Node) -> TablesRead {
     let mut tables = Tables::default();
     tables.names.extend(relations::of_node(query).into_iter().map(names::table));
     search::each(query, |n| tables.used(n));
@@ -179,13 +179,13 @@ pub fn reads_of_tree(cx: &Cx, query: &Node) -> Reads {
 }
 
 /// The same of a query's text.
-pub fn reads_of_text(cx: &Cx, query: &str) -> Reads {
+pub fn reads_of_text(cx: &Cx, query: &str) -> TablesRead {
     reads_of_view(cx, query, 0, &mut HashMap::new())
 }
 
 /// `known`: what was found out of views, each of which may be named by many others.
-fn reads_of_view(cx: &Cx, query: &str, depth: usize, known: &mut HashMap<String, Reads>) -> Reads {
-    let Ok(statements) = sql::parse(query, true) else { return Reads { local: true, ..Reads::default() } };
+fn reads_of_view(cx: &Cx, query: &str, depth: usize, known: &mut HashMap<String, TablesRead>) -> TablesRead {
+    let Ok(statements) = sql::parse(query, true) else { return TablesRead { local: true, ..TablesRead::default() } };
     let mut tables = Tables::default();
     statements.iter().for_each(|s| {
         if let NodeEnum::SelectStmt(select) = s {
@@ -214,10 +214,10 @@ impl<'n> Tables<'n> {
         }
     }
 
-    fn resolve(&self, cx: &Cx, depth: usize, known: &mut HashMap<String, Reads>) -> Reads {
-        let mut reads = Reads::default();
+    fn resolve(&self, cx: &Cx, depth: usize, known: &mut HashMap<String, TablesRead>) -> TablesRead {
+        let mut reads = TablesRead::default();
         if depth > DEPTH_MAX {
-            return Reads { distributed: true, local: true, temporary: false };
+            return TablesRead { distributed: true, local: true, temporary: false };
         }
         for name in &self.names {
             if name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1) {

@@ -19,7 +19,7 @@ pub fn of(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     let mut itself = statement.clone();
     *clauses::with_mut(&mut itself)? = None;
     let mut ctes = with.ctes.clone();
-    let mut reads = Reads { written: written(&ctes, cx), hidden: hidden(statement), tables: vec![], cx };
+    let mut reads = ReadBefore { written: written(&ctes, cx), hidden: hidden(statement), tables: vec![], cx };
     // Names of those that wait for a change.
     let mut late = HashSet::new();
     for cte in &mut ctes {
@@ -72,7 +72,7 @@ fn name_of(number: usize) -> String {
 }
 
 /// What is read before.
-struct Reads<'a> {
+struct ReadBefore<'a> {
     written: BTreeSet<Oid>,
     hidden: HashSet<String>,
     tables: Vec<Before>,
@@ -85,7 +85,7 @@ struct Before {
     columns: Vec<(String, bool)>,
 }
 
-impl Reads<'_> {
+impl ReadBefore<'_> {
     /// Takes the written tables out of a statement that waits for a change. `None`: more is needed of one than its columns.
     fn take(&mut self, statement: &mut NodeEnum) -> Option<()> {
         let target = clauses::target(statement).map(std::ptr::from_ref::<RangeVar>);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use exec::{Bound, ExecError, Forwarded};
 use plan::code::Watched;
 use plan::ddl::Mode;
-use plan::kind::{Holds, Leaves};
+use plan::kind::{FoundBy, Holds};
 use plan::special::{Special, special};
 use plan::{Decided, Own, Plan, Utility};
 use sql::ast;
@@ -36,7 +36,7 @@ impl Session {
         };
         let kind = decided.kind;
         self.refuse_hidden_type(statement, kind)?;
-        let asks = kind.holds == Holds::Query || kind.leaves == Leaves::Asked;
+        let asks = kind.holds == Holds::Query || kind.leaves == FoundBy::Asked;
         let special = match asks {
             true => special(statement, &self.names_with(bound)),
             false => Special::default(),
@@ -128,9 +128,9 @@ impl Session {
 
     fn lasting(&mut self, decided: &Decided, special: Special, bound: Option<&Bound>) -> Result<Option<Code>> {
         match decided.kind.leaves {
-            Leaves::Itself => return Ok(None),
-            Leaves::Cursor => return Ok(self.code.clone().filter(|_| self.transaction.is_active())),
-            Leaves::Asked => {}
+            FoundBy::Itself => return Ok(None),
+            FoundBy::Cursor => return Ok(self.code.clone().filter(|_| self.transaction.is_active())),
+            FoundBy::Asked => {}
         }
         if special.pins {
             self.pin_home(Pins::LOCK);
