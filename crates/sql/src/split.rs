@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr2, memchr3, memchr3_iter, memmem};
 
 use crate::lexer::{LexError, Lexer, Token, TokenKind};
 
@@ -33,18 +33,22 @@ fn is_one_statement(sql: &str) -> bool {
 
 /// Seen in the same way: a semicolon behind it is outside of strings, brackets and routines' bodies. Where that takes more to see: no.
 fn ends_what_it_begins(sql: &str) -> bool {
+    let text = sql.as_bytes();
+    let takes_more = memchr3(b'"', b'\\', b'$', text).or_else(|| memchr2(b'[', b']', text));
+    if takes_more.is_some() || sql.starts_with(['c', 'C']) {
+        return false;
+    }
     let (mut inside, mut depth) = (false, 0usize);
-    for byte in sql.bytes() {
-        match byte {
-            b'"' | b'\\' | b'$' => return false,
+    for at in memchr3_iter(b'\'', b'(', b')', text) {
+        match text[at] {
             b'\'' => inside = !inside,
-            b'(' | b'[' if !inside => depth += 1,
-            b')' | b']' if !inside && depth == 0 => return false,
-            b')' | b']' if !inside => depth -= 1,
+            b'(' if !inside => depth += 1,
+            b')' if !inside && depth == 0 => return false,
+            b')' if !inside => depth -= 1,
             _ => {}
         }
     }
-    !inside && depth == 0 && !sql.starts_with(['c', 'C'])
+    !inside && depth == 0
 }
 
 fn by_tokens(sql: &str, standard_conforming_strings: bool) -> Result<Vec<Range<usize>>, LexError> {

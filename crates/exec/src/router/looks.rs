@@ -9,7 +9,7 @@ use catalog::{NodeId, Relation};
 /// table must still have the name it had when the statement was planned (`ddl/renew.rs` says when it has not). It is only
 /// parsed, behind the statement, in its transaction: the statement's lock keeps the table's name what it is until then.
 #[derive(Clone, Debug, Default)]
-pub struct Looks(Arc<HashMap<NodeId, Arc<str>>>);
+pub struct Looks(Option<Arc<HashMap<NodeId, Arc<str>>>>);
 
 impl Looks {
     /// One partition of each distributed table on every node that has any; tables of other kinds have none.
@@ -26,12 +26,12 @@ impl Looks {
             let each = names.into_iter().map(|name| format!("SELECT FROM {name}")).collect::<Vec<_>>();
             Arc::from(each.join(" UNION ALL "))
         };
-        Looks(Arc::new(partitions.into_iter().map(|(node, names)| (node, text(names))).collect()))
+        Looks(Some(Arc::new(partitions.into_iter().map(|(node, names)| (node, text(names))).collect())))
     }
 
     /// The SQL to parse behind a statement on this node; `None`: there is nothing to look at.
     pub fn of(&self, node: NodeId) -> Option<Arc<str>> {
-        self.0.get(&node).cloned()
+        self.0.as_ref()?.get(&node).cloned()
     }
 
     /// In front of a COPY, whose rows nobody sends twice: it fails before it asks for any. PREPARE keeps a lock on the
@@ -45,6 +45,6 @@ impl Looks {
 
     /// The same, before what is asked in a transaction.
     pub fn alone(&self, node: NodeId) -> Option<String> {
-        self.0.get(&node).map(|look| format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look"))
+        self.of(node).map(|look| format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look"))
     }
 }
