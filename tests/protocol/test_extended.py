@@ -12,6 +12,13 @@ ALL = "select id, t from proto order by id"
 COUNT = "select count(*), sum(v) from proto"
 NAMED = parse(BY_KEY, "by_key") + sync()
 
+
+def suspended(sql, change, *values, portal="p", between=b""):
+    """A portal of which rows are left, and a change of the schema behind it."""
+    opened = parse(sql) + bind(*values, portal=portal) + execute(portal, rows_max=1)
+    return opened + between + parse(change, "change") + bind(portal="c", statement="change") + execute("c") + sync()
+
+
 # name → (frames, number of Syncs and Queries in them)
 SCRIPTS = {
     "constant": (extended("select 1") + sync(), 1),
@@ -71,6 +78,12 @@ SCRIPTS = {
     "row limit and Flush, named": (parse(ALL, "s") + bind(portal="p", statement="s") + flush() + execute("p", rows_max=1) + flush() + sync(), 1),
     "row limit and Flush of EXPLAIN": (parse("explain (costs off) select 1 from generate_series(1, 5) g where g > 1") + bind() + execute(rows_max=1) + flush() + execute() + sync(), 1),
     "row limit and Flush of SHOW": (parse("show work_mem") + bind() + execute(rows_max=1) + flush() + execute() + sync(), 1),
+    "row limit and TRUNCATE": (suspended(ALL, "truncate proto"), 1),
+    "row limit and TRUNCATE, without a name": (suspended(ALL, "truncate proto", portal=""), 1),
+    "row limit by key and TRUNCATE": (suspended(BY_KEY, "truncate proto", "7"), 1),
+    "row limit of a count and ALTER TABLE": (suspended(COUNT, "alter table proto alter column v drop default"), 1),
+    "row limit and ALTER TABLE of another": (suspended(ALL, "alter table proto_write alter column v drop default"), 1),
+    "row limit, closed, and ALTER TABLE": (suspended(ALL, "alter table proto alter column v drop default", between=close("P", "p")), 1),
     "row limit then the rest": (parse(ALL) + bind() + execute(rows_max=3) + execute() + sync(), 1),
     "row limit of one value": (parse("select g from generate_series(1, 5) g") + bind() + execute(rows_max=2) + execute(rows_max=3) + execute() + sync(), 1),
     "row limit of ONLY": (parse("select id from only proto where id = 7") + bind() + execute(rows_max=1) + execute() + sync(), 1),

@@ -18,6 +18,7 @@ mod create;
 mod drop;
 pub mod facts;
 mod grant;
+mod in_use;
 mod index;
 mod inert;
 mod list;
@@ -35,6 +36,7 @@ mod temporary_code;
 
 pub use alter::subtype;
 pub use facts::Facts;
+pub use in_use::{NotInUse, used};
 pub use inert::inert;
 pub use lock::{LockMode, Right, TableLocks, locks};
 pub use materialized::Materialized;

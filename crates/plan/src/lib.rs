@@ -197,11 +197,15 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     if needs.rewriting {
         // ONLY the table: for its users it has no partitions.
         let mut changed = statement.clone();
+        let mut unread = false;
         if rewrite::drop_only(&mut changed, cx)
             || tableoid::replace(&mut changed, original)?
             || fields::replace(&mut changed, cx)
             || moment::fill_source(&mut changed, cx)
-            || (has_with(text) && unread::drop_unread(&mut changed, cx))
+            || {
+                unread = has_with(text) && unread::drop_unread(&mut changed, cx);
+                unread
+            }
         {
             let text = sql::deparse(&changed)?;
             let tree = sql::parse(&text, true)?.pop().unwrap_or(changed);
@@ -209,6 +213,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
             let whole = plan.whole_mut();
             // What is planned may have been changed once more.
             (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
+            whole.unread |= unread;
             return Ok(plan);
         }
     }

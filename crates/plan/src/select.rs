@@ -32,6 +32,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         splices: splice::splices(statement, text, &a, writes),
         template: true,
         rewritten: None,
+        unread: false,
         by_parent: None,
         share: None,
         local: false,

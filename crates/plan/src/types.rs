@@ -121,6 +121,8 @@ pub struct Whole {
     pub template: bool,
     /// The statement to run in place of the client's text, where a node would read that differently.
     pub rewritten: Option<String>,
+    /// What nobody reads was taken out of it: home is to understand the statement as it was written.
+    pub unread: bool,
     /// The statement for one node on which it names no partitions, where that is not the text itself (see `lists.rs`).
     pub by_parent: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
@@ -493,6 +495,7 @@ impl Whole {
             splices: None,
             template: true,
             rewritten: None,
+            unread: false,
             by_parent: None,
             share: None,
             apart_views: vec![],

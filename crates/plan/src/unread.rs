@@ -1,7 +1,7 @@
 //! WITH queries that nobody names: PostgreSQL never runs them, so what they read need not be where the statement runs.
 //!
-//! They are taken out of the texts for nodes where they read what only home has; a mistake in them goes unnoticed then where one node
-//! has all the rest. It does not know levels.
+//! They are taken out of the texts for nodes where they read what only home has. A mistake in them is PostgreSQL's to notice all the
+//! same: home is told the whole statement before any node is asked (`Whole::unread`). It does not know levels.
 
 use std::collections::{HashMap, HashSet};
 

@@ -59,6 +59,9 @@ fn show_plan(plan: &Planned, sql: &str) -> String {
     if let Some(text) = &whole.rewritten {
         writeln!(out, "read as: {text}").unwrap();
     }
+    if whole.unread {
+        writeln!(out, "described on home as it is written").unwrap();
+    }
     if let Planned::Insert { rows: Insert::Rows(insert), .. } = plan {
         for (n, evaluation) in insert.evaluate.iter().enumerate() {
             writeln!(out, "value {n}: {}", evaluation.expression).unwrap();

@@ -34,7 +34,7 @@ pub use conn::{Conn, LongMessages, Progress, Remembers};
 pub use error::PoolError;
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;
-pub use own::{OWN_STARTUP, OwnConn, OwnConns};
+pub use own::{OWN_STARTUP, OwnConns};
 pub use pooled::PooledConn;
 pub use pools::{PoolConfig, Pools};
 pub use require_auth::RequireAuth;

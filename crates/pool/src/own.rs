@@ -1,8 +1,10 @@
-//! The router's own connections, logged in with its own secret. They have pools and a type of their own: nothing that
-//! serves a client takes an [`OwnConn`], and nothing here is lent by [`Pools`](crate::Pools).
+//! The router's own connections, logged in with its own secret. They have pools of their own, and nothing here is lent by
+//! [`Pools`](crate::Pools).
+//!
+//! Nobody is given one: it is asked one thing and is free again. Who had one while he waited for something else could be what that
+//! waits for, and all of them gone.
 
 use std::collections::HashMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -10,7 +12,6 @@ use parking_lot::RwLock;
 use crate::conn::Conn;
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
-use crate::pooled::PooledConn;
 use crate::pools::PoolConfig;
 use crate::target::{Login, NodeTarget};
 
@@ -30,7 +31,7 @@ pub const OWN_STARTUP: [(&str, &str); 4] = [
     ),
 ];
 
-/// Connections to one node: each does a statement or two at a time.
+/// Connections to one node: each does one statement at a time.
 const SIZE: usize = 16;
 
 /// Pools of the router's own connections. Cheap to clone; all clones are one.
@@ -45,9 +46,6 @@ struct Inner {
     pools: RwLock<HashMap<NodeTarget, Arc<NodePool>>>,
 }
 
-/// A connection of the router's own, on loan as a [`PooledConn`] is.
-pub struct OwnConn(PooledConn);
-
 impl OwnConns {
     /// Pools come as nodes are asked for; their size is fixed, whatever `config` says.
     pub fn new(config: &PoolConfig, login: Login) -> Self {
@@ -55,9 +53,9 @@ impl OwnConns {
         OwnConns { inner: Arc::new(Inner { config, login: Arc::new(login), pools: RwLock::default() }) }
     }
 
-    /// Waits for a free one; `Err` after `wait_timeout`, or when the node can't be reached.
-    pub async fn get(&self, target: &NodeTarget) -> Result<OwnConn, PoolError> {
-        Ok(OwnConn(self.pool(target).get(None).await?))
+    /// What a node answers, as text. Waits for a free connection; `Err` after `wait_timeout`, or when the node can't be reached.
+    pub async fn rows(&self, target: &NodeTarget, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
+        self.pool(target).get(None).await?.simple(sql).await
     }
 
     /// A connection that belongs to no pool.
@@ -83,29 +81,5 @@ impl OwnConns {
         let Inner { config, login, pools } = &*self.inner;
         let new = || Arc::new(NodePool::new(target.clone(), Owner::Router(login.clone()), config.clone()));
         pools.write().entry(target.clone()).or_insert_with(new).clone()
-    }
-}
-
-impl Deref for OwnConn {
-    type Target = Conn;
-    fn deref(&self) -> &Conn {
-        &self.0
-    }
-}
-
-impl DerefMut for OwnConn {
-    fn deref_mut(&mut self) -> &mut Conn {
-        &mut self.0
-    }
-}
-
-impl catalog::Query for OwnConn {
-    type Error = PoolError;
-    async fn query(&mut self, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
-        self.0.simple(sql).await
-    }
-
-    async fn query_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<catalog::Row>, PoolError>> {
-        self.0.simple_all(sqls).await
     }
 }

@@ -124,8 +124,8 @@ impl Session {
             return true;
         }
         let herd = self.router.herd.clone();
-        let Ok(mut conn) = herd.own.get(&herd.config.home).await else { return false };
-        let Ok(rows) = conn.simple("SELECT epoch FROM herd.epoch").await else { return false };
+        let asked = herd.own.rows(&herd.config.home, "SELECT epoch FROM herd.epoch").await;
+        let Ok(rows) = asked else { return false };
         let theirs: i64 = rows.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(ours);
         theirs > ours && herd.refresh(Some(theirs)).await.is_ok()
     }

@@ -47,8 +47,7 @@ pub async fn cancel(router: &Router, pid: i32, secret: &[u8]) {
 /// Where the router of this number listens; `None`: there is none but this one, or its address can't be read.
 pub async fn address(router: &Router, number: i32) -> Result<Option<SocketAddr>, pool::PoolError> {
     let herd = &router.herd;
-    let mut conn = herd.own.get(&herd.config.home).await?;
     let sql = format!("SELECT address FROM herd.router WHERE number = {number} AND id <> {}", herd.router as i64);
-    let rows = conn.simple(&sql).await?;
+    let rows = herd.own.rows(&herd.config.home, &sql).await?;
     Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten().and_then(|a| a.parse().ok()))
 }

@@ -4,7 +4,7 @@
 //! the herd's tables that means, by their schemas, whatever they would find themselves; nodes that join later hear of it as of
 //! a SET LOCAL, and going back to a savepoint undoes it as that. It does not know when a transaction commits.
 
-use exec::{Bound, ExecError, Forwarded};
+use exec::{Bound, Forwarded};
 use sql::NodeEnum;
 use sql::ast;
 
@@ -72,7 +72,7 @@ impl Session {
             true => self.work().ask_home(&question).await?,
             false => {
                 let herd = &self.router.herd;
-                herd.own.get(&herd.config.home).await.map_err(ExecError::from)?.simple(&question).await?
+                herd.own.rows(&herd.config.home, &question).await?
             }
         };
         Ok(rows.into_iter().flatten().flatten().collect())

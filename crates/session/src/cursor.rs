@@ -1,6 +1,7 @@
 //! SQL cursors. One on a single node is that node's own; one over several nodes, or one that outlives its transaction and is not
 //! home's, is the router's (exec's `query/cursor.rs`).
 
+mod in_use;
 mod spread;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ pub struct Cursor {
     scroll: bool,
     /// Savepoints that were open when it was declared.
     pub depth: usize,
+    reads: in_use::Reads,
     /// What it takes of the router's memory besides rows.
     _taken: Taken,
 }
@@ -158,6 +160,12 @@ impl Session {
         if spread || self.cursors.contains_key(&d.portalname) {
             self.free_name(&d.portalname)?;
         }
+        let local = node == Some(home) && compiled.plan.whole().tables.is_empty();
+        let reads = match local {
+            // Home knows.
+            true => in_use::Reads::default(),
+            false => in_use::Reads::of(&compiled, &self.temporary),
+        };
         let at = match node {
             Some(node) if !spread => {
                 if hold {
@@ -181,10 +189,12 @@ impl Session {
                 At::Spread(Box::new(cursor))
             }
         };
+        // Home has committed it by itself.
+        let outlives = !self.transaction.is_active();
         let depth = self.transaction.depth();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let scroll = d.options & OPT_SCROLL != 0;
-        let cursor = Cursor { at, hold, outlives: false, binary, statement: said, since, scroll, depth, _taken: taken };
+        let cursor = Cursor { at, hold, outlives, binary, statement: said, since, scroll, depth, reads, _taken: taken };
         self.cursors.insert(d.portalname.clone(), cursor);
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..Default::default() })
     }

@@ -51,6 +51,9 @@ impl Session {
             text = asked_text;
         }
         let compiled = compiled?;
+        if compiled.plan.whole().unread {
+            self.work().described(&compiled, &[]).await?;
+        }
         let text = compiled.plan.whole().rewritten.clone().unwrap_or(text);
         if matches!(compiled.plan, plan::Planned::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
             let mut rewritten = e.clone();

@@ -92,7 +92,7 @@ impl Session {
     /// The name a role has now. Of one that is gone: none, which no role has, so that nodes say so; whoever is called as it was is another.
     async fn role_called(&self, oid: u32) -> Result<String> {
         let sql = format!("SELECT rolname FROM pg_catalog.pg_roles WHERE oid OPERATOR(pg_catalog.=) {oid}");
-        let rows = self.router.herd.own.get(&self.router.herd.config.home).await?.simple(&sql).await?;
+        let rows = self.router.herd.own.rows(&self.router.herd.config.home, &sql).await?;
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()?).unwrap_or_default())
     }
 }

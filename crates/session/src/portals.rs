@@ -1,6 +1,6 @@
 //! The portals of a session, by name. Almost every statement has the one without a name: it is looked up nowhere.
 
-use crate::prepared::Portal;
+use crate::prepared::{Parsed, Portal, PortalState};
 use crate::session::FastMap;
 
 /// Portals by name.
@@ -30,6 +30,22 @@ impl Portals {
     /// Whether there is a portal of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// There is none at all.
+    pub fn are_none(&self) -> bool {
+        self.unnamed.is_none() && self.named.is_empty()
+    }
+
+    /// What those have been planned as of which rows are still to come; that without a name only where it is asked for.
+    pub fn suspended(&self, unnamed: bool) -> impl Iterator<Item = &exec::Compiled> {
+        let all = self.named.values().chain(self.unnamed.as_ref().filter(|_| unnamed));
+        all.filter_map(|p| match (&p.state, &p.prepared.parsed) {
+            (Some(PortalState::OnNode { .. } | PortalState::Spread { .. }), Parsed::Planned(compiled)) => {
+                Some(&**compiled)
+            }
+            _ => None,
+        })
     }
 
     /// In place of the one that had the name.

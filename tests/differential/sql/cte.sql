@@ -40,3 +40,20 @@ select count(*) from (with w as (select remark from plain_notes) select id from 
 select id, (with w as (select n from plain_notes) select 5) as five from events where id < 3;
 with w as (select n from plain_notes) update events set k = k where id < 4;
 with w as (select n from plain_notes) select count(*) from events, w;
+-- A mistake in it is one all the same, wherever the rest runs.
+with w as (select nosuch from plain_notes) select id from events where id = 5;
+with w as (select nosuch from plain_notes) select code from kinds;
+with w as (select n from plain_notes a, plain_notes b join plain_notes c on a.n = c.n) select n from plain_notes;
+with w as (select n + nosuch(n) from plain_notes), x as (select * from w) select id from events where id = 5;
+with w as (select 'x'::int from plain_notes) update events set k = k where id = 5;
+with w as (select nosuch from plain_notes) insert into plain_notes (n) values (1);
+with w as (select nosuch from plain_notes), x as (delete from plain_notes where n = -1 returning n) select n from x;
+select id, (with w as (select nosuch from plain_notes) select 5) as five from events where id = 3;
+copy (with w as (select nosuch from plain_notes) select id from events where id = 5) to stdout;
+explain with w as (select nosuch from plain_notes) select code from kinds;
+explain with w as (select nosuch from plain_notes) select id from events where id = 5;
+begin;
+declare c cursor for with w as (select nosuch from plain_notes) select id from events where id = 5;
+rollback;
+-- params: 5
+with w as (select nosuch from plain_notes where n = $1) select id from events where id = $1;

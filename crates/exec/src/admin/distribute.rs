@@ -185,7 +185,7 @@ impl<C: Client> Work<'_, C> {
         let of_home = self.herd.config.home.clone();
         let target = pool::NodeTarget { host: host.clone(), port, database: database.clone(), ..of_home };
         let mut conn = self.herd.own.connect(&target).await?;
-        let mut own_home = self.herd.own.get(&self.herd.config.home).await?;
+        let mut own_home = self.herd.own.connect(&self.herd.config.home).await?;
         crate::router::roles::is_trusted(&own_home, &conn)?;
         if crate::router::roles::bring_verifier(&mut own_home, &mut conn).await? {
             tracing::info!(host, port, "the router's role has home's verifier on the new node now");

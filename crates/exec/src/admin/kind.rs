@@ -230,8 +230,8 @@ impl<C: Client> Work<'_, C> {
 /// Whether any of them waits for a lock, or can't be asked.
 pub(super) async fn waits(herd: &Herd, backends: &[(NodeTarget, i32)]) -> bool {
     for (target, pid) in backends {
-        let Ok(mut conn) = herd.own.get(target).await else { return true };
-        let rows = conn.simple(&format!("SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids({pid}))")).await;
+        let blocked = format!("SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids({pid}))");
+        let rows = herd.own.rows(target, &blocked).await;
         if !rows.is_ok_and(|rows| rows.first().and_then(|r| r.first()?.as_deref()) == Some("0")) {
             return true;
         }

@@ -121,6 +121,7 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         let others = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home);
         let nodes: Vec<NodeId> = std::iter::once(home).chain(others).collect();
+        self.hold_connections(nodes.iter().copied()).await?;
         let begun = Instant::now();
         let mut limits = None;
         for attempt in 0.. {
@@ -138,6 +139,19 @@ impl<C: Client> Work<'_, C> {
                 some => some,
             };
             self.rest(limits.as_ref(), wait.mul_f64(0.5 + rand::random::<f64>())).await?;
+        }
+        Ok(())
+    }
+
+    /// A change has all its connections before it makes anybody wait: who has the last one of a node may be about to wait for what it
+    /// locks, and would be waited for.
+    pub(super) async fn hold_connections(&mut self, nodes: impl Iterator<Item = NodeId>) -> Result<()> {
+        if !self.transaction.is_active() {
+            return Ok(());
+        }
+        for node in nodes {
+            let p = self.lane(node).await?;
+            self.put_back(p).await;
         }
         Ok(())
     }

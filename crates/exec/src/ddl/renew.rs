@@ -16,9 +16,7 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn renew(&mut self, spread: &mut Spread, renewed: &[Renewed]) -> Result<()> {
         for r in renewed {
             // By the router itself: nobody else may take names.
-            let mut conn = self.herd.own.get(&self.herd.config.home).await?;
-            let rows = conn.simple(&new_prefix_sql(&r.name, false)).await?;
-            drop(conn);
+            let rows = self.herd.own.rows(&self.herd.config.home, &new_prefix_sql(&r.name, false)).await?;
             let prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
             let prefix = prefix.ok_or_else(|| ExecError::internal("home gives no names for partitions"))?;
             let rights = Rights { table: r.table.clone(), new_owner: None };

@@ -17,6 +17,7 @@ use crate::work::Work;
 impl<C: Client> Work<'_, C> {
     /// Runs the steps: in the transaction, if there is one.
     pub(super) async fn spread(&mut self, spread: Spread, answers: &Answers, raises_epoch: bool) -> Result<Forwarded> {
+        self.hold_connections(spread.nodes.iter().map(|n| n.node)).await?;
         self.prepare(&spread).await?;
         let Spread { nodes, tag, settings, unqualified, read_only, .. } = spread;
         let reads_clock = |n: &NodeSteps| n.steps.iter().any(|s| s.text.pieces().contains(&plan::Piece::Now));

@@ -27,25 +27,19 @@ pub struct Told {
 
 /// Runs what belongs after the commit and tells other routers.
 pub async fn tell(herd: &Herd, after_commit: Vec<String>) -> Result<Told, PoolError> {
-    let mut conn = herd.own.get(&herd.config.home).await?;
-    // What they leave on the connection is nobody else's.
-    conn.tainted = !after_commit.is_empty();
+    let (own, home) = (&herd.own, &herd.config.home);
     let mut statements = after_commit;
     statements.dedup();
     for sql in statements {
-        if let Err(e) = conn.simple(&sql).await {
+        if let Err(e) = own.rows(home, &sql).await {
             tracing::warn!(error = %e, sql, "what follows a change of the catalog failed");
         }
     }
     let since = Instant::now();
     // One message, so that a lone router pays no further round trip.
-    let rows = conn
-        .simple(&format!(
-            "NOTIFY {}; SELECT e.epoch, EXISTS ({}) FROM herd.epoch e",
-            catalog::schema::EPOCH_CHANNEL,
-            behind(herd, "e.epoch")
-        ))
-        .await?;
+    let look = behind(herd, "e.epoch");
+    let tell = format!("NOTIFY {}; SELECT e.epoch, EXISTS ({look}) FROM herd.epoch e", catalog::schema::EPOCH_CHANNEL);
+    let rows = own.rows(home, &tell).await?;
     let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref());
     let epoch = cell(0).and_then(|e| e.parse().ok()).unwrap_or(i64::MAX);
     Ok(Told { epoch, since, behind: cell(1) == Some("t") })
@@ -57,11 +51,11 @@ impl Told {
         if !self.behind {
             return Ok(());
         }
-        let mut conn = herd.own.get(&herd.config.home).await?;
+        let (own, home) = (&herd.own, &herd.config.home);
         let look = format!("SELECT EXISTS ({})", behind(herd, &self.epoch.to_string()));
         let mut pause = LOOK_EVERY_MIN;
         loop {
-            let rows = conn.simple(&look).await?;
+            let rows = own.rows(home, &look).await?;
             if rows.first().and_then(|r| r.first()?.as_deref()) != Some("t") {
                 return Ok(());
             }
@@ -77,7 +71,7 @@ impl Told {
             self.epoch,
             WAIT_MAX.as_millis() - 200
         );
-        for row in conn.simple(&forget).await? {
+        for row in own.rows(home, &forget).await? {
             let address = row.into_iter().next().flatten().unwrap_or_default();
             tracing::warn!(address, "a router does not report any more and is forgotten");
         }

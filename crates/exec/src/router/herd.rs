@@ -206,7 +206,7 @@ impl Herd {
             "SELECT count(*) FROM herd.behind_locks() b WHERE b.class = 'pg_class'::regclass AND b.object = ANY ('{{{}}}')",
             locked.join(",")
         );
-        let rows = self.own.get(&self.config.home).await?.simple(&sql).await?;
+        let rows = self.own.rows(&self.config.home, &sql).await?;
         let still: usize = rows.first().and_then(|r| r.first()?.as_deref()?.parse().ok()).unwrap_or(0);
         if still < locked.len() { self.refresh(None).await } else { Ok(()) }
     }

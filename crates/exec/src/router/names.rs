@@ -136,8 +136,7 @@ async fn parent_constraint(
         catalog::quote_literal(schema.unwrap_or(SCHEMA))
     );
     let target = herd.target(snapshot, node).ok()?;
-    let mut conn = herd.own.get(&target).await.ok()?;
-    let rows = conn.simple(&sql).await.ok()?;
+    let rows = herd.own.rows(&target, &sql).await.ok()?;
     rows.into_iter().next()?.into_iter().next()?
 }
 
@@ -157,8 +156,8 @@ async fn cant_be_checked(herd: &Herd, snapshot: &Snapshot, fields: &ErrorFields)
         local.oid,
         catalog::quote_literal(constraint)
     );
-    let mut conn = herd.own.get(&herd.target(snapshot, snapshot.home).ok()?).await.ok()?;
-    let [target_schema, target] = &conn.simple(&sql).await.ok()?.into_iter().next()?[..] else { return None };
+    let rows = herd.own.rows(&herd.config.home, &sql).await.ok()?;
+    let [target_schema, target] = &rows.into_iter().next()?[..] else { return None };
     let target = snapshot.resolve(target_schema.as_deref(), target.as_deref()?, &[])?;
     target.distribution()?;
     let message = format!(

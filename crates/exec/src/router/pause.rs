@@ -284,9 +284,7 @@ impl Herd {
         }
         let notify = |text: &String| format!("NOTIFY {}, {}", catalog::schema::EPOCH_CHANNEL, quote_literal(text));
         let sql = said.iter().map(notify).collect::<Vec<_>>().join("; ");
-        if let Ok(mut conn) = self.own.get(&self.config.home).await
-            && let Err(e) = conn.simple(&sql).await
-        {
+        if let Err(e) = self.own.rows(&self.config.home, &sql).await {
             tracing::debug!(error = %e, "other routers were not told of a pause");
         }
     }

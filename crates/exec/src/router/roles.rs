@@ -93,7 +93,7 @@ impl Roles {
     }
 
     async fn ask_all(&self, which: &str) -> Result<Vec<Found>, PoolError> {
-        let rows = self.own.get(&self.home).await?.simple(&self.question(which)).await?;
+        let rows = self.own.rows(&self.home, &self.question(which)).await?;
         let read = |row| Found::read(row).ok_or(wire::WireError::Other("home's answer about a role is not understood"));
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
@@ -157,7 +157,7 @@ impl Judge for Roles {
         const NAMES: &str = "SELECT pg_catalog.hashtextextended(pg_catalog.string_agg(pg_catalog.concat_ws(' ', oid, rolname), ',' ORDER BY oid), 0) \
              FROM pg_catalog.pg_roles";
         Box::pin(async move {
-            let rows = self.own.get(&self.home).await?.simple(NAMES).await?;
+            let rows = self.own.rows(&self.home, NAMES).await?;
             Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()?).unwrap_or_default())
         })
     }

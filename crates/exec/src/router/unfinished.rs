@@ -38,7 +38,6 @@ pub async fn wait_for_changes(herd: &Herd, snapshot: &Snapshot) -> bool {
 }
 
 async fn prepared(herd: &Herd, snapshot: &Snapshot, node: NodeId) -> Result<HashSet<String>> {
-    let mut conn = herd.own.get(&herd.target(snapshot, node)?).await?;
-    let rows = conn.simple(&txn::gate::list(&snapshot.herd_id)).await?;
+    let rows = herd.own.rows(&herd.target(snapshot, node)?, &txn::gate::list(&snapshot.herd_id)).await?;
     Ok(rows.into_iter().flatten().flatten().collect())
 }

@@ -65,8 +65,7 @@ impl Usage {
             return Ok(known);
         }
         let until = Instant::now() + LASTS;
-        let asked = async { herd.own.get(&herd.config.home).await?.simple(&question(role, schemas)).await };
-        let usable = match asked.await {
+        let usable = match herd.own.rows(&herd.config.home, &question(role, schemas)).await {
             Ok(rows) => Usable { schemas: answer(rows), until },
             // While home is down its last word counts.
             Err(e) if e.is_node_trouble() => {

@@ -84,9 +84,9 @@ impl<C: crate::client::Client> Work<'_, C> {
 
     /// Whether tables have been distributed, or made local or reference tables, since the snapshot.
     pub async fn kinds_have_changed(&mut self) -> Result<bool> {
-        let (home, kinds) = (self.home(), self.epoch.snapshot.kinds);
-        let changed = format!("SELECT FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
-        Ok(!self.outside(home).await?.rows(&changed).await?.is_empty())
+        let kinds = self.epoch.snapshot.kinds;
+        let changed = format!("SELECT 1 FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
+        Ok(!self.herd.own.rows(&self.herd.config.home, &changed).await?.is_empty())
     }
 
     /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.

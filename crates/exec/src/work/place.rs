@@ -49,6 +49,10 @@ impl<C: Client> Work<'_, C> {
             Box::pin(self.as_it_began(compiled)).await?;
         }
         let whole = compiled.plan.whole();
+        if whole.unread {
+            // A mistake in what no node gets is found where all of it is understood.
+            Box::pin(self.described(compiled, request.types())).await?;
+        }
         match &compiled.plan {
             Planned::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
             Planned::Modify { change, .. } if moves(change) => {

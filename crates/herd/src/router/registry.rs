@@ -69,8 +69,8 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
 /// Leaves: nobody waits for this router any more.
 pub async fn leave(router: &Router) -> Result<(), PoolError> {
     let herd = &router.herd;
-    let mut conn = herd.own.get(&herd.config.home).await?;
-    conn.simple(&format!("DELETE FROM herd.router WHERE id = {}", herd.router as i64)).await.map(drop)
+    let sql = format!("DELETE FROM herd.router WHERE id = {}", herd.router as i64);
+    herd.own.rows(&herd.config.home, &sql).await.map(drop)
 }
 
 /// Where other routers reach this one. One that listens everywhere is where home sees it come from.

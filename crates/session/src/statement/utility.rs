@@ -48,6 +48,7 @@ impl Session {
             }
             self.use_pg_temp();
         }
+        self.refuse_in_use(statement, bound.is_some(), false).await?;
         let (path, names) = (self.search_path.clone(), self.temporary.clone());
         let uses = match self.change_may_take(statement, &path, &names) {
             true => plan::Sequences::Any,
@@ -69,6 +70,7 @@ impl Session {
             Some(f) => f,
             None => self.on_home_bound(sql, bound).await?,
         };
+        self.refuse_in_use(statement, bound.is_some(), true).await?;
         self.transaction.holds_sequences |= self.transaction.is_active() && plan::ddl::holds_sequences(statement);
         self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {

@@ -197,6 +197,12 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
+    /// Closes what nobody needs any more, before something comes that its being open would stop.
+    pub async fn close_leftover(&mut self, leftover: &Leftover) -> Result<()> {
+        let names = std::mem::take(&mut *leftover.lock());
+        self.close_on_nodes(names).await
+    }
+
     /// Closes cursors on nodes; one that is not there any more is as good.
     pub(super) async fn close_on_nodes(&mut self, names: Vec<(NodeId, String)>) -> Result<()> {
         if names.is_empty() {

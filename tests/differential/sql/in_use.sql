@@ -1,0 +1,156 @@
+-- Tables that an open cursor reads: PostgreSQL refuses what changes them, and nothing else.
+--! include events
+--! setup
+create view in_use_view as select id, k from events where k > 0;
+create materialized view in_use_notes as select n from plain_notes;
+--! tests
+begin;
+declare c cursor for select id from events;
+savepoint s;
+truncate events;
+rollback to s;
+truncate plain_notes, events;
+rollback to s;
+truncate events, nosuch;
+rollback to s;
+truncate nosuch, events;
+rollback to s;
+truncate kinds;
+rollback to s;
+alter table events add column extra int;
+rollback to s;
+alter table events drop column nosuch;
+rollback to s;
+alter table if exists events alter column k set default 1;
+rollback to s;
+alter table events enable row level security;
+rollback to s;
+alter table events alter column k set statistics 10;
+rollback to s;
+alter view events set (security_barrier);
+rollback to s;
+alter materialized view events set (fillfactor = 50);
+rollback to s;
+alter table plain_notes add column extra int;
+rollback to s;
+create index on events (k);
+rollback to s;
+create index on kinds (weight);
+rollback to s;
+-- message varies
+drop table events cascade;
+rollback to s;
+-- message varies
+drop table plain_notes cascade;
+rollback to s;
+alter table events rename to happenings;
+rollback to s;
+alter table events rename column k to kk;
+rollback to s;
+comment on table events is 'x';
+rollback to s;
+grant select on events to public;
+rollback to s;
+create policy in_use_policy on events using (true);
+rollback to s;
+close c;
+alter table events add column extra int;
+rollback;
+begin;
+declare c cursor for select id from events order by id;
+fetch 1 from c;
+truncate events;
+rollback;
+begin;
+declare c cursor for select count(*) from events;
+fetch all from c;
+truncate events;
+rollback;
+begin;
+declare c cursor for select id from events where id = 5;
+alter table events enable row level security;
+rollback;
+begin;
+declare c cursor for select id from in_use_view;
+truncate events;
+rollback;
+begin;
+declare c cursor for select id from in_use_view;
+alter view in_use_view set (security_barrier);
+rollback;
+begin;
+declare c cursor for select e.id from events e join kinds k on k.code = e.grp join plain_notes p on p.n = e.k;
+savepoint s;
+truncate kinds;
+rollback to s;
+alter table plain_notes add column extra int;
+rollback to s;
+-- message varies
+drop table plain_notes cascade;
+rollback to s;
+truncate items;
+rollback;
+begin;
+declare c cursor for select e.id from events e join in_use_notes n on n.n = e.k;
+savepoint s;
+refresh materialized view in_use_notes;
+rollback to s;
+drop materialized view in_use_notes;
+rollback to s;
+-- message varies
+drop table plain_notes cascade;
+rollback;
+begin;
+create temp table in_use_own (n int);
+declare c cursor for select e.id from events e join in_use_own o on o.n = e.k;
+savepoint s;
+truncate in_use_own;
+rollback to s;
+drop table in_use_own;
+rollback to s;
+alter table in_use_own add column m int;
+rollback;
+begin;
+create table in_use_up (n int primary key);
+create table in_use_down (n int primary key references in_use_up);
+declare c cursor for select e.id from events e join in_use_down d on d.n = e.k;
+savepoint s;
+-- plain refuses
+truncate in_use_up;
+rollback to s;
+-- notices vary
+truncate in_use_up cascade;
+rollback to s;
+close c;
+declare c cursor for select e.id from events e join in_use_up d on d.n = e.k;
+alter table in_use_down drop constraint in_use_down_n_fkey;
+rollback to s;
+drop table in_use_down;
+rollback;
+begin;
+create table in_use_parent (n int);
+create table in_use_child () inherits (in_use_parent);
+declare c cursor for select e.id from events e join in_use_parent d on d.n = e.k;
+savepoint s;
+truncate in_use_child;
+rollback to s;
+alter table in_use_parent add column m int;
+rollback;
+begin;
+create schema in_use_schema;
+create table in_use_schema.t (n int primary key);
+declare c cursor for select e.id from events e join in_use_schema.t d on d.n = e.k;
+-- message varies
+drop schema in_use_schema cascade;
+rollback;
+-- One that outlives its transaction has its rows.
+declare h cursor with hold for select id from events order by id;
+begin;
+alter table events add column extra int;
+-- ordered
+fetch 2 from h;
+rollback;
+close h;
+--! teardown
+drop materialized view if exists in_use_notes;
+drop view if exists in_use_view;

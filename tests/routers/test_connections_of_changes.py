@@ -1,0 +1,108 @@
+"""Connections run short, and a change of the schema still comes through: nobody holds one while he waits for somebody who needs it."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+from harness import router
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers"), pytest.mark.timeout(180)]
+
+# More than a router has connections of its own.
+CROWD = 48
+WAIT_S = 8
+
+
+@pytest.fixture(scope="module")
+def short(pair):
+    """A router with two connections to each node for a role, in front of the same herd."""
+    home, other = (router.conninfo(n) for n in pair.nodes)
+    made = router.Router(home, [other], more=f"[pool]\nsize = 2\nwait_timeout_ms = {WAIT_S * 1000}\n")
+    yield made.server
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def table(pair):
+    """Its keys on home, and those elsewhere."""
+    pair.a.run(
+        "create table few (k int primary key, n int)", "select create_distributed_table('few', 'k')",
+        "insert into few select g, 0 from generate_series(1, 100) g",
+    )
+    keys = []
+    for node in pair.nodes:
+        with node.server.connect() as connection:
+            keys.append([k for (k,) in connection.execute("select k from few order by k")])
+    yield keys
+    pair.a.run("drop table few")
+
+
+def run(server, failures, *statements):
+    def work():
+        try:
+            with server.connect() as connection:
+                for sql in statements:
+                    connection.execute(sql)
+        except psycopg.Error as error:
+            failures.append(f"{statements}: {error.sqlstate} {error}")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["alter table few add column extra int", "truncate few", "create index on few (n)", "select undistribute_table('few')"],
+)
+def test_who_has_the_last_connections_of_a_node_is_not_waited_for_while_he_waits(pair, short, table, change):
+    home, other = table
+    failures = []
+    with short.connect() as one, short.connect() as two:
+        for session, key in ((one, other[0]), (two, other[1])):
+            session.execute("begin")
+            session.execute("update few set n = n + 1 where k = %s", (key,))
+        begun = time.monotonic()
+        changing = run(short, failures, f"begin; {change}; rollback")
+        time.sleep(0.5)
+        # It wants a connection to the other node. These two have them, and want the table at home.
+        for session, key in ((one, home[0]), (two, home[1])):
+            session.execute("update few set n = n + 1 where k = %s", (key,))
+            session.execute("commit")
+        took = time.monotonic() - begun
+        changing.join(60)
+    assert not failures
+    assert took < WAIT_S / 2, f"held for {took:.1f} s"
+
+
+def test_many_who_find_the_catalog_old_leave_connections_for_its_load(pair, table):
+    stop, slowest, failures = threading.Event(), [0.0], []
+
+    def ask():
+        with pair.a.connect() as connection:
+            while not stop.is_set():
+                begun = time.monotonic()
+                try:
+                    # It is not there: the router looks whether it has the newest catalog.
+                    connection.execute("select * from nosuch")
+                except psycopg.Error as error:
+                    if error.sqlstate != "42P01":
+                        failures.append(f"{error.sqlstate} {error}")
+                slowest[0] = max(slowest[0], time.monotonic() - begun)
+
+    crowd = [threading.Thread(target=ask, daemon=True) for _ in range(CROWD)]
+    for thread in crowd:
+        thread.start()
+    try:
+        with pair.b.connect() as connection:
+            for n in range(25):
+                connection.execute(f"alter table few add column c{n} int")
+                connection.execute(f"alter table few drop column c{n}")
+    finally:
+        stop.set()
+        for thread in crowd:
+            thread.join(90)
+    assert not failures, failures[:3]
+    assert slowest[0] < 15, f"somebody waited for {slowest[0]:.1f} s"
