@@ -26,7 +26,7 @@ pub use definition::{Definition, read_definition};
 pub use distribute::*;
 pub use error::{CatalogError, Refusal, RefusalKind};
 pub use ident::{qualified, quote_ident, quote_literal, without_modifier};
-pub use load::{load, load_in_transaction, load_with};
+pub use load::{KeptColumns, load, load_in_transaction, load_with};
 pub use schema::{HerdKey, SEAL_NODE, bootstrap_home, bootstrap_home_sql, bootstrap_node_sql};
 pub use session_code::{Left, SessionCode};
 pub use snapshot::*;

@@ -5,12 +5,14 @@
 //!
 //! 1. the server and the herd itself ([`facts`])
 //! 2. nodes; colocation groups with their shards and bounds ([`bounds`])
-//! 3. texts that are printed under locks ([`definitions`]); relations, their columns and unique indexes ([`relations`])
+//! 3. texts that are printed under locks ([`definitions`]); relations and unique indexes ([`relations`]); of their columns those that
+//!    are new ([`columns`])
 //! 4. functions ([`functions`]); code and what hangs on tables ([`code`]); types
 
 mod ahead;
 mod bounds;
 mod code;
+mod columns;
 mod definitions;
 mod facts;
 mod functions;
@@ -18,6 +20,7 @@ mod relations;
 mod session_code;
 
 pub(crate) use bounds::binary_bounds;
+pub use columns::KeptColumns;
 
 use std::sync::Arc;
 
@@ -29,7 +32,8 @@ pub async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q::Error
     load_with(q, None).await
 }
 
-/// As [`load()`], but takes what a server never changes (its built-in functions) from a snapshot that is at hand.
+/// As [`load()`], but takes what a server never changes (its built-in functions), and columns of which nothing is new, from a snapshot
+/// that is at hand.
 pub async fn load_with<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
     let loaded = load_after(q, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", previous).await;
     // After an error the transaction is of no use; after success there is nothing to commit.
@@ -77,7 +81,10 @@ async fn load_after<Q: Query>(
     Ok(snapshot)
 }
 
-async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
+async fn load_all<Q: Query>(
+    q: &mut ahead::Ahead<'_, Q>,
+    previous: Option<&Snapshot>,
+) -> Result<Snapshot, CatalogError<Q::Error>> {
     settle(q).await?;
     let mut snapshot = facts::load(q).await?;
     snapshot.builtin_functions = match previous {
@@ -87,9 +94,10 @@ async fn load_all<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Sn
         _ => Arc::new(functions::load_builtin(q).await?),
     };
     bounds::load(q, &mut snapshot).await?;
-    facts::load_types(q, &mut snapshot).await?;
+    let row_types = facts::load_types(q, &mut snapshot).await?;
     let definitions = definitions::Definitions::load(q).await?;
-    relations::load(q, &mut snapshot, &definitions).await?;
+    relations::load(q, &mut snapshot, &definitions, previous.map(|p| &p.columns)).await?;
+    facts::take_fields(&mut snapshot, row_types);
     functions::load_user(q, &mut snapshot).await?;
     session_code::load(q, &mut snapshot).await?;
     snapshot.code = code::load(q, &definitions).await?;
@@ -176,7 +184,11 @@ impl Reading {
 }
 
 pub(crate) async fn reading<Q: Query>(q: &mut Q, sql: &str) -> Result<Reading, CatalogError<Q::Error>> {
-    Ok(Reading { rows: rows(q, sql).await?.into_iter(), read: 0 })
+    Ok(slowly(rows(q, sql).await?))
+}
+
+pub(crate) fn slowly(rows: Vec<Row>) -> Reading {
+    Reading { rows: rows.into_iter(), read: 0 }
 }
 
 pub(crate) async fn cells<Q: Query>(

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 use key::{Bound, PartitionStrategy};
 
 use crate::code::{Harm, RelationCode, can_mean};
+use crate::load::KeptColumns;
 use crate::session_code::SessionCode;
 
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
@@ -87,6 +88,8 @@ pub struct Snapshot {
     pub anyones: bool,
     /// What home was asked for it, for the next load.
     pub asked: Arc<[String]>,
+    /// What it was told of columns, for the next load.
+    pub columns: KeptColumns,
 }
 
 /// A table, view, materialized view, foreign table or sequence.
@@ -97,7 +100,7 @@ pub struct Relation {
     pub name: String,
     pub kind: RelationKind,
     pub placement: Placement,
-    pub columns: Vec<Column>,
+    pub columns: Arc<[Column]>,
     /// What a view, materialized or not, is made of.
     pub view: Option<View>,
     /// Column positions (index into `columns`) of each unique index, the primary key first.

@@ -119,7 +119,7 @@ fn under(view: &Relation, depth: usize, cx: &Context) -> Result<Option<Under>> {
         (Placement::Distributed(_) | Placement::Reference, _) => Under {
             table: inner.clone(),
             shown: (0..inner.columns.len()).map(Some).collect(),
-            columns: inner.columns.clone(),
+            columns: inner.columns.to_vec(),
             queries: vec![],
         },
         (Placement::Local, RelationKind::View) if runs_code(inner) => {

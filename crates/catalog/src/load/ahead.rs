@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Query, Row};
+use crate::{CatalogError, Query, Row};
 
 type Answer<E> = Result<Vec<Row>, E>;
 
@@ -25,6 +25,11 @@ impl<'q, Q: Query> Ahead<'q, Q> {
             begun?;
         }
         Ok(Ahead { q, answers, asked: Vec::new() })
+    }
+
+    /// Asks what no other load asks in the same words.
+    pub(super) async fn now(&mut self, sql: &str) -> Result<Vec<Row>, CatalogError<Q::Error>> {
+        self.q.query(sql).await.map_err(CatalogError::Query)
     }
 
     pub(super) fn into_asked(self) -> Vec<String> {

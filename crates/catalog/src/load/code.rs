@@ -109,6 +109,10 @@ fn question() -> String {
         )
     };
     let (user_class, used_class) = (class("d.classid"), class("d.refclassid"));
+    // Of a default that uses nothing of users' own and calls no function, as most do, nothing could be said.
+    let default_uses = format!(
+        "SELECT d.objid FROM pg_depend d WHERE d.classid = 'pg_attrdef'::regclass AND d.refobjid >= {user} AND d.deptype = 'n'"
+    );
     let unnamed = unnamed(user);
     let runs_text = runs_text(user);
     format!(
@@ -150,7 +154,8 @@ fn question() -> String {
                 CASE WHEN t.tgdeferrable THEN 'deferrable' WHEN t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL THEN 'transition' END \
          FROM pg_trigger t WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' \
          UNION ALL SELECT 'default', d.oid, d.adrelid::text, a.attname::text, NULL, NULL, NULL \
-         FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.oid >= {user} \
+         FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum \
+         WHERE d.oid >= {user} AND (d.oid IN ({default_uses}) OR d.adbin::text LIKE '%:funcid %') \
          UNION ALL SELECT 'constraint', c.oid, c.conrelid::text, c.conname::text, NULL, NULL, NULL \
          FROM pg_constraint c WHERE c.contype = 'c' AND c.conrelid <> 0 AND c.oid >= {user} \
          UNION ALL SELECT 'foreign key', c.oid, c.conrelid::text, c.conname::text, NULL, NULL, \
@@ -195,7 +200,7 @@ fn runs_text(user: Oid) -> String {
         format!(
             "SELECT '{class}' AS class, {oid} AS oid, concat_ws(' ', CASE WHEN concat({trees}) ~ calls.text THEN 'text' END, \
                     CASE WHEN concat({trees}) ~ calls.whole THEN 'whole' END, CASE WHEN concat({trees}) ~ calls.types THEN 'types' END) AS how \
-             FROM pg_catalog.{catalog}, calls WHERE {oid} >= {user} AND concat({trees}) ~ calls.what"
+             FROM pg_catalog.{catalog}, calls WHERE {oid} >= {user} AND concat({trees}) LIKE '%:funcid %' AND concat({trees}) ~ calls.what"
         )
     };
     format!(

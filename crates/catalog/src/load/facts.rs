@@ -1,7 +1,7 @@
 //! The server and the herd as such: version, collation, epoch, nodes, types.
 
 use crate::load::{cells, reading, rows};
-use crate::{CatalogError, Node, Query, Snapshot, UserType};
+use crate::{CatalogError, Node, Oid, Query, Snapshot, UserType};
 
 /// Schemas whose relations and types are not the user's.
 pub(super) const NOT_SYSTEM: &str =
@@ -52,7 +52,14 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     Ok(snapshot)
 }
 
-pub(super) async fn load_types<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
+/// Types that are a relation's rows, each with that relation.
+pub(super) type RowTypes = Vec<(Oid, Oid)>;
+
+/// All but the fields of what is a relation's row: those are its columns ([`take_fields`]).
+pub(super) async fn load_types<Q: Query>(
+    q: &mut Q,
+    snapshot: &mut Snapshot,
+) -> Result<RowTypes, CatalogError<Q::Error>> {
     // An array type is recognised by its element pointing back at it. A domain has taken over the default of the domain under it
     // (`DefineDomain` in typecmds.c). One that names a row's type would wait for whoever has that table locked: as it was written.
     let sql = format!(
@@ -61,11 +68,14 @@ pub(super) async fn load_types<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> 
                 CASE WHEN t.typtype <> 'd' THEN NULL WHEN herd.names_rows(t.typdefaultbin::text) THEN t.typdefault \
                      ELSE pg_get_expr(t.typdefaultbin, 0) END, \
                 (SELECT array_to_string(array_agg(a.atttypid ORDER BY a.attnum), ',') FROM pg_attribute a \
-                  WHERE a.attrelid = t.typrelid AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped) \
+                  WHERE a.attrelid = t.typrelid AND r.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped), \
+                CASE WHEN r.relkind <> 'c' THEN r.oid END \
          FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
+         LEFT JOIN pg_class r ON r.oid = t.typrelid AND t.typtype = 'c' \
          LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
          WHERE t.typtype <> 'p' AND {NOT_SYSTEM}"
     );
+    let mut row_types = vec![];
     let mut rows = reading(q, &sql).await?;
     while let Some(mut row) = rows.next().await {
         let oid = row.number()?;
@@ -74,6 +84,16 @@ pub(super) async fn load_types<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> 
         let fields = row.opt().map(|f| f.split(',').filter_map(|oid| oid.parse().ok()).collect()).unwrap_or_default();
         let user_type = UserType { schema, name, kind, base, default, fields };
         snapshot.types.insert(oid, user_type);
+        row_types.extend(row.opt_number()?.map(|relation| (oid, relation)));
     }
-    Ok(())
+    Ok(row_types)
+}
+
+/// When columns are known.
+pub(super) fn take_fields(snapshot: &mut Snapshot, row_types: RowTypes) {
+    for (oid, relation) in row_types {
+        if let (Some(t), Some(columns)) = (snapshot.types.get_mut(&oid), snapshot.columns.of(relation)) {
+            t.fields = columns.iter().map(|c| c.type_oid).collect();
+        }
+    }
 }

@@ -1,10 +1,12 @@
-//! Tables, views, foreign tables and sequences, with columns, unique indexes and placement.
+//! Tables, views, foreign tables and sequences, with unique indexes and placement; their columns come from [`super::columns`].
 //!
 //! Does not judge what can be done with them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::ahead::Ahead;
+use super::columns::{self, Elsewhere, KeptColumns};
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
 use crate::load::reading;
@@ -13,25 +15,34 @@ use crate::{
     CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
 };
 
-/// A relation on its way into the snapshot: its attribute numbers are needed until all parts are together.
+/// A relation on its way into the snapshot, with its key by attribute numbers.
 struct Draft {
     relation: Relation,
-    attnums: Vec<i32>,
     key: Vec<i32>,
 }
 
+/// `before`: of a snapshot at hand.
 pub(super) async fn load<Q: Query>(
-    q: &mut Q,
+    q: &mut Ahead<'_, Q>,
     snapshot: &mut Snapshot,
     definitions: &Definitions,
+    before: Option<&KeptColumns>,
 ) -> Result<(), CatalogError<Q::Error>> {
     let mut drafts = load_relations(q, snapshot, definitions).await?;
-    snapshot.own_collations = load_columns(q, &mut drafts, snapshot, definitions).await?;
-    load_unique_indexes(q, &mut drafts).await?;
-    name_sequences(&mut drafts);
+    let has_columns = |d: &&Draft| d.relation.kind != RelationKind::Sequence;
+    let of_columns: Vec<Oid> = drafts.values().filter(has_columns).map(|d| d.relation.oid).collect();
+    let (types, collation_is_bytes) = (&snapshot.types, snapshot.collation_is_bytes);
+    let elsewhere = Elsewhere { types, definitions, sequences: sequences(&drafts), collation_is_bytes };
+    let kept = columns::load(q, &of_columns, &elsewhere, before, &mut snapshot.locked).await?;
+    snapshot.own_collations = of_columns.iter().filter_map(|oid| kept.read(*oid)).any(|read| read.own_collations);
+    let no_columns: Arc<[Column]> = Arc::from([]);
+    for (oid, draft) in &mut drafts {
+        draft.relation.columns = kept.of(*oid).unwrap_or(&no_columns).clone();
+    }
+    load_unique_indexes(q, &mut drafts, &kept).await?;
     for mut draft in drafts.into_values() {
         if let Placement::Distributed(distribution) = &mut draft.relation.placement {
-            let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
+            let position = |attnum: &i32| kept.read(draft.relation.oid)?.attnums.iter().position(|a| a == attnum);
             let key: Option<Vec<usize>> = draft.key.iter().map(position).collect();
             let types = |key: &Vec<usize>| key.iter().map(|k| draft.relation.columns[*k].type_oid).collect::<Vec<_>>();
             match key.filter(|k| types(k) == distribution.group.key_types) {
@@ -45,7 +56,14 @@ pub(super) async fn load<Q: Query>(
         let relation = draft.relation;
         snapshot.relations.insert((relation.schema.clone(), relation.name.clone()), Arc::new(relation));
     }
+    snapshot.columns = kept;
     Ok(())
+}
+
+/// Their object ids by their names, quoted and qualified.
+fn sequences(drafts: &HashMap<Oid, Draft>) -> HashMap<String, Oid> {
+    let of = |d: &Draft| (crate::qualified(&d.relation.schema, &d.relation.name), d.relation.oid);
+    drafts.values().filter(|d| d.relation.kind == RelationKind::Sequence).map(of).collect()
 }
 
 async fn load_relations<Q: Query>(
@@ -133,7 +151,7 @@ async fn load_relations<Q: Query>(
             name,
             kind,
             placement,
-            columns: Vec::new(),
+            columns: Arc::from([]),
             view,
             unique: Vec::new(),
             row_security: row.boolean(),
@@ -143,112 +161,15 @@ async fn load_relations<Q: Query>(
             refers_to_itself: row.boolean(),
             through: None,
         };
-        drafts.insert(oid, Draft { relation, attnums: Vec::new(), key });
+        drafts.insert(oid, Draft { relation, key });
     }
     Ok(drafts)
-}
-
-async fn load_columns<Q: Query>(
-    q: &mut Q,
-    drafts: &mut HashMap<Oid, Draft>,
-    snapshot: &mut Snapshot,
-    definitions: &Definitions,
-) -> Result<bool, CatalogError<Q::Error>> {
-    // A default names no columns; said with its table, pg_get_expr would wait for whoever has that locked.
-    // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
-    // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
-    let sql = format!(
-        "SELECT c.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
-                d.oid, CASE WHEN NOT herd.names_rows(d.adbin::text) THEN pg_get_expr(d.adbin, 0) END, \
-                (SELECT sn.nspname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid JOIN pg_namespace sn ON sn.oid = s.relnamespace \
-                  WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
-                    AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
-                (SELECT s.relname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid \
-                  WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
-                    AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
-                a.attidentity, a.attgenerated <> '', \
-                CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
-                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
-                coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
-         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
-         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = '' \
-         LEFT JOIN pg_collation co ON co.oid = a.attcollation \
-         WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND c.relpersistence <> 't' AND {NOT_SYSTEM} \
-           AND a.attnum > 0 AND NOT a.attisdropped \
-         ORDER BY c.oid, a.attnum"
-    );
-    let mut own_collations = false;
-    let mut rows = reading(q, &sql).await?;
-    while let Some(mut row) = rows.next().await {
-        let oid = row.number()?;
-        let Some(draft) = drafts.get_mut(&oid) else { continue };
-        draft.attnums.push(row.number()?);
-        let mut column = Column {
-            name: row.text(),
-            type_oid: row.number()?,
-            typmod: row.number()?,
-            type_name: row.text(),
-            not_null: row.boolean(),
-            default: None,
-            sequence: None,
-            sequence_oid: 0,
-            identity: 0,
-            generated: false,
-            collation_is_bytes: false,
-            collation_deterministic: true,
-        };
-        if let Some(default) = row.opt_number()? {
-            column.default = row.opt().or_else(|| definitions.of_default(default));
-            if column.default.is_none() {
-                snapshot.locked.insert(oid);
-            }
-        } else {
-            row.opt();
-            column.default = snapshot.types.get(&column.type_oid).and_then(|t| t.default.clone());
-        }
-        let identity_sequence = row.opt().zip(row.opt());
-        column.sequence = match &identity_sequence {
-            Some((schema, name)) => Some(crate::qualified(schema, name)),
-            None => column.default.as_deref().and_then(sequence_of_default),
-        };
-        column.identity = row.char();
-        column.generated = row.boolean();
-        if column.generated {
-            column.default = None;
-        }
-        column.collation_is_bytes = match row.char() {
-            b'd' => snapshot.collation_is_bytes,
-            answer => answer == b'y',
-        };
-        column.collation_deterministic = row.boolean();
-        own_collations |= row.boolean();
-        draft.relation.columns.push(column);
-    }
-    Ok(own_collations)
-}
-
-/// Names may change behind a session that took values: it knows sequences by their object ids.
-fn name_sequences(drafts: &mut HashMap<Oid, Draft>) {
-    let of = |d: &Draft| (crate::qualified(&d.relation.schema, &d.relation.name), d.relation.oid);
-    let sequences: HashMap<String, Oid> =
-        drafts.values().filter(|d| d.relation.kind == RelationKind::Sequence).map(of).collect();
-    for column in drafts.values_mut().flat_map(|d| &mut d.relation.columns) {
-        let oid = column.sequence.as_ref().and_then(|name| sequences.get(name));
-        column.sequence_oid = oid.copied().unwrap_or_default();
-    }
-}
-
-/// The sequence of a default that is nothing but `nextval('…'::regclass)`; quoted and qualified, as `regclass` prints it.
-fn sequence_of_default(default: &str) -> Option<String> {
-    let literal = default.strip_prefix("nextval('")?.strip_suffix("'::regclass)")?;
-    let name = literal.replace("''", "'");
-    // More than one literal: an expression of several calls.
-    (name.matches('\'').count() * 2 == literal.matches('\'').count()).then_some(name)
 }
 
 async fn load_unique_indexes<Q: Query>(
     q: &mut Q,
     drafts: &mut HashMap<Oid, Draft>,
+    kept: &KeptColumns,
 ) -> Result<(), CatalogError<Q::Error>> {
     let sql = format!(
         "SELECT i.indrelid, x.relname, i.indnkeyatts, i.indkey, i.indisprimary, \
@@ -260,32 +181,14 @@ async fn load_unique_indexes<Q: Query>(
     let mut rows = reading(q, &sql).await?;
     while let Some(mut row) = rows.next().await {
         let oid = row.number()?;
-        let Some(draft) = drafts.get_mut(&oid) else { continue };
+        let (Some(draft), Some(read)) = (drafts.get_mut(&oid), kept.read(oid)) else { continue };
         let name = row.text();
         let key_columns: usize = row.number()?;
         // indkey lists the INCLUDE columns, too; those are not unique.
         let attnums: Vec<i32> = row.numbers()?;
-        let position = |attnum: &i32| draft.attnums.iter().position(|a| a == attnum);
+        let position = |attnum: &i32| read.attnums.iter().position(|a| a == attnum);
         let Some(columns) = attnums.iter().take(key_columns).map(position).collect() else { continue };
         draft.relation.unique.push(UniqueIndex { name, columns, primary: row.boolean(), plain: row.boolean() });
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sequence_of_default;
-
-    #[test]
-    fn sequences_of_defaults() {
-        for (default, want) in [
-            ("nextval('public.t_id_seq'::regclass)", Some("public.t_id_seq")),
-            ("nextval('public.\"it''s\"'::regclass)", Some("public.\"it's\"")),
-            ("nextval('public.a'::regclass) + nextval('public.b'::regclass)", None),
-            ("(nextval('public.a'::regclass) * 2)", None),
-            ("0", None),
-        ] {
-            assert_eq!(sequence_of_default(default).as_deref(), want);
-        }
-    }
 }

@@ -8,3 +8,4 @@ mod nodes;
 mod refusals;
 mod round_trip;
 mod server;
+mod taken_over;

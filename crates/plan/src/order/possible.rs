@@ -216,7 +216,7 @@ impl<'f> Possible<'f> {
                 return None;
             }
             let relation = self.cx.relation(rv);
-            for column in relation.into_iter().flat_map(|r| &r.columns).filter(|c| c.name == name) {
+            for column in relation.into_iter().flat_map(|r| r.columns.iter()).filter(|c| c.name == name) {
                 all.push(self.base((column.type_oid, column.typmod)));
             }
         }

@@ -91,17 +91,17 @@ pub fn snapshot() -> Snapshot {
     let mut relations: HashMap<_, _> = numbered.map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();
     let mut change =
         |name: &str, f: &dyn Fn(&mut Relation)| f(relations.get_mut(&("public".into(), name.into())).unwrap());
-    let clock = |r: &mut Relation| r.columns[4].default = Some("now()".into());
+    let clock = |r: &mut Relation| columns(r)[4].default = Some("now()".into());
     change("orders", &clock);
     for name in ["people", "rates"] {
         change(name, &|r| {
-            r.columns[0].sequence = Some(format!("public.{name}_id_seq"));
-            r.columns[0].default = Some(format!("nextval('{name}_id_seq'::regclass)"));
+            columns(r)[0].sequence = Some(format!("public.{name}_id_seq"));
+            columns(r)[0].default = Some(format!("nextval('{name}_id_seq'::regclass)"));
         });
     }
     change("rates", &|r| {
-        r.columns.iter_mut().for_each(|c| c.collation_deterministic = true);
-        r.columns[0].not_null = true;
+        columns(r).iter_mut().for_each(|c| c.collation_deterministic = true);
+        columns(r)[0].not_null = true;
         r.unique = vec![UniqueIndex { name: "rates_pkey".into(), columns: vec![0], primary: true, plain: true }];
     });
     change("secret", &|r| r.row_security = true);
@@ -142,6 +142,10 @@ fn group(id: i32, strategy: PartitionStrategy, key_types: &[u32], bounds: Vec<Bo
     let shard = |(n, bound): (usize, Bound)| Shard { number: n as i32, node: 1 + n as i32 % 2, bound };
     let shards = bounds.into_iter().enumerate().map(shard).collect();
     Arc::new(Colocation { id, strategy, key_types: key_types.to_vec(), shards })
+}
+
+fn columns(relation: &mut Relation) -> &mut [Column] {
+    Arc::get_mut(&mut relation.columns).unwrap()
 }
 
 fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> Relation {
