@@ -234,3 +234,41 @@ def test_whose_names_they_are(made):
     made.refused("SELECT count(*) FROM code.rows_of(7)", "rows_of()")
     made.run("DROP TABLE pg_temp.e", "DROP SCHEMA other CASCADE")
     assert made.one("SELECT count(*) FROM code.rows_of(7)") == 5
+
+
+def test_made_and_called_in_one_transaction(db):
+    db.run(*TABLES)
+    with db.connection.transaction():
+        db.run(*FUNCTIONS, *CALLS)
+        assert db.one("SELECT total(3)") == total(3)
+        assert db.one("SELECT add(3, 700)") == 3 + 2
+        db.run("CREATE OR REPLACE FUNCTION rows_of(p int) RETURNS TABLE (n int, v int) LANGUAGE sql STABLE AS 'SELECT n, v FROM e'")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            with db.connection.transaction():
+                db.run("SELECT * FROM rows_of(1)")
+    assert db.one("SELECT total(4)") == total(4)
+    db.run("DROP FUNCTION total")
+    with pytest.raises(psycopg.errors.UndefinedFunction):
+        db.run("SELECT total(4)")
+
+
+def test_a_refusal_undoes_the_word(db):
+    db.run(*TABLES, "CREATE FUNCTION f(p int) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM e'")
+    db.refused("SELECT create_distributed_function('f(int)', 'p')", "f()")
+    assert db.rows("SELECT proconfig FROM pg_proc WHERE proname = 'f' AND pronamespace = 'code'::regnamespace") == [(None,)]
+    for sql, error in (
+        ("SELECT create_distributed_function('f(text)', 'p')", psycopg.errors.UndefinedFunction),
+        ("SELECT create_distributed_function('f(int)', 'q')", psycopg.errors.UndefinedParameter),
+        ("SELECT create_distributed_function('f(int)', '$2')", psycopg.errors.UndefinedParameter),
+        ("SELECT create_distributed_function('count(int)', '$1')", psycopg.errors.UndefinedFunction),
+        ("SELECT create_distributed_function('pg_catalog.sum(int)', '$1')", psycopg.errors.WrongObjectType),
+        ("SELECT create_distributed_function('f(int)', 'p', nothing => 1)", psycopg.errors.UndefinedFunction),
+    ):
+        with pytest.raises(error):
+            db.run(sql)
+    db.run("CREATE OR REPLACE FUNCTION f(p int) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM e WHERE id = p'",
+           "CREATE TABLE apart (id int)", "SELECT create_distributed_table('apart', 'id', shard_count => 3)")
+    db.refused("SELECT create_distributed_function('f(int)', 'p', colocate_with => 'apart')", "not colocated")
+    db.refused("SELECT create_distributed_function('f(int)', 'p', colocate_with => 'l')", "not colocated")
+    db.run("SELECT create_distributed_function('f(int)', 'p', colocate_with => 'code.d', force_delegation => true)")
+    assert db.one("SELECT f(1)") == 5
