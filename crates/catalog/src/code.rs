@@ -1,9 +1,9 @@
 //! Code of users' own as the catalog has it: routines, what hangs on tables, who uses what. Raw: nothing is read into it here.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Oid, Volatility};
+use crate::{Oid, Relation, Volatility};
 
 /// All code of users' own, and what PostgreSQL knows it to use.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,10 @@ pub struct Code {
     pub whole_schemas: HashSet<Object>,
     /// Whose code calls one of [`TAKE_TYPES`].
     pub takes_types: HashSet<Object>,
+    /// Names of routines that are distributed by an argument.
+    pub by_argument: HashSet<String>,
+    /// What was proved of them.
+    pub proofs: Proofs,
 }
 
 /// PostgreSQL's own functions (and dblink's) that run the text they are given, or read the table they are told (func.sgml).
@@ -176,6 +180,64 @@ pub struct Routine {
     pub owner: Oid,
     /// `SET search_path` of its own.
     pub path: Option<String>,
+    /// How many arguments a call gives, at least and at most.
+    pub arity: (usize, usize),
+    /// It is distributed by an argument.
+    pub by_argument: Option<ByArgument>,
+}
+
+/// The parameter that is set for a function or procedure which is distributed by an argument, in `pg_proc.proconfig`: it goes where the
+/// function goes, is its owner's to set, and gone when the function is replaced.
+pub const BY_ARGUMENT: &str = "herd.distribution_argument";
+
+/// A call is sent to the node that has the rows of an argument's value. It is the owner's word alone: whether the body can run there is
+/// proved where a call is planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByArgument {
+    /// Which one, from 1.
+    pub number: usize,
+    /// Those of all arguments, results apart.
+    pub types: Vec<Oid>,
+}
+
+/// What a routine that is distributed by an argument uses.
+#[derive(Clone, Debug, Default)]
+pub struct Uses {
+    /// Distributed tables, colocated, of rows of the argument's value alone.
+    pub tables: Vec<Arc<Relation>>,
+    /// Reference tables, by home's object ids.
+    pub others: Vec<Oid>,
+}
+
+/// What was proved of routines that are distributed by an argument, by object id and search path. Of one catalog: a copy has none.
+#[derive(Debug, Default)]
+pub struct Proofs(Mutex<Proved>);
+
+type Proved = HashMap<(Oid, Vec<String>), Arc<Uses>>;
+
+impl Proofs {
+    /// Paths are clients' to choose.
+    const MAX: usize = 10_000;
+
+    /// What is known.
+    pub fn get(&self, routine: Oid, path: &[String]) -> Option<Arc<Uses>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(routine, path.to_vec())).cloned()
+    }
+
+    /// Keeps what was proved.
+    pub fn put(&self, routine: Oid, path: &[String], uses: Arc<Uses>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < Self::MAX {
+            known.insert((routine, path.to_vec()), uses);
+        }
+    }
+}
+
+impl Clone for Proofs {
+    fn clone(&self) -> Self {
+        Proofs::default()
+    }
 }
 
 /// What PostgreSQL runs by itself when a table (or view) is used.

@@ -7,6 +7,7 @@ pub mod chunks;
 mod cluster;
 pub mod distribute;
 pub mod export;
+pub mod function;
 mod kind;
 mod move_rows;
 

@@ -39,11 +39,23 @@ pub enum AdminFunction {
     CreateDistributedTable,
     CreateReferenceTable,
     UndistributeTable,
+    CreateDistributedFunction,
     AddNode,
     RemoveNode,
     Cluster,
     ExportSnapshot,
     Version,
+}
+
+/// A function that is to be distributed by an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DistributedFunction {
+    /// Its name and the types of its arguments, as written.
+    pub function: String,
+    /// `$n`, or a name; none: it is no longer to be.
+    pub argument: Option<String>,
+    /// A table whose shards calls are expected to go to, as written.
+    pub colocate_with: Option<String>,
 }
 
 /// Recognises `SELECT f(…)` and `SELECT * FROM f(…)` with constants or parameters as arguments, and nothing besides; not of a function
@@ -130,6 +142,7 @@ impl AdminFunction {
             "create_distributed_table" => AdminFunction::CreateDistributedTable,
             "create_reference_table" => AdminFunction::CreateReferenceTable,
             "undistribute_table" => AdminFunction::UndistributeTable,
+            "create_distributed_function" => AdminFunction::CreateDistributedFunction,
             "citus_add_node" | "citus_add_secondary_node" | "master_add_node" => AdminFunction::AddNode,
             "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
             "citus_version" | "herd_version" => AdminFunction::Version,
@@ -294,6 +307,23 @@ impl AdminCall {
             },
             bounds,
         ))
+    }
+
+    /// What `create_distributed_function` is told.
+    pub fn distributed_function(&self) -> Result<DistributedFunction> {
+        let v = self.named(&[
+            "function_name|function",
+            "distribution_arg_name|argument",
+            "colocate_with",
+            "force_delegation",
+        ])?;
+        let given = |n: usize, what| v[n].as_ref().map(|_| self.text(&v[n], what)).transpose();
+        let colocate_with = given(2, "a table to colocate with")?.filter(|t| t != "default");
+        Ok(DistributedFunction {
+            function: self.text(&v[0], "a function's name and types")?,
+            argument: given(1, "an argument")?,
+            colocate_with,
+        })
     }
 
     /// The index `herd.cluster` sorts by.

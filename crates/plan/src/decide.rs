@@ -12,7 +12,7 @@ use crate::ddl::{self, Mode};
 use crate::kind::Kind;
 use crate::router_views::RouterView;
 use crate::special::{Special, special};
-use crate::{Context, Refusal, Result, backends};
+use crate::{Context, Refusal, Result, backends, by_argument};
 
 /// What is done with a statement: one of seven.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum Plan<'s> {
     /// SELECT, VALUES and TABLE.
     Query(Does),
     Insert(Does),
-    /// UPDATE, DELETE and MERGE.
+    /// UPDATE, DELETE, MERGE, and CALL of a procedure that is distributed by an argument.
     Modify(Does),
     Copy(&'s ast::CopyStmt),
     Utility(Utility<'s>),
@@ -165,6 +165,7 @@ impl<'s> Plan<'s> {
             NotifyStmt(_) => Plan::Session(Own::Notify),
             CheckPointStmt(_) => Plan::Session(Own::Checkpoint),
             LoadStmt(_) => Plan::Session(Own::Load),
+            CallStmt(_) if by_argument::calls(statement, cx) => Plan::Modify(does()).of_rows(),
             DoStmt(_) | CallStmt(_) => Plan::Session(Own::Code),
 
             _ => Plan::Utility(Utility::of(statement)),

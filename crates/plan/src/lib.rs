@@ -11,6 +11,7 @@ mod alike;
 pub mod apart;
 pub mod backends;
 mod broadcast;
+pub mod by_argument;
 pub mod by_key;
 pub mod classes;
 pub mod clock_text;
@@ -178,7 +179,10 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     let most = Steps::new(Steps::MOST);
     let steps = cx.steps.unwrap_or(&most);
-    let planned = plan_within(statement, text, cx, steps);
+    let planned = match by_argument::plan(statement, cx, steps) {
+        Some(planned) => planned,
+        None => plan_within(statement, text, cx, steps),
+    };
     // What came out without the rest may be anything.
     if steps.is_spent() { Err(Steps::refusal()) } else { planned }
 }

@@ -55,6 +55,11 @@ fn of_type(name: Name, cx: &Context) -> Option<Need> {
     meant(cx.snapshot.domains.get(name.1)?, name, cx, "domain")
 }
 
+/// A type that code names needs more than values.
+pub fn type_needs_more((schema, name): &(Option<String>, String), cx: &Context) -> bool {
+    of_type((schema.as_deref(), name), cx).is_some()
+}
+
 /// Of a parameter's type, by its object id on home.
 fn of_parameter(oid: Oid, cx: &Context) -> Option<Need> {
     if cx.snapshot.domains.is_empty() {

@@ -141,6 +141,7 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
         self.special.catches |= self.writes && needs::catches(n, self.cx);
         match n {
             NodeEnum::FuncCall(f) => self.call(f),
+            NodeEnum::CallStmt(c) => c.funccall.iter().for_each(|f| self.call(f)),
             // Of functions, types and operators; of columns, too, as a row's function may be written as if it were one.
             NodeEnum::String(s) => drop(self.words.insert(&s.sval)),
             NodeEnum::UpdateStmt(u) => {

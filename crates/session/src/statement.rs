@@ -3,6 +3,7 @@
 //! Planned statements go to the executor; transactions, settings, cursors and the like are the session's own.
 
 mod copy;
+mod distribute_function;
 mod does_more;
 mod home;
 mod lasting;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded};
-use plan::admin::AdminCall;
+use plan::admin::{AdminCall, AdminFunction};
 use plan::kind::Kind;
 use plan::{Decided, Own, Plan, Utility};
 use sql::NodeEnum;
@@ -142,6 +143,9 @@ impl Session {
             Some(b) => (exec::admin_with_parameters(call, b)?, b.result_format(0)),
             None => (call, 0),
         };
+        if call.function == AdminFunction::CreateDistributedFunction {
+            return self.distribute_function(call, described).await;
+        }
         let path = self.search_path.clone();
         let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
         let mut retry = self.retry();

@@ -6,7 +6,10 @@
 
 mod dynamic;
 mod plpgsql;
+mod script;
 mod utility;
+
+pub use script::Script;
 
 use std::collections::BTreeSet;
 

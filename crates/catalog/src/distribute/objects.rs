@@ -151,7 +151,7 @@ const FUNCTIONS: &str = r#"routines AS (
         END AS sql
       FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles r ON r.oid = p.proowner
      WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'herd', 'herd_shards')
-       AND NOT (n.nspname = 'public' AND p.proname IN ('create_distributed_table', 'create_reference_table', 'undistribute_table',
+       AND NOT (n.nspname = 'public' AND p.proname IN ('create_distributed_table', 'create_reference_table', 'create_distributed_function', 'undistribute_table',
                 'citus_add_node', 'citus_remove_node'))
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype IN ('e', 'i'))
 ), functions AS (

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
-use crate::code::{Attached, Code, Object, Operator, RUN_TEXT, Routine, Schema, TAKE_TYPES, Unnamed, WHOLE_SCHEMAS};
+use crate::code::{
+    Attached, BY_ARGUMENT, ByArgument, Code, Object, Operator, RUN_TEXT, Routine, Schema, TAKE_TYPES, Unnamed,
+    WHOLE_SCHEMAS,
+};
 use crate::load::reading;
 use crate::{CatalogError, Oid, Query, Volatility, quote_literal};
 
 pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Result<Code, CatalogError<Q::Error>> {
     let mut code = Code::default();
-    let mut settings: HashMap<Oid, (Oid, bool, Option<String>)> = HashMap::new();
+    let mut settings: HashMap<Oid, Settings> = HashMap::new();
     let mut rows = reading(q, &question()).await?;
     while let Some(mut row) = rows.next().await {
         let what = row.text();
@@ -26,9 +29,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 opaque: false,
                 owner: 0,
                 path: None,
+                arity: (0, 0),
+                by_argument: None,
             }),
             "settings" => {
-                settings.insert(oid, (row.number()?, !row.boolean(), row.opt()));
+                let (owner, opaque, path) = (row.number()?, !row.boolean(), row.opt());
+                settings.insert(oid, Settings { owner, opaque, path, arguments: row.texts() });
             }
             "schema" => code.schemas.push(Schema { name: row.text(), owner: row.number()?, trusted: row.boolean() }),
             "builtin type" => {
@@ -83,9 +89,34 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
         }
     }
     for routine in &mut code.routines {
-        (routine.owner, routine.opaque, routine.path) = settings.remove(&routine.oid).unwrap_or_default();
+        let Settings { owner, opaque, path, arguments } = settings.remove(&routine.oid).unwrap_or_default();
+        (routine.owner, routine.opaque, routine.path) = (owner, opaque, path);
+        (routine.arity, routine.by_argument) = called_with(&arguments);
+        if routine.by_argument.is_some() {
+            code.by_argument.insert(routine.name.clone());
+        }
     }
     Ok(code)
+}
+
+/// What is in no routine's text.
+#[derive(Default)]
+struct Settings {
+    owner: Oid,
+    opaque: bool,
+    path: Option<String>,
+    /// How many arguments there are, how many of them have defaults, whether they may be more, their types; the one by which it is
+    /// distributed.
+    arguments: Vec<String>,
+}
+
+fn called_with(arguments: &[String]) -> ((usize, usize), Option<ByArgument>) {
+    let [all, defaults, variadic, types, by @ ..] = arguments else { return ((0, usize::MAX), None) };
+    let [all, defaults] = [all, defaults].map(|n| n.parse::<usize>().unwrap_or(0));
+    let arity = (all.saturating_sub(defaults), if variadic == "true" { usize::MAX } else { all });
+    let types: Vec<Oid> = types.split_ascii_whitespace().filter_map(|oid| oid.parse().ok()).collect();
+    let number = by.first().and_then(|n| n.parse().ok()).filter(|n| (1..=types.len()).contains(n));
+    (arity, number.map(|number| ByArgument { number, types }))
 }
 
 fn volatility(letter: u8) -> Volatility {
@@ -132,7 +163,9 @@ fn question() -> String {
                 (EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oid < {user}))::text, NULL \
          FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace LEFT JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid >= {user} \
          UNION ALL SELECT 'settings', p.oid, p.proowner::text, CASE WHEN d.is_read THEN 't' END, \
-                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), NULL, NULL \
+                (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), \
+                (ARRAY[p.pronargs::text, p.pronargdefaults::text, (p.provariadic <> 0)::text, p.proargtypes::text] || ARRAY( \
+                 SELECT substr(c, length('{BY_ARGUMENT}=') + 1) FROM unnest(p.proconfig) c WHERE starts_with(c, '{BY_ARGUMENT}=')))::text, NULL \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'schema', n.oid, n.nspname::text, n.nspowner::text, (r.rolsuper AND NOT EXISTS (SELECT FROM \
                 aclexplode(n.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner))::text, NULL, NULL \

@@ -24,6 +24,12 @@ CREATE OR REPLACE FUNCTION public.undistribute_table(table_name regclass) RETURN
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('undistribute_table') $$;
 COMMENT ON FUNCTION public.undistribute_table(regclass) IS 'makes a distributed or reference table local again (through a router)';
 
+CREATE OR REPLACE FUNCTION public.create_distributed_function(function_name regprocedure, distribution_arg_name text DEFAULT NULL,
+    colocate_with text DEFAULT 'default', force_delegation boolean DEFAULT NULL) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('create_distributed_function') $$;
+COMMENT ON FUNCTION public.create_distributed_function(regprocedure, text, text, boolean)
+    IS 'has calls of a function run on the node of the value of one of its arguments (through a router)';
+
 CREATE OR REPLACE FUNCTION public.citus_add_node(nodename text, nodeport integer) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('citus_add_node'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION public.citus_add_node(text, integer) IS 'adds a server to the herd (through a router)';

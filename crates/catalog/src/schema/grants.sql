@@ -17,3 +17,13 @@ GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass)
     herd.run_as(name, text), herd.run_as_owner(regclass, text), herd.run_on(regclass, text), herd.create_as_owner(name, text, text, text, text), herd.name_of(oid),
     herd.strip(regclass), herd.note_made(text, regclass), herd.made(text), herd.hold_schema(text), herd.still_table(regclass, oid), herd.cluster_partition(regclass, regclass, text), herd.refuse_admin_call(text), herd.cluster(regclass, text), herd.materialized(), herd.grant_as(regrole, text)
     TO PUBLIC;
+
+-- Owners of functions say so by which argument they are distributed; PostgreSQL lets nobody set what it does not know. It is the server's, not the
+-- database's, and a superuser's to give: without it only superusers distribute functions.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_parameter_acl WHERE parname = 'herd.distribution_argument') THEN
+        GRANT SET ON PARAMETER herd.distribution_argument TO PUBLIC;
+    END IF;
+EXCEPTION WHEN OTHERS THEN
+    NULL;
+END $herd$;

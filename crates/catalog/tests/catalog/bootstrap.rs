@@ -70,6 +70,7 @@ fn any_role_reads_the_state_and_decides_nothing() {
             "create_distributed_table('t', 'id', shard_count => 4)",
             "create_distributed_table('t', 'id', strategy => 'range', bounds => ARRAY['DEFAULT'])",
             "create_reference_table('t')",
+            "create_distributed_function('now()', '$1')",
             "undistribute_table('t')",
             "citus_add_node('h', 5432)",
             "citus_remove_node('h', 5432)",

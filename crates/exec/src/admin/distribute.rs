@@ -89,6 +89,11 @@ impl<C: Client> Work<'_, C> {
         Ok(self.answer(&call, described, &text, plan.after_commit, true))
     }
 
+    /// Answers a call of which nothing is left to do.
+    pub fn answer_void(&mut self, call: &AdminCall, described: bool) -> Forwarded {
+        self.answer(call, described, b"", vec![], false).forwarded
+    }
+
     fn answer(
         &mut self,
         call: &AdminCall,

@@ -195,6 +195,8 @@ mod tests {
             opaque: false,
             owner: 10,
             path: None,
+            arity: (0, 0),
+            by_argument: None,
         });
         snapshot
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::code::{Harm, Needs};
+use catalog::code::{ByArgument, Code, Harm, Needs, Routine};
 use catalog::{
     Colocation, Column, Distribution, Function, FunctionKind, Node, Placement, Relation, RelationKind, Shard, Snapshot,
     UniqueIndex, Volatility,
@@ -118,6 +118,12 @@ pub fn snapshot() -> Snapshot {
         builtin_functions: Arc::new(builtin_functions()),
         functions: HashMap::from([
             function("touch", FunctionKind::Function, Volatility::Volatile, true),
+            (
+                "worth".into(),
+                vec![Function { reads_herd_tables: true, volatility: Volatility::Stable, ..user_function() }],
+            ),
+            ("lost".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
+            ("put".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
             ("count_orders".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
             ("upper".into(), vec![Function { schema: "stranger".into(), needs_home: true, ..user_function() }]),
             (
@@ -134,7 +140,38 @@ pub fn snapshot() -> Snapshot {
             ("noted".into(), vec![harm("public", false, true)]),
             ("text".into(), vec![harm("stranger", false, true)]),
         ]),
+        code: Code {
+            by_argument: ["worth", "lost", "put"].map(String::from).into(),
+            routines: vec![
+                routine(
+                    "worth",
+                    "SELECT sum(i.qty) FROM orders o JOIN items i ON i.order_id = o.id, countries WHERE o.id = p",
+                ),
+                routine("lost", "SELECT count(*) FROM orders WHERE customer = p"),
+                routine("put", "INSERT INTO items VALUES (p, 1, 'x', 1); UPDATE orders SET total = 1 WHERE id = $1"),
+            ],
+            ..Code::default()
+        },
         ..Snapshot::default()
+    }
+}
+
+/// Distributed by its argument `p`.
+fn routine(name: &str, body: &str) -> Routine {
+    let definition =
+        format!("CREATE FUNCTION public.{name}(p bigint) RETURNS bigint LANGUAGE sql AS $body${body}$body$");
+    Routine {
+        oid: 30_000,
+        schema: "public".into(),
+        name: name.into(),
+        language: "sql".into(),
+        definition: definition.into(),
+        volatility: if name == "put" { Volatility::Volatile } else { Volatility::Stable },
+        opaque: false,
+        owner: 10,
+        path: None,
+        arity: (1, 1),
+        by_argument: Some(ByArgument { number: 1, types: vec![INT8.0] }),
     }
 }
 

@@ -15,14 +15,16 @@ const TRIGGER: &str = "new record, old record, tg_name text, tg_when text, tg_le
 
 impl Body {
     pub(super) fn plpgsql(&mut self, definition: &str, source: &str, trigger: bool) {
-        let rows = without_row_types(source);
-        let definition = match trigger {
+        let tree = match trigger {
             true => {
-                format!("CREATE FUNCTION f({TRIGGER}) RETURNS record LANGUAGE plpgsql AS $herd_body${rows}$herd_body$")
+                let rows = without_row_types(source);
+                parse(&format!(
+                    "CREATE FUNCTION f({TRIGGER}) RETURNS record LANGUAGE plpgsql AS $herd_body${rows}$herd_body$"
+                ))
             }
-            false => definition.replace(source, &rows),
+            false => parse_definition(definition, source),
         };
-        match parse(&definition) {
+        match tree {
             Some(tree) => self.tree(&tree, false),
             None => self.by_words(source),
         }
@@ -67,15 +69,10 @@ impl Body {
 
     fn expression(&mut self, expression: &Value, text: bool) {
         let Some(query) = expression.get("query").and_then(Value::as_str) else { return };
-        // RawParseMode (parser/parser.h): 0 a statement, 1 a type, 2 an expression, 3 to 5 assignments to 1 to 3 names.
-        let sql = match expression.get("parseMode").and_then(Value::as_i64) {
-            Some(0) => query.to_string(),
-            Some(1) => return,
-            Some(3..=5) => match assigned(query) {
-                Some(value) => format!("SELECT {value}"),
-                None => return self.by_words(query),
-            },
-            _ => format!("SELECT {query}"),
+        let sql = match text_of(expression) {
+            Some(Some(sql)) => sql,
+            Some(None) => return,
+            None => return self.by_words(query),
         };
         self.text(&sql);
         if text {
@@ -89,6 +86,26 @@ impl Body {
             }
         }
     }
+}
+
+/// The statement that an expression is, if it is more than a type; `None`: it can't be told.
+pub(super) fn text_of(expression: &Value) -> Option<Option<String>> {
+    let query = expression.get("query").and_then(Value::as_str)?;
+    // RawParseMode (parser/parser.h): 0 a statement, 1 a type, 2 an expression, 3 to 5 assignments to 1 to 3 names.
+    match expression.get("parseMode").and_then(Value::as_i64) {
+        Some(0) => Some(Some(query.to_string())),
+        Some(1) => Some(None),
+        Some(3..=5) => Some(Some(format!("SELECT {}", assigned(query)?))),
+        _ => Some(Some(format!("SELECT {query}"))),
+    }
+}
+
+/// The tree of a function that is no trigger's.
+pub(super) fn parse_definition(definition: &str, source: &str) -> Option<Value> {
+    // The parser, which knows no types, takes no VARIADIC: to the body it is an array.
+    let head = definition.find(source).map_or(definition, |at| &definition[..at]);
+    let one = head.matches("VARIADIC ").count();
+    parse(&definition.replacen("VARIADIC ", "", one).replace(source, &without_row_types(source)))
 }
 
 /// `table%ROWTYPE` is a record to a parser that knows no table.

@@ -1,0 +1,248 @@
+//! Whether all that a routine does is on the node of its distribution argument's value: each of its statements is planned as if a client
+//! sent it with that argument as a parameter, and every distributed table in it must be restricted to that parameter.
+//!
+//! What a node would do otherwise than the router has it done (rows for several nodes, copies of reference tables, sequences, what is only on
+//! home) is refused, and so is what is not known before it runs.
+
+use std::sync::Arc;
+
+use catalog::Relation;
+use catalog::code::{ByArgument, Routine, Uses};
+use key::PartitionStrategy;
+use sql::body::{Body, Script};
+use sql::{NodeEnum, names, relations};
+use wire::type_oid;
+
+use crate::code::LookupPath;
+use crate::types::{Change, Insert, KeyExpr, Planned, Sequences, TableKeys};
+use crate::{Context, Made, Refusal, Result, Steps, keys, needs};
+
+/// What the routine uses: distributed tables are colocated, and there is one at least.
+pub fn uses(routine: &Routine, by: &ByArgument, cx: &Context, steps: &Steps) -> Result<Arc<Uses>> {
+    let proofs = &cx.snapshot.code.proofs;
+    // What is temporary hides tables.
+    let lasts = cx.temporary.is_empty();
+    if let Some(known) = proofs.get(routine.oid, cx.search_path).filter(|_| lasts) {
+        return Ok(known);
+    }
+    let own;
+    let path = match LookupPath::of(routine) {
+        LookupPath::Own(path) => {
+            own = path;
+            &own[..]
+        }
+        LookupPath::Path(path) => path,
+        LookupPath::Callers(_) if routine.path.is_none() => cx.search_path,
+        LookupPath::Callers(_) | LookupPath::Anywhere => {
+            return Err(refusal(routine, "looks names up along a path that is not known before it runs"));
+        }
+    };
+    let own = Context::new(cx.snapshot, path, cx.temporary).with_parameters(&by.types);
+    let found = Arc::new(Proof { routine, by, cx: &Context { steps: Some(steps), ..own } }.uses(steps)?);
+    if lasts {
+        proofs.put(routine.oid, cx.search_path, found.clone());
+    }
+    Ok(found)
+}
+
+fn refusal(routine: &Routine, why: &str) -> Refusal {
+    Refusal::new(
+        format!("{}() can't run on the node of its distribution argument: it {why}", routine.name),
+        "Compare the key of every distributed table in it with that argument, and leave the rest to statements of their own.",
+    )
+}
+
+struct Proof<'p> {
+    routine: &'p Routine,
+    by: &'p ByArgument,
+    cx: &'p Context<'p>,
+}
+
+impl Proof<'_> {
+    fn refuse<T>(&self, why: impl AsRef<str>) -> Result<T> {
+        Err(refusal(self.routine, why.as_ref()))
+    }
+
+    fn uses(&self, steps: &Steps) -> Result<Uses> {
+        if self.routine.opaque {
+            return self.refuse("is too long to be read");
+        }
+        let definition = &self.routine.definition;
+        let script = Script::of(definition, self.by.number).or_else(|why| self.refuse(why))?;
+        if let Some(what) = script.defaults.iter().find_map(|e| super::needs_more(e, self.cx)) {
+            return self.refuse(format!("has defaults that use {what}, which not every node has"));
+        }
+        let body = Body::of_definition(definition);
+        if body.unknown || body.words.is_some() {
+            return self.refuse("runs what is not known before");
+        }
+        if let Some((_, name)) = body.types.iter().find(|t| needs::type_needs_more(t, self.cx)) {
+            return self.refuse(format!("uses type {name}, whose code not every node can run"));
+        }
+        if let Some((_, name)) = body.types.iter().find(|t| self.is_row_of_home(t)) {
+            return self.refuse(format!("uses the row type of \"{name}\", which only home has"));
+        }
+        if script.definer && self.routine.path.is_none() {
+            return self
+                .refuse("is SECURITY DEFINER and looks names up along its caller's path (SET search_path for it)");
+        }
+        let mut uses = Uses::default();
+        for (text, statement) in &script.statements {
+            self.statement(&script, text, statement, &mut uses, steps)?;
+        }
+        let Some(table) = uses.tables.first() else { return self.refuse("uses no distributed table, and need not") };
+        if let Some(other) = uses.tables.iter().find(|t| group(t) != group(table)) {
+            let (first, second) = (&table.name, &other.name);
+            return self.refuse(format!("uses \"{first}\" and \"{second}\", which are not colocated"));
+        }
+        self.of_type(table)?;
+        Ok(uses)
+    }
+
+    fn is_row_of_home(&self, (schema, name): &(Option<String>, String)) -> bool {
+        use catalog::{Placement, RelationKind};
+        let local = |r: &Relation| matches!(r.placement, Placement::Local) && r.kind != RelationKind::Sequence;
+        let schemas = schema.as_slice().iter().chain(if schema.is_none() { self.cx.search_path } else { &[] });
+        let mut meant = schemas.filter_map(|s| self.cx.snapshot.relations.get(&(s.clone(), name.clone())));
+        meant.any(|r| local(r))
+    }
+
+    /// A value means the same to the function as to the key.
+    fn of_type(&self, table: &Relation) -> Result<()> {
+        let Some(d) = table.distribution() else { return Ok(()) };
+        let (argument, key) = (self.by.types[self.by.number - 1], d.group.key_types.first().copied().unwrap_or(0));
+        let read = |t| type_oid::is_integer(t) || type_oid::is_text(t) || t == type_oid::UUID;
+        match d.group.strategy == PartitionStrategy::Hash || read(key) {
+            _ if !(read(argument) && keys::is_kept(argument, key)) => {
+                self.refuse(format!("is distributed by an argument of another type than the key of \"{}\"", table.name))
+            }
+            true => Ok(()),
+            false => self.refuse("is distributed by a type whose values the router does not read"),
+        }
+    }
+
+    /// What a statement uses.
+    fn statement(
+        &self,
+        script: &Script,
+        text: &str,
+        statement: &NodeEnum,
+        uses: &mut Uses,
+        steps: &Steps,
+    ) -> Result<()> {
+        use NodeEnum::*;
+        match statement {
+            SelectStmt(s) if s.into_clause.is_none() => {}
+            InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) => {}
+            _ => return self.refuse("runs statements that are neither queries nor changes of rows"),
+        }
+        let named = relations::of(statement);
+        if let Some(rv) = named.iter().find(|rv| self.may_be_another(rv)) {
+            return self.refuse(format!("names \"{}\", which several schemas of its path have", rv.relname));
+        }
+        let is_column = |name: &str| {
+            let mut read = named.iter().filter_map(|rv| self.cx.relation(rv));
+            read.any(|r| r.column(name).is_some())
+        };
+        let tree = script.with_parameters(text, statement, is_column);
+        let text = sql::deparse(&tree)?;
+        let Some(tree) = sql::parse(&text, true)?.pop() else { return Ok(()) };
+        let plan = crate::plan_within(&tree, &text, self.cx, steps)
+            .or_else(|r| self.refuse(format!("holds a statement that is refused: {}", r.message)))?;
+        let whole = plan.whole();
+        if whole.tables.is_empty() && relations::of(&tree).is_empty() {
+            return match super::needs_more(&sql::build::node(tree), self.cx) {
+                Some(what) => self.refuse(format!("uses {what}, which not every node has")),
+                None => Ok(()),
+            };
+        }
+        self.changes(&plan)?;
+        if whole.needs_home {
+            let local = relations::of(&tree).into_iter().find(|rv| self.is_on_home(rv)).map(|rv| &*rv.relname);
+            return self.refuse(match local {
+                Some(name) => format!("uses \"{name}\", which only home has"),
+                None => "uses what only home has".into(),
+            });
+        }
+        if whole.rewritten.is_some() || whole.sequences != Sequences::None || whole.current_of.is_some() {
+            return self
+                .refuse("holds a statement that routers rewrite (ONLY, tableoid, values of sequences, cursors)");
+        }
+        // Rows of VALUES have each a key.
+        if !matches!(plan, Planned::Insert { rows: Insert::Rows(_), .. }) {
+            whole.tables.iter().try_for_each(|table| self.pinned(table))?;
+        }
+        for relation in whole.tables.iter().map(|t| &t.relation) {
+            if uses.tables.iter().all(|known| known.oid != relation.oid) {
+                uses.tables.push(relation.clone());
+            }
+        }
+        uses.others.extend(&whole.others);
+        uses.others.sort_unstable();
+        uses.others.dedup();
+        Ok(())
+    }
+
+    /// Schemas of a path that is set for the routine are passed over where whoever runs it may not use them.
+    fn may_be_another(&self, rv: &sql::ast::RangeVar) -> bool {
+        let (schema, name) = names::table(rv);
+        let relations = &self.cx.snapshot.relations;
+        let has = |s: &&String| relations.contains_key(&(s.to_string(), name.to_string()));
+        self.routine.path.is_some() && schema.is_none() && self.cx.search_path.iter().filter(has).count() > 1
+    }
+
+    fn is_on_home(&self, rv: &sql::ast::RangeVar) -> bool {
+        use catalog::Placement;
+        matches!(self.cx.placement(rv), Some(Placement::Local) | None) && !names::table(rv).1.is_empty()
+    }
+
+    /// What it writes is on the node.
+    fn changes(&self, plan: &Planned) -> Result<()> {
+        let key_of = |k: &Vec<KeyExpr>| matches!(&k[..], [one] if self.is_argument(one));
+        match plan {
+            Planned::Forward(_) | Planned::Query { .. } => Ok(()),
+            Planned::Insert { rows: Insert::Row | Insert::Each { .. }, .. } => Ok(()),
+            Planned::Insert { rows: Insert::Rows(i), .. } if i.evaluate.is_empty() && i.keys.iter().all(key_of) => {
+                Ok(())
+            }
+            Planned::Modify { change: Change::Each(_) | Change::Refused(_), .. } => Ok(()),
+            Planned::Modify { change: Change::From(f), .. } if matches!(f.made, Made::Each(_)) => Ok(()),
+            Planned::Insert { rows: Insert::Select(_) | Insert::Copies(_), .. }
+            | Planned::Modify { change: Change::Copies(_), .. }
+                if let Some(copied) = plan.written().filter(|r| r.is_reference()) =>
+            {
+                self.refuse(format!("writes reference table \"{}\", of which every node has a copy", copied.name))
+            }
+            Planned::Insert { .. } => self.refuse("inserts rows whose keys are not known before it runs"),
+            Planned::Modify { .. } => self.refuse("changes the key of rows, or copies"),
+            Planned::InTurn { .. } => self.refuse("holds WITH that changes rows beside another change"),
+        }
+    }
+
+    fn is_argument(&self, key: &KeyExpr) -> bool {
+        match key {
+            KeyExpr::Param(n) => *n == self.by.number,
+            KeyExpr::CastParam(n, cast) => {
+                *n == self.by.number && keys::is_kept(self.by.types[self.by.number - 1], *cast)
+            }
+            _ => false,
+        }
+    }
+
+    /// The use of a table is of rows of the argument's value alone.
+    fn pinned(&self, table: &TableKeys) -> Result<()> {
+        let name = &table.relation.name;
+        let single = table.relation.distribution().is_some_and(|d| d.key.len() == 1);
+        match &table.columns[..] {
+            [key] if single && matches!(&key[..], [one] if self.is_argument(one)) => Ok(()),
+            _ if !single => self.refuse(format!("uses \"{name}\", whose key has several columns")),
+            _ => {
+                self.refuse(format!("uses \"{name}\" without a condition that its key is argument {}", self.by.number))
+            }
+        }
+    }
+}
+
+fn group(relation: &Relation) -> Option<i32> {
+    relation.distribution().map(|d| d.group.id)
+}
