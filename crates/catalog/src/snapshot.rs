@@ -173,6 +173,9 @@ pub struct Distribution {
     pub group: Arc<Colocation>,
     /// Shard `n`'s partition is `herd_shards.<prefix>_<n>`.
     pub prefix: String,
+    /// Of a table that its owner has split by something else first (time, say): each of its partitions is a distributed table
+    /// of the same group and key. Their prefixes, oldest first; the table itself has no shards, and statements name it.
+    pub partitions: Option<Arc<[String]>>,
 }
 
 /// Tables that share key type, bounds and placement.
@@ -324,8 +327,26 @@ impl Relation {
 impl Distribution {
     /// The partition of shard `number`, quoted and schema-qualified.
     pub fn partition(&self, number: i32) -> String {
-        format!("herd_shards.{}", crate::quote_ident(&format!("{}_{}", self.prefix, number)))
+        partition_of(&self.prefix, number)
     }
+
+    /// The table is split by something else before it is by its key, and has no shards of its own.
+    pub fn is_partitioned(&self) -> bool {
+        self.partitions.is_some()
+    }
+
+    /// What of shard `number` is looked at to see whether the table is still the one that was planned for; `None`: it has no
+    /// partitions yet, and so no rows.
+    pub fn looked_at(&self, number: i32) -> Option<String> {
+        match &self.partitions {
+            None => Some(self.partition(number)),
+            Some(parts) => parts.first().map(|prefix| partition_of(prefix, number)),
+        }
+    }
+}
+
+fn partition_of(prefix: &str, number: i32) -> String {
+    format!("herd_shards.{}", crate::quote_ident(&format!("{prefix}_{number}")))
 }
 
 impl Snapshot {

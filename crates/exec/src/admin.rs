@@ -9,6 +9,7 @@ pub mod distribute;
 pub mod export;
 mod kind;
 mod move_rows;
+mod partitions;
 
 use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::backend::Field;

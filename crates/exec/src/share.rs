@@ -187,7 +187,7 @@ impl Compiled {
             let guard = match self.plan.whole().tables.first().map(|t| &t.relation.placement) {
                 Some(Placement::Distributed(d)) => {
                     let shard = d.group.shards.iter().find(|s| s.node == node)?;
-                    Some(Guard::of_rows(table, &d.partition(shard.number)).sql)
+                    Some(Guard::of_rows(table, &d.looked_at(shard.number)?).sql)
                 }
                 _ => None,
             };

@@ -42,6 +42,7 @@ fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Distri
 }
 
 fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+    definition.check_undistributable(snapshot)?;
     definition.check_replaceable()?;
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;

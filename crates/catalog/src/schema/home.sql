@@ -55,6 +55,14 @@ END $herd$;
 UPDATE herd.relation r SET oid = to_regclass(format('%I.%I', r.schema, r.name))
  WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.oid);
 
+-- The key of a table that its owner has split by something else first, as numbers of its columns: its partitions are distributed
+-- tables of their own, and only of those there are shards.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.relation'::regclass AND attname = 'key') THEN
+        ALTER TABLE herd.relation ADD COLUMN key int2[];
+    END IF;
+END $herd$;
+
 -- Names of partitions are never used again: a statement that was planned for what a table once was finds no partition. Plain
 -- prefixes that have been given out are kept here, others have a number of their own.
 CREATE TABLE IF NOT EXISTS herd.prefix (prefix text PRIMARY KEY);
@@ -124,7 +132,7 @@ CREATE OR REPLACE VIEW herd.tables AS
            g.strategy,
            (SELECT string_agg(a.attname, ', ' ORDER BY k.position)
               FROM pg_catalog.pg_partitioned_table p
-              CROSS JOIN LATERAL unnest(p.partattrs::int2[]) WITH ORDINALITY AS k (attnum, position)
+              CROSS JOIN LATERAL unnest(coalesce(r.key, p.partattrs::int2[])) WITH ORDINALITY AS k (attnum, position)
               JOIN pg_catalog.pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.attnum
              WHERE p.partrelid = c.oid) AS key,
            g.shard_count, r.colocation
@@ -141,6 +149,7 @@ CREATE OR REPLACE VIEW herd.shards AS
       FROM herd.relation r
       JOIN herd.shard s ON s.colocation = r.colocation
       JOIN herd.node n ON n.id = s.node
+     WHERE r.key IS NULL
      ORDER BY r.schema, r.name, s.number;
 COMMENT ON VIEW herd.shards IS 'the shards of each distributed table, and the node each is on';
 
@@ -254,8 +263,8 @@ SELECT c.oid::regclass
   FROM herd.relation r JOIN herd.colocation g ON g.id = r.colocation
   JOIN pg_namespace n ON n.nspname = r.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
   JOIN pg_partitioned_table p ON p.partrelid = c.oid
- WHERE p.partstrat <> left(g.strategy, 1)::"char" OR g.key_types IS DISTINCT FROM ARRAY(
-       SELECT a.atttypid FROM unnest(p.partattrs) WITH ORDINALITY k (attnum, place)
+ WHERE r.key IS NULL AND p.partstrat <> left(g.strategy, 1)::"char" OR g.key_types IS DISTINCT FROM ARRAY(
+       SELECT a.atttypid FROM unnest(coalesce(r.key, p.partattrs::int2[])) WITH ORDINALITY k (attnum, place)
          LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum AND k.attnum > 0 ORDER BY k.place)
 $$;
 
