@@ -176,6 +176,8 @@ pub struct Distribution {
     /// Of a table that its owner has split by something else first (time, say): each of its partitions is a distributed table
     /// of the same group and key. Their prefixes, oldest first; the table itself has no shards, and statements name it.
     pub partitions: Option<Arc<[String]>>,
+    /// The table is one of those partitions.
+    pub is_part: bool,
 }
 
 /// Tables that share key type, bounds and placement.

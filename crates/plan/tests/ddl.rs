@@ -36,7 +36,7 @@ fn snapshot() -> Snapshot {
     };
     let (first, second) = (group(1, [1, 2, 3, 2]), group(2, [1, 2, 3, 1]));
     let distributed = |group: &Arc<Colocation>, prefix: &str| {
-        Placement::Distributed(Distribution { key: vec![0], group: group.clone(), prefix: prefix.into(), partitions: None })
+        Placement::Distributed(Distribution { key: vec![0], group: group.clone(), prefix: prefix.into(), partitions: None, is_part: false })
     };
     let mut s = Snapshot {
         epoch: 7,

@@ -74,7 +74,7 @@ async fn load_relations<Q: Query>(
     let sql = format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN h.key IS NOT NULL THEN array_to_string(h.key, ' ') \
                 WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs::text END, \
-                CASE WHEN h.key IS NOT NULL THEN {parts} END, \
+                CASE WHEN h.key IS NOT NULL THEN {parts} END, c.relispartition, \
                 {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
                 CASE c.relkind WHEN 'm' THEN {filled} ELSE false END, \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
@@ -103,6 +103,7 @@ async fn load_relations<Q: Query>(
             _ => RelationKind::Table,
         };
         let (herd_kind, group, prefix): (u8, Option<i32>, String) = (row.char(), row.opt_number()?, row.text());
+        let (key, parts, is_part) = (row.numbers()?, row.opt_texts(), row.boolean());
         let mut placement = match (herd_kind, group) {
             (b'r', _) => Placement::Reference,
             (b'd', Some(group)) => {
@@ -111,12 +112,10 @@ async fn load_relations<Q: Query>(
                         "herd.relation names colocation group {group}, which does not exist"
                     )));
                 };
-                Placement::Distributed(Distribution { key: Vec::new(), group: group.clone(), prefix, partitions: None })
+                Placement::Distributed(Distribution { key: Vec::new(), group: group.clone(), prefix, partitions: None, is_part })
             }
             _ => Placement::Local,
         };
-        let key = row.numbers()?;
-        let parts = row.opt_texts();
         if let Placement::Distributed(d) = &mut placement {
             d.partitions = parts.map(Arc::from);
         }

@@ -52,7 +52,7 @@ pub fn snapshot() -> Snapshot {
         group(4, PartitionStrategy::List, &[25], vec![list("north"), list("south"), Bound::Default]),
     ];
     let by = |n: usize, key: &[usize], prefix: &str| {
-        Placement::Distributed(Distribution { key: key.to_vec(), group: groups[n - 1].clone(), prefix: prefix.into(), partitions: None })
+        Placement::Distributed(Distribution { key: key.to_vec(), group: groups[n - 1].clone(), prefix: prefix.into(), partitions: None, is_part: false })
     };
     let relations = [
         table(
