@@ -211,7 +211,10 @@ fn moment(node: &Node) -> Option<Arg> {
         ..Default::default()
     }));
     let strange = sql::search::any(node, |n| match n {
-        NodeEnum::FuncCall(f) => !CLOCK.contains(&names::last(&f.funcname)) || names::qualified(&f.funcname).0.is_some_and(|s| s != "pg_catalog"),
+        NodeEnum::FuncCall(f) => {
+            !CLOCK.contains(&names::last(&f.funcname))
+                || names::qualified(&f.funcname).0.is_some_and(|s| s != "pg_catalog")
+        }
         NodeEnum::AExpr(e) => !matches!(names::strings(&e.name)[..], ["+" | "-" | "*"]),
         NodeEnum::AConst(_) | NodeEnum::TypeCast(_) | NodeEnum::SqlvalueFunction(_) | NodeEnum::TypeName(_) => false,
         NodeEnum::String(_) | NodeEnum::Integer(_) | NodeEnum::List(_) => false,

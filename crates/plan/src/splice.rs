@@ -17,7 +17,11 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
     let mut seen = std::collections::HashSet::new();
     for (i, u) in a.uses.iter().enumerate() {
         // The rows of one shard are in as many partitions as there are above it.
-        if u.relation.distribution().is_some_and(|d| d.is_partitioned()) || u.relation.row_security || u.relation.through.is_some() || (writes && u.relation.statement_triggers) {
+        if u.relation.distribution().is_some_and(|d| d.is_partitioned())
+            || u.relation.row_security
+            || u.relation.through.is_some()
+            || (writes && u.relation.statement_triggers)
+        {
             return None;
         }
         let range = u.range.as_ref()?;

@@ -20,7 +20,10 @@ pub fn replace(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
     let [table] = tables[..] else { return if tables.is_empty() { Ok(false) } else { Err(refusal()) } };
     if table.distribution().is_some_and(|d| d.is_partitioned()) {
         return Err(Refusal::new(
-            format!("tableoid of \"{}\" is not supported: it tells a shard, not the partition that the shard is of", table.name),
+            format!(
+                "tableoid of \"{}\" is not supported: it tells a shard, not the partition that the shard is of",
+                table.name
+            ),
             "Ask each partition by its name, or compare the column that the table is partitioned by.",
         ));
     }

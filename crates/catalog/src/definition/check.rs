@@ -64,7 +64,10 @@ impl Definition {
             return refuse("partitioned by an expression", "Partition it by columns, perhaps by a generated one.");
         }
         if let Some(rule) = self.blockers.rules.first() {
-            return refuse(&format!("a table with a rule: \"{rule}\""), "Drop the rule; a trigger can often take its place.");
+            return refuse(
+                &format!("a table with a rule: \"{rule}\""),
+                "Drop the rule; a trigger can often take its place.",
+            );
         }
         Ok(())
     }

@@ -112,7 +112,13 @@ async fn load_relations<Q: Query>(
                         "herd.relation names colocation group {group}, which does not exist"
                     )));
                 };
-                Placement::Distributed(Distribution { key: Vec::new(), group: group.clone(), prefix, partitions: None, is_part })
+                Placement::Distributed(Distribution {
+                    key: Vec::new(),
+                    group: group.clone(),
+                    prefix,
+                    partitions: None,
+                    is_part,
+                })
             }
             _ => Placement::Local,
         };
@@ -165,15 +171,18 @@ async fn load_columns<Q: Query>(
     // A default names no columns; said with its table, pg_get_expr would wait for whoever has that locked.
     // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
     // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
+    // A partition's identity column takes its values where its parent's does.
+    let identity = "SELECT sn.nspname, s.relname FROM pg_attribute o \
+                 JOIN pg_depend e ON e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass AND e.deptype = 'i' \
+                      AND e.refobjid = o.attrelid AND e.refobjsubid = o.attnum \
+                 JOIN pg_class s ON s.oid = e.objid AND s.relkind = 'S' JOIN pg_namespace sn ON sn.oid = s.relnamespace \
+                 WHERE o.attname = a.attname AND o.attrelid = c.oid OR o.attname = a.attname AND c.relispartition AND o.attrelid IN ( \
+                       WITH RECURSIVE up (oid) AS (SELECT c.oid UNION ALL SELECT i.inhparent FROM up u JOIN pg_inherits i ON i.inhrelid = u.oid) \
+                       SELECT oid FROM up) LIMIT 1";
     let sql = format!(
         "SELECT c.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                 d.oid, CASE WHEN NOT herd.names_rows(d.adbin::text) THEN pg_get_expr(d.adbin, 0) END, \
-                (SELECT sn.nspname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid JOIN pg_namespace sn ON sn.oid = s.relnamespace \
-                  WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
-                    AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
-                (SELECT s.relname FROM pg_depend e JOIN pg_class s ON s.oid = e.objid \
-                  WHERE a.attidentity <> '' AND e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
-                    AND e.refobjid = c.oid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S'), \
+                q.nspname, q.relname, \
                 a.attidentity, a.attgenerated <> '', \
                 CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
                      WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
@@ -181,6 +190,7 @@ async fn load_columns<Q: Query>(
          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = '' \
          LEFT JOIN pg_collation co ON co.oid = a.attcollation \
+         LEFT JOIN LATERAL ({identity}) q ON a.attidentity <> '' \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND c.relpersistence <> 't' AND {NOT_SYSTEM} \
            AND a.attnum > 0 AND NOT a.attisdropped \
          ORDER BY c.oid, a.attnum"

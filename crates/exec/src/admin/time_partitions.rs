@@ -24,8 +24,9 @@ impl<C: Client> Work<'_, C> {
             .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
         if !relation.distribution().is_some_and(|d| d.is_partitioned()) {
             let message = format!("\"{name}\" is no distributed table that is partitioned by time");
-            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
-                .hint("Create it with PARTITION BY RANGE of a date or timestamp, then call create_distributed_table()."));
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(
+                "Create it with PARTITION BY RANGE of a date or timestamp, then call create_distributed_table().",
+            ));
         }
         let of_type = self.in_catalog(&type_of(relation.oid)).await?;
         let Some(kind) = of_type.into_iter().flatten().flatten().next() else {

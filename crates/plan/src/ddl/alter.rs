@@ -8,7 +8,9 @@ use catalog::{Relation, RelationKind, quote_literal};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
 
-use super::place::{Cx, is_partitioned, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole};
+use super::place::{
+    Cx, is_partitioned, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole,
+};
 use super::steps::{Rights, Spread, Step};
 use super::{Ddl, Decided, column, constraint, index, partition};
 

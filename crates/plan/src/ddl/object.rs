@@ -198,7 +198,9 @@ fn schema(cx: &Cx, s: &ast::CreateSchemaStmt) -> Decided {
         return nodes(cx.everywhere(cx.sql));
     }
     let parents = s.schema_elts.iter().filter_map(|e| match &e.node {
-        Some(NodeEnum::CreateStmt(table)) => super::place::range_vars(&table.inh_relations).find_map(|rv| cx.herd_var(rv)),
+        Some(NodeEnum::CreateStmt(table)) => {
+            super::place::range_vars(&table.inh_relations).find_map(|rv| cx.herd_var(rv))
+        }
         _ => None,
     });
     if let Some(parent) = parents.into_iter().next() {

@@ -39,7 +39,9 @@ pub fn create(cx: &Cx, s: &ast::CreateStmt, parent: &Relation) -> Decided {
 /// The refusal of partitions of partitions.
 fn one_level(name: &str) -> Refusal {
     Refusal::new(
-        format!("\"{name}\" cannot be partitioned itself: it is split by the key of the distributed table it is a partition of"),
+        format!(
+            "\"{name}\" cannot be partitioned itself: it is split by the key of the distributed table it is a partition of"
+        ),
         "Use one level of partitions.",
     )
 }
