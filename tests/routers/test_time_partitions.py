@@ -187,7 +187,6 @@ def test_rights(m):
 
 
 REFUSED = [
-    "select undistribute_table('m')",
     "select undistribute_table('m_1')",
     "create index concurrently on m (n)",
     "create index on only m (n)",
@@ -206,6 +205,49 @@ def test_refused(m):
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 a.execute(sql)
         assert _one(a, "select count(*) from m") == 900
+
+
+def test_and_back(m):
+    with m.a.connect() as a, m.b.connect() as b:
+        a.execute("alter table m drop constraint m_device_fkey")
+        a.execute("alter table m detach partition m_1")
+        a.execute("select undistribute_table('m')")
+        for c in (a, b):
+            assert c.execute("select count(*), count(distinct id) from m").fetchone() == (900 - 372, 900 - 372)
+        assert [row[0] for row in a.execute("select name from herd.tables where name like 'm%'")] == ["m_1"]
+        a.execute("select undistribute_table('m_1')")
+        a.execute("alter table m attach partition m_1 for values from ('2026-10-01') to ('2026-11-01')")
+        assert _one(a, "insert into m (device, at, k) values (7, '2026-11-30', 1) returning n") == 1
+        assert _one(a, "select count(*) from m") == 901
+        assert _one(a, "select count(*) from pg_inherits where inhparent = 'm'::regclass") == 3
+        for node in m.nodes[1:]:
+            with node.server.connect() as direct:
+                assert _one(direct, "select count(*) from pg_class where relname in ('m', 'm_0', 'm_1', 'm_0_0')") == 0
+        a.execute("select create_distributed_table('m', 'device')")
+        assert _one(b, "select count(*) from m") == 901
+        assert a.execute("select object, problem from herd.verify").fetchall() == []
+
+
+def test_a_table_that_refers_to_it(m):
+    with m.a.connect() as a:
+        a.execute("drop table if exists notes")
+        a.execute("create table notes (device int, at timestamptz, id bigint, note text)")
+        a.execute("select create_distributed_table('notes', 'device', colocate_with => 'm')")
+        a.execute("alter table notes add foreign key (device, at, id) references m")
+        a.execute("insert into notes select device, at, id, 'n' from m where device < 5")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            a.execute("insert into notes values (1, '2020-01-01', 1, 'none')")
+        a.execute("create table m_3 partition of m for values from ('2027-01-01') to ('2027-02-01')")
+        a.execute("with x as (insert into m (device, at, k) values (3, '2027-01-05', 1) returning device, at, id) select * from x")
+        a.execute("insert into notes select device, at, id, 'n' from m where at > '2027-01-01' and device = 3")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            a.execute("delete from m where device = 3 and at > '2027-01-01'")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            a.execute("alter table m detach partition m_3")
+        assert _one(a, "select count(*) from m where at > '2027-01-01'") == 1
+        a.execute("drop table notes")
+        a.execute("alter table m detach partition m_3")
+        a.execute("drop table m_3")
 
 
 def test_code_makes_none(m):

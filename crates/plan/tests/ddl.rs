@@ -194,7 +194,8 @@ fn show(sql: &str, snapshot: &Snapshot) -> String {
             format!("materialize{epoch}\n  {}\n{view}{refresh}", m.create_rows)
         }
         Ddl::Partition(p) => {
-            let distributed = p.distributed.map_or(String::new(), |(schema, name)| format!(", distributed {schema}.{name}"));
+            let distributed =
+                p.distributed.map_or(String::new(), |(schema, name)| format!(", distributed {schema}.{name}"));
             format!("partition of {}.{}{distributed}{epoch}\n  {}\n", p.parent.0, p.parent.1, p.sql)
         }
         Ddl::Refuse(r) => format!("refused {}: {}\n  hint: {}\n", r.sqlstate, r.message, r.hint.unwrap_or_default()),

@@ -8,7 +8,7 @@ use super::colocate::Chosen;
 use super::table::try_bounds;
 use super::{Builder, DistributionPlan};
 use crate::definition::{Definition, TableKind};
-use crate::{Placement, Refusal, RefusalKind, Snapshot, qualified, quote_literal};
+use crate::{Refusal, Snapshot, qualified, quote_literal};
 use key::PartitionStrategy;
 
 /// The partitions on home of the table of this object id, in the place of `{}`: schema, name, kind, and the bound as SQL.
@@ -73,22 +73,12 @@ pub(super) fn build(
 }
 
 impl Definition {
-    /// Partitions, and what has some, are not made local one by one.
-    pub(super) fn check_undistributable(&self, snapshot: &Snapshot) -> Result<(), Refusal> {
-        let relation = super::known(snapshot, &self.schema, &self.name)?;
-        let refuse = |what: &str, hint: &str| {
-            let message = format!("\"{}\" {what}", self.name);
-            Err(Refusal::new(RefusalKind::NotSupported, message, hint))
-        };
-        match &relation.placement {
-            Placement::Distributed(d) if d.is_partitioned() => refuse(
-                "is a partitioned table whose partitions are distributed",
-                "Detach its partitions and call undistribute_table() for each; then drop it, create it again and attach them.",
-            ),
-            _ if self.blockers.is_partition => {
-                refuse("is a partition of a distributed table", "Use ALTER TABLE … DETACH PARTITION first.")
-            }
-            _ => Ok(()),
+    /// A partition is made local with its table, or after it is none any more.
+    pub(super) fn check_no_part(&self) -> Result<(), Refusal> {
+        if !self.blockers.is_partition {
+            return Ok(());
         }
+        let message = format!("\"{}\" is a partition of a distributed table", self.name);
+        Err(Refusal::unsupported(message, "Use ALTER TABLE … DETACH PARTITION first, or undistribute the whole table."))
     }
 }

@@ -46,15 +46,6 @@ CREATE TABLE IF NOT EXISTS herd.relation (
     CHECK ((kind = 'd') = (prefix IS NOT NULL))
 );
 
--- Of herds from before there was such a number, and of a home that was restored from a dump.
-DO $herd$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.relation'::regclass AND attname = 'oid') THEN
-        ALTER TABLE herd.relation ADD COLUMN oid oid;
-    END IF;
-END $herd$;
-UPDATE herd.relation r SET oid = to_regclass(format('%I.%I', r.schema, r.name))
- WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.oid);
-
 -- The key of a table that its owner has split by something else first, as numbers of its columns: its partitions are distributed
 -- tables of their own, and only of those there are shards.
 DO $herd$ BEGIN
@@ -62,6 +53,21 @@ DO $herd$ BEGIN
         ALTER TABLE herd.relation ADD COLUMN key int2[];
     END IF;
 END $herd$;
+
+-- Of herds from before there was such a number, and of a home that was restored from a dump, in which columns have other numbers.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.relation'::regclass AND attname = 'oid') THEN
+        ALTER TABLE herd.relation ADD COLUMN oid oid;
+    END IF;
+END $herd$;
+UPDATE herd.relation r SET oid = to_regclass(format('%I.%I', r.schema, r.name)), key = CASE WHEN r.key IS NOT NULL THEN (
+       SELECT array_agg(o.attnum ORDER BY k.position)
+         FROM (SELECT i.inhrelid, i.inhparent, t.partattrs FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_partitioned_table t ON t.partrelid = i.inhrelid
+                WHERE i.inhparent = to_regclass(format('%I.%I', r.schema, r.name)) ORDER BY i.inhrelid LIMIT 1) p
+         CROSS JOIN LATERAL unnest(p.partattrs::int2[]) WITH ORDINALITY AS k (attnum, position)
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = p.inhrelid AND a.attnum = k.attnum
+         JOIN pg_catalog.pg_attribute o ON o.attrelid = p.inhparent AND o.attname = a.attname) END
+ WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.oid);
 
 -- Names of partitions are never used again: a statement that was planned for what a table once was finds no partition. Plain
 -- prefixes that have been given out are kept here, others have a number of their own.

@@ -155,6 +155,9 @@ impl<C: Client> Work<'_, C> {
             return self.distribute_partitioned(change).await;
         }
         let plan = self.plan_table(change, true).await?;
+        if !distributes && change.table.distribution().is_some_and(|d| d.is_partitioned()) {
+            return self.undistribute_partitioned(change, &plan).await;
+        }
         if !distributes {
             return self.run_plan(&plan, None).await;
         }

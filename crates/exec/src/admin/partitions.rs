@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use wire::sqlstate;
 
-use catalog::{DistributeRequest, NodeId, Oid, Relation, Snapshot};
+use catalog::{Definition, DistributeRequest, DistributionPlan, NodeId, Oid, Relation, Snapshot};
 use plan::code::{Broken, Graph, PlacementKind};
 use plan::ddl::{NodeSteps, Partition, Step};
 
@@ -51,7 +51,7 @@ impl<C: Client> Work<'_, C> {
         let parent = &change.table;
         let parts = self.parts_of(parent.oid).await?;
         parts.iter().try_for_each(refuse_kind)?;
-        let broken = broken_by(&change.snapshot, parent, &parts);
+        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Distributed);
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
         }
@@ -59,6 +59,42 @@ impl<C: Client> Work<'_, C> {
         let (plan, key) = self.plan_partitioned(change).await?;
         self.run_plan(&plan, None).await?;
         self.distribute_parts(parent, &key, &parts, change.shards).await
+    }
+
+    /// `undistribute_table` of a partitioned table, whose locks are there. `plan`: of the table without its partitions.
+    pub(super) async fn undistribute_partitioned(
+        &mut self,
+        change: &Change<'_>,
+        plan: &DistributionPlan,
+    ) -> Result<()> {
+        let parent = &change.table;
+        let parts = self.parts_of(parent.oid).await?;
+        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Local);
+        if let Some(broken) = self.refused_of(broken).await? {
+            return Err(broken.refusal.into());
+        }
+        for node in change.snapshot.nodes.iter().map(|n| n.id) {
+            self.run_on(node, parts.iter().map(|part| catalog::detach(name(parent), part.name()))).await?;
+        }
+        for part in &parts {
+            let (snapshot, definition) = self.part_now(part).await?;
+            let plan = catalog::plan_undistribute(&snapshot, &definition).map_err(|r| refused(&r))?;
+            self.run_plan(&plan, None).await?;
+        }
+        self.run_plan(plan, None).await?;
+        let home = change.snapshot.home;
+        let before = self.set_plain(home).await?;
+        self.run_on(home, parts.iter().map(|part| catalog::attach(name(parent), part.name(), &part.bound))).await?;
+        self.set_back(home, before).await
+    }
+
+    /// The catalog, and what the partition is, by now.
+    async fn part_now(&mut self, part: &Part) -> Result<(Arc<Snapshot>, Definition)> {
+        let snapshot = self.snapshot_now().await?;
+        let mut p = self.lane(snapshot.home).await?;
+        let definition = catalog::read_definition(&mut p.lane, &part.schema, &part.name).await.map_err(catalog_error);
+        self.put_back(p).await;
+        Ok((snapshot, definition?))
     }
 
     /// A statement that makes something a partition of a distributed table: on home in the client's words, and what has become one
@@ -132,11 +168,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn distribute_part(&mut self, parent: &Relation, key: &[String], part: &Part, shards: i32) -> Result<()> {
-        let snapshot = self.snapshot_now().await?;
-        let mut p = self.lane(snapshot.home).await?;
-        let definition = catalog::read_definition(&mut p.lane, &part.schema, &part.name).await.map_err(catalog_error);
-        self.put_back(p).await;
-        let definition = definition?;
+        let (snapshot, definition) = self.part_now(part).await?;
         let mut request = DistributeRequest {
             schema: part.schema.clone(),
             name: part.name.clone(),
@@ -242,10 +274,10 @@ fn refuse_kind(part: &Part) -> Result<()> {
 }
 
 /// Code that works with the table, or one of its partitions, as they are.
-fn broken_by(snapshot: &Arc<Snapshot>, parent: &Relation, parts: &[Part]) -> Vec<Broken> {
+fn broken_by(snapshot: &Arc<Snapshot>, parent: &Relation, parts: &[Part], kind: PlacementKind) -> Vec<Broken> {
     let bodies = crate::router::bodies::bodies(snapshot);
     let before = Graph::new(snapshot, &bodies).unmarked();
     let oids = std::iter::once(parent.oid).chain(parts.iter().map(|part| part.oid));
     let after = Graph::new(snapshot, &bodies).unmarked();
-    oids.fold(after, |graph, oid| graph.with(oid, PlacementKind::Distributed)).new_refusals(&[before])
+    oids.fold(after, |graph, oid| graph.with(oid, kind)).new_refusals(&[before])
 }

@@ -7,6 +7,7 @@
 //! (`exec/src/router/looks.rs`). Where new names come from is not known here.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use catalog::{NodeId, Relation, Snapshot, quote_ident};
 use sql::NodeEnum;
@@ -54,7 +55,13 @@ pub fn renewed(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<
             _ => vec![],
         },
         NodeEnum::AlterObjectSchemaStmt(s) => of(s.relation.as_ref(), None),
-        NodeEnum::CreateTrigStmt(s) => of(s.relation.as_ref(), None),
+        // Whoever writes to the whole runs it, too, and has looked at another partition perhaps.
+        NodeEnum::CreateTrigStmt(s) => {
+            let own = of(s.relation.as_ref(), None);
+            let parts = |r: &Arc<Relation>| r.distribution().and_then(|d| d.partitions.clone());
+            let holds = |r: &&Arc<Relation>| parts(r).is_some_and(|p| own.iter().any(|o| p.contains(&o.prefix)));
+            snapshot.relations.values().find(holds).map(|r| renew(r, &r.name)).unwrap_or(own)
+        }
         NodeEnum::RuleStmt(s) => of(s.relation.as_ref(), None),
         NodeEnum::AlterTableStmt(s) => {
             let secures = |n: &ast::Node| match &n.node {
