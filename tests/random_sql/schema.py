@@ -203,9 +203,12 @@ class Schema:
                 columns.append(f"check ({ints[0].sql} is null or {ints[0].sql} <> 11)")
         for name in table.sequences:
             yield self._setup(f"create sequence {name}")
-        done = yield self._setup(f"create table {table.sql} ({', '.join(columns + definitions)})")
+        parts = self._parts(table, definitions) if distribute and rng.random() < 0.2 else []
+        done = yield self._setup(f"create table {table.sql} ({', '.join(columns + definitions)})" + (parts[0] if parts else ""))
         if done.sqlstate:
             return
+        for part in parts[1:]:
+            yield self._setup(part)
         place, table.place = table.place, "local"
         self.tables.append(table)
         fill = self.fill(table, rng.randrange(4, 30))
@@ -226,6 +229,22 @@ class Schema:
                 yield Step(f"create index on {table.sql} ({rng.choice(ordered).sql})", writes=True)
         for step in fill:
             yield step
+
+    def _parts(self, table: Table, definitions: list[str]) -> list[str]:
+        """What the table is partitioned by above its key, and its partitions, one of which every row is for. What is unique has the key."""
+        rng = self.rng
+        columns = [c for c in table.columns if c.type.kind == "int" and (c is table.key or not definitions and not table.unique)]
+        if not columns:
+            return []
+        column, name = rng.choice(columns), table.sql.strip('"')
+        if rng.random() < 0.5:
+            bounds, by = [f"with (modulus 3, remainder {n})" for n in range(3)], "hash"
+        else:
+            bounds, by = ["from (minvalue) to (3)", "from (3) to (8)"], "range"
+        made = [f'create table "{name}_part{n}" partition of {table.sql} for values {bound}' for n, bound in enumerate(bounds)]
+        if by == "range":
+            made.append(f'create table "{name}_part" partition of {table.sql} default')
+        return [f" partition by {by} ({column.sql})", *made]
 
     def _column_extras(self, table: Table, column: Column) -> str:
         rng = self.rng

@@ -60,6 +60,11 @@ impl Cells {
             .collect()
     }
 
+    /// As [`texts`](Self::texts); `None`: NULL.
+    pub fn opt_texts(&mut self) -> Option<Vec<String>> {
+        self.opt().map(|text| parse_text_array(&text))
+    }
+
     /// An array of text, in PostgreSQL's output format; NULL elements are left out.
     pub fn texts(&mut self) -> Vec<String> {
         parse_text_array(&self.text())

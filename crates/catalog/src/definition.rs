@@ -55,6 +55,10 @@ pub struct Definition {
     pub access_method: Option<String>,
     pub tablespace: Option<String>,
     pub comment: Option<String>,
+    /// Of a partition: schema and name of the table it is one of, and its bound as SQL.
+    pub partition_of: Option<(String, String, String)>,
+    /// What stands behind PARTITION BY, of a partitioned table.
+    pub partition_by: Option<String>,
     /// A name that nobody can guess, for a schema in which the table is kept while its successor is made.
     pub aside: String,
     pub blockers: Blockers,
@@ -67,6 +71,8 @@ pub struct Blockers {
     pub has_children: bool,
     /// Is a partition of another table.
     pub is_partition: bool,
+    /// Is partitioned by an expression.
+    pub splits_by_expression: bool,
     /// `CREATE TABLE … OF type`.
     pub typed: bool,
     pub rules: Vec<String>,

@@ -177,6 +177,11 @@ pub struct Distribution {
     pub group: Arc<Colocation>,
     /// Shard `n`'s partition is `herd_shards.<prefix>_<n>`.
     pub prefix: String,
+    /// Of a table that its owner has split by something else first (time, say): each of its partitions is a distributed table
+    /// of the same group and key. Their prefixes, oldest first; the table itself has no shards, and statements name it.
+    pub partitions: Option<Arc<[String]>>,
+    /// The table is one of those partitions.
+    pub is_part: bool,
 }
 
 /// Tables that share key type, bounds and placement.
@@ -335,13 +340,34 @@ impl Distribution {
 
     /// The same, behind a text.
     pub fn put_partition(&self, out: &mut String, number: i32) {
-        let prefix = &self.prefix;
-        // No keyword ends with a number. Writing to a String can't fail.
-        let _ = match crate::ident::is_lexical(prefix) {
-            true => write!(out, "herd_shards.{prefix}_{number}"),
-            false => write!(out, "herd_shards.{}", crate::quote_ident(&format!("{prefix}_{number}"))),
-        };
+        put_partition_of(&self.prefix, out, number);
     }
+
+    /// The table is split by something else before it is by its key, and has no shards of its own.
+    pub fn is_partitioned(&self) -> bool {
+        self.partitions.is_some()
+    }
+
+    /// What of shard `number` is looked at to see whether the table is still the one that was planned for; `None`: it has no
+    /// partitions yet, and so no rows.
+    pub fn looked_at(&self, number: i32) -> Option<String> {
+        match &self.partitions {
+            None => Some(self.partition(number)),
+            Some(parts) => parts.first().map(|prefix| {
+                let mut out = String::new();
+                put_partition_of(prefix, &mut out, number);
+                out
+            }),
+        }
+    }
+}
+
+fn put_partition_of(prefix: &str, out: &mut String, number: i32) {
+    // No keyword ends with a number. Writing to a String can't fail.
+    let _ = match crate::ident::is_lexical(prefix) {
+        true => write!(out, "herd_shards.{prefix}_{number}"),
+        false => write!(out, "herd_shards.{}", crate::quote_ident(&format!("{prefix}_{number}"))),
+    };
 }
 
 impl Snapshot {

@@ -10,6 +10,8 @@ pub mod export;
 pub mod function;
 mod kind;
 mod move_rows;
+mod partitions;
+mod time_partitions;
 
 use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::backend::Field;
@@ -74,7 +76,10 @@ pub fn with_parameters(mut call: AdminCall, bound: &Bound) -> Result<AdminCall> 
 /// What PostgreSQL describes of the call.
 pub fn columns(call: &AdminCall) -> Vec<Field> {
     vec![match call.function {
-        AdminFunction::AddNode | AdminFunction::Cluster => Field::new(&call.column, type_oid::INT4, 4),
+        AdminFunction::AddNode
+        | AdminFunction::Cluster
+        | AdminFunction::CreateTimePartitions
+        | AdminFunction::DropOldTimePartitions => Field::new(&call.column, type_oid::INT4, 4),
         AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&call.column, type_oid::TEXT, -1),
         // void
         _ => Field::new(&call.column, type_oid::VOID, 4),

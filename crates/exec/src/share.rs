@@ -145,6 +145,10 @@ impl Compiled {
         if let Some(known) = self.shared.lock().get(&place) {
             return Some(known.clone());
         }
+        let guard = match guard {
+            None => self.parent_guard(node, shard)?,
+            guard => guard,
+        };
         let (text, types) = match request.bound {
             Some(bound) => {
                 let text = shard.and_then(|s| self.spliced(request.sql, None, s));
@@ -167,6 +171,18 @@ impl Compiled {
         Some(statement)
     }
 
+    /// Of a statement that names no partition: whether the table is still the one that it was planned for. `None`: nothing would tell.
+    fn parent_guard(&self, node: NodeId, shard: Option<i32>) -> Option<Option<String>> {
+        let whole = self.plan.whole();
+        let Some(relation) = whole.tables.first().map(|t| &t.relation).filter(|_| whole.splices.is_none()) else {
+            return Some(None);
+        };
+        let Some(d) = relation.distribution() else { return Some(None) };
+        let shard = shard.or_else(|| d.group.shards.iter().find(|s| s.node == node).map(|s| s.number))?;
+        let table = catalog::qualified(&relation.schema, &relation.name);
+        Some(Some(Guard::of_rows(&table, &d.looked_at(shard)?, d.is_part).sql))
+    }
+
     /// How this INSERT is one of many rows: rows of all shards of a node can be one statement, which names the parent.
     fn many(
         &self,
@@ -187,7 +203,7 @@ impl Compiled {
             let guard = match self.plan.whole().tables.first().map(|t| &t.relation.placement) {
                 Some(Placement::Distributed(d)) => {
                     let shard = d.group.shards.iter().find(|s| s.node == node)?;
-                    Some(Guard::of_rows(table, &d.partition(shard.number)).sql)
+                    Some(Guard::of_rows(table, &d.looked_at(shard.number)?, d.is_part).sql)
                 }
                 _ => None,
             };

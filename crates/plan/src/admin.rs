@@ -31,6 +31,8 @@ pub enum Arg {
     List(Vec<String>),
     /// `$n`, from 1.
     Param(usize),
+    /// What PostgreSQL's own clock and arithmetic make of constants, as SQL.
+    Moment(String),
 }
 
 /// The functions that routers run themselves.
@@ -43,6 +45,8 @@ pub enum AdminFunction {
     AddNode,
     RemoveNode,
     Cluster,
+    CreateTimePartitions,
+    DropOldTimePartitions,
     ExportSnapshot,
     Version,
 }
@@ -71,7 +75,8 @@ pub fn recognise(s: &SelectStmt, cx: &Context) -> Option<Result<AdminCall>> {
         return None;
     }
     let name = names::last(&f.funcname);
-    let args = f.args.iter().map(|a| argument(a, name)).collect::<Result<Vec<_>>>();
+    let moments = matches!(function, AdminFunction::CreateTimePartitions | AdminFunction::DropOldTimePartitions);
+    let args = f.args.iter().map(|a| argument(a, name, moments)).collect::<Result<Vec<_>>>();
     let column = if alias.is_empty() { name } else { alias };
     Some(args.map(|args| AdminCall { function, name: name.to_string(), column: column.to_string(), args }))
 }
@@ -146,6 +151,8 @@ impl AdminFunction {
             "citus_add_node" | "citus_add_secondary_node" | "master_add_node" => AdminFunction::AddNode,
             "citus_remove_node" | "master_remove_node" => AdminFunction::RemoveNode,
             "citus_version" | "herd_version" => AdminFunction::Version,
+            "create_time_partitions" => AdminFunction::CreateTimePartitions,
+            "drop_old_time_partitions" => AdminFunction::DropOldTimePartitions,
             "cluster" if herds => AdminFunction::Cluster,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "add_node" if herds => AdminFunction::AddNode,
@@ -166,7 +173,7 @@ fn is_hidden(name: &str, cx: &Context) -> bool {
     cx.snapshot.functions.get(name).is_some_and(|all| all.iter().any(|f| before(&f.schema)))
 }
 
-fn argument(node: &Node, function: &str) -> Result<(Option<String>, Arg)> {
+fn argument(node: &Node, function: &str, moments: bool) -> Result<(Option<String>, Arg)> {
     let (name, value) = match &node.node {
         Some(NodeEnum::NamedArgExpr(n)) => (Some(n.name.clone()), n.arg.as_deref()),
         _ => (None, Some(node)),
@@ -177,7 +184,9 @@ fn argument(node: &Node, function: &str) -> Result<(Option<String>, Arg)> {
             "Write the values themselves.",
         )
     };
-    Ok((name, constant(value.ok_or_else(unknown)?).ok_or_else(unknown)?))
+    let value = value.ok_or_else(unknown)?;
+    let moment = || if moments { moment(value) } else { None };
+    Ok((name, constant(value).or_else(moment).ok_or_else(unknown)?))
 }
 
 fn constant(node: &Node) -> Option<Arg> {
@@ -203,6 +212,29 @@ fn constant(node: &Node) -> Option<Arg> {
             .map(Arg::List),
         _ => None,
     }
+}
+
+/// `now() + interval '1 month'` and the like: nothing in it is a table's, or a user's own.
+fn moment(node: &Node) -> Option<Arg> {
+    const CLOCK: [&str; 4] = ["now", "clock_timestamp", "transaction_timestamp", "date_trunc"];
+    let statement = NodeEnum::SelectStmt(Box::new(SelectStmt {
+        target_list: vec![sql::build::target(node.clone(), None)],
+        limit_option: sql::ast::LimitOption::Default as i32,
+        op: sql::ast::SetOperation::SetopNone as i32,
+        ..Default::default()
+    }));
+    let strange = sql::search::any(node, |n| match n {
+        NodeEnum::FuncCall(f) => {
+            !CLOCK.contains(&names::last(&f.funcname))
+                || names::qualified(&f.funcname).0.is_some_and(|s| s != "pg_catalog")
+        }
+        NodeEnum::AExpr(e) => !matches!(names::strings(&e.name)[..], ["+" | "-" | "*"]),
+        NodeEnum::AConst(_) | NodeEnum::TypeCast(_) | NodeEnum::SqlvalueFunction(_) | NodeEnum::TypeName(_) => false,
+        NodeEnum::String(_) | NodeEnum::Integer(_) | NodeEnum::List(_) => false,
+        _ => true,
+    });
+    let text = sql::deparse(&statement).ok().filter(|_| !strange)?;
+    text.strip_prefix("SELECT ").map(|text| Arg::Moment(text.to_string()))
 }
 
 impl AdminCall {
@@ -324,6 +356,32 @@ impl AdminCall {
             argument: given(1, "an argument")?,
             colocate_with,
         })
+    }
+
+    /// Of `herd.create_time_partitions`: the interval, until when, and from when, as SQL.
+    pub fn time_partitions(&self) -> Result<(String, String, String)> {
+        let v = self.named(&[
+            "table_name|table|relation",
+            "partition_interval|interval",
+            "until|end_at",
+            "start_from|start",
+        ])?;
+        let start = v[3].as_ref().map(|_| self.moment(&v[3], "a start")).transpose()?;
+        let start = start.unwrap_or_else(|| "pg_catalog.now()".into());
+        Ok((self.moment(&v[1], "an interval")?, self.moment(&v[2], "a time until which")?, start))
+    }
+
+    /// Of `herd.drop_old_time_partitions`: before when, as SQL.
+    pub fn before(&self) -> Result<String> {
+        let v = self.named(&["table_name|table|relation", "before|older_than"])?;
+        self.moment(&v[1], "a time before which")
+    }
+
+    fn moment(&self, value: &Option<Arg>, what: &str) -> Result<String> {
+        match value {
+            Some(Arg::Moment(sql)) => Ok(sql.clone()),
+            _ => Ok(catalog::quote_literal(&self.text(value, what)?)),
+        }
     }
 
     /// The index `herd.cluster` sorts by.

@@ -26,6 +26,7 @@ mod lock;
 mod materialized;
 mod mode;
 mod object;
+mod partition;
 pub mod place;
 mod rename;
 mod renew;
@@ -44,6 +45,7 @@ pub use mode::{
     Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,
     makes_temporary_function, makes_temporary_type, temporary_type,
 };
+pub use partition::Partition;
 pub use place::is_on_nodes;
 pub(crate) use place::object_type;
 pub use renew::{Renewed, renewed};
@@ -76,6 +78,8 @@ pub enum Ddl {
     },
     /// A materialized view over distributed tables is made, or filled anew: home's own, with rows through the router.
     Materialize(Box<Materialized>),
+    /// A table becomes a partition of one whose partitions are distributed.
+    Partition(Box<Partition>),
     Refuse(Refusal),
 }
 

@@ -128,11 +128,11 @@ pub fn count(node: Option<&Node>) -> std::result::Result<Option<Count>, NotConst
     }
 }
 
-/// Takes ONLY off distributed tables: to their users they have no partitions. True if there was one.
+/// Takes ONLY off distributed tables: to their users they have no partitions, unless they have made some. True if there was one.
 pub fn drop_only(node: &mut NodeEnum, cx: &crate::Context) -> bool {
     let mut dropped = false;
     search::each_relation_mut(node, |rv| {
-        if !rv.inh && cx.relation(rv).is_some_and(|r| r.distribution().is_some()) {
+        if !rv.inh && cx.relation(rv).and_then(|r| r.distribution()).is_some_and(|d| !d.is_partitioned()) {
             rv.inh = true;
             dropped = true;
         }

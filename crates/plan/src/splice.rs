@@ -16,7 +16,12 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
     let mut found = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (i, u) in a.uses.iter().enumerate() {
-        if u.relation.row_security || u.relation.through.is_some() || (writes && u.relation.statement_triggers) {
+        // The rows of one shard are in as many partitions as there are above it.
+        if u.relation.distribution().is_some_and(|d| d.is_partitioned())
+            || u.relation.row_security
+            || u.relation.through.is_some()
+            || (writes && u.relation.statement_triggers)
+        {
             return None;
         }
         let range = u.range.as_ref()?;

@@ -18,6 +18,15 @@ pub fn replace(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
     let named = relations::of(statement);
     let tables: Vec<&Relation> = named.iter().filter_map(|rv| distributed(rv, cx)).collect();
     let [table] = tables[..] else { return if tables.is_empty() { Ok(false) } else { Err(refusal()) } };
+    if table.distribution().is_some_and(|d| d.is_partitioned()) {
+        return Err(Refusal::new(
+            format!(
+                "tableoid of \"{}\" is not supported: it tells a shard, not the partition that the shard is of",
+                table.name
+            ),
+            "Ask each partition by its name, or compare the column that the table is partitioned by.",
+        ));
+    }
     // A row that an outer join left out has none.
     let outer = |n: &NodeEnum| matches!(n, NodeEnum::JoinExpr(j) if j.jointype != ast::JoinType::JoinInner as i32);
     let alone = named.len() == 1 && !search::any(statement, outer);

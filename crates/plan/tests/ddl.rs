@@ -36,7 +36,13 @@ fn snapshot() -> Snapshot {
     };
     let (first, second) = (group(1, [1, 2, 3, 2]), group(2, [1, 2, 3, 1]));
     let distributed = |group: &Arc<Colocation>, prefix: &str| {
-        Placement::Distributed(Distribution { key: vec![0], group: group.clone(), prefix: prefix.into() })
+        Placement::Distributed(Distribution {
+            key: vec![0],
+            group: group.clone(),
+            prefix: prefix.into(),
+            partitions: None,
+            is_part: false,
+        })
     };
     let mut s = Snapshot {
         epoch: 7,
@@ -85,6 +91,13 @@ fn snapshot() -> Snapshot {
     add("public", "orders", Table, distributed(&first, "orders"), &["id", "customer", "note", "created"], &[0], None);
     add("public", "items", Table, distributed(&first, "items"), &["order_id", "no", "what", "!ident"], &[0, 1], None);
     add("log", "events", Table, distributed(&second, "events"), &["at", "what"], &[], None);
+    let mut parted = distributed(&first, "metrics");
+    if let Placement::Distributed(d) = &mut parted {
+        d.partitions = Some(["metrics_a".to_string()].into());
+    }
+    add("public", "metrics", Table, parted, &["device", "at"], &[], None);
+    add("public", "metrics_a", Table, distributed(&first, "metrics_a"), &["device", "at"], &[], None);
+    add("public", "metrics_old", Table, distributed(&first, "metrics_old"), &["device", "at"], &[], None);
     add("public", "countries", Table, Placement::Reference, &["code", "name"], &[0], None);
     add("public", "notes", Table, Placement::Local, &["id", "text"], &[0], None);
     add("public", "big_orders", View, Placement::Local, &["id"], &[], Some(" SELECT orders.id FROM public.orders"));
@@ -179,6 +192,11 @@ fn show(sql: &str, snapshot: &Snapshot) -> String {
             let refresh =
                 m.refresh.as_ref().map_or(String::new(), |refresh| format!("  {}\n  {refresh}\n", m.fill_rows()));
             format!("materialize{epoch}\n  {}\n{view}{refresh}", m.create_rows)
+        }
+        Ddl::Partition(p) => {
+            let distributed =
+                p.distributed.map_or(String::new(), |(schema, name)| format!(", distributed {schema}.{name}"));
+            format!("partition of {}.{}{distributed}{epoch}\n  {}\n", p.parent.0, p.parent.1, p.sql)
         }
         Ddl::Refuse(r) => format!("refused {}: {}\n  hint: {}\n", r.sqlstate, r.message, r.hint.unwrap_or_default()),
     }

@@ -22,7 +22,7 @@ impl Definition {
         match self.kind {
             b'r' => {}
             b'p' => {
-                let hint = "Create it as a plain table; pgherd partitions it by its key.";
+                let hint = "create_distributed_table() distributes it with its partitions; others need a plain table.";
                 return Err(self.wrong_type("a partitioned table", hint));
             }
             b'v' | b'm' => return Err(self.wrong_type("a view", "Distribute the tables it reads instead.")),
@@ -36,7 +36,7 @@ impl Definition {
         }
         if blockers.is_partition {
             return Err(
-                self.wrong_type("a partition", "Detach it first, or distribute a plain table instead of its parent.")
+                self.wrong_type("a partition", "Distribute its parent, whose partitions follow; or detach it first.")
             );
         }
         if blockers.inherits || blockers.has_children {
@@ -50,6 +50,24 @@ impl Definition {
         if let Some(rule) = blockers.rules.first() {
             let message = format!("{} has a rule: \"{rule}\"", self.display());
             return Err(Refusal::unsupported(message, "Drop the rule; a trigger can often take its place."));
+        }
+        Ok(())
+    }
+
+    /// A partitioned table of which every node can have a part.
+    pub(crate) fn check_partitioned(&self) -> Result<(), Refusal> {
+        let refuse = |what: &str, hint: &str| Err(Refusal::unsupported(format!("{} is {what}", self.display()), hint));
+        if self.blockers.is_partition {
+            return refuse("a partition that is partitioned itself", "Distribute a table of one level of partitions.");
+        }
+        if self.blockers.splits_by_expression {
+            return refuse("partitioned by an expression", "Partition it by columns, perhaps by a generated one.");
+        }
+        if let Some(rule) = self.blockers.rules.first() {
+            return refuse(
+                &format!("a table with a rule: \"{rule}\""),
+                "Drop the rule; a trigger can often take its place.",
+            );
         }
         Ok(())
     }

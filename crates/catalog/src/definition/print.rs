@@ -15,6 +15,8 @@ use crate::{qualified, quote_ident, quote_literal};
 pub enum TableKind<'a> {
     /// A partitioned table with the shards of one node: number, and the bound as [`crate::shard_bound_sql`] gives it.
     Distributed { strategy: PartitionStrategy, key: &'a [String], prefix: &'a str, shards: &'a [(i32, String)] },
+    /// A partitioned table as its owner has made it, without its partitions.
+    Partitioned,
     /// A plain table that is the same on every node.
     Reference,
     /// A plain table on home.
@@ -23,7 +25,7 @@ pub enum TableKind<'a> {
 
 impl TableKind<'_> {
     pub(super) fn is_distributed(self) -> bool {
-        matches!(self, TableKind::Distributed { .. })
+        matches!(self, TableKind::Distributed { .. } | TableKind::Partitioned)
     }
 }
 
@@ -55,6 +57,9 @@ impl Definition {
                     PartitionStrategy::List => "LIST",
                 };
                 ("", format!(" PARTITION BY {strategy} ({})", ident_list(key)))
+            }
+            TableKind::Partitioned => {
+                ("", format!(" PARTITION BY {}", self.partition_by.as_deref().unwrap_or_default()))
             }
             TableKind::Reference | TableKind::Local => (self.persistence_sql(), self.storage_sql()),
         };

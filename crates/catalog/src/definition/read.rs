@@ -45,8 +45,13 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
                 obj_description(c.oid, 'pg_class'), \
                 EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid), \
                 c.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), c.relispartition, c.reloftype <> 0, \
-                (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner), 'herd_moving_' || gen_random_uuid() \
+                (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner), 'herd_moving_' || gen_random_uuid(), \
+                CASE c.relkind WHEN 'p' THEN pg_get_partkeydef(c.oid) END, \
+                EXISTS (SELECT FROM pg_partitioned_table p WHERE p.partrelid = c.oid AND p.partexprs IS NOT NULL), \
+                u.nspname, u.relname, pg_get_expr(c.relpartbound, c.oid) \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+         LEFT JOIN LATERAL (SELECT un.nspname, up.relname FROM pg_inherits ui JOIN pg_class up ON up.oid = ui.inhparent \
+                            JOIN pg_namespace un ON un.oid = up.relnamespace WHERE ui.inhrelid = c.oid AND c.relispartition) u ON true \
          LEFT JOIN LATERAL (SELECT p.* FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid \
                             WHERE i.inhparent = c.oid AND c.relkind = 'p' AND p.relkind = 'r' ORDER BY p.oid LIMIT 1) s ON true \
          WHERE n.nspname = {} AND c.relname = {}",
@@ -87,6 +92,10 @@ async fn read_table<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Def
     };
     definition.owner_is_superuser = row.boolean();
     definition.aside = row.text();
+    definition.partition_by = row.opt();
+    definition.blockers.splits_by_expression = row.boolean();
+    let parent = row.opt().zip(row.opt());
+    definition.partition_of = parent.zip(row.opt()).map(|((schema, name), bound)| (schema, name, bound));
     Ok(definition)
 }
 

@@ -1,5 +1,6 @@
 //! Adding and removing nodes. Shards stay where they are; moving them is another matter.
 
+use super::partitioned::attach;
 use super::reference::{copy_from_home, create_elsewhere};
 use super::{Builder, DistributionPlan};
 use crate::definition::{Definition, TableKind};
@@ -51,14 +52,23 @@ pub fn plan_add_node(
             }
             Placement::Distributed(d) => {
                 let key: Vec<String> = d.key.iter().map(|&i| relation.columns[i].name.clone()).collect();
-                let kind =
-                    TableKind::Distributed { strategy: d.group.strategy, key: &key, prefix: &d.prefix, shards: &[] };
+                let kind = match d.is_partitioned() {
+                    true => TableKind::Partitioned,
+                    false => {
+                        TableKind::Distributed { strategy: d.group.strategy, key: &key, prefix: &d.prefix, shards: &[] }
+                    }
+                };
                 builder.before(id, super::sequences_elsewhere(definition, kind));
                 builder.before(id, definition.create_table(kind));
                 builder.before(id, super::exhaust_identities(definition, kind));
                 builder.made(definition, id);
                 builder.after(id, definition.finish(kind));
             }
+        }
+    }
+    for definition in definitions {
+        if let Some((schema, name, bound)) = &definition.partition_of {
+            builder.after(id, [attach((schema, name), (&definition.schema, &definition.name), bound)]);
         }
     }
     Ok((node, builder.finish_nodes()))

@@ -6,7 +6,7 @@ use key::PartitionStrategy;
 
 use super::colocate::{Chosen, choose};
 use super::foreign::{Becomes, check_foreign_keys};
-use super::{Builder, CopyRows, CopyTarget, DistributeRequest, DistributionPlan};
+use super::{Builder, CopyRows, CopyTarget, DistributeRequest, DistributionPlan, partitioned};
 use crate::definition::{Definition, TableKind};
 use crate::ident::{ident_list, truncate};
 use crate::{Placement, Refusal, RefusalKind, Snapshot, quote_ident, quote_literal};
@@ -28,7 +28,10 @@ pub fn plan_distribution(
             "Call undistribute_table() first.",
         ));
     }
-    definition.check_plain_table()?;
+    match definition.kind {
+        b'p' => definition.check_partitioned()?,
+        _ => definition.check_plain_table()?,
+    }
     let chosen = choose(snapshot, definition, request, shards_default)?;
     let key = &request.columns;
     definition.check_unique(key)?;
@@ -37,7 +40,10 @@ pub fn plan_distribution(
     check_foreign_keys(snapshot, definition, Becomes::Distributed { group, key })?;
     definition.check_replaceable()?;
     let prefix = request.prefix.clone().unwrap_or_else(|| free_prefix(snapshot, definition));
-    Ok(build(snapshot, definition, key, &chosen, &prefix))
+    Ok(match definition.kind {
+        b'p' => partitioned::build(snapshot, definition, key, &chosen, &prefix),
+        _ => build(snapshot, definition, key, &chosen, &prefix),
+    })
 }
 
 fn build(
@@ -103,7 +109,7 @@ fn build(
 
 /// Makes all shards of a new group once on home, for nothing but the server's own check of the bounds against each other:
 /// each node will see only its own.
-fn try_bounds(definition: &Definition, key: &[String], chosen: &Chosen) -> Vec<String> {
+pub(super) fn try_bounds(definition: &Definition, key: &[String], chosen: &Chosen) -> Vec<String> {
     let strategy = if chosen.group.strategy == PartitionStrategy::Range { "RANGE" } else { "LIST" };
     let columns = key.iter().filter_map(|name| definition.column(name)).map(|column| {
         let collation = column.collation.as_ref().map_or(String::new(), |c| format!(" COLLATE {c}"));

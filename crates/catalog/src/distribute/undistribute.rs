@@ -10,12 +10,13 @@ use crate::{Placement, Refusal, RefusalKind, Snapshot};
 pub fn plan_undistribute(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
     let relation = super::known(snapshot, &definition.schema, &definition.name)?;
     check_foreign_keys(snapshot, definition, Becomes::Local)?;
-    match relation.placement {
+    match &relation.placement {
         Placement::Local => {
             let message = format!("table \"{}\" is not distributed", definition.name);
             Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, ""))
         }
         Placement::Reference => from_reference(snapshot, definition),
+        Placement::Distributed(d) if d.is_partitioned() => from_partitioned(snapshot, definition),
         Placement::Distributed(_) => from_distributed(snapshot, definition),
     }
 }
@@ -41,7 +42,23 @@ fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Distri
     Ok(builder.finish())
 }
 
+/// Of a table whose partitions are detached, and local: it stays on home.
+fn from_partitioned(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+    definition.check_replaceable()?;
+    let mut builder = Builder::new(snapshot);
+    let home = snapshot.home;
+    for node in builder.nodes() {
+        builder.before(node, super::hold(definition, "ACCESS EXCLUSIVE", node == home));
+    }
+    builder.after(home, forget(snapshot, &definition.schema, &definition.name));
+    for node in builder.others() {
+        builder.after(node, [format!("DROP TABLE {}", definition.qualified())]);
+    }
+    Ok(builder.finish())
+}
+
 fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+    definition.check_no_part()?;
     definition.check_replaceable()?;
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;

@@ -112,25 +112,25 @@ fn question(only: &str) -> String {
     // A default names no columns; said with its table, pg_get_expr would wait for whoever has that locked.
     // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
     // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
-    let sequence = |column: &str| {
-        format!(
-            "CASE WHEN a.attidentity <> '' THEN (SELECT {column} \
-                FROM pg_depend e JOIN pg_class s ON s.oid = e.objid JOIN pg_namespace sn ON sn.oid = s.relnamespace \
-                WHERE e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass \
-                  AND e.refobjid = a.attrelid AND e.refobjsubid = a.attnum AND e.deptype = 'i' AND s.relkind = 'S') END"
-        )
-    };
-    let (sequence_schema, sequence_name) = (sequence("sn.nspname"), sequence("s.relname"));
+    // A partition's identity column takes its values where its parent's does.
+    let identity = "SELECT sn.nspname, s.relname FROM pg_attribute o \
+                 JOIN pg_depend e ON e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass AND e.deptype = 'i' \
+                      AND e.refobjid = o.attrelid AND e.refobjsubid = o.attnum \
+                 JOIN pg_class s ON s.oid = e.objid AND s.relkind = 'S' JOIN pg_namespace sn ON sn.oid = s.relnamespace \
+                 WHERE o.attname = a.attname AND o.attrelid = ANY (CASE WHEN c.relispartition THEN ARRAY( \
+                       WITH RECURSIVE up (oid) AS (SELECT c.oid UNION ALL SELECT i.inhparent FROM up u JOIN pg_inherits i ON i.inhrelid = u.oid) \
+                       SELECT oid FROM up) ELSE ARRAY[c.oid] END) LIMIT 1";
     format!(
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                 d.oid, CASE WHEN NOT herd.names_rows(d.adbin::text) THEN pg_get_expr(d.adbin, 0) END, \
-                {sequence_schema}, {sequence_name}, a.attidentity, a.attgenerated <> '', \
+                q.nspname, q.relname, a.attidentity, a.attgenerated <> '', \
                 CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
                      WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
                 coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = '' \
          LEFT JOIN pg_collation co ON co.oid = a.attcollation \
+         LEFT JOIN LATERAL ({identity}) q ON a.attidentity <> '' \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND c.relpersistence <> 't' AND {NOT_SYSTEM} \
            AND a.attnum > 0 AND NOT a.attisdropped{only} OFFSET 0"
     )

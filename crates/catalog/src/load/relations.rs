@@ -86,8 +86,13 @@ async fn load_relations<Q: Query>(
     // Its definition can't be read while it is being refreshed.
     let filled = "EXISTS (SELECT FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid WHERE r.ev_class = c.oid AND d.classid = 'pg_rewrite'::regclass \
                   AND d.refclassid = 'pg_proc'::regclass AND d.refobjid = to_regprocedure('herd.materialized()'))";
+    let parts = "ARRAY(SELECT o.prefix FROM pg_inherits i JOIN pg_class b ON b.oid = i.inhrelid JOIN pg_namespace m ON m.oid = b.relnamespace \
+                 JOIN herd.relation o ON o.schema = m.nspname AND o.name = b.relname AND o.kind = 'd' \
+                 WHERE i.inhparent = c.oid ORDER BY b.oid)";
     let sql = format!(
-        "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs END, \
+        "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN h.key IS NOT NULL THEN array_to_string(h.key, ' ') \
+                WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs::text END, \
+                CASE WHEN h.key IS NOT NULL THEN {parts} END, c.relispartition, \
                 {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
                 CASE c.relkind WHEN 'm' THEN {filled} ELSE false END, \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
@@ -95,7 +100,7 @@ async fn load_relations<Q: Query>(
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
-                            AND h.kind IS NULL AND t.tgrelid IN ({below}))), \
+                            AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f') \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
@@ -116,7 +121,8 @@ async fn load_relations<Q: Query>(
             _ => RelationKind::Table,
         };
         let (herd_kind, group, prefix): (u8, Option<i32>, String) = (row.char(), row.opt_number()?, row.text());
-        let placement = match (herd_kind, group) {
+        let (key, parts, is_part) = (row.numbers()?, row.opt_texts(), row.boolean());
+        let mut placement = match (herd_kind, group) {
             (b'r', _) => Placement::Reference,
             (b'd', Some(group)) => {
                 let Some(group) = snapshot.groups.get(&group) else {
@@ -124,11 +130,19 @@ async fn load_relations<Q: Query>(
                         "herd.relation names colocation group {group}, which does not exist"
                     )));
                 };
-                Placement::Distributed(Distribution { key: Vec::new(), group: group.clone(), prefix })
+                Placement::Distributed(Distribution {
+                    key: Vec::new(),
+                    group: group.clone(),
+                    prefix,
+                    partitions: None,
+                    is_part,
+                })
             }
             _ => Placement::Local,
         };
-        let key = row.numbers()?;
+        if let Placement::Distributed(d) = &mut placement {
+            d.partitions = parts.map(Arc::from);
+        }
         let (barrier, invoker, column_grants) = (row.boolean(), row.boolean(), row.boolean());
         let filled_by_router = row.boolean();
         let view = matches!(kind, RelationKind::View | RelationKind::MaterializedView).then(|| View {

@@ -41,3 +41,14 @@ COMMENT ON FUNCTION public.citus_remove_node(text, integer) IS 'removes a server
 CREATE OR REPLACE FUNCTION herd.cluster(table_name regclass, index_name text) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.cluster'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.cluster(regclass, text) IS 'rewrites the shards of a table in the order of an index, readers going on (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.create_time_partitions(
+    table_name regclass, partition_interval interval, until timestamptz, start_from timestamptz DEFAULT now()) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.create_time_partitions'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.create_time_partitions(regclass, interval, timestamptz, timestamptz)
+    IS 'makes the missing partitions of a distributed table that is partitioned by time (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.drop_old_time_partitions(table_name regclass, before timestamptz) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drop_old_time_partitions'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.drop_old_time_partitions(regclass, timestamptz)
+    IS 'drops the partitions of a distributed table that end before a time (through a router)';

@@ -46,13 +46,27 @@ CREATE TABLE IF NOT EXISTS herd.relation (
     CHECK ((kind = 'd') = (prefix IS NOT NULL))
 );
 
--- Of herds from before there was such a number, and of a home that was restored from a dump.
+-- The key of a table that its owner has split by something else first, as numbers of its columns: its partitions are distributed
+-- tables of their own, and only of those there are shards.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.relation'::regclass AND attname = 'key') THEN
+        ALTER TABLE herd.relation ADD COLUMN key int2[];
+    END IF;
+END $herd$;
+
+-- Of herds from before there was such a number, and of a home that was restored from a dump, in which columns have other numbers.
 DO $herd$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.relation'::regclass AND attname = 'oid') THEN
         ALTER TABLE herd.relation ADD COLUMN oid oid;
     END IF;
 END $herd$;
-UPDATE herd.relation r SET oid = to_regclass(format('%I.%I', r.schema, r.name))
+UPDATE herd.relation r SET oid = to_regclass(format('%I.%I', r.schema, r.name)), key = CASE WHEN r.key IS NOT NULL THEN (
+       SELECT array_agg(o.attnum ORDER BY k.position)
+         FROM (SELECT i.inhrelid, i.inhparent, t.partattrs FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_partitioned_table t ON t.partrelid = i.inhrelid
+                WHERE i.inhparent = to_regclass(format('%I.%I', r.schema, r.name)) ORDER BY i.inhrelid LIMIT 1) p
+         CROSS JOIN LATERAL unnest(p.partattrs::int2[]) WITH ORDINALITY AS k (attnum, position)
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = p.inhrelid AND a.attnum = k.attnum
+         JOIN pg_catalog.pg_attribute o ON o.attrelid = p.inhparent AND o.attname = a.attname) END
  WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.oid);
 
 -- Names of partitions are never used again: a statement that was planned for what a table once was finds no partition. Plain
@@ -124,7 +138,7 @@ CREATE OR REPLACE VIEW herd.tables AS
            g.strategy,
            (SELECT string_agg(a.attname, ', ' ORDER BY k.position)
               FROM pg_catalog.pg_partitioned_table p
-              CROSS JOIN LATERAL unnest(p.partattrs::int2[]) WITH ORDINALITY AS k (attnum, position)
+              CROSS JOIN LATERAL unnest(coalesce(r.key, p.partattrs::int2[])) WITH ORDINALITY AS k (attnum, position)
               JOIN pg_catalog.pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.attnum
              WHERE p.partrelid = c.oid) AS key,
            g.shard_count, r.colocation
@@ -141,6 +155,7 @@ CREATE OR REPLACE VIEW herd.shards AS
       FROM herd.relation r
       JOIN herd.shard s ON s.colocation = r.colocation
       JOIN herd.node n ON n.id = s.node
+     WHERE r.key IS NULL
      ORDER BY r.schema, r.name, s.number;
 COMMENT ON VIEW herd.shards IS 'the shards of each distributed table, and the node each is on';
 
@@ -254,8 +269,8 @@ SELECT c.oid::regclass
   FROM herd.relation r JOIN herd.colocation g ON g.id = r.colocation
   JOIN pg_namespace n ON n.nspname = r.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
   JOIN pg_partitioned_table p ON p.partrelid = c.oid
- WHERE p.partstrat <> left(g.strategy, 1)::"char" OR g.key_types IS DISTINCT FROM ARRAY(
-       SELECT a.atttypid FROM unnest(p.partattrs) WITH ORDINALITY k (attnum, place)
+ WHERE r.key IS NULL AND p.partstrat <> left(g.strategy, 1)::"char" OR g.key_types IS DISTINCT FROM ARRAY(
+       SELECT a.atttypid FROM unnest(coalesce(r.key, p.partattrs::int2[])) WITH ORDINALITY k (attnum, place)
          LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum AND k.attnum > 0 ORDER BY k.place)
 $$;
 

@@ -41,6 +41,10 @@ impl<C: Client> Work<'_, C> {
             ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, format!("table \"{name}\" is not distributed"))
                 .hint("Use CLUSTER.")
         })?;
+        if d.is_partitioned() {
+            let message = format!("table \"{name}\" is partitioned, and has no shards of its own");
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Call it for its partitions."));
+        }
         let mut shards: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
         for shard in &d.group.shards {
             shards.entry(shard.node).or_default().push(d.partition(shard.number));

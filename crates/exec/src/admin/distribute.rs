@@ -46,6 +46,11 @@ impl<C: Client> Work<'_, C> {
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
             return Ok(self.answer(&call, described, &text, vec![], false));
         }
+        if matches!(call.function, AdminFunction::CreateTimePartitions | AdminFunction::DropOldTimePartitions) {
+            let done = self.time_partitions(&call, search_path).await?;
+            let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
+            return Ok(self.answer(&call, described, &text, vec![], done > 0));
+        }
         if !matches!(call.function, AdminFunction::AddNode | AdminFunction::RemoveNode) {
             self.change_kind(&call, search_path, shards).await?;
             return Ok(self.answer(&call, described, b"", vec![], true));

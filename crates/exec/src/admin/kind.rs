@@ -33,12 +33,12 @@ const MOVED_MAX: usize = 20;
 const TABLE: &str = "herd_table";
 
 /// Which change of which table.
-struct Change<'c> {
+pub(super) struct Change<'c> {
     call: &'c AdminCall,
     search_path: &'c [String],
-    shards: i32,
-    snapshot: Arc<Snapshot>,
-    table: Arc<Relation>,
+    pub(super) shards: i32,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) table: Arc<Relation>,
     definition: Definition,
 }
 
@@ -130,7 +130,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Tables that its foreign keys refer to.
-    async fn referenced(&mut self, table: &Relation, snapshot: &Snapshot) -> Result<Vec<Arc<Relation>>> {
+    pub(super) async fn referenced(&mut self, table: &Relation, snapshot: &Snapshot) -> Result<Vec<Arc<Relation>>> {
         let sql = format!(
             "SELECT DISTINCT n.nspname, c.relname, c.oid FROM pg_catalog.pg_constraint k \
              JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) k.confrelid \
@@ -150,8 +150,15 @@ impl<C: Client> Work<'_, C> {
 
     /// Everything that takes time. No lock is waited for but those of names that others are about to take.
     async fn run_change(&mut self, change: &Change<'_>) -> Result<()> {
+        let distributes = change.call.function == AdminFunction::CreateDistributedTable;
+        if distributes && change.definition.kind == b'p' && !is_herd(&change.table) {
+            return self.distribute_partitioned(change).await;
+        }
         let plan = self.plan_table(change, true).await?;
-        if change.call.function != AdminFunction::CreateDistributedTable {
+        if !distributes && change.table.distribution().is_some_and(|d| d.is_partitioned()) {
+            return self.undistribute_partitioned(change, &plan).await;
+        }
+        if !distributes {
             return self.run_plan(&plan, None).await;
         }
         match self.begin_if_names_are_free(&plan).await? {
@@ -164,7 +171,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn plan_table(&mut self, change: &Change<'_>, plain_names: bool) -> Result<DistributionPlan> {
-        let Change { call, search_path, shards, snapshot, table, definition } = change;
+        let Change { call, snapshot, definition, .. } = change;
         match call.function {
             AdminFunction::CreateReferenceTable => {
                 return catalog::plan_reference(snapshot, definition).map_err(|r| refused(&r));
@@ -174,6 +181,20 @@ impl<C: Client> Work<'_, C> {
             }
             _ => {}
         }
+        Ok(self.plan_distribution(change, plain_names).await?.0)
+    }
+
+    /// The plan of a table that its owner has partitioned, without its partitions; and the key's columns.
+    pub(super) async fn plan_partitioned(&mut self, change: &Change<'_>) -> Result<(DistributionPlan, Vec<String>)> {
+        self.plan_distribution(change, true).await
+    }
+
+    async fn plan_distribution(
+        &mut self,
+        change: &Change<'_>,
+        plain_names: bool,
+    ) -> Result<(DistributionPlan, Vec<String>)> {
+        let Change { call, search_path, shards, snapshot, table, definition } = change;
         let (mut request, bounds) =
             call.distribute_request(&table.schema, &table.name, |column| table.column(column).is_some())?;
         if let Some(other) = request.colocate_with.as_mut().filter(|o| *o != "default" && *o != "none") {
@@ -189,19 +210,25 @@ impl<C: Client> Work<'_, C> {
                 let read = catalog::read_bounds(&mut p.lane, definition, &request.columns, strategy, &texts).await;
                 request.bounds = Some(read.map_err(catalog_error)?);
             }
-            let rows = p.lane.rows(&catalog::new_prefix_sql(&table.name, plain_names)).await?;
-            request.prefix = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
             Ok::<_, ExecError>(())
         }
         .await;
         self.put_back(p).await;
         read?;
-        catalog::plan_distribution(snapshot, definition, &request, *shards).map_err(|r| refused(&r))
+        request.prefix = self.new_prefix(&table.name, plain_names).await?;
+        let plan = catalog::plan_distribution(snapshot, definition, &request, *shards).map_err(|r| refused(&r))?;
+        Ok((plan, request.columns))
+    }
+
+    /// What no table's shards were ever called. `plain`: as the table is, if nobody's were.
+    pub(super) async fn new_prefix(&mut self, name: &str, plain: bool) -> Result<Option<String>> {
+        let rows = self.ask_home(&catalog::new_prefix_sql(name, plain)).await?;
+        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
     }
 
     /// Begins a plan that makes shards. Owners of tables may make something among the shards, and so take a name, or be about to
     /// on any node. `None`, and nothing is done: one is taken; other names are to be had, which nobody can guess.
-    async fn begin_if_names_are_free(&mut self, plan: &DistributionPlan) -> Result<Option<Begun>> {
+    pub(super) async fn begin_if_names_are_free(&mut self, plan: &DistributionPlan) -> Result<Option<Begun>> {
         self.transaction.savepoint(NAMES).await?;
         let begun = match self.begin_plan(plan, Some(NAMES_TRY)).await {
             Ok(begun) => Some(begun),

@@ -65,6 +65,12 @@ impl Locks {
         Locks { wanted, kind: Some(kind) }
     }
 
+    /// Those, and another table of the herd's.
+    pub fn and(mut self, r: Option<&catalog::Relation>) -> Self {
+        self.wanted.tables.extend(r.map(|r| (r.oid, of_relation(r))));
+        self
+    }
+
     fn oids(&self) -> Vec<Oid> {
         self.wanted.tables.iter().map(|t| t.0).collect()
     }

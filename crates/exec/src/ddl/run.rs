@@ -138,6 +138,7 @@ impl<C: Client> Work<'_, C> {
         block: bool,
     ) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
+        let detaches = mode == Mode::Plain && matches!(ddl, Ddl::Nodes(_));
         let forwarded = match ddl {
             Ddl::NotDdl => return Ok(None),
             Ddl::Refuse(refusal) => return Err(refusal.into()),
@@ -150,6 +151,16 @@ impl<C: Client> Work<'_, C> {
                 self.spread(spread, answers, mode == Mode::Changes).await?
             }
             Ddl::Nodes(spread) => {
+                // DETACH CONCURRENTLY, which PostgreSQL does in two transactions of its own, is one over the nodes.
+                if detaches {
+                    if block {
+                        return Err(ExecError::sql(
+                            sqlstate::ACTIVE_SQL_TRANSACTION,
+                            format!("{} cannot run inside a transaction block", command(statement)),
+                        ));
+                    }
+                    self.need_transaction();
+                }
                 let done = self.on_nodes(*spread, statement, facts, answers).await;
                 match done {
                     // The herd's table that it waited for has become a local one, or its partitions have got other names.
@@ -169,6 +180,7 @@ impl<C: Client> Work<'_, C> {
                 self.each_by_itself(*spread).await?
             }
             Ddl::CreateTableAs { create, insert } => self.create_table_as(&create, &insert, &facts.temporary).await?,
+            Ddl::Partition(new) => self.new_partition(&new).await?,
             Ddl::Materialize(view) => self.materialize(&view, &facts.temporary).await?,
         };
         if mode == Mode::Plain && changes_catalog(statement) && !block {
@@ -177,7 +189,7 @@ impl<C: Client> Work<'_, C> {
             self.join_all().await?;
             self.raises_epoch();
         }
-        if matches!(mode, Mode::Uses | Mode::Changes) {
+        if matches!(mode, Mode::Uses | Mode::Changes) || detaches {
             // A table that became distributed meanwhile is on other nodes, too, and a node that has come needs all of it.
             self.same_kinds().await?;
         }

@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Home's steps; the client sees the first.
-    pub(super) async fn at_home(&mut self, n: NodeSteps, forward_first: bool, wrote: bool) -> Result<Forwarded> {
+    pub(crate) async fn at_home(&mut self, n: NodeSteps, forward_first: bool, wrote: bool) -> Result<Forwarded> {
         let mut p = self.lane(n.node).await?;
         p.wrote |= wrote;
         p.locked |= !wrote;

@@ -19,7 +19,9 @@ impl Looks {
             let Some(d) = relation.distribution() else { continue };
             let mut nodes = HashSet::new();
             for shard in d.group.shards.iter().filter(|s| nodes.insert(s.node)) {
-                partitions.entry(shard.node).or_default().insert(d.partition(shard.number));
+                if let Some(partition) = d.looked_at(shard.number) {
+                    partitions.entry(shard.node).or_default().insert(partition);
+                }
             }
         }
         let text = |names: BTreeSet<String>| {

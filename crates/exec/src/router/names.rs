@@ -102,12 +102,14 @@ fn whole_words(text: &str, from: &str, to: &str) -> String {
 /// The table a partition's name belongs to.
 fn table_of<'s>(snapshot: &'s Snapshot, tables: &Tables<'s>, word: &str) -> Option<&'s Relation> {
     let (prefix, number) = word.rsplit_once('_')?;
-    number.parse::<i32>().ok()?;
+    let number = number.parse::<i32>().ok()?;
     let all = || {
+        // What has partitions of its owner's has no shards, and theirs may look like some: m_2026.
         let distributed = snapshot.relations.values().filter_map(|r| Some((r.distribution()?, r)));
-        distributed.map(|(d, r)| (d.prefix.as_str(), &**r)).collect()
+        distributed.filter(|(d, _)| !d.is_partitioned()).map(|(d, r)| (d.prefix.as_str(), &**r)).collect()
     };
-    tables.get_or_init(all).get(prefix).copied()
+    let table = tables.get_or_init(all).get(prefix).copied()?;
+    table.distribution()?.group.shards.iter().any(|shard| shard.number == number).then_some(table)
 }
 
 /// The parent's name of a partition's index or constraint. `schema`: that of the table it is on.

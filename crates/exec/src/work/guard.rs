@@ -59,10 +59,16 @@ impl Guard {
     /// For INSERTs put together, which name the `table` where one alone names a partition: it is still the table of this
     /// `partition`. In the transaction of the INSERT, whose lock keeps it so. Functions only: a look into a catalog by a
     /// query costs a node three times as much.
-    pub fn of_rows(table: &str, partition: &str) -> Self {
+    /// `is_part`: another table is above it.
+    pub fn of_rows(table: &str, partition: &str, is_part: bool) -> Self {
         let regclass = |name: &str| format!("pg_catalog.to_regclass({})", catalog::quote_literal(name));
-        let same =
-            format!("pg_catalog.pg_partition_root({}) OPERATOR(pg_catalog.=) {}", regclass(partition), regclass(table));
+        let (partition, table) = (regclass(partition), regclass(table));
+        let same = match is_part {
+            false => format!("pg_catalog.pg_partition_root({partition}) OPERATOR(pg_catalog.=) {table}"),
+            true => format!(
+                "EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors({partition}) a (id) WHERE a.id OPERATOR(pg_catalog.=) {table})"
+            ),
+        };
         Guard { sql: format!("SELECT 1 OPERATOR(pg_catalog./) (COALESCE({same}, false))::pg_catalog.int4") }
     }
 

@@ -33,6 +33,10 @@ const TABLES: &str = "SELECT coalesce(jsonb_agg(jsonb_build_object(
   JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
   LEFT JOIN herd.colocation g ON g.id = r.colocation";
 
+/// What a dump would have to put together by other statements than those that pg_dump writes.
+const PARTITIONED: &str = "SELECT coalesce(jsonb_agg(r.schema || '.' || r.name ORDER BY r.schema, r.name), '[]')
+  FROM herd.relation r WHERE r.key IS NOT NULL";
+
 /// The partitions each node must have: `[[node, \"herd_shards.events_0\"], …]`.
 const PARTITIONS: &str =
     "SELECT coalesce(jsonb_agg(jsonb_build_array(s.node, 'herd_shards.' || r.prefix || '_' || s.number)), '[]')
@@ -77,6 +81,10 @@ pub fn take(asked: &Dump) -> Result<()> {
         return Err(Error::NotAHerd { server: without_password(&router) });
     }
     let mut cut = Cut::take(&router)?;
+    let partitioned: Vec<String> = cut.json(PARTITIONED)?;
+    if !partitioned.is_empty() {
+        return Err(Error::Partitioned { tables: partitioned.join(", ") });
+    }
     let nodes: Vec<Node> = cut.json(NODES)?;
     let tables: Vec<Table> = cut.json(TABLES)?;
     let partitions: Vec<(i32, String)> = cut.json(PARTITIONS)?;

@@ -8,9 +8,11 @@ use catalog::{Relation, RelationKind, quote_literal};
 use sql::ast::{self, AlterTableCmd, AlterTableStmt, AlterTableType as T, Node, ObjectType};
 use sql::{NodeEnum, names};
 
-use super::place::{Cx, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole};
+use super::place::{
+    Cx, is_partitioned, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole,
+};
 use super::steps::{Rights, Spread, Step};
-use super::{Ddl, Decided, column, constraint, index};
+use super::{Ddl, Decided, column, constraint, index, partition};
 
 /// ALTER TABLE, and what has the same tree: ALTER of a view, a sequence, an index or a composite type.
 pub fn alter_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
@@ -106,6 +108,14 @@ struct Parts {
 }
 
 fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) -> Decided {
+    if is_partitioned(r) {
+        if let Some(attach) = cmds(a).find_map(|c| partition::attach(cx, c, r)) {
+            return attach;
+        }
+        if !cmds(a).any(|c| subtype(c) == T::AtDetachPartition) {
+            partition::refuse_only(rv, r)?;
+        }
+    }
     let mut parts = Parts::default();
     for c in cmds(a) {
         parts.add(cx, r, c)?;
@@ -200,6 +210,10 @@ impl Parts {
                 }
                 return Ok(());
             }
+            (T::AtDetachPartition, _) if is_partitioned(r) => {
+                partition::detach(c).iter().for_each(|c| self.both(c));
+                return Ok(());
+            }
             (T::AtAttachPartition | T::AtDetachPartition | T::AtDetachPartitionFinalize, _) => {
                 return Err(Refusal::new(
                     format!("the partitions of \"{}\" are the herd's shards", r.name),
@@ -221,7 +235,7 @@ impl Parts {
     fn on_distributed(&mut self, r: &Relation, c: &AlterTableCmd) -> Result<(), Refusal> {
         match subtype(c) {
             // PostgreSQL has nowhere to keep these on a parent.
-            T::AtSetRelOptions | T::AtResetRelOptions | T::AtReplaceRelOptions => {
+            T::AtSetRelOptions | T::AtResetRelOptions | T::AtReplaceRelOptions if !is_partitioned(r) => {
                 self.partitions.push(node(c.clone()));
                 return Ok(());
             }

@@ -8,9 +8,9 @@ use catalog::{Placement, RelationKind};
 use sql::ast::{self, Node, ObjectType, RangeVar};
 use sql::{NodeEnum, names, relations, search};
 
-use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, range_vars, text};
+use super::place::{Cx, Name, deparse, is_herd, is_partitioned, is_view, name_of, range_vars, text};
 use super::steps::Step;
-use super::{Ddl, Decided, alter, constraint, materialized};
+use super::{Ddl, Decided, alter, constraint, materialized, partition};
 
 /// Views within views beyond this are taken to read everything.
 const DEPTH_MAX: usize = 32;
@@ -23,6 +23,9 @@ pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
     }
     cx.not_made_in_ours(names::table(rv))?;
     if let Some(parent) = range_vars(&s.inh_relations).find(|p| cx.herd_var(p).is_some()) {
+        if let Some(r) = cx.herd_var(parent).filter(|r| is_partitioned(r) && s.partbound.is_some()) {
+            return partition::create(cx, s, r);
+        }
         return Err(alter::no_children(&parent.relname));
     }
     let constraints = s.table_elts.iter().chain(&s.constraints).flat_map(|e| match &e.node {

@@ -6,15 +6,22 @@ use sql::ast::{self, AlterTableType as T, ReindexObjectType};
 use sql::{NodeEnum, names};
 
 use super::alter::subtype;
-use super::place::{Cx, deparse, of_relation, text, whole};
+use super::place::{Cx, deparse, is_partitioned, of_relation, text, whole};
 use super::steps::{Rights, Step};
-use super::{Ddl, Decided, concurrently, constraint};
+use super::{Ddl, Decided, concurrently, constraint, partition};
 
 /// CREATE INDEX on a distributed or reference table: of one name everywhere; a unique one must have the table's key.
 pub fn create(cx: &Cx, s: &ast::IndexStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     cx.not_ours(names::table(rv))?;
     let Some(table) = cx.herd_var(rv) else { return Ok(Ddl::Home) };
+    partition::refuse_only(rv, table)?;
+    if s.concurrent && is_partitioned(table) {
+        return Err(Refusal::new(
+            format!("cannot create index on partitioned table \"{}\" concurrently", table.name),
+            "Make it concurrently on each of its partitions, then CREATE INDEX on the table: it takes theirs.",
+        ));
+    }
     if s.unique && table.distribution().is_some() {
         let columns = s.index_params.iter().filter_map(|p| match &p.node {
             Some(NodeEnum::IndexElem(e)) => Some(e.name.as_str()),
@@ -53,7 +60,8 @@ pub fn alter(cx: &Cx, a: &ast::AlterTableStmt, table: &Relation) -> Decided {
     if table.is_reference() {
         return Ok(Ddl::Nodes(Box::new(cx.everywhere(cx.sql))));
     }
-    if kinds.iter().any(|k| matches!(k, T::AtAttachPartition | T::AtSetTableSpace)) {
+    let storage = |k: &T| matches!(k, T::AtSetRelOptions | T::AtResetRelOptions) && is_partitioned(table);
+    if kinds.iter().any(|k| matches!(k, T::AtAttachPartition | T::AtSetTableSpace) || storage(k)) {
         return Err(Refusal::new(
             format!("this form of ALTER INDEX is not supported on distributed table \"{}\"", table.name),
             "Drop the index and create it as it should be.",

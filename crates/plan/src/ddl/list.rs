@@ -3,7 +3,7 @@
 use sql::NodeEnum;
 use sql::ast::{self, Node};
 
-use super::place::{Cx, deparse, range_vars, whole};
+use super::place::{Cx, deparse, is_partitioned, range_vars, whole};
 use super::steps::{Spread, Step};
 use super::{Ddl, Decided};
 
@@ -63,7 +63,9 @@ fn split(cx: &Cx, relations: &[Node]) -> Option<(Vec<Node>, Vec<Node>)> {
     for node in relations {
         match &node.node {
             Some(NodeEnum::RangeVar(rv)) if cx.herd_var(rv).is_some() => {
-                let node = Node { node: Some(NodeEnum::RangeVar(whole(rv))) };
+                // PostgreSQL says what ONLY means to a table whose partitions its owner has made.
+                let named = if cx.herd_var(rv).is_some_and(|r| is_partitioned(r)) { rv.clone() } else { whole(rv) };
+                let node = Node { node: Some(NodeEnum::RangeVar(named)) };
                 home.push(node.clone());
                 others.push(node);
             }

@@ -1,11 +1,13 @@
 //! Which of the herd's tables a utility statement locks on all nodes before it does anything. How they are taken is not known here.
 
-use catalog::{Oid, Snapshot};
+use std::sync::Arc;
+
+use catalog::{Oid, Relation, Snapshot};
 use sql::NodeEnum;
 use sql::ast::{self, AlterTableType as T, ObjectType as O};
 use sql::names;
 
-use super::place::{is_herd, name_of, object_type, of_relation, range_vars, strings_of, text};
+use super::place::{detached, is_herd, name_of, object_type, of_relation, range_vars, strings_of, text};
 use super::{Facts, subtype};
 
 /// Locks that a statement is going to need.
@@ -59,7 +61,10 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
     let (tables, mode) = match statement {
         NodeEnum::RenameStmt(s) if object_type(s.rename_type) != O::ObjectIndex => (of(s.relation.as_ref()), ALL),
         NodeEnum::AlterObjectSchemaStmt(s) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::AlterTableStmt(s) if s.cmds.iter().any(stops_others) => (of(s.relation.as_ref()), ALL),
+        NodeEnum::AlterTableStmt(s) if s.cmds.iter().any(stops_others) => {
+            let detached = s.cmds.iter().filter_map(detached).flat_map(|rv| of(Some(rv)));
+            (of(s.relation.as_ref()).into_iter().chain(detached).collect(), ALL)
+        }
         NodeEnum::TruncateStmt(s) => (range_vars(&s.relations).map(names::table).filter_map(find).collect(), ALL),
         NodeEnum::IndexStmt(s) if !s.concurrent => (of(s.relation.as_ref()), LockMode::Share),
         NodeEnum::CreateTrigStmt(s) => (of(s.relation.as_ref()), ALL),
@@ -68,7 +73,7 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
             let objects: Vec<_> = s.objects.iter().map(strings_of).collect();
             let named = objects.iter().filter_map(|o| name_of(o));
             let tables = match object_type(s.remove_type) {
-                O::ObjectTable => named.filter_map(find).collect(),
+                O::ObjectTable => with_parents(named.filter_map(find).collect(), snapshot),
                 O::ObjectIndex => named
                     .filter_map(|name| facts.indexes.get(&text(name)))
                     .filter_map(|table| snapshot.relations.get(table).filter(|r| is_herd(r)))
@@ -91,6 +96,18 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
     (!tables.is_empty()).then_some(TableLocks { tables, mode, right })
 }
 
+/// A partition is taken out of the table that it is one of.
+fn with_parents<'s>(mut tables: Vec<&'s Arc<Relation>>, snapshot: &'s Snapshot) -> Vec<&'s Arc<Relation>> {
+    let prefixes: Vec<&String> = tables.iter().filter_map(|r| Some(&r.distribution()?.prefix)).collect();
+    let holds = |r: &&Arc<Relation>| {
+        let parts = r.distribution().and_then(|d| d.partitions.as_deref());
+        parts.is_some_and(|parts| prefixes.iter().any(|p| parts.contains(p)))
+    };
+    let parents: Vec<_> = snapshot.relations.values().filter(holds).collect();
+    tables.extend(parents);
+    tables
+}
+
 /// What PostgreSQL does under SHARE UPDATE EXCLUSIVE (`AlterTableGetLockLevel` in tablecmds.c) goes on beside writers.
 fn stops_others(cmd: &ast::Node) -> bool {
     let Some(NodeEnum::AlterTableCmd(c)) = &cmd.node else { return true };
@@ -105,7 +122,5 @@ fn stops_others(cmd: &ast::Node) -> bool {
             | T::AtResetRelOptions
             | T::AtReplaceRelOptions
             | T::AtValidateConstraint
-            | T::AtDetachPartition
-            | T::AtDetachPartitionFinalize
     )
 }

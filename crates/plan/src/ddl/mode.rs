@@ -203,6 +203,7 @@ pub fn command(statement: &NodeEnum) -> &'static str {
         },
         NodeEnum::VacuumStmt(_) => "VACUUM",
         NodeEnum::ClusterStmt(_) => "CLUSTER",
+        NodeEnum::AlterTableStmt(_) => "ALTER TABLE ... DETACH CONCURRENTLY",
         _ => "this command",
     }
 }

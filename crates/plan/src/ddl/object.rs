@@ -197,6 +197,15 @@ fn schema(cx: &Cx, s: &ast::CreateSchemaStmt) -> Decided {
     if s.schema_elts.is_empty() {
         return nodes(cx.everywhere(cx.sql));
     }
+    let parents = s.schema_elts.iter().filter_map(|e| match &e.node {
+        Some(NodeEnum::CreateStmt(table)) => {
+            super::place::range_vars(&table.inh_relations).find_map(|rv| cx.herd_var(rv))
+        }
+        _ => None,
+    });
+    if let Some(parent) = parents.into_iter().next() {
+        return Err(super::alter::no_children(&parent.name));
+    }
     let bare = deparse(NodeEnum::CreateSchemaStmt(ast::CreateSchemaStmt { schema_elts: vec![], ..s.clone() }))?;
     nodes(cx.home_and(vec![Step::new(cx.sql)], vec![Step::new(bare)]))
 }

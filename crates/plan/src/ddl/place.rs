@@ -173,9 +173,27 @@ pub fn key_columns(r: &Relation) -> Vec<&str> {
     r.distribution().map(|d| d.key.iter().map(|k| r.columns[*k].name.as_str()).collect()).unwrap_or_default()
 }
 
+/// The table is split by its owner, and each of its partitions is distributed.
+pub fn is_partitioned(r: &Relation) -> bool {
+    r.distribution().is_some_and(|d| d.is_partitioned())
+}
+
+/// The partition that a command of ALTER TABLE takes away.
+pub fn detached(cmd: &Node) -> Option<&RangeVar> {
+    match &cmd.node {
+        Some(NodeEnum::AlterTableCmd(c)) if super::subtype(c) == ast::AlterTableType::AtDetachPartition => {
+            match c.def.as_deref()?.node.as_ref()? {
+                NodeEnum::PartitionCmd(p) => p.name.as_ref(),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// The partitions of a distributed table on a node, quoted.
 pub fn partitions(r: &Relation, node: NodeId) -> Vec<String> {
-    let Some(d) = r.distribution() else { return vec![] };
+    let Some(d) = r.distribution().filter(|d| !d.is_partitioned()) else { return vec![] };
     d.group.shards.iter().filter(|s| s.node == node).map(|s| d.partition(s.number)).collect()
 }
 

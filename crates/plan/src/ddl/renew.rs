@@ -6,12 +6,15 @@
 //! finds no partition then (42P01) and is planned anew; those over several nodes look for a partition behind themselves
 //! (`exec/src/router/looks.rs`). Where new names come from is not known here.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use catalog::{NodeId, Relation, Snapshot, quote_ident};
 use sql::NodeEnum;
 use sql::ast::{self, AlterTableType as T, ObjectType as O};
 use sql::names;
 
-use super::place::object_type;
+use super::place::{self, object_type};
 use super::{Facts, Step, subtype};
 
 /// A distributed table whose partitions get new names.
@@ -34,14 +37,16 @@ pub fn renewed(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<
             None if facts.temporary.iter().any(|t| t == table) => None,
             _ => snapshot.resolve(schema, table, &facts.search_path),
         });
-        found.and_then(|r| renew(r, name.unwrap_or(&r.name))).into_iter().collect()
+        found.map(|r| renew(r, name.unwrap_or(&r.name))).unwrap_or_default()
     };
     match statement {
         NodeEnum::RenameStmt(s) => match object_type(s.rename_type) {
             O::ObjectSchema => {
                 let mut tables: Vec<_> = snapshot.relations.values().filter(|r| r.schema == s.subname).collect();
                 tables.sort_by(|a, b| a.name.cmp(&b.name));
-                tables.into_iter().filter_map(|r| renew(r, &r.name)).collect()
+                let mut seen = HashSet::new();
+                let renewed = tables.into_iter().flat_map(|r| renew(r, &r.name));
+                renewed.filter(|r| seen.insert(r.prefix.clone())).collect()
             }
             O::ObjectColumn => of(s.relation.as_ref(), None),
             O::ObjectTable | O::ObjectView | O::ObjectSequence | O::ObjectIndex => {
@@ -50,7 +55,13 @@ pub fn renewed(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<
             _ => vec![],
         },
         NodeEnum::AlterObjectSchemaStmt(s) => of(s.relation.as_ref(), None),
-        NodeEnum::CreateTrigStmt(s) => of(s.relation.as_ref(), None),
+        // Whoever writes to the whole runs it, too, and has looked at another partition perhaps.
+        NodeEnum::CreateTrigStmt(s) => {
+            let own = of(s.relation.as_ref(), None);
+            let parts = |r: &Arc<Relation>| r.distribution().and_then(|d| d.partitions.clone());
+            let holds = |r: &&Arc<Relation>| parts(r).is_some_and(|p| own.iter().any(|o| p.contains(&o.prefix)));
+            snapshot.relations.values().find(holds).map(|r| renew(r, &r.name)).unwrap_or(own)
+        }
         NodeEnum::RuleStmt(s) => of(s.relation.as_ref(), None),
         NodeEnum::AlterTableStmt(s) => {
             let secures = |n: &ast::Node| match &n.node {
@@ -59,20 +70,26 @@ pub fn renewed(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<
                 }
                 _ => false,
             };
-            if s.cmds.iter().any(secures) { of(s.relation.as_ref(), None) } else { vec![] }
+            // Statements on the whole looked at the shards of what is no part of it any more.
+            let leaves = s.cmds.iter().filter_map(place::detached).flat_map(|rv| of(Some(rv), None));
+            let secured = if s.cmds.iter().any(secures) { of(s.relation.as_ref(), None) } else { vec![] };
+            leaves.chain(secured).collect()
         }
         _ => vec![],
     }
 }
 
-fn renew(r: &Relation, name: &str) -> Option<Renewed> {
-    let d = r.distribution()?;
-    Some(Renewed {
+/// Of a table that its owner has split, all that is looked at for it.
+fn renew(r: &Relation, name: &str) -> Vec<Renewed> {
+    let Some(d) = r.distribution() else { return vec![] };
+    let prefixes = d.partitions.as_deref().unwrap_or(std::slice::from_ref(&d.prefix));
+    let renewed = |prefix: &String| Renewed {
         table: catalog::qualified(&r.schema, &r.name),
         name: name.to_string(),
-        prefix: d.prefix.clone(),
+        prefix: prefix.clone(),
         shards: d.group.shards.iter().map(|s| (s.node, s.number)).collect(),
-    })
+    };
+    prefixes.iter().map(renewed).collect()
 }
 
 impl Renewed {

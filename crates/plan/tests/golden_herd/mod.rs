@@ -29,6 +29,7 @@ const ANY_RANGE: u32 = 3831;
 /// | `secret`, `audited` | hash, with row-level security and with statement triggers |
 /// | `readings`, `alarms` | range, colocated by `(device, day)` |
 /// | `shops`, `staff` | list, colocated by `region` |
+/// | `metrics`, `metrics_a` | partitioned by time, and its partition, colocated with `orders` |
 /// | `countries`, `rates` | reference; `rates.id` from a sequence, and its primary key |
 /// | `notes` | local |
 /// | `big_orders`, `my_notes` | views |
@@ -52,7 +53,20 @@ pub fn snapshot() -> Snapshot {
         group(4, PartitionStrategy::List, &[25], vec![list("north"), list("south"), Bound::Default]),
     ];
     let by = |n: usize, key: &[usize], prefix: &str| {
-        Placement::Distributed(Distribution { key: key.to_vec(), group: groups[n - 1].clone(), prefix: prefix.into() })
+        Placement::Distributed(Distribution {
+            key: key.to_vec(),
+            group: groups[n - 1].clone(),
+            prefix: prefix.into(),
+            partitions: None,
+            is_part: false,
+        })
+    };
+    // By something else first: its partition is distributed.
+    let parted = |mut placement: Placement| {
+        if let Placement::Distributed(d) = &mut placement {
+            d.partitions = Some(["metrics_a".to_string()].into());
+        }
+        placement
     };
     let relations = [
         table(
@@ -86,6 +100,8 @@ pub fn snapshot() -> Snapshot {
         view("customers", &[("customer", INT4)], "SELECT customer FROM public.orders GROUP BY customer"),
         view("countries_of", &[("code", TEXT), ("name", TEXT)], "SELECT code, name FROM public.countries"),
         view("my_notes", &[("id", INT8)], "SELECT id FROM public.notes"),
+        table("metrics", parted(by(1, &[0], "metrics")), &[("device", INT8), ("at", TIME), ("v", NUMERIC)]),
+        table("metrics_a", by(1, &[0], "metrics_a"), &[("device", INT8), ("at", TIME), ("v", NUMERIC)]),
     ];
     let numbered = relations.into_iter().zip(20_000..).map(|(r, oid)| Relation { oid, ..r });
     let mut relations: HashMap<_, _> = numbered.map(|r| ((r.schema.clone(), r.name.clone()), r)).collect();

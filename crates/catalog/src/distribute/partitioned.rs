@@ -1,0 +1,84 @@
+//! A partitioned table whose partitions are distributed tables of their own: by time, say, and each by the key.
+//!
+//! On every node it is the table that its owner has made, with all its partitions; each of them is split by the key, and has the
+//! shards of that node. The table itself has no shards. Rows are moved partition by partition, as those of any table that
+//! becomes distributed: each is detached before, and attached on all nodes behind it.
+
+use super::colocate::Chosen;
+use super::table::try_bounds;
+use super::{Builder, DistributionPlan};
+use crate::definition::{Definition, TableKind};
+use crate::{Refusal, Snapshot, qualified, quote_literal};
+use key::PartitionStrategy;
+
+/// The partitions on home of the table of this object id, in the place of `{}`: schema, name, kind, and the bound as SQL.
+pub const PARTITIONS: &str = "SELECT n.nspname, c.relname, c.relkind, pg_catalog.pg_get_expr(c.relpartbound, c.oid), c.oid \
+     FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid \
+     JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+     WHERE i.inhparent OPERATOR(pg_catalog.=) {} ORDER BY c.oid";
+
+/// Makes a table of this name a partition again, or for the first time. `bound` as [`PARTITIONS`] gives it.
+pub fn attach(parent: (&str, &str), partition: (&str, &str), bound: &str) -> String {
+    format!(
+        "ALTER TABLE {} ATTACH PARTITION {} {bound}",
+        qualified(parent.0, parent.1),
+        qualified(partition.0, partition.1)
+    )
+}
+
+/// Makes a partition a table of its own.
+pub fn detach(parent: (&str, &str), partition: (&str, &str)) -> String {
+    format!("ALTER TABLE {} DETACH PARTITION {}", qualified(parent.0, parent.1), qualified(partition.0, partition.1))
+}
+
+/// The table on all nodes, and in the catalog. It has no partitions on home at that moment.
+pub(super) fn build(
+    snapshot: &Snapshot,
+    definition: &Definition,
+    key: &[String],
+    chosen: &Chosen,
+    prefix: &str,
+) -> DistributionPlan {
+    let mut builder = Builder::new(snapshot);
+    let home = snapshot.home;
+    builder.before(home, super::hold(definition, "ACCESS EXCLUSIVE", true));
+    if chosen.new && chosen.group.strategy != PartitionStrategy::Hash {
+        builder.before(home, try_bounds(definition, key, chosen));
+    }
+    for node in builder.others() {
+        let kind = TableKind::Partitioned;
+        builder.before(node, super::sequences_elsewhere(definition, kind));
+        builder.before(node, definition.create_table(kind));
+        builder.before(node, super::exhaust_identities(definition, kind));
+        builder.made(definition, node);
+        builder.after(node, definition.finish(kind));
+    }
+    builder.after(home, super::grant_identities(definition));
+    builder.after(home, chosen.insert());
+    let numbers: Vec<String> =
+        key.iter().filter_map(|name| definition.column(name)).map(|c| c.attnum.to_string()).collect();
+    builder.after(
+        home,
+        [format!(
+            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix, oid, key) VALUES ({}, {}, 'd', {}, {}, {}, ARRAY[{}]::int2[])",
+            quote_literal(&definition.schema),
+            quote_literal(&definition.name),
+            chosen.group.id,
+            quote_literal(prefix),
+            definition.oid,
+            numbers.join(", ")
+        )],
+    );
+    builder.finish()
+}
+
+impl Definition {
+    /// A partition is made local with its table, or after it is none any more.
+    pub(super) fn check_no_part(&self) -> Result<(), Refusal> {
+        if !self.blockers.is_partition {
+            return Ok(());
+        }
+        let message = format!("\"{}\" is a partition of a distributed table", self.name);
+        Err(Refusal::unsupported(message, "Use ALTER TABLE … DETACH PARTITION first, or undistribute the whole table."))
+    }
+}

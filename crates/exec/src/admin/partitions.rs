@@ -1,0 +1,283 @@
+//! Tables that their owners have partitioned, and each of whose partitions is distributed by the same key.
+//!
+//! A partition is distributed as any table is: it is detached on home, distributed with its parent's group, and attached on all
+//! nodes. That goes for those a table has when it is distributed, and for one that is made or attached later. What is planned for
+//! one table is not known here (`catalog/src/distribute`), nor which statements make partitions (`plan/src/ddl/partition.rs`).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use wire::sqlstate;
+
+use catalog::{Definition, DistributeRequest, DistributionPlan, NodeId, Oid, Relation, Snapshot};
+use plan::code::{Broken, Graph, PlacementKind};
+use plan::ddl::{NodeSteps, Partition, Step};
+
+use super::kind::Change;
+use crate::client::Client;
+use crate::ddl::Locks;
+use crate::error::{ExecError, Result};
+use crate::route::Forwarded;
+use crate::router::herd::{catalog_error, refused};
+use crate::work::Work;
+
+/// Under which bounds are written and read.
+const PLAIN: [(&str, &str); 4] =
+    [("timezone", "UTC"), ("datestyle", "ISO, MDY"), ("intervalstyle", "postgres"), ("extra_float_digits", "1")];
+
+/// A partition as home has it.
+#[derive(Clone, Debug)]
+struct Part {
+    schema: String,
+    name: String,
+    kind: String,
+    /// As SQL.
+    bound: String,
+    oid: Oid,
+}
+
+impl Part {
+    fn name(&self) -> (&str, &str) {
+        (&self.schema, &self.name)
+    }
+}
+
+fn name(r: &Relation) -> (&str, &str) {
+    (&r.schema, &r.name)
+}
+
+impl<C: Client> Work<'_, C> {
+    /// `create_distributed_table` of a partitioned table, whose locks are there.
+    pub(super) async fn distribute_partitioned(&mut self, change: &Change<'_>) -> Result<()> {
+        let parent = &change.table;
+        let parts = self.parts_of(parent.oid).await?;
+        parts.iter().try_for_each(refuse_kind)?;
+        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Distributed);
+        if let Some(broken) = self.refused_of(broken).await? {
+            return Err(broken.refusal.into());
+        }
+        self.detach_on_home(parent, &parts).await?;
+        let (plan, key) = self.plan_partitioned(change).await?;
+        self.run_plan(&plan, None).await?;
+        self.distribute_parts(parent, &key, &parts, change.shards).await
+    }
+
+    /// `undistribute_table` of a partitioned table, whose locks are there. `plan`: of the table without its partitions.
+    pub(super) async fn undistribute_partitioned(
+        &mut self,
+        change: &Change<'_>,
+        plan: &DistributionPlan,
+    ) -> Result<()> {
+        let parent = &change.table;
+        let parts = self.parts_of(parent.oid).await?;
+        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Local);
+        if let Some(broken) = self.refused_of(broken).await? {
+            return Err(broken.refusal.into());
+        }
+        for node in change.snapshot.nodes.iter().map(|n| n.id) {
+            self.run_on(node, parts.iter().map(|part| catalog::detach(name(parent), part.name()))).await?;
+        }
+        for part in &parts {
+            let (snapshot, definition) = self.part_now(part).await?;
+            let plan = catalog::plan_undistribute(&snapshot, &definition).map_err(|r| refused(&r))?;
+            self.run_plan(&plan, None).await?;
+        }
+        self.run_plan(plan, None).await?;
+        let home = change.snapshot.home;
+        let before = self.set_plain(home).await?;
+        self.run_on(home, parts.iter().map(|part| catalog::attach(name(parent), part.name(), &part.bound))).await?;
+        self.set_back(home, before).await
+    }
+
+    /// The catalog, and what the partition is, by now.
+    async fn part_now(&mut self, part: &Part) -> Result<(Arc<Snapshot>, Definition)> {
+        let snapshot = self.snapshot_now().await?;
+        let mut p = self.lane(snapshot.home).await?;
+        let definition = catalog::read_definition(&mut p.lane, &part.schema, &part.name).await.map_err(catalog_error);
+        self.put_back(p).await;
+        Ok((snapshot, definition?))
+    }
+
+    /// A statement that makes something a partition of a distributed table: on home in the client's words, and what has become one
+    /// is distributed, and attached on the other nodes.
+    pub(crate) async fn new_partition(&mut self, new: &Partition) -> Result<Forwarded> {
+        self.may_change_kinds().await?;
+        let known = self.epoch.snapshot.clone();
+        let find = |snapshot: &Snapshot, (schema, name): &(String, String)| {
+            snapshot.relations.get(&(schema.clone(), name.clone())).cloned().ok_or(ExecError::Stale)
+        };
+        let before = find(&known, &new.parent)?;
+        let attached = new.distributed.as_ref().map(|name| find(&known, name)).transpose()?;
+        let referenced = self.referenced(&before, &known).await?;
+        self.take_locks(&Locks::of_kind(&before, &referenced).and(attached.as_deref())).await?;
+        let snapshot = self.snapshot_now().await?;
+        let parent = find(&snapshot, &new.parent)?;
+        let same = |then: &Relation, now: &Relation| then.oid == now.oid && alike(&before, now);
+        if !same(&before, &parent) || !parent.distribution().is_some_and(|d| d.is_partitioned()) {
+            return Err(ExecError::Stale);
+        }
+        if let Some(attached) = &attached
+            && !same(attached, &*find(&snapshot, &name_of(attached))?)
+        {
+            return Err(ExecError::Stale);
+        }
+        let old: HashSet<Oid> = self.parts_of(parent.oid).await?.into_iter().map(|part| part.oid).collect();
+        let on_home = NodeSteps { node: self.home(), steps: vec![Step::new(new.sql.as_str())] };
+        let forwarded = self.at_home(on_home, true, true).await?;
+        let mut parts = self.parts_of(parent.oid).await?;
+        parts.retain(|part| !old.contains(&part.oid));
+        self.raises_epoch();
+        match attached {
+            Some(attached) => {
+                parts.retain(|part| part.oid == attached.oid);
+                self.attach(&parent, &parts, true).await?;
+            }
+            None => {
+                parts.iter().try_for_each(refuse_kind)?;
+                self.detach_on_home(&parent, &parts).await?;
+                self.distribute_parts(&parent, &key_of(&parent), &parts, 0).await?;
+            }
+        }
+        Ok(forwarded)
+    }
+
+    async fn parts_of(&mut self, parent: Oid) -> Result<Vec<Part>> {
+        let home = self.home();
+        let before = self.set_plain(home).await?;
+        let rows = self.ask_home(&catalog::PARTITIONS.replace("{}", &parent.to_string())).await?;
+        self.set_back(home, before).await?;
+        let part = |row: catalog::Row| {
+            let mut cells = row.into_iter().map(Option::unwrap_or_default);
+            let mut next = || cells.next().unwrap_or_default();
+            let (schema, name, kind, bound) = (next(), next(), next(), next());
+            Some(Part { schema, name, kind, bound, oid: next().parse().ok()? })
+        };
+        Ok(rows.into_iter().filter_map(part).collect())
+    }
+
+    async fn detach_on_home(&mut self, parent: &Relation, parts: &[Part]) -> Result<()> {
+        let home = self.home();
+        self.run_on(home, parts.iter().map(|part| catalog::detach(name(parent), part.name()))).await
+    }
+
+    /// Distributes partitions that are detached, as their parent is, and attaches them everywhere.
+    async fn distribute_parts(&mut self, parent: &Relation, key: &[String], parts: &[Part], shards: i32) -> Result<()> {
+        for part in parts {
+            self.distribute_part(parent, key, part, shards).await?;
+        }
+        self.attach(parent, parts, false).await
+    }
+
+    async fn distribute_part(&mut self, parent: &Relation, key: &[String], part: &Part, shards: i32) -> Result<()> {
+        let (snapshot, definition) = self.part_now(part).await?;
+        let mut request = DistributeRequest {
+            schema: part.schema.clone(),
+            name: part.name.clone(),
+            columns: key.to_vec(),
+            colocate_with: Some(catalog::qualified(&parent.schema, &parent.name)),
+            ..DistributeRequest::default()
+        };
+        for plain_names in [true, false] {
+            request.prefix = self.new_prefix(&part.name, plain_names).await?;
+            let plan = catalog::plan_distribution(&snapshot, &definition, &request, shards).map_err(|r| refused(&r))?;
+            if let Some(begun) = self.begin_if_names_are_free(&plan).await? {
+                return self.run_plan(&plan, Some(begun)).await;
+            }
+        }
+        Err(ExecError::sql(sqlstate::DUPLICATE_TABLE, format!("no names are left for the shards of \"{}\"", part.name)))
+    }
+
+    /// `attached`: home has done so already.
+    async fn attach(&mut self, parent: &Relation, parts: &[Part], attached: bool) -> Result<()> {
+        let snapshot = self.snapshot_now().await?;
+        for node in snapshot.nodes.iter().map(|n| n.id) {
+            let before = self.set_plain(node).await?;
+            let attach = parts.iter().map(|part| catalog::attach(name(parent), part.name(), &part.bound));
+            let attach: Vec<String> = attach.filter(|_| !attached || node != snapshot.home).collect();
+            let again = parts.iter().flat_map(|part| shards_again(&snapshot, parent, part, node));
+            self.run_on(node, attach.into_iter().chain(again)).await?;
+            self.set_back(node, before).await?;
+        }
+        Ok(())
+    }
+
+    async fn run_on(&mut self, node: NodeId, statements: impl Iterator<Item = String>) -> Result<()> {
+        let mut p = self.lane(node).await?;
+        p.wrote = true;
+        let mut done = Ok(());
+        for sql in statements {
+            done = p.lane.run(&sql).await.map(drop);
+            if done.is_err() {
+                break;
+            }
+        }
+        self.put_back(p).await;
+        Ok(done?)
+    }
+
+    async fn set_plain(&mut self, node: NodeId) -> Result<Vec<String>> {
+        let mut before = Vec::new();
+        for (name, value) in PLAIN {
+            before.push(self.set_on(node, name, value).await?);
+        }
+        Ok(before)
+    }
+
+    async fn set_back(&mut self, node: NodeId, before: Vec<String>) -> Result<()> {
+        for ((name, _), value) in PLAIN.into_iter().zip(before) {
+            self.set_on(node, name, &value).await?;
+        }
+        Ok(())
+    }
+}
+
+fn name_of(r: &Relation) -> (String, String) {
+    (r.schema.clone(), r.name.clone())
+}
+
+fn key_of(r: &Relation) -> Vec<String> {
+    plan::ddl::place::key_columns(r).into_iter().map(str::to_owned).collect()
+}
+
+/// A table that is attached becomes one with its parent's identity columns, but its own partitions do not, and DETACH fails of that
+/// (`ATExecDropIdentity` in tablecmds.c): they are attached once more.
+fn shards_again(snapshot: &Snapshot, parent: &Relation, part: &Part, node: NodeId) -> Vec<String> {
+    if parent.columns.iter().all(|c| c.identity == 0) {
+        return vec![];
+    }
+    let table = snapshot.relations.get(&(part.schema.clone(), part.name.clone()));
+    let Some(d) = table.and_then(|r| r.distribution()) else { return vec![] };
+    let table = catalog::qualified(&part.schema, &part.name);
+    let here = d.group.shards.iter().filter(|shard| shard.node == node);
+    let both = here.map(|shard| {
+        let (shard, bound) = (d.partition(shard.number), catalog::shard_bound_sql(snapshot, &d.group, shard));
+        format!("ALTER TABLE {table} DETACH PARTITION {shard}; ALTER TABLE {table} ATTACH PARTITION {shard} {bound}")
+    });
+    both.collect()
+}
+
+/// Distributed with one group, by columns of the same names.
+fn alike(a: &Relation, b: &Relation) -> bool {
+    let group = |r: &Relation| r.distribution().map(|d| d.group.id);
+    group(a).is_some() && group(a) == group(b) && key_of(a) == key_of(b)
+}
+
+/// What nobody can split by the key.
+fn refuse_kind(part: &Part) -> Result<()> {
+    let what = match part.kind.as_str() {
+        "r" => return Ok(()),
+        "p" => "is partitioned itself",
+        _ => "is no plain table",
+    };
+    let message = format!("partition \"{}\" {what}", part.name);
+    Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Each partition of a distributed table is split by the key: use one level of plain tables."))
+}
+
+/// Code that works with the table, or one of its partitions, as they are.
+fn broken_by(snapshot: &Arc<Snapshot>, parent: &Relation, parts: &[Part], kind: PlacementKind) -> Vec<Broken> {
+    let bodies = crate::router::bodies::bodies(snapshot);
+    let before = Graph::new(snapshot, &bodies).unmarked();
+    let oids = std::iter::once(parent.oid).chain(parts.iter().map(|part| part.oid));
+    let after = Graph::new(snapshot, &bodies).unmarked();
+    oids.fold(after, |graph, oid| graph.with(oid, kind)).new_refusals(&[before])
+}
