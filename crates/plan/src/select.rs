@@ -120,7 +120,8 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         return Ok(Finish::AddUp(AddUp { rows, functions, otherwise: text }));
     }
     let children = parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
-    Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see: false, as_described: false }))
+    let (reads_what_all_see, as_described, lookups) = (false, false, vec![]);
+    Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described, lookups }))
 }
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.
