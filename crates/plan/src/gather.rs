@@ -95,7 +95,8 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let lookups = composer.gather.take().map(|g| g.by).unwrap_or_default();
     let children =
         composer.parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
-    Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described: true, lookups }))
+    let (as_described, why) = (true, a.pushable(level, true).err().and_then(|apart| apart.why()));
+    Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described, lookups, why }))
 }
 
 impl<'p, 'a> Composer<'p, 'a> {

@@ -155,4 +155,6 @@ pub struct Statement {
     pub as_described: bool,
     /// Of its first children, by which columns it looks up their rows one after the other: an index helps there.
     pub lookups: Vec<Vec<usize>>,
+    /// Why rows come home that nodes could not join by themselves, in words for a user.
+    pub why: Option<String>,
 }
