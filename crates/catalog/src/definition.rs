@@ -88,6 +88,8 @@ pub struct IncomingKey {
     pub schema: String,
     pub table: String,
     pub constraint: String,
+    /// What follows its name in ADD CONSTRAINT.
+    pub text: String,
 }
 
 /// A column as its table's DDL has it.

@@ -15,6 +15,7 @@ use wire::sqlstate;
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
+use crate::query::finish::Over;
 use crate::query::merge::{Merge as Merging, comparable};
 use crate::render::Fill;
 use crate::request::{Bound, Request};
@@ -42,7 +43,10 @@ impl<C: Client> Work<'_, C> {
                 }
                 let t = &self.transaction;
                 let alone = s.reads_what_all_see && !t.is_block() && t.cut.is_empty() && self.pin.is_free();
-                let tag = self.finish(compiled, request, &parts, &s.text, s.reads_home && !alone, &described).await?;
+                let looked_up = s.lookups.iter().any(|by| !by.is_empty());
+                let joined = s.reads_home || looked_up || s.text.rows_named() > 1;
+                let over = Over { text: &s.text, reads_home: s.reads_home && !alone, joined, lookups: &s.lookups };
+                let tag = self.finish(compiled, request, &parts, over, &described).await?;
                 if s.as_described && s.reads_home {
                     self.still_planned().await?;
                 }
@@ -94,7 +98,8 @@ impl<C: Client> Work<'_, C> {
                     .hint("Name the columns instead of using *.")
             })?;
             // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
-            return self.finish(compiled, request, &parts, text, false, described).await;
+            let over = Over { text, reads_home: false, joined: false, lookups: &[] };
+            return self.finish(compiled, request, &parts, over, described).await;
         }
         let ids = crate::object_ids::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
         let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();

@@ -12,7 +12,14 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
             let turns = turns.turns.iter();
             turns.map(|t| (if t.query.is_some() { "Before" } else { "Statement" }, t.text.to_string())).collect()
         }
-        Planned::Query { tree: Ok(finish), .. } => vec![("Finish", how(finish))],
+        Planned::Query { whole, tree: Ok(finish) } => {
+            let mut said = vec![("How", in_words(whole, finish))];
+            if let Finish::Statement(Statement { why: Some(why), .. }) = finish {
+                said.push(("Why", why.clone()));
+            }
+            said.push(("Finish", how(finish)));
+            said
+        }
         Planned::Insert { rows, .. } => match rows {
             Insert::Row => vec![],
             Insert::Rows(i) => vec![("Rows", format!("{} split by key", i.keys.len()))],
@@ -42,6 +49,30 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
             }
             Change::Copies(_) => vec![("Rows", "on every node".into())],
         },
+    }
+}
+
+/// What nodes and home do, for who does not know how plans are made.
+fn in_words(whole: &Whole, finish: &Finish) -> String {
+    match finish {
+        Finish::PassOn { .. } => "each node answers for its own rows".into(),
+        Finish::Merge(_) => "each node sorts its own rows, the router merges them".into(),
+        Finish::AddUp(_) => "combine on router: each node gives one row of totals".into(),
+        Finish::Statement(s) if s.as_described => {
+            let mut tables: Vec<&str> = Vec::new();
+            for part in finish.parts() {
+                let Recipients::Shards(uses) = &part.target;
+                for name in uses.iter().filter_map(|u| whole.tables.get(*u)).map(|t| t.relation.name.as_str()) {
+                    if !tables.contains(&name) {
+                        tables.push(name);
+                    }
+                }
+            }
+            format!("one node: rows of {} move to home, which answers", tables.join(", "))
+        }
+        Finish::Statement(_) => {
+            "combine on home: each node answers for its own rows, home puts the answers together".into()
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! for the tables that are left. It does not know how rows travel, nor whether home understands the statement that comes out:
 //! the executor has home describe it, and compares ([`Statement::as_described`]).
 
+mod columns;
 mod filters;
 mod grouped;
+mod lookups;
 mod used;
 
 use std::collections::HashSet;
@@ -23,12 +25,16 @@ use crate::tree::{ChildRows, Exchange, Finish, Part, Recipients, Statement, To};
 use crate::{Result, rewrite, unread};
 
 pub use filters::Filters;
+use lookups::Lookups;
 pub use used::{NONE, Used, visible};
 
 /// What is known of a statement whose tables' rows come home.
 pub struct Gather {
     used: Used,
     filters: Filters,
+    lookups: Lookups,
+    /// Of each part by which columns its rows are looked up, where that is known.
+    by: Vec<Vec<usize>>,
     /// Parts that are rows of one table: whoever needs the same rows shares them, so that both see the same.
     tables: Vec<usize>,
 }
@@ -72,7 +78,7 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let used = Used::of(a, select)?;
     let filters = Filters::of(a, select);
     let mut composer = Composer::new(a);
-    composer.gather = Some(Gather { used, filters, tables: vec![] });
+    composer.gather = Some(Gather { used, filters, lookups: Lookups::of(a, select), by: vec![], tables: vec![] });
     // What is volatile PostgreSQL evaluates once: a WITH query that several subqueries name is not to be asked of nodes for each.
     let finish = match a.levels.iter().any(|l| l.volatile) {
         true => composer.in_place(select),
@@ -86,9 +92,11 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
     let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
     let text = composer.text(*finish).ok()?;
+    let lookups = composer.gather.take().map(|g| g.by).unwrap_or_default();
     let children =
         composer.parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
-    Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described: true }))
+    let (as_described, why) = (true, a.pushable(level, true).err().and_then(|apart| apart.why()));
+    Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described, lookups, why }))
 }
 
 impl<'p, 'a> Composer<'p, 'a> {
@@ -105,6 +113,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             (self.uses_home, self.others) = (home, others);
             if let Some(gather) = &mut self.gather {
                 gather.tables.retain(|t| *t < parts);
+                gather.by.truncate(parts);
             }
             self.in_place(s)
         })
@@ -175,6 +184,16 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let number = self.table_part(a.cx.text(statement)?, uses);
+        if let Some(gather) = &mut self.gather {
+            let by = gather.lookups.of_table(rv).iter().filter_map(|c| columns.iter().position(|own| own == c));
+            gather.by.resize(gather.by.len().max(number + 1), vec![]);
+            let known = &mut gather.by[number];
+            by.for_each(|c| {
+                if !known.contains(&c) {
+                    known.push(c)
+                }
+            });
+        }
         Ok(Some(build::subselect(text::rows(number), Some(ast::Alias { aliasname, colnames }), false)))
     }
 

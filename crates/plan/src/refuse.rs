@@ -54,11 +54,25 @@ impl Refusal {
 
     /// Whose sides are split differently: rows would have to move.
     pub fn not_colocated(what: &str) -> Self {
-        Refusal::new(
+        Refusal::not_together(
             format!(
                 "{what} over distributed tables that are not joined on their distribution keys is not supported yet"
             ),
-            "Join on the distribution keys of colocated tables, filter every table to one key value, or make the smaller table a reference table with create_reference_table().",
+            None,
+        )
+    }
+
+    /// `remedy`: statements that bring the tables' rows together.
+    fn not_together(message: String, remedy: Option<String>) -> Self {
+        let first = match remedy {
+            Some(statements) => format!("To colocate them: {statements} Or join"),
+            None => "Join".into(),
+        };
+        Refusal::new(
+            message,
+            format!(
+                "{first} on the distribution keys of colocated tables, filter every table to one key value, or make the smaller table a reference table with create_reference_table()."
+            ),
         )
     }
 
@@ -80,11 +94,17 @@ impl Refusal {
 
 impl From<Apart> for Refusal {
     fn from(apart: Apart) -> Self {
+        let (why, remedy) = (apart.why(), apart.remedy());
         match apart {
             Apart::Join { left, right, .. } => {
-                Refusal::not_colocated(&format!("a join of {} and {}", left.table, right.table))
+                let why = why.unwrap_or_default();
+                let message = format!("this join of {} and {} is not supported: {why}", left.table, right.table);
+                Refusal::not_together(message, remedy)
             }
-            Apart::Subquery { .. } => Refusal::not_colocated("a subquery"),
+            Apart::Subquery { .. } => match why {
+                Some(why) => Refusal::not_together(format!("this subquery is not supported: {why}"), None),
+                None => Refusal::not_colocated("a subquery"),
+            },
             Apart::SetOperation => Refusal::not_colocated("a set operation"),
             Apart::Spread { what, .. } => Refusal::not_colocated(match what {
                 Gathering::Aggregate => "an aggregate in a subquery",

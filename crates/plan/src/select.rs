@@ -6,6 +6,7 @@
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, search};
 
+use crate::apart::Apart;
 use crate::compose::Composer;
 use crate::gather;
 use crate::levels::Analysis;
@@ -91,9 +92,12 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         }
     }
     if a.levels[level].locking {
+        let apart = pushable.err();
+        let why = apart.as_ref().and_then(Apart::why).map_or(String::new(), |why| format!(": {why}"));
+        let remedy = apart.and_then(|a| a.remedy()).map_or(String::new(), |r| format!(" Or colocate them: {r}"));
         return Err(Refusal::new(
-            "FOR UPDATE and FOR SHARE are not supported with this query over several nodes",
-            "Lock the rows in a query of their own.",
+            format!("FOR UPDATE and FOR SHARE are not supported with this query over several nodes{why}"),
+            format!("Lock the rows in a query of their own.{remedy}"),
         ));
     }
     let mut several = a.named.iter().filter(|(_, levels)| levels.len() > 1).map(|(body, _)| *body).peekable();
@@ -121,7 +125,8 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         return Ok(Finish::AddUp(AddUp { rows, functions, otherwise: text }));
     }
     let children = parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
-    Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see: false, as_described: false }))
+    let (reads_what_all_see, as_described, lookups, why) = (false, false, vec![], None);
+    Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described, lookups, why }))
 }
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.

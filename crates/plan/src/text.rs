@@ -77,6 +77,11 @@ impl Text {
         Ok(text)
     }
 
+    /// How often it names rows of other statements: two or more are joined, or the same is read twice.
+    pub fn rows_named(&self) -> usize {
+        self.0.iter().filter(|piece| matches!(piece, Piece::Rows(_))).count()
+    }
+
     /// The client's parameters that it names.
     pub fn params(&self) -> impl Iterator<Item = usize> {
         self.0.iter().filter_map(|piece| match piece {

@@ -153,4 +153,8 @@ pub struct Statement {
     pub reads_what_all_see: bool,
     /// It has rows in tables' places: runs only if home says of it what it says of the client's statement.
     pub as_described: bool,
+    /// Of its first children, by which columns it looks up their rows one after the other: an index helps there.
+    pub lookups: Vec<Vec<usize>>,
+    /// Why rows come home that nodes could not join by themselves, in words for a user.
+    pub why: Option<String>,
 }

@@ -195,8 +195,11 @@ fn show_finish(finish: &Finish) -> String {
             });
             write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
-        Finish::Statement(Statement { text, reads_home, .. }) => {
+        Finish::Statement(Statement { text, reads_home, lookups, .. }) => {
             write!(out, "\n  finish: {text}{}", if *reads_home { "\n  on home" } else { "" }).unwrap();
+            for (n, by) in lookups.iter().enumerate().filter(|(_, by)| !by.is_empty()) {
+                write!(out, "\n  rows {n} are looked up by columns {by:?}").unwrap();
+            }
         }
     }
     out

@@ -98,12 +98,13 @@ impl Session {
             Some(s) => ("Shard".to_string(), s.to_string()),
             None => ("Shards".to_string(), "those on one node".to_string()),
         };
+        let how = ("How".to_string(), "one node has all of it".to_string());
         // Who may not use the table's schema may not be told by its shard either.
         let shard = self.work().nameable(compiled, &Request::simple(text), shard).await?;
         let statement = shard.and_then(|s| compiled.spliced(text, None, s)).unwrap_or_else(|| text.to_string());
         let nodes = vec![self.explain_node(e, node, statement).await?];
         let time = is_on(e, "analyze").then(|| started.elapsed());
-        Ok(Explained { strategy: "route", details: vec![shown], nodes, rows: None, time })
+        Ok(Explained { strategy: "route", details: vec![how, shown], nodes, rows: None, time })
     }
 
     async fn explain_several(

@@ -215,6 +215,26 @@ select r.label, count(a.k) from ga_r r left join ga_a a on a.x = r.code group by
 commit;
 -- simple only
 prepare ga_p (int) as select a.k, b.k from ga_a a join ga_b b on a.x = b.x where a.k < $1; execute ga_p (3); execute ga_p (5); deallocate ga_p;
+-- A column called as a table is.
+select ga_c, count(*) from (select c.w as ga_c, b.k from ga_a a, ga_b b, ga_c c where a.x = b.x and c.x = a.x) g group by ga_c order by ga_c;
+select ga_c from (select a.t as ga_c, a.x from ga_a a) g join ga_b b on g.x = b.x where ga_c is not null order by ga_c, b.k limit 5;
+select ga_b.x, (select max(ga_b) from (select t as ga_b, x from ga_e) g where g.x = ga_b.x) from ga_b;
+-- EXISTS asks for no column.
+select k from ga_a a where exists (select * from ga_b b where b.t = a.t and b.x > 2) and not exists (select c.* from ga_c c where c.x = a.x and c.w = a.t);
+select k from ga_a a where exists (select * from ga_b b join ga_c c using (x) where b.t = a.t);
+select k from ga_a a where exists (select * from ga_b b where b.t = a.t order by 2) and exists (select * from ga_e e where e.x = a.x except select * from ga_b b2 where false);
+select k from ga_a a where exists (select distinct * from ga_e e where e.t = a.t) and exists (select from ga_c c where c.x = a.x);
+-- Enough rows to be joined as PostgreSQL joins its own: tables it has analysed, and an index for what is looked up row by row.
+select count(*), sum(p.k * q.x) from (select a.k, a.x, a.t from ga_a a, generate_series(1, 60)) p join ga_b q on p.x = q.x join ga_l l on l.t = p.t;
+begin;
+insert into ga_b select i, i % 50, 't' || i % 9 from generate_series(1, 3000) i;
+select a.k, (select sum(b.k) from ga_b b where b.x = a.x and a.t = b.t) from ga_a a;
+select c.k, l.k from ga_c c cross join lateral (select b.k from ga_b b where b.x = c.x order by b.k desc limit 1) l;
+select r.label, l.k from ga_r r left join lateral (select b.k from ga_b b where b.x = r.code order by b.k desc limit 1) l on true;
+select a.k, array(select b.k from ga_b b where b.t = a.t and b.x = a.x order by 1 limit 2), (select count(b.f) from ga_b b where b.f = (a.k > 3)) from ga_a a;
+select a.comp, count(*) from ga_a a join ga_b b on b.x = a.x group by 1;
+select a.j::text, a.e, a.d from ga_a a join ga_b b on b.x = a.x and b.k = a.k;
+rollback;
 -- Still refused.
 select a.k from ga_a a join ga_b b on a.x = b.x for update;
 select a.k from ga_a a tablesample system (100), ga_b b where a.x = b.x and a.k < 0;

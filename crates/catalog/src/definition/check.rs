@@ -4,9 +4,9 @@
 
 use key::PartitionStrategy;
 
-use super::{ColumnDefinition, Definition};
+use super::{ColumnDefinition, Definition, IncomingKey};
 use crate::ident::ident_list;
-use crate::{Oid, Refusal, RefusalKind};
+use crate::{Oid, Refusal, RefusalKind, qualified, quote_ident};
 
 impl Definition {
     fn display(&self) -> String {
@@ -80,19 +80,8 @@ impl Definition {
             let message = format!("other objects depend on {}: {}", self.display(), blockers.dependents.join(", "));
             return refuse(message, "Drop them first, and create them again afterwards.".to_string());
         }
-        if let Some(key) = blockers.referenced_by.first() {
-            let message = format!(
-                "table \"{}.{}\" references {} by foreign key \"{}\"",
-                key.schema,
-                key.table,
-                self.display(),
-                key.constraint
-            );
-            let hint = format!(
-                "Drop the constraint, distribute both tables by the columns of the key (or make {} a reference table), then add it again.",
-                self.display()
-            );
-            return refuse(message, hint);
+        if let Some(refusal) = self.refer_to_it() {
+            return Err(refusal);
         }
         if let Some(publication) = blockers.publications.first() {
             let message = format!("{} is part of publication \"{publication}\"", self.display());
@@ -100,6 +89,31 @@ impl Definition {
             return refuse(message, hint);
         }
         Ok(())
+    }
+
+    /// Other tables' foreign keys refer to it.
+    fn refer_to_it(&self) -> Option<Refusal> {
+        let keys = &self.blockers.referenced_by;
+        let first = keys.first()?;
+        let more = if keys.len() > 1 { format!(" (and {} more)", keys.len() - 1) } else { String::new() };
+        let message = format!(
+            "table \"{}.{}\" references {} by foreign key \"{}\"{more}",
+            first.schema,
+            first.table,
+            self.display(),
+            first.constraint
+        );
+        let alter = |key: &IncomingKey, change: &str, rest: &str| {
+            let (table, name) = (qualified(&key.schema, &key.table), quote_ident(&key.constraint));
+            format!("ALTER TABLE {table} {change} CONSTRAINT {name}{rest};")
+        };
+        let drop = keys.iter().map(|key| alter(key, "DROP", "")).collect::<Vec<_>>().join(" ");
+        let add = keys.iter().map(|key| alter(key, "ADD", &format!(" {}", key.text))).collect::<Vec<_>>().join(" ");
+        let hint = format!(
+            "First {drop} Then distribute {name}, and each of those tables by its column that refers to the key of {name} (or make {name} a reference table). Then {add}",
+            name = self.display()
+        );
+        Some(Refusal::new(RefusalKind::DependentObjects, message, hint))
     }
 
     /// The key's columns are fit for the strategy; returns their types.

@@ -221,12 +221,12 @@ async fn read_blockers<Q: Query>(q: &mut Q, definition: &mut Definition) -> Resu
     let oid = definition.oid;
     // Whatever depends normally ('n') on the table or its row type, and is not a part of the table itself.
     let sql = format!(
-        "SELECT 'rule', r.rulename, NULL, NULL FROM pg_rewrite r WHERE r.ev_class = {oid} AND r.rulename <> '_RETURN' \
-         UNION ALL SELECT 'publication', p.pubname, NULL, NULL FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = {oid} \
-         UNION ALL SELECT 'key', n.nspname, c.relname, k.conname FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
+        "SELECT 'rule', r.rulename, NULL, NULL, NULL FROM pg_rewrite r WHERE r.ev_class = {oid} AND r.rulename <> '_RETURN' \
+         UNION ALL SELECT 'publication', p.pubname, NULL, NULL, NULL FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = {oid} \
+         UNION ALL SELECT 'key', n.nspname, c.relname, k.conname, pg_get_constraintdef(k.oid) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
                    JOIN pg_namespace n ON n.oid = c.relnamespace \
                    WHERE k.contype = 'f' AND k.confrelid = {oid} AND k.conrelid <> {oid} AND k.conparentid = 0 \
-         UNION ALL SELECT DISTINCT 'dependent', coalesce(pg_describe_object('pg_class'::regclass, v.ev_class, 0), pg_describe_object(d.classid, d.objid, 0)), NULL, NULL \
+         UNION ALL SELECT DISTINCT 'dependent', coalesce(pg_describe_object('pg_class'::regclass, v.ev_class, 0), pg_describe_object(d.classid, d.objid, 0)), NULL, NULL, NULL \
                    FROM pg_depend d LEFT JOIN pg_rewrite v ON d.classid = 'pg_rewrite'::regclass AND v.oid = d.objid AND v.rulename = '_RETURN' \
                    WHERE d.deptype = 'n' \
                      AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = {oid} \
@@ -246,6 +246,7 @@ async fn read_blockers<Q: Query>(q: &mut Q, definition: &mut Definition) -> Resu
                 schema: row.text(),
                 table: row.text(),
                 constraint: row.text(),
+                text: row.text(),
             }),
             _ => blockers.dependents.push(row.text()),
         }

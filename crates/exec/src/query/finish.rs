@@ -18,6 +18,16 @@ use crate::work::cut_statement::Wanted;
 use crate::work::describe::not_in_place;
 use crate::work::rows;
 
+/// What runs over parts' rows.
+pub struct Over<'s> {
+    pub text: &'s Text,
+    pub reads_home: bool,
+    /// Rows meet others, or are read several times: how, PostgreSQL has to plan.
+    pub joined: bool,
+    /// Of each part by which columns its rows are looked up.
+    pub lookups: &'s [Vec<usize>],
+}
+
 impl<C: Client> Work<'_, C> {
     /// Collects all parts and runs a statement over them.
     pub async fn finish(
@@ -25,10 +35,10 @@ impl<C: Client> Work<'_, C> {
         compiled: &Compiled,
         request: &Request<'_>,
         parts: &[&Part],
-        text: &Text,
-        reads_home: bool,
+        over: Over<'_>,
         described: &Described,
     ) -> Result<String> {
+        let Over { text, reads_home, joined, lookups } = over;
         let bound = described.parameters(request);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
@@ -51,6 +61,10 @@ impl<C: Client> Work<'_, C> {
             for (n, ((statement, nodes), c)) in statements.iter().zip(&nodes).zip(columns.iter()).enumerate() {
                 let lanes = self.ask_opened(nodes, statement, &[], keep, &mut opened).await?;
                 answers.push(self.collect(lanes, n, &c.types, &mut spill).await?);
+            }
+            if joined {
+                let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
+                answers = spill.before_join(self, answers, &types, lookups).await?;
             }
             self.finish_over(compiled, request, text, described, answers, spill.lane.as_mut()).await
         }

@@ -81,3 +81,13 @@ pub enum PartRows {
     /// In the part's temporary table.
     Stored,
 }
+
+impl PartRows {
+    /// How many rows the router holds.
+    pub fn held(&self) -> u64 {
+        match self {
+            PartRows::Held(rows) => rows.rows,
+            PartRows::Stored => 0,
+        }
+    }
+}

@@ -1,6 +1,9 @@
 //! Parts too large to be held: their rows go into temporary tables on a connection of the statement's own, and the
 //! finish runs there.
 //!
+//! Rows that are to be joined go there long before that, if they are more than a few: of arrays PostgreSQL knows nothing but their
+//! length, and takes a join of them for one of few rows. Of a table that it has analysed it knows what it would of one of its own.
+//!
 //! The connection is outside the transaction, so that nothing of the client's has to wait or to be prepared with
 //! temporary tables; it knows the session's settings and the transaction's, but not what the transaction alone has made.
 
@@ -12,6 +15,7 @@ use txn::Lane;
 use crate::budget::Taken;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::query::part_rows::PartRows;
 use crate::render::{self, NodeStatement};
 use crate::text_arrays::Arrays;
 use crate::work::Work;
@@ -21,6 +25,10 @@ use crate::work::rows::{self, Reply};
 const HELD_MAX: usize = 8 << 20;
 /// Rows that go into a table at a time, even where others have taken the memory there is.
 const STORED_MIN: usize = 64 << 10;
+/// Rows of all parts together from which on PostgreSQL is told what is in them before it joins them.
+const JOINED_MIN: u64 = 2000;
+/// How long a connection is worth waiting for where rows could be joined without.
+const JOINED_WAIT: Duration = Duration::from_millis(50);
 /// Who holds connections and waits for one more could be waiting for others who do the same.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 /// What is held is in memory twice: buffers have room to grow, and are copied into a message.
@@ -76,13 +84,88 @@ impl Spill {
         self.held += held.bytes();
     }
 
-    async fn create<C: Client>(&mut self, work: &mut Work<'_, C>, n: usize, types: &[String]) -> Result<bool> {
+    /// All parts have been read, and are about to be joined. `types`: those of each part's columns.
+    pub async fn before_join<C: Client>(
+        &mut self,
+        work: &mut Work<'_, C>,
+        mut parts: Vec<PartRows>,
+        types: &[&[String]],
+        lookups: &[Vec<usize>],
+    ) -> Result<Vec<PartRows>> {
+        let many = self.tables > 0 || parts.iter().map(PartRows::held).sum::<u64>() >= JOINED_MIN;
+        if !many || !self.open(work, JOINED_WAIT).await? {
+            return Ok(parts);
+        }
+        if self.create_others(&parts, types).await? {
+            for (n, (part, types)) in parts.iter_mut().zip(types).enumerate() {
+                if let PartRows::Held(rows) = std::mem::replace(part, PartRows::Stored) {
+                    let mut rows = rows;
+                    self.store(n, types, &mut rows).await?;
+                }
+            }
+        }
+        let stored = parts.iter().enumerate().filter(|(_, part)| matches!(part, PartRows::Stored));
+        let stored: Vec<usize> = stored.map(|(n, _)| n).collect();
+        for (n, by) in lookups.iter().enumerate().filter(|(n, by)| !by.is_empty() && stored.contains(n)) {
+            self.index(n, by).await?;
+        }
+        let tables: Vec<_> = stored.into_iter().map(table).collect();
+        if let Some(lane) = &mut self.lane
+            && !tables.is_empty()
+        {
+            lane.run(&format!("ANALYZE {}", tables.join(", "))).await?;
+        }
+        Ok(parts)
+    }
+
+    /// Tables for the parts that have none yet; `false`: one of them can't be made, and nothing is changed.
+    async fn create_others(&mut self, parts: &[PartRows], types: &[&[String]]) -> Result<bool> {
+        let Some(lane) = &mut self.lane else { return Ok(false) };
+        let held = parts.iter().zip(types).enumerate().filter(|(_, (part, _))| matches!(part, PartRows::Held(_)));
+        let tables: Vec<_> = held.map(|(n, (_, types))| create(n, types)).collect();
+        if tables.is_empty() {
+            return Ok(false);
+        }
+        match lane.run(&format!("SAVEPOINT herd_tables; {}; RELEASE herd_tables", tables.join("; "))).await {
+            Ok(_) => {
+                self.tables += tables.len();
+                return Ok(true);
+            }
+            Err(pool::PoolError::Server(e)) if !e.is_fatal() => {}
+            Err(e) => return Err(e.into()),
+        }
+        if self.tables > 0 {
+            lane.run("ROLLBACK TO herd_tables").await?;
+            return Ok(false);
+        }
+        lane.run("ROLLBACK").await?;
+        self.lane = None;
+        Ok(false)
+    }
+
+    /// An index for part `n`, if there can be one: not all types have an order, and a value can be too long.
+    async fn index(&mut self, n: usize, by: &[usize]) -> Result<()> {
+        let Some(lane) = &mut self.lane else { return Ok(()) };
+        let columns: Vec<_> = by.iter().map(|c| format!("c{c}")).collect();
+        let create = format!("CREATE INDEX ON {} ({})", table(n), columns.join(", "));
+        match lane.run(&format!("SAVEPOINT herd_index; {create}; RELEASE herd_index")).await {
+            Ok(_) => Ok(()),
+            Err(pool::PoolError::Server(e)) if !e.is_fatal() => {
+                lane.run("ROLLBACK TO herd_index").await?;
+                Ok(())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Whether there is a connection for tables.
+    async fn open<C: Client>(&mut self, work: &mut Work<'_, C>, wait: Duration) -> Result<bool> {
         if !self.allowed {
             return Ok(false);
         }
         if self.lane.is_none() {
             let target = work.herd.target(&work.epoch.snapshot, self.home)?;
-            let got = tokio::time::timeout(CONNECTION_WAIT, work.herd.pools.get(&target, work.login)).await;
+            let got = tokio::time::timeout(wait, work.herd.pools.get(&target, work.login)).await;
             let Ok(Ok(conn)) = got else {
                 self.allowed = false;
                 return Ok(false);
@@ -93,10 +176,15 @@ impl Spill {
             lane.put_begin("BEGIN READ WRITE", work.transaction.settings());
             self.lane = Some(lane);
         }
+        Ok(true)
+    }
+
+    async fn create<C: Client>(&mut self, work: &mut Work<'_, C>, n: usize, types: &[String]) -> Result<bool> {
+        if !self.open(work, CONNECTION_WAIT).await? {
+            return Ok(false);
+        }
         let Some(lane) = &mut self.lane else { return Ok(false) };
-        let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
-        let made =
-            lane.run(&format!("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", table(n), columns.join(", "))).await;
+        let made = lane.run(&create(n, types)).await;
         if self.tables == 0 && matches!(&made, Err(pool::PoolError::Server(e)) if !e.is_fatal()) {
             // No right to make one, a type no table can have, or a setting that can't be made here: then it is held.
             self.allowed = false;
@@ -134,6 +222,12 @@ impl Spill {
             lane.conn.mark_broken();
         }
     }
+}
+
+/// The statement that makes the table of part `n`.
+fn create(n: usize, types: &[String]) -> String {
+    let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
+    format!("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", table(n), columns.join(", "))
 }
 
 /// The table of part `n`.

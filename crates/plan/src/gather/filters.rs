@@ -186,7 +186,8 @@ impl Levels<'_, '_, '_> {
     }
 }
 
-fn conjuncts<'n>(node: Option<&'n Node>, found: &mut Vec<&'n Node>) {
+/// The conditions that all hold where `node` does.
+pub(super) fn conjuncts<'n>(node: Option<&'n Node>, found: &mut Vec<&'n Node>) {
     match node.and_then(|n| n.node.as_ref()) {
         Some(NodeEnum::BoolExpr(b)) if b.boolop == ast::BoolExprType::AndExpr as i32 => {
             b.args.iter().for_each(|arg| conjuncts(Some(arg), found));

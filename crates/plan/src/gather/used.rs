@@ -10,6 +10,7 @@ use sql::ast;
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names, search};
 
+use super::columns;
 use crate::levels::Analysis;
 use crate::scope::is_system;
 
@@ -61,6 +62,7 @@ impl Used {
             items.any(|i| i.opaque || i.columns.iter().any(|(name, _)| name == column))
         };
         let mut found = Found::of(&tables.list, aliases, &others);
+        found.columns = columns::of(a, tree);
         tree.look(&mut found);
         let unsure = |row: &String| found.all || found.starred.contains(row) || is_column(a, row) || is_output(row);
         if found.unfit || !found.qualified.iter().all(|q| is_only(a, q)) || found.values.iter().any(unsure) {
@@ -232,6 +234,10 @@ struct Found<'f> {
     values: HashSet<String>,
     /// Whole rows that may be of any row type.
     rows: HashSet<*const ast::ColumnRef>,
+    /// Stars in EXISTS, which asks for no column.
+    unread: HashSet<*const ast::ColumnRef>,
+    /// What is surely a column, though a table is called so.
+    columns: HashSet<*const ast::ColumnRef>,
     unfit: bool,
 }
 
@@ -241,8 +247,10 @@ const OF_ANY_ROW: [&str; 6] = ["count", "row_to_json", "to_json", "to_jsonb", "j
 impl<'f> Found<'f> {
     fn of(tables: &'f [Table], aliases: HashSet<String>, has: &'f dyn Fn(&str, &str) -> bool) -> Self {
         let (whole, names, of) = Default::default();
-        let (qualified, rows, starred, values) = Default::default();
-        Found { tables, aliases, has, all: false, whole, names, of, qualified, starred, values, rows, unfit: false }
+        let (qualified, starred, values) = Default::default();
+        let (rows, unread, columns) = Default::default();
+        let (all, unfit) = (false, false);
+        Found { tables, aliases, has, all, whole, names, of, qualified, starred, values, rows, unread, columns, unfit }
     }
 
     /// All tables called so have a column called so.
@@ -251,6 +259,9 @@ impl<'f> Found<'f> {
     }
 
     fn column(&mut self, c: &'f ast::ColumnRef) {
+        if self.unread.contains(&std::ptr::from_ref(c)) {
+            return self.note_schema(c);
+        }
         let star = names::has_star(c);
         match (&names::strings(&c.fields)[..], star) {
             ([], true) => self.all = true,
@@ -262,7 +273,8 @@ impl<'f> Found<'f> {
             }
             ([name], false) => {
                 self.unfit |= is_system(name);
-                if self.aliases.contains(*name) && !self.all_have(name, name) {
+                let column = self.columns.contains(&std::ptr::from_ref(c)) || self.all_have(name, name);
+                if self.aliases.contains(*name) && !column {
                     if !self.rows.contains(&std::ptr::from_ref(c)) {
                         self.values.insert(name.to_string());
                     }
@@ -293,6 +305,22 @@ impl<'f> Found<'f> {
         }
     }
 
+    /// Of an EXISTS the list of its query means nothing, where that is no set operation, and neither groups nor sorts by it.
+    fn exists(&mut self, query: Option<&'f ast::Node>) {
+        let Some(NodeEnum::SelectStmt(s)) = query.and_then(|q| q.node.as_ref()) else { return };
+        let by_its_list = [&s.group_clause, &s.distinct_clause, &s.sort_clause];
+        if s.op == ast::SetOperation::SetopNone as i32 && by_its_list.iter().all(|list| list.is_empty()) {
+            let values = s.target_list.iter().filter_map(|t| match &t.node {
+                Some(NodeEnum::ResTarget(t)) => t.val.as_deref()?.node.as_ref(),
+                _ => None,
+            });
+            self.unread.extend(values.filter_map(|v| match v {
+                NodeEnum::ColumnRef(c) if names::has_star(c) => Some(std::ptr::from_ref(c)),
+                _ => None,
+            }));
+        }
+    }
+
     fn row(&mut self, node: Option<&'f ast::Node>) {
         if let Some(NodeEnum::ColumnRef(c)) = node.and_then(|n| n.node.as_ref()) {
             self.rows.insert(std::ptr::from_ref(c));
@@ -309,6 +337,9 @@ impl<'f> Visit<'f> for Found<'f> {
                 if known {
                     f.args.iter().for_each(|arg| self.row(Some(arg)));
                 }
+            }
+            NodeEnum::SubLink(s) if s.sub_link_type == ast::SubLinkType::ExistsSublink as i32 => {
+                self.exists(s.subselect.as_deref());
             }
             NodeEnum::NullTest(t) => self.row(t.arg.as_deref()),
             NodeEnum::AIndirection(i) => self.row(i.arg.as_deref()),

@@ -1,0 +1,1 @@
+"""An application of Django's: see `models.py`."""
