@@ -10,6 +10,7 @@ pub mod depth;
 pub mod lexer;
 pub mod materialized;
 pub mod names;
+mod null_ties;
 pub mod one_row;
 pub mod parse;
 pub mod relations;

@@ -3,7 +3,7 @@
 use pg_query::protobuf::{self, Node};
 use pg_query::{NodeEnum, ParserOptions};
 
-use crate::{SyntaxError, comments, depth, names, search, stack};
+use crate::{SyntaxError, comments, depth, names, null_ties, search, stack};
 
 /// The statements of `sql`, in order. On a thread that has no room for deep trees (see [`stack`]) they are refused.
 pub fn parse(sql: &str, standard_conforming_strings: bool) -> Result<Vec<NodeEnum>, SyntaxError> {
@@ -27,6 +27,9 @@ const PRINTED_DEPTH_MAX: usize = 3000;
 pub fn deparse(statement: &NodeEnum) -> Result<String, SyntaxError> {
     if depth::of(statement) > PRINTED_DEPTH_MAX {
         return Err(SyntaxError::too_deep());
+    }
+    if null_ties::are_in(statement) {
+        return null_ties::deparse(statement);
     }
     if !search::any(statement, is_lengthless) {
         return Ok(statement.deparse(Default::default())?);

@@ -61,6 +61,8 @@ pub struct Cursor {
     source: Source,
     /// Something went wrong while rows were read: it gives none any more.
     failed: bool,
+    /// What is said when the first row is asked for.
+    late: Option<Box<wire::ErrorFields>>,
     /// The formats of the rows that are asked for now, one a column.
     formats: Vec<i16>,
 }
@@ -132,7 +134,20 @@ impl Cursor {
     pub fn over(rows: KeptRows, fields: Vec<Field>, formats: &[i16], scroll: Scroll) -> Self {
         let formats = each(formats, fields.len());
         let kept = Kept { rows, before: 0, formats: formats.clone() };
-        Cursor { position: Position::default(), scroll, source: Source::Kept(kept), failed: false, formats, fields }
+        Cursor {
+            position: Position::default(),
+            scroll,
+            source: Source::Kept(kept),
+            failed: false,
+            late: None,
+            formats,
+            fields,
+        }
+    }
+
+    /// One whose query failed when it was run: PostgreSQL runs it when its first row is asked for, and fails then.
+    pub fn of_error(error: wire::ErrorFields, rows: KeptRows, fields: Vec<Field>, scroll: Scroll) -> Self {
+        Cursor { late: Some(Box::new(error)), ..Cursor::over(rows, fields, &[], scroll) }
     }
 
     /// What is fetched from now on has these formats (as in Bind).
@@ -156,6 +171,9 @@ impl Cursor {
     /// # Errors
     /// 53200 if it is more than may be held; and what goes wrong on the nodes.
     pub async fn keep<C: Client>(&mut self, work: &mut Work<'_, C>) -> Result<()> {
+        if let Some(error) = self.late.take() {
+            return Err(ExecError::Sql(error));
+        }
         if self.failed || self.is_kept() {
             return Ok(());
         }

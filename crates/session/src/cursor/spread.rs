@@ -66,14 +66,19 @@ impl Session {
         let (name, leftover) = (format!("herd cursor {}", self.next_number()), self.leftover.clone());
         let how = Opening { name: &name, scroll, leftover: &leftover };
         let opened = match node {
-            Some(node) => self.work().open_cursor_on(node, compiled, request, &how).await?,
-            None => self.work().open_cursor(compiled, request, &how).await?,
+            Some(node) => self.work().open_cursor_on(node, compiled, request, &how).await,
+            None => self.work().open_cursor(compiled, request, &how).await,
         };
-        if let Some(cursor) = opened {
-            return Ok(cursor);
-        }
         let mut held = Held::new(&self.memory);
-        self.hold(compiled, request, &mut held).await?;
+        let late = match opened {
+            Ok(Some(cursor)) => return Ok(cursor),
+            Err(e) => return Err(e),
+            Ok(None) if query.is_some() => self.hold_or_late(&name, compiled, request, &mut held).await?,
+            Ok(None) => {
+                self.hold(compiled, request, &mut held).await?;
+                None
+            }
+        };
         let described = self.work().described(compiled, request.types()).await?;
         // PostgreSQL would go back over what it has sorted, and over little else that it finishes.
         let sorted = matches!(query, Some(NodeEnum::SelectStmt(s)) if !s.sort_clause.is_empty());
@@ -83,7 +88,42 @@ impl Session {
             said => said,
         };
         let fields = described.fields.clone().unwrap_or_default();
+        if let Some(e) = late {
+            return Ok(exec::Cursor::of_error(e.to_fields(), held.rows, fields, scroll));
+        }
         Ok(exec::Cursor::over(held.rows, fields, request.result_formats(), scroll))
+    }
+
+    /// Runs what PostgreSQL would run when the first row is asked for. What fails then, by its values, is returned, and undone here.
+    async fn hold_or_late(
+        &mut self,
+        savepoint: &str,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        held: &mut Held,
+    ) -> Result<Option<ExecError>> {
+        self.transaction.savepoint(savepoint).await?;
+        let Err(e) = self.hold(compiled, request, held).await else {
+            self.transaction.release(savepoint).await?;
+            return Ok(None);
+        };
+        if self.transaction.rollback_to(savepoint).await.is_err() {
+            return Err(e);
+        }
+        // Data exceptions, subqueries of several rows, what code raises; but for what PostgreSQL finds when it plans.
+        let late = ["22", "21", "P0"].iter().any(|class| e.code().starts_with(class))
+            && self.is_planned_well(compiled, request).await;
+        if self.transaction.release(savepoint).await.is_err() || !late {
+            return Err(e);
+        }
+        Ok(Some(e))
+    }
+
+    async fn is_planned_well(&mut self, compiled: &Compiled, request: &Request<'_>) -> bool {
+        let sql = format!("EXPLAIN {}", compiled.text);
+        let explain = Compiled::new(plan::Planned::home(false), &sql, self.context, None);
+        let mut nowhere = Held::new(&self.memory);
+        self.hold(&explain, &Request::bound(&sql, request.bound), &mut nowhere).await.is_ok()
     }
 
     /// The rows of a portal with a row limit, over several nodes.

@@ -157,7 +157,7 @@ impl<C: Client> Work<'_, C> {
         };
         let source = Source::Nodes(nodes);
         let formats = vec![0; fields.len()];
-        Ok(Some(Cursor { fields, position: Position::default(), scroll, source, failed: false, formats }))
+        Ok(Some(Cursor { fields, position: Position::default(), scroll, source, failed: false, late: None, formats }))
     }
 
     async fn declare_on_nodes(

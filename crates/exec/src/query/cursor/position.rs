@@ -37,7 +37,10 @@ impl Cursor {
             let message = format!("portal \"{}\" cannot be run", f.portalname);
             return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
-        let done = self.fetch_in(work, f, to).await;
+        let done = match self.late.take() {
+            Some(error) => Err(ExecError::Sql(error)),
+            None => self.fetch_in(work, f, to).await,
+        };
         self.failed = done.is_err();
         done
     }
