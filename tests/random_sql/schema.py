@@ -203,7 +203,8 @@ class Schema:
                 columns.append(f"check ({ints[0].sql} is null or {ints[0].sql} <> 11)")
         for name in table.sequences:
             yield self._setup(f"create sequence {name}")
-        parts = self._parts(table, definitions) if distribute and rng.random() < 0.2 else []
+        splits = distribute is not None and "create_distributed_table" in distribute.sql
+        parts = self._parts(table, definitions) if splits and rng.random() < 0.2 else []
         done = yield self._setup(f"create table {table.sql} ({', '.join(columns + definitions)})" + (parts[0] if parts else ""))
         if done.sqlstate:
             return
