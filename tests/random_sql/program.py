@@ -334,6 +334,7 @@ class Program:
             sql = f"create view {ident(name)} ({', '.join(names)}) as {query.sql}"
             view = Table(name, "distributed" if query.key is not None else "reference", [Column(n, t) for n, t in zip(names, query.columns)], group=query.group)
             view.is_view = True
+            view.any_of_equals = context.any_of_equals
             view.key = view.columns[query.key] if query.key is not None else None
         done = yield Step(sql, params=tuple(context.params), types=tuple(context.types), writes=True)
         if not done.sqlstate:

@@ -46,6 +46,7 @@ class Queries:
 
     def table_relation(self, table: Table) -> tuple[str, Relation]:
         alias = self.context.alias()
+        self.context.any_of_equals |= table.any_of_equals
         columns = [Column(f"{alias}.{c.sql}", c.type) for c in table.columns]
         at = {id(c): columns[i] for i, c in enumerate(table.columns)}
         key = at[id(table.key)] if table.key is not None and id(table.key) in at else None

@@ -53,6 +53,8 @@ class Table:
     sequences: list[str] = field(default_factory=list)
     has_trigger: bool = False
     is_view: bool = False
+    # Of a view: which of equal values it shows is open.
+    any_of_equals: bool = False
     constraints: list[str] = field(default_factory=list)
 
     @property
