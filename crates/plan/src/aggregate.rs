@@ -232,14 +232,14 @@ impl Splitter<'_, '_> {
         }
         match name {
             "count" => {
-                let c = self.partial(build::node(NodeEnum::FuncCall(Box::new(f.clone()))));
-                Some(build::cast(build::call("sum", vec![c]), "int8"))
+                let c = self.partial(own(f, name));
+                Some(build::cast(build::own_call("sum", vec![c]), "int8"))
             }
             "sum" | "min" | "max" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or" | "bit_xor" => {
                 let column = self.next();
-                let p = self.partial(build::node(NodeEnum::FuncCall(Box::new(f.clone()))));
+                let p = self.partial(own(f, name));
                 let column = position(&p).unwrap_or(column);
-                let again = build::call(name, vec![p]);
+                let again = build::own_call(name, vec![p]);
                 // sum(int4) is a bigint, but the sum of those a numeric: the partial's own type is the result's.
                 Some(if name == "sum" { text::cast(again, self.part, column) } else { again })
             }
@@ -262,22 +262,18 @@ impl Splitter<'_, '_> {
             type_oid::FLOAT4 | type_oid::FLOAT8 => (build::cast(arg.clone(), "float8"), true),
             _ => return None,
         };
-        let call = |name: &str| {
-            let mut g = f.clone();
-            g.funcname = vec![build::string(name)];
-            g.args = vec![arg.clone()];
-            build::node(NodeEnum::FuncCall(Box::new(g)))
-        };
-        let sum = self.partial(call("sum"));
-        let count = self.partial(call("count"));
-        let total = build::call("sum", vec![sum]);
-        let number = build::call("nullif", vec![build::call("sum", vec![count]), build::integer(0)]);
-        let number = nullif(number);
-        Some(if float {
-            build::operator("/", total, build::cast(number, "float8"))
+        let of_arg = ast::FuncCall { args: vec![arg], ..f.clone() };
+        let sum = self.partial(own(&of_arg, "sum"));
+        let count = self.partial(own(&of_arg, "count"));
+        let total = build::own_call("sum", vec![sum]);
+        let number = build::own_call("sum", vec![count]);
+        let some = build::own_operator("<>", number.clone(), build::integer(0));
+        let average = if float {
+            build::own_operator("/", total, build::cast(number, "float8"))
         } else {
-            build::operator("/", build::cast(total, "numeric"), number)
-        })
+            build::own_operator("/", build::cast(total, "numeric"), number)
+        };
+        Some(build::node(build::when(some, average)))
     }
 
     fn next(&self) -> usize {
@@ -297,17 +293,9 @@ impl Splitter<'_, '_> {
     }
 }
 
-fn nullif(call: Node) -> Node {
-    let Some(NodeEnum::FuncCall(f)) = call.node else { return call };
-    let mut args = f.args.into_iter();
-    build::node(NodeEnum::AExpr(Box::new(ast::AExpr {
-        kind: ast::AExprKind::AexprNullif as i32,
-        name: vec![build::string("=")],
-        lexpr: args.next().map(Box::new),
-        rexpr: args.next().map(Box::new),
-        location: -1,
-        ..Default::default()
-    })))
+/// The call of PostgreSQL's own aggregate, which is what the statement's name was found to mean.
+fn own(f: &ast::FuncCall, name: &str) -> Node {
+    build::node(NodeEnum::FuncCall(Box::new(ast::FuncCall { funcname: build::own_name(name), ..f.clone() })))
 }
 
 fn position(column: &Node) -> Option<usize> {

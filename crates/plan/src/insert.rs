@@ -305,7 +305,7 @@ impl ValuesList<'_> {
         if matches!(value.node, Some(NodeEnum::SetToDefault(_))) {
             if let Some(sequence) = &c.sequence {
                 self.overriding |= c.identity == b'a';
-                let next = format!("nextval({}::pg_catalog.regclass)", catalog::quote_literal(sequence));
+                let next = format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(sequence));
                 return Ok(self.evaluated(value, next.into(), is_key));
             }
             match &c.default {

@@ -234,7 +234,7 @@ fn parameter(array: &Node) -> Option<usize> {
     }
 }
 
-/// `column IN (SELECT unnest(array))`
+/// `column = ANY (SELECT unnest(array))`, by PostgreSQL's own `=`: no other was noted.
 fn joined(condition: &NodeEnum, element: Option<&str>) -> Option<NodeEnum> {
     let node = build::node(condition.clone());
     let column = match condition {
@@ -262,6 +262,7 @@ fn joined(condition: &NodeEnum, element: Option<&str>) -> Option<NodeEnum> {
     Some(NodeEnum::SubLink(Box::new(ast::SubLink {
         sub_link_type: ast::SubLinkType::AnySublink as i32,
         testexpr: Some(column),
+        oper_name: build::own_name("="),
         subselect: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(select))))),
         location: -1,
         ..Default::default()
@@ -270,15 +271,5 @@ fn joined(condition: &NodeEnum, element: Option<&str>) -> Option<NodeEnum> {
 
 /// `CASE WHEN condition THEN true END`: where only what is true passes it is the same.
 fn hidden(condition: NodeEnum) -> NodeEnum {
-    let when = ast::CaseWhen {
-        expr: Some(Box::new(build::node(condition))),
-        result: Some(Box::new(build::cast(build::text("t"), "bool"))),
-        location: -1,
-        ..Default::default()
-    };
-    NodeEnum::CaseExpr(Box::new(ast::CaseExpr {
-        args: vec![build::node(NodeEnum::CaseWhen(Box::new(when)))],
-        location: -1,
-        ..Default::default()
-    }))
+    build::when(build::node(condition), build::cast(build::text("t"), "bool"))
 }

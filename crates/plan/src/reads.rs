@@ -3,14 +3,16 @@
 
 use catalog::Column;
 use sql::ast::Node;
-use sql::{NodeEnum, names, search};
+use sql::{NodeEnum, names, own, search};
 
 use crate::rewrite;
 
-/// `None`: the text can't be read.
+/// A text of the catalog's; what it leaves unqualified is PostgreSQL's own. `None`: it can't be read.
 pub fn parse_expression(text: &str) -> Option<Node> {
     let NodeEnum::SelectStmt(s) = sql::parse(&format!("SELECT {text}"), true).ok()?.pop()? else { return None };
-    rewrite::target_value(s.target_list.first()?).cloned()
+    let mut value = rewrite::target_value(s.target_list.first()?).cloned()?;
+    own::qualify_expression(&mut value);
+    Some(value)
 }
 
 /// Its default reads the transaction's time.

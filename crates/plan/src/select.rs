@@ -207,7 +207,7 @@ pub fn push_limit(part: &mut ast::SelectStmt) {
             _ => {
                 let bigint = |n: Node| build::cast(n, "int8");
                 let zero = |n: Node| coalesce(bigint(n), build::integer(0));
-                Some(Box::new(build::operator("+", bigint(*limit), zero(*offset))))
+                Some(Box::new(build::own_operator("+", bigint(*limit), zero(*offset))))
             }
         };
         if part.limit_count.is_none() {

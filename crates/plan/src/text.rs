@@ -196,7 +196,11 @@ pub fn rows(n: usize) -> ast::SelectStmt {
 
 /// `array`, which is the client's parameter `n`, behind the place of [`Piece::Array`].
 pub fn array(n: usize, array: Node) -> Node {
-    build::call(&mark(&format!("array_{n}")), vec![array])
+    let mut call = build::own_call("", vec![array]);
+    if let Some(NodeEnum::FuncCall(f)) = &mut call.node {
+        f.funcname = vec![build::string(&mark(&format!("array_{n}")))];
+    }
+    call
 }
 
 /// Where the type of a child's column goes: `value::{type}`.

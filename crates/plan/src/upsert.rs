@@ -267,7 +267,11 @@ fn values_select(lists: &[Vec<Node>], columns: &[usize], relation: &Relation) ->
                 (Some(NodeEnum::SetToDefault(_)), Some(s), _) => {
                     format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(s))
                 }
-                (Some(NodeEnum::SetToDefault(_)), None, Some(default)) => default.clone(),
+                (Some(NodeEnum::SetToDefault(_)), None, Some(default)) => match crate::reads::parse_expression(default)
+                {
+                    Some(default) => sql::deparse_expr(&default)?,
+                    None => return Err(Refusal::bare("internal: a default could not be read")),
+                },
                 (Some(NodeEnum::SetToDefault(_)), None, None) => "NULL".into(),
                 _ => sql::deparse_expr(value)?,
             };

@@ -16,7 +16,7 @@ use wire::sqlstate;
 
 use sql::ast;
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build, names, relations, search};
+use sql::{NodeEnum, build, names, own, relations, search};
 
 use catalog::{Placement, Relation};
 
@@ -152,6 +152,7 @@ fn qualify(query: &mut NodeEnum) {
             rv.schemaname = "pg_catalog".into();
         }
     });
+    own::qualify(query);
 }
 
 /// The view's query names a distributed or reference table, itself or through other views.
@@ -215,6 +216,13 @@ fn must_be_whole(relation: &Relation, cx: &Context) -> Option<Refusal> {
         return Some(refusal("of which single columns are granted".into()));
     }
     let statements = sql::parse(&view.query, true).ok()?;
+    let other_equality = || cx.snapshot.own_equality.iter().find(|s| cx.search_path.contains(s));
+    if statements.iter().any(own::hides_equality)
+        && let Some(schema) = other_equality()
+    {
+        // Its maker's `=`, which the text does not show, could be another's here.
+        return Some(refusal(format!("and schema \"{schema}\" of the search path has an operator = of its own")));
+    }
     let mut tables = statements.iter().flat_map(relations::of).filter_map(|rv| named(rv, cx, 1));
     let guarded = tables.find(|t| t.row_security && !view.security_invoker)?;
     Some(refusal(format!("whose owner's row-level security policies of \"{}\" hold", guarded.name)))

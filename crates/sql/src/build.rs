@@ -1,4 +1,7 @@
 //! Small pieces of syntax tree, made by the planner. It does not know why they are wanted.
+//!
+//! What is made here is PostgreSQL's own by its name: nobody asked for it, so no client's search path decides what runs. Of what
+//! looks operators up without naming them (NULLIF, IN, BETWEEN, DISTINCT FROM, CASE with a value, USING) nothing is made.
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, Node, a_const::Val};
@@ -49,17 +52,6 @@ pub fn text(value: &str) -> Node {
     node(NodeEnum::AConst(ast::AConst { isnull: false, location: -1, val }))
 }
 
-/// A plain function of `pg_catalog`.
-pub fn call(name: &str, args: Vec<Node>) -> Node {
-    node(NodeEnum::FuncCall(Box::new(ast::FuncCall {
-        funcname: vec![string(name)],
-        args,
-        funcformat: ast::CoercionForm::CoerceExplicitCall as i32,
-        location: -1,
-        ..Default::default()
-    })))
-}
-
 /// `value::pg_catalog.name`
 pub fn cast(value: Node, type_name: &str) -> Node {
     let type_name = ast::TypeName {
@@ -75,13 +67,20 @@ pub fn cast(value: Node, type_name: &str) -> Node {
     })))
 }
 
+/// The name of a function or an operator of PostgreSQL's own: no search path leads to another's of that name.
+pub fn own_name(name: &str) -> Vec<Node> {
+    vec![string("pg_catalog"), string(name)]
+}
+
 /// `pg_catalog.name(…)`
 pub fn own_call(name: &str, args: Vec<Node>) -> Node {
-    let mut call = call(name, args);
-    if let Some(NodeEnum::FuncCall(f)) = &mut call.node {
-        f.funcname.insert(0, string("pg_catalog"));
-    }
-    call
+    node(NodeEnum::FuncCall(Box::new(ast::FuncCall {
+        funcname: own_name(name),
+        args,
+        funcformat: ast::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..Default::default()
+    })))
 }
 
 /// `ARRAY[…]`
@@ -100,16 +99,31 @@ pub fn array_cast(value: Node, type_name: &str) -> Node {
     cast
 }
 
-/// `left name right`, its operator looked up along the search path.
-pub fn operator(name: &str, left: Node, right: Node) -> Node {
+/// `left OPERATOR(pg_catalog.name) right`
+pub fn own_operator(name: &str, left: Node, right: Node) -> Node {
     node(NodeEnum::AExpr(Box::new(ast::AExpr {
         kind: ast::AExprKind::AexprOp as i32,
-        name: vec![string(name)],
+        name: own_name(name),
         lexpr: Some(Box::new(left)),
         rexpr: Some(Box::new(right)),
         location: -1,
         ..Default::default()
     })))
+}
+
+/// `CASE WHEN condition THEN value END`
+pub fn when(condition: Node, value: Node) -> NodeEnum {
+    let when = ast::CaseWhen {
+        expr: Some(Box::new(condition)),
+        result: Some(Box::new(value)),
+        location: -1,
+        ..Default::default()
+    };
+    NodeEnum::CaseExpr(Box::new(ast::CaseExpr {
+        args: vec![node(NodeEnum::CaseWhen(Box::new(when)))],
+        location: -1,
+        ..Default::default()
+    }))
 }
 
 /// `a AND b AND …`

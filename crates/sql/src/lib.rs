@@ -12,6 +12,7 @@ pub mod materialized;
 pub mod names;
 mod null_ties;
 pub mod one_row;
+pub mod own;
 pub mod parse;
 pub mod relations;
 pub mod search;

@@ -155,7 +155,7 @@ impl Levels<'_, '_, '_> {
         let column = of.columns.iter().position(|c| *c == key)?;
         let column = &of.relation.columns[column];
         let known = type_oid::is_integer(column.type_oid) || type_oid::is_text(column.type_oid);
-        known.then(|| build::operator("=", build::column(&[&column.name]), (*constant).clone()))
+        known.then(|| build::own_operator("=", build::column(&[&column.name]), (*constant).clone()))
     }
 
     /// The condition by the table's own names of its columns, if it is of them alone and can't fail.
