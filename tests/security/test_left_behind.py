@@ -297,7 +297,7 @@ def _looked(place, since) -> list[str]:
         with place.on_node(number) as boss:
             last += [q for (q,) in boss.execute("select query from pg_stat_activity where usename = 'victim' and query_start > %s", (since,))]
     # Of a long statement only the beginning is shown.
-    return [q for q in last if q.startswith(("SELECT 's', pg_catalog.lower(name)", "SELECT relname", "DISCARD"))]
+    return [q for q in last if q.startswith(("SELECT 's', pg_catalog.lower(name)", "SELECT relname", "DISCARD", "CLOSE ALL"))]
 
 
 def test_what_others_have_elsewhere_costs_nobody_anything(place):

@@ -12,6 +12,12 @@ const STEPS_MAX: usize = 10_000;
 /// Parameters that are told by name; where there are more, some are set whose names nobody knows.
 const SETTINGS_MAX: usize = 1_000;
 
+/// In lower case, each character by itself: what becomes of one must not depend on those beside it, as of a final sigma, or the same name
+/// would be another word where it stands before a dot.
+pub(crate) fn lower(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
 /// What code may leave in a session, by the names that can mean it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionCode {
@@ -126,8 +132,8 @@ impl SessionCode {
         then: impl FnOnce(&mut Walk) -> T,
     ) -> T {
         // Casts between types of PostgreSQL's own, which anything may run, have no name.
-        let words: HashSet<String> = words.into_iter().chain([""]).map(str::to_lowercase).collect();
-        let callers: Vec<String> = path.iter().map(|s| s.to_lowercase()).collect();
+        let words: HashSet<String> = words.into_iter().chain([""]).map(lower).collect();
+        let callers: Vec<String> = path.iter().map(|s| lower(s)).collect();
         let mut walk = Walk::of(self);
         walk.from(&words, Some(&callers));
         then(&mut walk)
@@ -220,6 +226,11 @@ mod tests {
         assert_eq!(left("f g"), Some(Left { settings: vec!["a.x".into()], opaque: false }));
         assert_eq!(left("mal g"), Some(Left { settings: vec!["b.y".into()], opaque: true }));
         assert_eq!(left("g"), None);
+    }
+
+    #[test]
+    fn a_name_is_one_word_wherever_it_stands() {
+        assert!(lower("\u{391}\u{3a3}.b").starts_with(&lower("\u{391}\u{3a3}")));
     }
 
     #[test]

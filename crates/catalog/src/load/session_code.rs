@@ -3,14 +3,18 @@
 //!
 //! Bodies are searched for words, in comments and strings as well. A body without any of the words below, without the name of
 //! a function of PostgreSQL's own that leaves something ([`lasting`]), and without the name of what has one, can do no such thing in SQL
-//! and PL/pgSQL: what is run as a string takes `EXECUTE` or one of the functions that run strings. Other languages are taken
-//! to do anything. Expressions (defaults, CHECKs, policies, …) are searched as PostgreSQL keeps them, by functions' numbers.
+//! and PL/pgSQL: each kind of statement begins with a keyword, which can be written in one way only. What is run as a string may be
+//! written in many, and so what runs one counts by itself, whatever the string: `EXECUTE`, `DO` ([`keywords`]), `CREATE` (of functions),
+//! and the functions that run strings. `CREATE` and `SELECT INTO` count, too, as where they make a table the search path says:
+//! that may be the session's own schema for temporary ones. Other languages are taken to do anything. Expressions (defaults, CHECKs,
+//! policies, …) are searched as PostgreSQL keeps them, by functions' numbers.
 //!
 //! Found by names alone is all that might count for anybody; what of it counts for a statement, its search path tells
 //! ([`SessionCode`]).
 
 mod behind;
 mod body;
+mod keywords;
 mod lasting;
 mod reach;
 mod used;
@@ -24,7 +28,7 @@ use self::used::used;
 use super::facts::NOT_SYSTEM;
 use crate::code::TAKE_TYPES;
 use crate::load::{others_turn, reading};
-use crate::session_code::{Left, Path, SessionCode, Thing};
+use crate::session_code::{Left, Path, SessionCode, Thing, lower};
 use crate::{CatalogError, Oid, Query, Snapshot, quote_literal};
 
 /// What of SQL and pg_catalog outlives the statement it stands in.
@@ -39,6 +43,9 @@ const WORDS: &[&str] = &[
     "unlisten",
     "prepare",
     "deallocate",
+    // In pg_temp, if that is first in the search path; functions with any text.
+    "create",
+    "import",
     "temp",
     "temporary",
     "pg_temp",
@@ -65,6 +72,8 @@ struct Source {
     owner: Oid,
     /// Its language can be looked into.
     known: bool,
+    /// It makes a table by SELECT INTO.
+    selects_into: bool,
     operator: bool,
     /// An operator or a type.
     by_type: bool,
@@ -83,14 +92,15 @@ impl Source {
         };
         // Names that are written by their characters' numbers are found in no text.
         let known = !body.text.contains(ESCAPED);
-        Source { schema, name, body, known, owner: 0, operator: false, by_type: false, path: Path::Callers }
+        let path = Path::Callers;
+        Source { schema, name, body, known, selects_into: false, owner: 0, operator: false, by_type: false, path }
     }
 
     /// By its owner's or its own settings.
     fn under(self, path: Option<String>, as_another: bool) -> Self {
         let path = match path {
             Some(p) if as_another || p.contains(['"', '$']) => Path::Any,
-            Some(p) => Path::Own(p.split(',').map(|name| name.trim().to_lowercase()).collect()),
+            Some(p) => Path::Own(p.split(',').map(|name| lower(name.trim())).collect()),
             None if as_another => Path::Any,
             None => Path::Callers,
         };
@@ -103,8 +113,9 @@ const ESCAPED: &str = "u&\"";
 const READ_MAX: usize = 256;
 
 async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Error>> {
-    // An aggregate's body is the functions it calls. Of extensions only the functions' own names count. A definer's "$user" is not
-    // the caller's, nor are the schemas he may use; a path of the function's own is the same for all.
+    // An aggregate's body is the functions it calls. Of extensions only the functions' own names count: those that a superuser
+    // has, as whoever owns an extension may put functions of his own into it. A definer's "$user" is not the caller's, nor are the
+    // schemas he may use; a path of the function's own is the same for all.
     let sql = format!(
         "SELECT n.nspname, p.proname, \
                 concat_ws(' ', CASE WHEN NOT d.is_read THEN NULL WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
@@ -115,11 +126,11 @@ async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Err
                 d.is_read AND (a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql')), \
                 (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), \
                 p.prosecdef AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%') \
-                OR EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c ~ '^(role|session_authorization)='), p.proowner \
+                OR EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c ~ '^(role|session_authorization)='), p.proowner, l.lanname = 'sql' \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
          JOIN herd.code_read() d ON d.routine = p.oid \
          LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
-         WHERE {NOT_SYSTEM} AND NOT EXISTS (SELECT FROM pg_depend e \
+         WHERE {NOT_SYSTEM} AND NOT EXISTS (SELECT FROM pg_depend e JOIN pg_roles r ON r.oid = p.proowner AND r.rolsuper \
                WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')"
     );
     let mut found = Vec::new();
@@ -128,7 +139,8 @@ async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Err
         let source = Source::of(row.text(), row.text(), &row.text()).await;
         let known = row.boolean() && source.known;
         let (path, as_another, owner) = (row.opt(), row.boolean(), row.number()?);
-        found.push(Source { known, owner, ..source.under(path, as_another) });
+        let selects_into = source.body.selects_into && row.boolean();
+        found.push(Source { known, owner, selects_into, ..source.under(path, as_another) });
     }
     Ok(found)
 }
@@ -148,7 +160,7 @@ impl Names {
     }
 
     fn add(&mut self, name: &str) {
-        let name = name.to_lowercase();
+        let name = lower(name);
         if name.chars().all(is_word) {
             self.words.insert(name);
         } else {
@@ -186,7 +198,9 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     let leaving = leaving_names(&lasting);
     let sequences = Names::of(SEQUENCES);
     let takes_values = |source: &Source| source.body.mentions(&sequences);
-    let leaves = |source: &Source, leaving: &Names| !source.known || source.body.mentions(leaving);
+    let leaves = |source: &Source, leaving: &Names| {
+        !source.known || source.body.runs_block || source.selects_into || source.body.mentions(leaving)
+    };
     snapshot.session_code = SessionCode::default();
     if !all.iter().any(|s| leaves(s, &leaving) || takes_values(s)) && !used(q, &lasting).await? {
         return Ok(());
@@ -214,7 +228,9 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
     // What is in pg_temp may be anything.
     let mut strings = Names::of(&["execute", "pg_temp"]);
     lasting.iter().filter(|name| lasting::runs(name)).for_each(|name| strings.add(name));
-    let opaque = |source: &Source| !source.known || source.body.sets_unknown || source.body.mentions(&strings);
+    let opaque = |source: &Source| {
+        !source.known || source.body.sets_unknown || source.body.holds_texts() || source.body.mentions(&strings)
+    };
     let says = |at: usize, source: &Source| (leaves(source, &leaving), at < called && takes_values(source));
     let things = things(&all, &reached, opaque, says);
     snapshot.session_code = SessionCode::of(things);
@@ -241,8 +257,8 @@ fn read(all: &[Source]) -> Vec<String> {
 
 /// What may leave something, or mentions what may, and so on: by names alone.
 fn reached(all: &[Source], lasting: &[String], is_first: impl Fn(usize, &Source) -> bool) -> Vec<usize> {
-    let known = all.iter().map(|s| s.name.to_lowercase());
-    let known = known.chain(WORDS.iter().map(|w| w.to_string())).chain(lasting.iter().map(|n| n.to_lowercase()));
+    let known = all.iter().map(|s| lower(&s.name));
+    let known = known.chain(WORDS.iter().map(|w| w.to_string())).chain(lasting.iter().map(|n| lower(n)));
     let mut reach = Reach::new(all.iter().map(|s| &*s.body), &known.collect());
     let mut names: Vec<&str> = WORDS.iter().copied().chain(lasting.iter().map(String::as_str)).collect();
     let mut found = Vec::new();
@@ -280,8 +296,8 @@ fn things(
         let source = &all[*at];
         let (leaves, sequences) = says(*at, source);
         Thing {
-            schema: source.schema.to_lowercase(),
-            name: source.name.to_lowercase(),
+            schema: lower(&source.schema),
+            name: lower(&source.name),
             operator: source.operator,
             by_type: source.by_type,
             leaves: leaves || sequences,
@@ -385,7 +401,10 @@ impl SessionCode {
     /// Whether code given as text may leave something behind by itself.
     pub fn is_text(text: &str) -> bool {
         let body = Body::of(text);
-        body.text.contains(ESCAPED) || body.mentions(&Names::of(WORDS)) || body.mentions(&Names::of(SEQUENCES))
+        body.text.contains(ESCAPED)
+            || body.runs_block
+            || body.mentions(&Names::of(WORDS))
+            || body.mentions(&Names::of(SEQUENCES))
     }
 
     fn names(&self) -> Names {
@@ -398,7 +417,7 @@ impl SessionCode {
     pub fn settings_in(text: &str) -> (Vec<String>, bool) {
         let body = Body::of(text);
         let runs = body.has_word("execute") || body.has_word("pg_temp") || body.words().any(lasting::runs);
-        let unknown = body.sets_unknown || runs || body.text.contains(ESCAPED);
+        let unknown = body.sets_unknown || body.holds_texts() || runs || body.text.contains(ESCAPED);
         (body.sets, unknown)
     }
 }

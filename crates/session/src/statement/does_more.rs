@@ -15,20 +15,37 @@ use crate::router_settings::RouterSettings;
 use crate::sequences;
 use crate::session::{Result, Session};
 
+/// What code given as text says: of DO the string's value, however that is written; and whether its language can be looked into.
+fn text_of<'s>(statement: &'s NodeEnum, sql: &'s str) -> (&'s str, bool) {
+    let NodeEnum::DoStmt(block) = statement else { return (sql, true) };
+    let option = |name: &str| {
+        block.args.iter().find_map(|arg| match arg.node.as_ref()? {
+            NodeEnum::DefElem(d) if d.defname == name => match d.arg.as_deref()?.node.as_ref()? {
+                NodeEnum::String(s) => Some(s.sval.as_str()),
+                _ => None,
+            },
+            _ => None,
+        })
+    };
+    let plpgsql = option("language").is_none_or(|name| name == "plpgsql");
+    (option("as").unwrap_or(sql), plpgsql)
+}
+
 impl Session {
     /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
     pub(super) async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         let watched = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path)?;
         let before = self.watch(watched).await?;
         let known = &self.epoch.snapshot.session_code;
-        let (settings, unknown) = catalog::SessionCode::settings_in(sql);
-        let (called, inside) = (known.called_in(sql, &self.search_path), catalog::SessionCode::is_text(sql));
-        let forwarded = if called.is_some() || inside {
+        let (text, is_read) = text_of(statement, sql);
+        let (settings, unknown) = catalog::SessionCode::settings_in(text);
+        let (called, inside) = (known.called_in(text, &self.search_path), catalog::SessionCode::is_text(text));
+        let forwarded = if called.is_some() || inside || !is_read {
             let called = called.unwrap_or_default();
             let code = Code {
                 settings: called.settings.into_iter().chain(settings).collect(),
-                opaque: unknown || called.opaque,
-                sequences: known.sequences_in(sql, &self.search_path),
+                opaque: unknown || called.opaque || !is_read,
+                sequences: known.sequences_in(text, &self.search_path),
             };
             let scope = self.code_begins(code, true);
             let result = self.on_home_bound(sql, bound).await;

@@ -5,6 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use super::keywords;
+use crate::session_code::lower;
+
 /// Names of parameters that are taken of one body.
 const SETTINGS_MAX: usize = 256;
 /// Bytes of bodies that are kept; beyond that all are forgotten and read again.
@@ -21,12 +24,16 @@ pub(super) struct Body {
     pub sets: Vec<String>,
     /// It sets some whose names are made at run time, or more than are taken of a body.
     pub sets_unknown: bool,
+    /// It may have a DO statement, whose text may be anything.
+    pub runs_block: bool,
+    /// It may make a table by SELECT INTO, if it is in SQL.
+    pub selects_into: bool,
 }
 
 impl Body {
     /// Reads a text; nothing is kept of it for later loads.
     pub fn of(text: &str) -> Self {
-        let text = text.to_lowercase().into_boxed_str();
+        let text = lower(text).into_boxed_str();
         let at = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
         let mut found: Vec<&str> = words(&text).collect();
         found.sort_unstable();
@@ -42,7 +49,8 @@ impl Body {
         let (reads, _) = taken(settings_read(&text));
         let (sets, more) = taken(settings_set(&text));
         let sets_unknown = more || names_at_run_time(&text);
-        Body { text, words, reads, sets, sets_unknown }
+        let (runs_block, selects_into) = (keywords::runs_block(&text), keywords::selects_into(&text));
+        Body { text, words, reads, sets, sets_unknown, runs_block, selects_into }
     }
 
     /// The same, if it was read before.
@@ -65,6 +73,12 @@ impl Body {
     /// `word` in lower case; part of a longer word does not count.
     pub fn has_word(&self, word: &str) -> bool {
         self.words.binary_search_by(|at| self.word(at).cmp(word)).is_ok()
+    }
+
+    /// It has texts that are run, or may be, and are not read here.
+    pub fn holds_texts(&self) -> bool {
+        let makes_code = || ["function", "procedure", "extension"].iter().any(|word| self.has_word(word));
+        self.runs_block || self.has_word("create") && makes_code()
     }
 
     /// In lower case, each once, sorted.

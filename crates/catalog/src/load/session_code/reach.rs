@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::body::{Body, is_word, words};
+use crate::session_code::lower;
 
 /// Bytes that are searched for names which are not one word. Beyond that a body with a word of the name is taken to mention it.
 const SEARCHED_MAX: usize = 64 << 20;
@@ -34,7 +35,7 @@ impl<'b> Reach<'b> {
 
     /// The bodies that mention a name and were not reached before.
     pub fn mentioning(&mut self, name: &str) -> Vec<usize> {
-        let name = name.to_lowercase();
+        let name = lower(name);
         if name.chars().all(is_word) {
             // All that have the word are reached with this: nobody need look for it again.
             let bodies = self.by_word.remove(&*name).unwrap_or_default();
