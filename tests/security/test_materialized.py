@@ -44,18 +44,148 @@ def test_nobody_runs_the_query_of_another(store):
     with store.as_role("mallory", autocommit=True) as c:
         c.execute("create function mats.who() returns name language plpgsql stable as $$ begin return session_user || '/' || current_user; end $$")
         c.execute("create materialized view mats.trap as select max(id) as id, min(mats.who()) as who from (select id from mats.sale order by id limit 5) s")
-        mine = c.execute("select who from mats.trap").fetchone()
+        c.execute("create materialized view mats.plain as select count(*) from mats.sale")
     with store.server.connect(autocommit=True) as c:
         with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
             c.execute("refresh materialized view mats.trap")
+        assert refused.value.diag.message_hint == "Log in as the owner, mallory."
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            c.execute("refresh materialized view mats.plain")
         hint = refused.value.diag.message_hint
         assert hint == "SET ROLE mallory first."
-        assert c.execute("select who from mats.trap").fetchone() == mine
         c.execute(hint.removesuffix(" first."))
+        c.execute("refresh materialized view mats.plain")
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            c.execute("refresh materialized view mats.trap")
+        assert refused.value.diag.message_hint == "Log in as the owner, mallory."
+        assert c.execute("select who from mats.trap").fetchone() == ("mallory/mallory",)
+    with store.as_role("mallory", autocommit=True) as c:
         c.execute("refresh materialized view mats.trap")
-        assert c.execute("select who from mats.trap").fetchone() == ("postgres/mallory",)
     with store.as_role("victim", autocommit=True) as c, pytest.raises(psycopg.errors.InsufficientPrivilege):
         c.execute("set role mallory")
+
+
+_ROWS = "create table mats.mine (id int primary key, v int); select create_distributed_table('mats.mine', 'id'); insert into mats.mine values (1, 1), (2, 2)"
+_FUNCTION = "create function mats.f(int) returns int language plpgsql immutable as $$ begin return $1; end $$"
+_LENT = {
+    "a function": [_FUNCTION, "create materialized view mats.m as select mats.f(v) from mats.mine"],
+    "an aggregate": [
+        "create aggregate mats.added(int) (sfunc = int4pl, stype = int)",
+        "create materialized view mats.m as select mats.added(v) from mats.mine where id = 1",
+    ],
+    "a setting of the function's": [
+        "create function mats.g() returns name language plpgsql stable set role = 'none' as $$ begin return current_user; end $$",
+        "create materialized view mats.m as select mats.g(), count(*) from mats.mine",
+    ],
+    "text of the function's": [
+        r"""create function mats.g() returns name language plpgsql as
+            $f$ begin do E'begin s\x65t local role none; end'; return current_user; end $f$""",
+        "create materialized view mats.m as select mats.g(), v from mats.mine where id = 1",
+    ],
+    "views": [
+        _FUNCTION,
+        "create view mats.inner as select mats.f(v) as v from mats.mine",
+        "create view mats.outer as select v from mats.inner",
+        "create materialized view mats.m as select v from mats.outer",
+    ],
+    "an operator": [
+        _FUNCTION,
+        "create function mats.add(int, int) returns int language sql immutable as 'select $1'",
+        "create operator mats.+* (leftarg = int, rightarg = int, function = mats.add)",
+        "create materialized view mats.m as select id operator(mats.+*) v as x from mats.mine",
+    ],
+    "a domain": [
+        _FUNCTION,
+        "create domain mats.d as int check (mats.f(value) > 0)",
+        "create materialized view mats.m as select v::mats.d from mats.mine",
+    ],
+    "a domain in an array": [
+        _FUNCTION,
+        "create domain mats.d as int check (mats.f(value) > 0)",
+        "create materialized view mats.m as select id, '{1}'::mats.d[] as a from mats.mine",
+    ],
+    "an index": [_FUNCTION, "create index on mats.mine (mats.f(v))", "create materialized view mats.m as select v from mats.mine"],
+    "a policy": [
+        _FUNCTION,
+        "alter table mats.mine enable row level security",
+        "alter table mats.mine force row level security",
+        "create policy p on mats.mine using (mats.f(v) > 0)",
+        "create materialized view mats.m as select v from mats.mine",
+    ],
+    "a CHECK": [
+        _FUNCTION,
+        "alter table mats.mine add check (mats.f(v) > 0)",
+        "create materialized view mats.m as select v from mats.mine",
+    ],
+}
+
+
+@pytest.mark.parametrize("what", _LENT)
+def test_no_login_is_lent_to_code(store, what):
+    """Nothing keeps code in a view's query from RESET ROLE but PostgreSQL's REFRESH, which runs it on one server."""
+    with store.server.connect(autocommit=True) as c:
+        for statement in _ROWS.split("; "):
+            c.execute(statement)
+        c.execute("alter table mats.mine owner to mallory")
+    with store.as_role("mallory", autocommit=True) as c:
+        for statement in _LENT[what]:
+            c.execute(statement)
+        rows = c.execute("select * from mats.m").fetchall()
+    for become in ("set role mallory", "set session authorization mallory"):
+        with store.server.connect(autocommit=True) as c:
+            c.execute(become)
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                c.execute("refresh materialized view mats.m")
+            assert refused.value.diag.message_hint == "Log in as the owner, mallory."
+            query = _LENT[what][-1].partition(" as ")[2]
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                c.execute(f"create materialized view mats.another as {query}")
+            assert refused.value.diag.message_hint == "Log in as the owner, mallory."
+            assert c.execute("select * from mats.m").fetchall() == rows
+
+
+def test_deferred_triggers_of_the_query_meet_no_superuser(store):
+    """What a function of the query writes would be looked at by its table's triggers at COMMIT, when the superuser is himself again."""
+    with store.as_role("mallory", autocommit=True) as c:
+        c.execute("create table mats.log (who name)")
+        c.execute("create table mats.seen (who name)")
+        c.execute(
+            "create function mats.late() returns trigger language plpgsql as $$ begin insert into mats.seen values (current_user); return null; end $$"
+        )
+        c.execute(
+            "create constraint trigger late after insert on mats.log deferrable initially deferred for each row execute function mats.late()"
+        )
+        c.execute("create function mats.w() returns int language plpgsql as $$ begin insert into mats.log values (current_user); return 1; end $$")
+        c.execute("create function mats.st() returns int language plpgsql stable as $$ begin return mats.w(); end $$")
+        c.execute("create materialized view mats.m as select mats.st() as x, v from mats.sale where id = 1")
+    with store.server.connect() as c:
+        c.execute("set role mallory")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            c.execute("refresh materialized view mats.m")
+        c.execute("rollback")
+        assert c.execute("select * from mats.seen where who <> 'mallory'").fetchall() == []
+
+
+def test_no_code_no_refusal(store):
+    """PostgreSQL's own functions, enums, and views of other owners lend nobody anything."""
+    store.server.run(
+        "create type mats.mood as enum ('good', 'bad')",
+        "create view mats.shown as select id, owner, v from mats.sale where v > 0",
+        "grant select on mats.shown to mallory",
+    )
+    with store.as_role("mallory", autocommit=True) as c:
+        c.execute(
+            "create materialized view mats.fine as select upper(owner::text) as owner, count(*) as n, min('good'::mats.mood) as mood, "
+            "array_agg(distinct v order by v) as v, row_number() over () as r from mats.shown group by 1"
+        )
+    store.server.run("delete from mats.sale where id > 30")
+    for become in ("set role mallory", "set session authorization mallory"):
+        with store.server.connect(autocommit=True) as c:
+            c.execute(become)
+            c.execute("refresh materialized view mats.fine")
+            assert c.execute("select owner, n from mats.fine order by 1").fetchall() == [("MALLORY", 10), ("VICTIM", 20)]
+            c.execute("create materialized view mats.fine2 as select owner, count(*) from mats.sale group by 1")
+            c.execute("drop materialized view mats.fine2")
 
 
 def test_nobody_has_the_name_of_its_rows_first(store):

@@ -5,6 +5,7 @@
 mod alone;
 mod create_table_as;
 mod elsewhere;
+mod lent;
 mod limits;
 mod lock;
 mod materialize;

@@ -18,6 +18,7 @@ impl<C: Client> Work<'_, C> {
             self.refuse_lasting(view, temporary).await?;
             self.ask_home(&view.lock()).await?;
             self.same_view(view).await?;
+            self.refuse_lending(&view.view, &view.query).await?;
         }
         self.ask_home(&view.create_rows).await?;
         let columns = self.columns_of_rows(&view.rows).await?;
@@ -27,6 +28,9 @@ impl<C: Client> Work<'_, C> {
         }
         let mut tag = "CREATE MATERIALIZED VIEW".to_string();
         if let Some(refresh) = &view.refresh {
+            if view.create.is_some() {
+                self.refuse_lending(&view.view, &view.query).await?;
+            }
             let filled = self.fill(&view.fill_rows(), temporary).await?;
             tag = if view.create.is_some() { filled.tag } else { "REFRESH MATERIALIZED VIEW".to_string() };
             self.ask_home(&source(&format!("{}::pg_catalog.regclass::pg_catalog.oid", quote_literal(&view.rows))))
@@ -46,11 +50,15 @@ impl<C: Client> Work<'_, C> {
             quote_literal(view)
         );
         match self.ask_home(&owner).await?.pop().as_deref() {
-            Some([Some(owner), Some(is_owner)]) if is_owner == "f" => Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                format!("materialized view {view} over distributed tables can be refreshed by its owner only"),
-            )
-            .hint(&format!("SET ROLE {} first.", quote_ident(owner)))),
+            Some([Some(owner), Some(is_owner)]) if is_owner == "f" => {
+                // SET ROLE would be of no use.
+                self.lends(view).await?;
+                Err(ExecError::sql(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    format!("materialized view {view} over distributed tables can be refreshed by its owner only"),
+                )
+                .hint(&format!("SET ROLE {} first.", quote_ident(owner))))
+            }
             _ => Ok(()),
         }
     }
