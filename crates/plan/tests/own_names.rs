@@ -93,7 +93,7 @@ fn qualify(statement: &mut NodeEnum, snapshot: &catalog::Snapshot) {
                 }
                 NodeEnum::AExpr(e) if e.name.len() == 1 && names::last(&e.name) != "@@@" => {
                     if matches!(ast::AExprKind::try_from(e.kind), Ok(AexprOp | AexprOpAny | AexprOpAll)) {
-                        e.name = build::own_name(&names::last(&e.name).to_owned());
+                        e.name = build::own_name(names::last(&e.name));
                     }
                 }
                 _ => {}
