@@ -1,5 +1,5 @@
-//! SQL cursors. One on a single node is that node's own; one over several nodes, or one that outlives its transaction and is not
-//! home's, is the router's (exec's `query/cursor.rs`).
+//! SQL cursors. One on a single node is that node's own; one over several nodes, or one that outlives a transaction,
+//! is the router's (exec's `query/cursor.rs`).
 
 mod in_use;
 mod spread;
@@ -156,7 +156,9 @@ impl Session {
         }
         let foreign = node.is_some_and(|node| node != home);
         let binary = d.options & OPT_BINARY != 0;
-        let spread = node.is_none() || foreign && (hold || binary && self.may_tell_ids(&compiled, &request).await?);
+        // Its query would run at COMMIT, while others wait for that.
+        let kept = hold && self.transaction.is_active();
+        let spread = node.is_none() || kept || foreign && binary && self.may_tell_ids(&compiled, &request).await?;
         if spread || self.cursors.contains_key(&d.portalname) {
             self.free_name(&d.portalname)?;
         }
@@ -185,6 +187,9 @@ impl Session {
             _ => {
                 let cursor = self.spread_cursor(d.options, node, &tree, &compiled, &request).await;
                 let cursor = cursor.map_err(|e| shown(e, sql))?;
+                if compiled.plan.whole().local {
+                    self.work().same_kinds().await?;
+                }
                 taken.grow_to(bytes + cursor.bytes())?;
                 At::Spread(Box::new(cursor))
             }

@@ -12,11 +12,11 @@ use catalog::NodeId;
 use pool::PoolError;
 use wire::sqlstate;
 
-use crate::failpoint;
 use crate::gid::{Gid, Identity};
 use crate::lane::Lane;
 use crate::seal::Seal;
 use crate::transaction::{Raised, Transaction};
+use crate::{deferred, failpoint};
 
 /// Why a transaction did not end as was asked, or nobody knows whether it did.
 #[derive(Debug, thiserror::Error)]
@@ -142,15 +142,16 @@ impl Transaction {
     async fn raise_epoch(&mut self, home: NodeId, seal: &Seal) -> Result<(), PoolError> {
         let Some(at) = self.participants.iter().position(|p| p.lane.node == home) else { return Ok(()) };
         self.participants.swap(0, at);
+        self.run_deferred().await?;
         let Some((home, others)) = self.participants.split_first_mut() else { return Ok(()) };
         let mut others: Vec<_> = others.iter_mut().filter(|p| p.wrote).map(|p| &mut p.lane).collect();
         for lane in &mut others {
-            lane.put_query(&format!("SET CONSTRAINTS ALL IMMEDIATE; {QUIET}"));
+            lane.put_query(QUIET);
             lane.conn.flush().await?;
         }
         finish_all(&mut others).await?;
         let lane = &mut home.lane;
-        lane.put_query(&format!("SET CONSTRAINTS ALL IMMEDIATE; {QUIET}"));
+        lane.put_query(QUIET);
         put_raise(lane, None, seal);
         lane.conn.flush().await?;
         let checked = lane.finish().await;
@@ -214,7 +215,7 @@ impl Transaction {
         let decider = kept.or_else(|| self.participants.iter().rposition(|p| p.wrote)).unwrap_or(0);
         self.participants.swap(0, decider);
         failpoint::reached("two_phase.begin").await;
-        if self.defers
+        if (self.defers || self.keep_all)
             && let Err(e) = self.run_deferred().await
         {
             self.rollback().await;
@@ -252,16 +253,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// What users' triggers do at the end of a transaction may take its time: while the gate is held, others would wait for it.
+    /// What users' code does at the end of a transaction may take its time: while the epoch is raised or the gate is held, others would wait for it.
     async fn run_deferred(&mut self) -> Result<(), PoolError> {
-        let writers = self.participants[1..].iter_mut().filter(|p| p.wrote);
-        let mut others: Vec<_> = writers.map(|p| &mut p.lane).collect();
-        for lane in &mut others {
-            lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
-            // What goes wrong here is seen again when the answer is read.
-            let _ = lane.conn.flush().await;
-        }
-        finish_all(&mut others).await
+        // Those that were only read commit when nobody waits any more.
+        let readers_too = self.readers_first();
+        let held_up = self.participants.iter_mut().enumerate().filter(|(i, p)| *i == 0 || p.wrote || readers_too);
+        let mut lanes: Vec<_> = held_up.map(|(_, p)| &mut p.lane).collect();
+        deferred::run(&mut lanes).await
     }
 
     /// The decider's transaction writes its decision, seen only if and when it commits, and enters the gate.

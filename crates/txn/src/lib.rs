@@ -3,6 +3,7 @@
 //! PostgreSQL commits; this crate only says when and where. It does not know statements, plans or clients.
 
 mod commit;
+mod deferred;
 mod failpoint;
 pub mod gate;
 mod gid;

@@ -213,7 +213,8 @@ pub(super) fn send(p: &mut Participant, back: Option<&str>, sql: &str, formats: 
 }
 
 fn said(count: u64) -> String {
-    if count >= ALL { "ALL".into() } else { count.to_string() }
+    // What is left of all, too: nobody can ask for as many in numbers.
+    if count > i32::MAX as u64 { "ALL".into() } else { count.to_string() }
 }
 
 /// Passes on what a node answers; how many rows it has fetched or moved over.
