@@ -113,9 +113,10 @@ fn in_order_of_foreign_keys(definitions: &[Definition]) -> Vec<&Definition> {
 }
 
 /// The functions that a herd has in schema public (`schema/admin.sql`).
-pub const ADMIN_FUNCTIONS: [&str; 5] = [
+pub const ADMIN_FUNCTIONS: [&str; 6] = [
     "create_distributed_table(regclass, text, text, text, integer, text, text[])",
     "create_reference_table(regclass)",
+    "create_distributed_function(regprocedure, text, text, boolean)",
     "undistribute_table(regclass)",
     "citus_add_node(text, integer)",
     "citus_remove_node(text, integer)",
