@@ -35,6 +35,15 @@ class Pair:
         for statement in statements(text):
             self.herd.execute(statement)
 
+    def change(self, statements: list[str]) -> list[str]:
+        """The same statements on both, a transaction on each; the tags, which are the same."""
+        tags = []
+        for connection in (self.plain, self.herd):
+            with connection.transaction():
+                tags.append([connection.execute(statement).statusmessage for statement in statements])
+        assert tags[0] == tags[1], statements
+        return tags[0]
+
     def both(self, query: str, parameters=None) -> tuple[list, list]:
         """What both answer: the tag, the columns' names and types, the rows in any order."""
         return tuple(_answer(connection, query, parameters) for connection in (self.plain, self.herd))

@@ -8,7 +8,7 @@ use super::colocate::Chosen;
 use super::table::try_bounds;
 use super::{Builder, DistributionPlan};
 use crate::definition::{Definition, TableKind};
-use crate::{Refusal, Snapshot, qualified, quote_literal};
+use crate::{Refusal, Snapshot, qualified};
 use key::PartitionStrategy;
 
 /// The partitions on home of the table of this object id, in the place of `{}`: schema, name, kind, and the bound as SQL.
@@ -53,22 +53,9 @@ pub(super) fn build(
         builder.made(definition, node);
         builder.after(node, definition.finish(kind));
     }
-    builder.after(home, super::grant_identities(definition));
-    builder.after(home, chosen.insert());
     let numbers: Vec<String> =
         key.iter().filter_map(|name| definition.column(name)).map(|c| c.attnum.to_string()).collect();
-    builder.after(
-        home,
-        [format!(
-            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix, oid, key) VALUES ({}, {}, 'd', {}, {}, {}, ARRAY[{}]::int2[])",
-            quote_literal(&definition.schema),
-            quote_literal(&definition.name),
-            chosen.group.id,
-            quote_literal(prefix),
-            definition.oid,
-            numbers.join(", ")
-        )],
-    );
+    super::table::register(&mut builder, definition, chosen, prefix, Some(&numbers));
     builder.finish()
 }
 

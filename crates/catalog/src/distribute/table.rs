@@ -90,12 +90,28 @@ fn build(
         columns,
     });
 
+    register(&mut builder, definition, chosen, prefix, None);
+    builder.after(home, super::drop_aside(definition));
+    builder.finish()
+}
+
+/// The table is in the catalog as a distributed one. `key`: of one that has no shards of its own, the columns' numbers.
+pub(super) fn register(
+    builder: &mut Builder,
+    definition: &Definition,
+    chosen: &Chosen,
+    prefix: &str,
+    key: Option<&[String]>,
+) {
+    let home = builder.snapshot.home;
     builder.after(home, super::grant_identities(definition));
     builder.after(home, chosen.insert());
+    let key = key.map_or("NULL".into(), |numbers| format!("ARRAY[{}]::int2[]", numbers.join(", ")));
     builder.after(
         home,
         [format!(
-            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix, oid) VALUES ({}, {}, 'd', {}, {}, {}::pg_catalog.regclass)",
+            "INSERT INTO herd.relation (schema, name, kind, colocation, prefix, oid, key) \
+             VALUES ({}, {}, 'd', {}, {}, {}::pg_catalog.regclass, {key})",
             quote_literal(&definition.schema),
             quote_literal(&definition.name),
             chosen.group.id,
@@ -103,8 +119,6 @@ fn build(
             quote_literal(&definition.qualified())
         )],
     );
-    builder.after(home, super::drop_aside(definition));
-    builder.finish()
 }
 
 /// Makes all shards of a new group once on home, for nothing but the server's own check of the bounds against each other:
