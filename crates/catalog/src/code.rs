@@ -34,6 +34,8 @@ pub struct Code {
     pub by_argument: HashSet<String>,
     /// What was proved of them.
     pub proofs: Proofs,
+    /// Names of functions whose calls can be replaced by their queries.
+    pub open: HashSet<String>,
 }
 
 /// PostgreSQL's own functions (and dblink's) that run the text they are given, or read the table they are told (func.sgml).
@@ -184,6 +186,11 @@ pub struct Routine {
     pub arity: (usize, usize),
     /// It is distributed by an argument.
     pub by_argument: Option<ByArgument>,
+    /// A call can be replaced by its query, as far as the catalog tells: it is a function in SQL whose body is a text, anybody may
+    /// call it, it runs with its caller's rights and settings, and also where an argument is NULL.
+    pub open: bool,
+    /// The types of the arguments that a call gives.
+    pub argument_types: Vec<Oid>,
 }
 
 /// The parameter that is set for a function or procedure which is distributed by an argument, in `pg_proc.proconfig`: it goes where the

@@ -26,6 +26,7 @@ pub mod expression;
 pub mod fields;
 mod gather;
 pub mod in_turn;
+mod inline;
 pub mod insert;
 pub mod keys;
 pub mod kind;
@@ -189,6 +190,12 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
 
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
     views::refuse_locked(statement, cx)?;
+    if let Some((tree, text)) = inline::calls(statement, cx)? {
+        let mut plan = plan_within(&tree, &text, cx, steps)?;
+        let whole = plan.whole_mut();
+        (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
+        return Ok(plan);
+    }
     needs::refuse_reached(statement, cx)?;
     let original = cx;
     let targets = match through_views::of(statement, has_with(text), cx)? {

@@ -31,10 +31,13 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                 path: None,
                 arity: (0, 0),
                 by_argument: None,
+                open: false,
+                argument_types: vec![],
             }),
             "settings" => {
                 let (owner, opaque, path) = (row.number()?, !row.boolean(), row.opt());
-                settings.insert(oid, Settings { owner, opaque, path, arguments: row.texts() });
+                let (arguments, open) = (row.texts(), row.boolean());
+                settings.insert(oid, Settings { owner, opaque, path, arguments, open });
             }
             "schema" => code.schemas.push(Schema { name: row.text(), owner: row.number()?, trusted: row.boolean() }),
             "builtin type" => {
@@ -89,9 +92,12 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
         }
     }
     for routine in &mut code.routines {
-        let Settings { owner, opaque, path, arguments } = settings.remove(&routine.oid).unwrap_or_default();
-        (routine.owner, routine.opaque, routine.path) = (owner, opaque, path);
-        (routine.arity, routine.by_argument) = called_with(&arguments);
+        let Settings { owner, opaque, path, arguments, open } = settings.remove(&routine.oid).unwrap_or_default();
+        (routine.owner, routine.opaque, routine.path, routine.open) = (owner, opaque, path, open && !opaque);
+        (routine.arity, routine.argument_types, routine.by_argument) = called_with(&arguments);
+        if routine.open {
+            code.open.insert(routine.name.clone());
+        }
         if routine.by_argument.is_some() {
             code.by_argument.insert(routine.name.clone());
         }
@@ -108,15 +114,16 @@ struct Settings {
     /// How many arguments there are, how many of them have defaults, whether they may be more, their types; the one by which it is
     /// distributed.
     arguments: Vec<String>,
+    open: bool,
 }
 
-fn called_with(arguments: &[String]) -> ((usize, usize), Option<ByArgument>) {
-    let [all, defaults, variadic, types, by @ ..] = arguments else { return ((0, usize::MAX), None) };
+fn called_with(arguments: &[String]) -> ((usize, usize), Vec<Oid>, Option<ByArgument>) {
+    let [all, defaults, variadic, types, by @ ..] = arguments else { return ((0, usize::MAX), vec![], None) };
     let [all, defaults] = [all, defaults].map(|n| n.parse::<usize>().unwrap_or(0));
     let arity = (all.saturating_sub(defaults), if variadic == "true" { usize::MAX } else { all });
     let types: Vec<Oid> = types.split_ascii_whitespace().filter_map(|oid| oid.parse().ok()).collect();
     let number = by.first().and_then(|n| n.parse().ok()).filter(|n| (1..=types.len()).contains(n));
-    (arity, number.map(|number| ByArgument { number, types }))
+    (arity, types.clone(), number.map(|number| ByArgument { number, types }))
 }
 
 fn volatility(letter: u8) -> Volatility {
@@ -144,6 +151,9 @@ fn question() -> String {
     let default_uses = format!(
         "SELECT d.objid FROM pg_depend d WHERE d.classid = 'pg_attrdef'::regclass AND d.refobjid >= {user} AND d.deptype = 'n'"
     );
+    let open = "p.prokind = 'f' AND p.prosqlbody IS NULL AND NOT p.prosecdef AND NOT p.proisstrict AND p.proconfig IS NULL \
+                AND p.provariadic = 0 AND p.prolang = (SELECT l.oid FROM pg_language l WHERE l.lanname = 'sql') \
+                AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'))";
     let unnamed = unnamed(user);
     let runs_text = runs_text(user);
     format!(
@@ -165,7 +175,7 @@ fn question() -> String {
          UNION ALL SELECT 'settings', p.oid, p.proowner::text, CASE WHEN d.is_read THEN 't' END, \
                 (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%'), \
                 (ARRAY[p.pronargs::text, p.pronargdefaults::text, (p.provariadic <> 0)::text, p.proargtypes::text] || ARRAY( \
-                 SELECT substr(c, length('{BY_ARGUMENT}=') + 1) FROM unnest(p.proconfig) c WHERE starts_with(c, '{BY_ARGUMENT}=')))::text, NULL \
+                 SELECT substr(c, length('{BY_ARGUMENT}=') + 1) FROM unnest(p.proconfig) c WHERE starts_with(c, '{BY_ARGUMENT}=')))::text, CASE WHEN {open} THEN 't' END \
          FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN herd.code_read() d ON d.routine = p.oid WHERE {NOT_SYSTEM} \
          UNION ALL SELECT 'schema', n.oid, n.nspname::text, n.nspowner::text, (r.rolsuper AND NOT EXISTS (SELECT FROM \
                 aclexplode(n.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner))::text, NULL, NULL \

@@ -28,6 +28,13 @@ use crate::write::capture::{Consumer, Rows};
 impl<C: Client> Work<'_, C> {
     /// COPY table TO STDOUT: every node's rows, one node after the other.
     pub(super) async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Arc<Relation>) -> Result<Forwarded> {
+        // PostgreSQL's own rule for a table that its owner has partitioned; policies make a query of it.
+        if relation.distribution().is_some_and(|d| d.is_partitioned()) && !relation.row_security {
+            let message = format!("cannot copy from partitioned table \"{}\"", relation.name);
+            return Err(
+                ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, message).hint("Try the COPY (SELECT ...) TO variant.")
+            );
+        }
         let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
             [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
             ref names => names

@@ -197,6 +197,8 @@ mod tests {
             path: None,
             arity: (0, 0),
             by_argument: None,
+            open: false,
+            argument_types: vec![],
         });
         snapshot
     }

@@ -140,6 +140,9 @@ pub fn snapshot() -> Snapshot {
             ),
             ("lost".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
             ("put".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
+            ("spent".into(), vec![open_function()]),
+            ("orders_of".into(), vec![open_function()]),
+            ("named".into(), vec![open_function()]),
             ("count_orders".into(), vec![Function { reads_herd_tables: true, ..user_function() }]),
             ("upper".into(), vec![Function { schema: "stranger".into(), needs_home: true, ..user_function() }]),
             (
@@ -165,11 +168,26 @@ pub fn snapshot() -> Snapshot {
                 ),
                 routine("lost", "SELECT count(*) FROM orders WHERE customer = p"),
                 routine("put", "INSERT INTO items VALUES (p, 1, 'x', 1); UPDATE orders SET total = 1 WHERE id = $1"),
+                open("spent", "bigint", "SELECT sum(total) FROM orders WHERE id = p"),
+                open("orders_of", "SETOF orders", "SELECT * FROM orders WHERE customer = p"),
+                open("named", "bigint", "SELECT count(*) FROM orders o WHERE o.id = p AND total > 5"),
             ],
+            open: ["spent", "orders_of", "named"].map(String::from).into(),
             ..Code::default()
         },
         ..Snapshot::default()
     }
+}
+
+fn open_function() -> Function {
+    Function { reads_herd_tables: true, volatility: Volatility::Stable, ..user_function() }
+}
+
+/// Its calls can be replaced by its query.
+fn open(name: &str, returns: &str, body: &str) -> Routine {
+    let definition =
+        format!("CREATE FUNCTION public.{name}(p bigint) RETURNS {returns} LANGUAGE sql AS $body${body}$body$");
+    Routine { definition: definition.into(), by_argument: None, open: true, ..routine(name, body) }
 }
 
 /// Distributed by its argument `p`.
@@ -188,6 +206,8 @@ fn routine(name: &str, body: &str) -> Routine {
         path: None,
         arity: (1, 1),
         by_argument: Some(ByArgument { number: 1, types: vec![INT8.0] }),
+        open: false,
+        argument_types: vec![INT8.0],
     }
 }
 

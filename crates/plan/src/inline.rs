@@ -1,0 +1,143 @@
+//! Calls of SQL functions that read tables of several nodes are replaced by the functions' queries, so that planning sees the tables.
+//!
+//! Only where that is the same: the function is a single query whose names are its own (`closed.rs`), what it is given has the types it
+//! asks for (`arguments.rs`), and whoever names its tables may call it. Every other call stays, and is refused where all calls are
+//! (`needs.rs`). It does not know how the query is then planned.
+
+mod arguments;
+mod body;
+mod closed;
+
+use catalog::Volatility;
+use catalog::code::{Routine, can_mean};
+use sql::ast::{self, Node};
+use sql::{NodeEnum, build, names, search};
+
+use crate::{Context, Result};
+use body::{Body, Columns};
+
+/// Calls that are replaced in one statement; each query may hold calls of others.
+const CALLS_MAX: usize = 100;
+
+/// The statement without the calls that can be replaced, and its text; `None`: there are none.
+pub fn calls(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, String)>> {
+    let open = &cx.snapshot.code.open;
+    let may = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if open.contains(names::last(&f.funcname)));
+    if open.is_empty() || !search::any(statement, may) {
+        return Ok(None);
+    }
+    let writes = |n: &NodeEnum| {
+        use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, UpdateStmt};
+        matches!(n, InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_))
+    };
+    let reads_only = matches!(statement, NodeEnum::SelectStmt(_)) && !search::any(statement, writes);
+    let mut tree = statement.clone();
+    let mut replaced = 0;
+    loop {
+        let around = tree.clone();
+        let mut inline = Inline { statement: &around, reads_only, cx, replaced: 0 };
+        inline.statement(&mut tree);
+        match inline.replaced {
+            0 if replaced == 0 => return Ok(None),
+            0 => break,
+            more => replaced += more,
+        }
+        // Functions that call themselves have no end.
+        if replaced > CALLS_MAX || !cx.take(replaced) {
+            return Ok(None);
+        }
+    }
+    let text = sql::deparse(&tree)?;
+    let tree = sql::parse(&text, true)?.pop().unwrap_or(tree);
+    Ok(Some((tree, text)))
+}
+
+struct Inline<'i> {
+    /// Where the calls stand.
+    statement: &'i NodeEnum,
+    /// It changes nothing: a VOLATILE function sees the same rows as the statement.
+    reads_only: bool,
+    cx: &'i Context<'i>,
+    replaced: usize,
+}
+
+impl Inline<'_> {
+    fn statement(&mut self, tree: &mut NodeEnum) {
+        search::each_mut(tree, |n| {
+            match n {
+                // A column keeps the name it would have had.
+                NodeEnum::ResTarget(t) if t.name.is_empty() => {
+                    if let Some(NodeEnum::FuncCall(f)) = t.val.as_deref().and_then(|v| v.node.as_ref())
+                        && self.body(f, Columns::Value).is_some()
+                    {
+                        t.name = names::last(&f.funcname).to_string();
+                    }
+                    return true;
+                }
+                NodeEnum::RangeFunction(f) => {
+                    let Some(query) = self.in_from(f) else { return false };
+                    *n = query;
+                }
+                NodeEnum::FuncCall(f) => {
+                    let Some(body) = self.body(f, Columns::Value) else { return true };
+                    *n = body.value();
+                }
+                _ => return true,
+            }
+            self.replaced += 1;
+            // What has come in is looked at in the next round.
+            false
+        });
+    }
+
+    /// `FROM f(…) AS a (…)`, as a query.
+    fn in_from(&self, f: &ast::RangeFunction) -> Option<NodeEnum> {
+        let [Node { node: Some(NodeEnum::List(call)) }] = &f.functions[..] else { return None };
+        let Some(NodeEnum::FuncCall(call)) = call.items.first().and_then(|n| n.node.as_ref()) else { return None };
+        if f.ordinality || f.is_rowsfrom || !f.coldeflist.is_empty() {
+            return None;
+        }
+        let name = names::last(&call.funcname);
+        let alias = f.alias.clone().unwrap_or_else(|| build::alias(name));
+        let body = self.body(call, Columns::Rows)?;
+        // Its rows have the function's type, a query's have none.
+        let is_row = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if !names::has_star(c) && names::strings(&c.fields) == [&*alias.aliasname]);
+        if !body.is_called(&alias) && search::any(self.statement, is_row) {
+            return None;
+        }
+        let lateral = body.refers;
+        build::subselect(body.rows(&alias), Some(build::alias(&alias.aliasname)), lateral).node
+    }
+
+    /// The query of the function that is called, with what it is given in its place.
+    fn body(&self, call: &ast::FuncCall, columns: Columns) -> Option<Body> {
+        let routine = self.called(call)?;
+        let may = routine.volatility != Volatility::Volatile || self.reads_only;
+        let body = Body::of(routine, columns, self.cx).filter(|_| may)?;
+        arguments::put(body, call, routine, self.statement, self.cx)
+    }
+
+    /// What a call means, if there is but one function that it can mean, and that can be replaced.
+    fn called(&self, call: &ast::FuncCall) -> Option<&Routine> {
+        let cx = self.cx;
+        let (schema, name) = names::qualified(&call.funcname);
+        let code = &cx.snapshot.code;
+        if !code.open.contains(name) || cx.snapshot.builtin_functions.contains_key(name) {
+            return None;
+        }
+        let plain = call.agg_order.is_empty() && call.agg_filter.is_none() && call.over.is_none();
+        if !plain || call.agg_within_group || call.agg_star || call.agg_distinct || call.func_variadic {
+            return None;
+        }
+        let mut meant = cx.functions(&call.funcname);
+        match (meant.next(), meant.next()) {
+            (Some(f), None) if f.reads_herd_tables && !f.needs_home && !f.dynamic => {}
+            _ => return None,
+        }
+        let mut meant = code.routines.iter().filter(|r| r.name == name && can_mean(schema, cx.search_path, &r.schema));
+        match (meant.next(), meant.next()) {
+            (Some(routine), None) if routine.open => Some(routine),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a function is given, put into its query: constants, parameters and columns, where PostgreSQL would turn them into the types that
+//! the function asks for by itself, and where they mean in the query what they mean around it.
+
+use catalog::Oid;
+use catalog::code::Routine;
+use sql::ast::{self, Node, a_const::Val};
+use sql::{NodeEnum, build, names, search};
+use wire::type_oid as oid;
+
+use super::body::{self, Body};
+use crate::Context;
+
+/// `None`: a call's arguments are not all of that kind.
+pub fn put(
+    mut body: Body,
+    call: &ast::FuncCall,
+    routine: &Routine,
+    statement: &NodeEnum,
+    cx: &Context,
+) -> Option<Body> {
+    if call.args.len() > body.parameters.len() || routine.argument_types.len() != body.parameters.len() {
+        return None;
+    }
+    let around = Around { statement, cx };
+    let mut values = vec![];
+    for (i, ((ty, default), declared)) in body.parameters.iter().zip(&routine.argument_types).enumerate() {
+        let value = call.args.get(i).or(default.as_ref())?;
+        let from = around.type_of(value)?;
+        if !becomes(&from, *declared) {
+            return None;
+        }
+        let mut value = value.clone();
+        if let Some(table) = around.table_of(&value) {
+            // The query may read a table that is called so, and mean that.
+            if body.names.aliases.contains(&table) {
+                return None;
+            }
+            qualify(&mut value, &table);
+            body.refers = true;
+        }
+        values.push(body::cast(value, &body::plain(ty)?));
+    }
+    let mut used = vec![false; values.len()];
+    let mut known = true;
+    let mut query = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut body.query)));
+    search::each_mut(&mut query, |n| {
+        let NodeEnum::ParamRef(p) = n else { return true };
+        let number = usize::try_from(p.number).ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < values.len());
+        let Some(value) = number.and_then(|number| values[number].node.clone().map(|v| (number, v))) else {
+            known = false;
+            return false;
+        };
+        used[value.0] = true;
+        *n = value.1;
+        false
+    });
+    let NodeEnum::SelectStmt(query) = query else { return None };
+    body.query = *query;
+    // What nobody reads would not be looked at.
+    (known && used.into_iter().all(|used| used)).then_some(body)
+}
+
+/// What a value's type is as far as it matters here.
+enum Type {
+    /// A string or NULL, or a parameter that nobody has declared: whatever is asked for.
+    Any,
+    Is(Oid),
+}
+
+struct Around<'a> {
+    statement: &'a NodeEnum,
+    cx: &'a Context<'a>,
+}
+
+impl Around<'_> {
+    /// `None`: not a constant, a parameter or a column, or one whose type is not known here.
+    fn type_of(&self, value: &Node) -> Option<Type> {
+        Some(match value.node.as_ref()? {
+            NodeEnum::AConst(c) if c.isnull => Type::Any,
+            NodeEnum::AConst(c) => match c.val.as_ref()? {
+                Val::Sval(_) => Type::Any,
+                Val::Ival(_) => Type::Is(oid::INT4),
+                Val::Fval(f) if f.fval.parse::<i64>().is_ok() => Type::Is(oid::INT8),
+                Val::Fval(_) => Type::Is(oid::NUMERIC),
+                Val::Boolval(_) => Type::Is(oid::BOOL),
+                Val::Bsval(_) => return None,
+            },
+            NodeEnum::ParamRef(p) => {
+                let number = usize::try_from(p.number).ok()?.checked_sub(1)?;
+                match self.cx.parameters.get(number).copied().unwrap_or(0) {
+                    0 => Type::Any,
+                    declared => Type::Is(declared),
+                }
+            }
+            NodeEnum::TypeCast(t) => {
+                self.type_of(t.arg.as_deref()?)?;
+                Type::Is(body::own_type(t.type_name.as_ref()?)?)
+            }
+            NodeEnum::ColumnRef(c) => Type::Is(self.column(&names::strings(&c.fields), names::has_star(c))?),
+            _ => return None,
+        })
+    }
+
+    /// The type of a column of the only table in the statement that can have it.
+    fn column(&self, parts: &[&str], has_star: bool) -> Option<Oid> {
+        let rv = self.table(parts).filter(|_| !has_star)?;
+        let relation = self.cx.relation(rv)?;
+        relation.column(parts.last()?).map(|i| relation.columns[i].type_oid)
+    }
+
+    /// What the table is called whose column a value names.
+    fn table_of(&self, value: &Node) -> Option<String> {
+        let column = |n| match n {
+            &NodeEnum::ColumnRef(ref c) => Some(names::strings(&c.fields)),
+            _ => None,
+        };
+        let parts = search::find(value, column)?;
+        self.table(&parts).map(called)
+    }
+
+    fn table(&self, parts: &[&str]) -> Option<&ast::RangeVar> {
+        let mut named: Vec<&ast::RangeVar> = vec![];
+        search::each_relation(self.statement, |rv| named.push(rv));
+        let rv = match parts {
+            [_] => {
+                // Other names around it may be of something else than tables.
+                let others = |n: &NodeEnum| {
+                    use NodeEnum::{CommonTableExpr, RangeFunction, RangeSubselect, RangeTableFunc};
+                    matches!(n, RangeSubselect(_) | RangeTableFunc(_) | CommonTableExpr(_) | RangeFunction(_))
+                };
+                match named[..] {
+                    [rv] if !search::any(self.statement, others) => rv,
+                    _ => return None,
+                }
+            }
+            [table, _] => {
+                let mut of = named.iter().filter(|rv| called(rv) == *table);
+                let is_other = |n: &NodeEnum| match n {
+                    NodeEnum::RangeSubselect(s) => s.alias.as_ref().is_some_and(|a| a.aliasname == *table),
+                    NodeEnum::CommonTableExpr(c) => c.ctename == *table,
+                    NodeEnum::JoinExpr(j) => j.alias.is_some() || j.join_using_alias.is_some(),
+                    NodeEnum::RangeFunction(f) => f.alias.as_ref().is_none_or(|a| a.aliasname == *table),
+                    _ => false,
+                };
+                match (of.next(), of.next()) {
+                    (Some(rv), None) if !search::any(self.statement, is_other) => rv,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        rv.alias.as_ref().is_none_or(|a| a.colnames.is_empty()).then_some(rv)
+    }
+}
+
+fn called(rv: &ast::RangeVar) -> String {
+    rv.alias.as_ref().map_or_else(|| rv.relname.clone(), |a| a.aliasname.clone())
+}
+
+/// Names the column of a value with its table.
+fn qualify(value: &mut Node, table: &str) {
+    match &mut value.node {
+        Some(NodeEnum::TypeCast(t)) => t.arg.as_deref_mut().into_iter().for_each(|arg| qualify(arg, table)),
+        Some(NodeEnum::ColumnRef(c)) if c.fields.len() == 1 => c.fields.insert(0, build::string(table)),
+        _ => {}
+    }
+}
+
+/// Whether PostgreSQL turns one into the other where a function is called (pg_cast.dat: implicit casts).
+fn becomes(from: &Type, to: Oid) -> bool {
+    let Type::Is(from) = from else { return true };
+    let wide = |t: Oid| match t {
+        oid::INT2 => 1,
+        oid::INT4 => 2,
+        oid::INT8 => 3,
+        oid::NUMERIC => 4,
+        oid::FLOAT4 => 5,
+        oid::FLOAT8 => 6,
+        _ => 0,
+    };
+    *from == to
+        || wide(*from) > 0 && wide(*from) < wide(to)
+        || matches!((*from, to), (oid::VARCHAR, oid::TEXT) | (oid::DATE, oid::TIMESTAMP | oid::TIMESTAMPTZ))
+        || matches!((*from, to), (oid::TIMESTAMP, oid::TIMESTAMPTZ))
+}

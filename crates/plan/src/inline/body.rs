@@ -1,0 +1,274 @@
+//! The query of a SQL function, and what it gives: a value, or rows of named columns. It does not know who calls it.
+
+use catalog::Oid;
+use catalog::code::Routine;
+use sql::ast::{self, Node};
+use sql::body::Script;
+use sql::{NodeEnum, build, names, relations, search};
+use wire::type_oid as oid;
+
+use super::closed::{self, Names};
+use crate::{Context, needs};
+
+/// What a call of it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    Value,
+    Rows,
+}
+
+/// A function's query.
+pub struct Body {
+    /// What it is given stands as `$n` before [`super::arguments::put`].
+    pub query: ast::SelectStmt,
+    /// The names in it.
+    pub names: Names,
+    /// Its parameters: types, and defaults.
+    pub parameters: Vec<(ast::TypeName, Option<Node>)>,
+    /// What it is given names columns around it.
+    pub refers: bool,
+    gives: Gives,
+}
+
+enum Gives {
+    /// One value of a type; NULL where the query has no row.
+    Value(ast::TypeName),
+    /// Rows of one column.
+    Column(ast::TypeName),
+    /// RETURNS TABLE.
+    Columns(Vec<(String, ast::TypeName)>),
+    /// SETOF a table, of which the query gives whole rows.
+    Table(Vec<String>),
+}
+
+impl Body {
+    /// `None`: the function is more than one query, or what it gives is not known here.
+    pub fn of(routine: &Routine, columns: Columns, cx: &Context) -> Option<Body> {
+        let parsed = sql::parse(&routine.definition, true).ok()?.pop()?;
+        let NodeEnum::CreateFunctionStmt(f) = parsed else { return None };
+        let script = Script::of(&routine.definition, 0).ok()?;
+        let [(text, statement)] = &script.statements[..] else { return None };
+        let named = relations::of(statement);
+        let is_column = |name: &str| named.iter().filter_map(|rv| cx.relation(rv)).any(|r| r.column(name).is_some());
+        let NodeEnum::SelectStmt(query) = script.with_parameters(text, statement, is_column) else { return None };
+        let query = *query;
+        // Who may not use its schema can't name its tables either.
+        let is_own = |rv: &&ast::RangeVar| cx.relation(rv).is_some_and(|r| r.schema == routine.schema);
+        if !relations::of_select(&query).iter().any(is_own) || !only_reads(&query, cx) {
+            return None;
+        }
+        let names = closed::names(&query, cx)?;
+        let parameters = f.parameters.iter().filter_map(|p| match &p.node {
+            Some(NodeEnum::FunctionParameter(p)) => Some(&**p),
+            _ => None,
+        });
+        let (mut given, mut table) = (vec![], vec![]);
+        for p in parameters {
+            use ast::FunctionParameterMode::{FuncParamDefault, FuncParamIn, FuncParamTable};
+            let ty = p.arg_type.clone()?;
+            match ast::FunctionParameterMode::try_from(p.mode) {
+                Ok(FuncParamIn | FuncParamDefault) => given.push((ty, p.defexpr.as_deref().cloned())),
+                Ok(FuncParamTable) => table.push((p.name.clone(), ty)),
+                _ => return None,
+            }
+        }
+        let gives = gives(&query, f.return_type.as_ref()?, table, cx)?;
+        let fits = columns == Columns::Rows || matches!(gives, Gives::Value(_));
+        let outputs = closed::outputs(&query);
+        let wanted = match &gives {
+            Gives::Value(_) | Gives::Column(_) => outputs == Some(1),
+            Gives::Columns(table) => outputs == Some(table.len()),
+            Gives::Table(_) => true,
+        };
+        (fits && wanted).then_some(Body { query, names, parameters: given, refers: false, gives })
+    }
+
+    /// Under this alias its one column is called as its rows are.
+    pub fn is_called(&self, alias: &ast::Alias) -> bool {
+        matches!(self.gives, Gives::Value(_) | Gives::Column(_)) && alias.colnames.is_empty()
+    }
+
+    /// `(SELECT …)`
+    pub fn value(self) -> NodeEnum {
+        let Gives::Value(ty) = &self.gives else { return NodeEnum::SelectStmt(Box::new(self.query)) };
+        let one = is_one_row(&self.query);
+        let mut select = typed(self.query, &[ty.clone()]);
+        if !one {
+            select.limit_count = Some(Box::new(build::integer(1)));
+            select.limit_option = ast::LimitOption::Count as i32;
+        }
+        NodeEnum::SubLink(Box::new(ast::SubLink {
+            sub_link_type: ast::SubLinkType::ExprSublink as i32,
+            subselect: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(select))))),
+            location: -1,
+            ..Default::default()
+        }))
+    }
+
+    /// The query whose columns are called as those of the function under this alias.
+    pub fn rows(self, alias: &ast::Alias) -> ast::SelectStmt {
+        let (types, own): (Vec<_>, Vec<String>) = match &self.gives {
+            Gives::Value(_) => {
+                let name = column_names(alias, &[alias.aliasname.clone()]).remove(0);
+                let value = build::node(self.value());
+                let mut select = build::select();
+                select.target_list = vec![build::target(value, Some(&name))];
+                return select;
+            }
+            Gives::Column(ty) => (vec![ty.clone()], vec![alias.aliasname.clone()]),
+            Gives::Columns(table) => table.iter().map(|(name, ty)| (ty.clone(), name.clone())).unzip(),
+            Gives::Table(columns) => (vec![], columns.clone()),
+        };
+        let called = column_names(alias, &own);
+        let mut inner = match types.is_empty() {
+            true => self.query,
+            false => typed(self.query, &types),
+        };
+        if types.is_empty() {
+            // Whole rows: each column under its name.
+            let inside =
+                ast::Alias { aliasname: "q".into(), colnames: called.iter().map(|c| build::string(c)).collect() };
+            let mut select = build::select();
+            select.target_list = vec![build::target(build::star(), None)];
+            select.from_clause = vec![build::subselect(inner, Some(inside), false)];
+            return select;
+        }
+        for (target, name) in inner.target_list.iter_mut().zip(&called) {
+            if let Some(NodeEnum::ResTarget(t)) = &mut target.node {
+                t.name = name.clone();
+            }
+        }
+        inner
+    }
+}
+
+fn column_names(alias: &ast::Alias, own: &[String]) -> Vec<String> {
+    let given = names::strings(&alias.colnames);
+    own.iter().enumerate().map(|(i, name)| given.get(i).map_or_else(|| name.clone(), |n| n.to_string())).collect()
+}
+
+/// A query that changes, locks and counts nothing, and gives the same however often it is asked.
+fn only_reads(query: &ast::SelectStmt, cx: &Context) -> bool {
+    let changes = |n: &NodeEnum| match n {
+        NodeEnum::RangeFunction(_) | NodeEnum::RangeTableFunc(_) | NodeEnum::JsonTable(_) => true,
+        NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => true,
+        NodeEnum::LockingClause(_) | NodeEnum::IntoClause(_) | NodeEnum::RangeTableSample(_) => true,
+        NodeEnum::FuncCall(f) => {
+            let mut meant = cx.functions(&f.funcname).peekable();
+            meant.peek().is_none()
+                || meant.any(|f| f.volatility == catalog::Volatility::Volatile && !f.reads_herd_tables || f.returns_set)
+        }
+        n => needs::of(n, cx).is_some_and(|need| need.home),
+    };
+    query.into_clause.is_none() && !search::any(query, changes)
+}
+
+/// An aggregate's one row.
+fn is_one_row(query: &ast::SelectStmt) -> bool {
+    let plain = query.group_clause.is_empty()
+        && query.having_clause.is_none()
+        && query.distinct_clause.is_empty()
+        && query.limit_count.is_none()
+        && query.limit_offset.is_none()
+        && query.larg.is_none();
+    const ONE: [&str; 5] = ["count", "sum", "avg", "min", "max"];
+    let is_aggregate = |t: &Node| match crate::rewrite::target_value(t).and_then(|v| v.node.as_ref()) {
+        Some(NodeEnum::FuncCall(f)) => ONE.contains(&names::last(&f.funcname)) && f.over.is_none(),
+        _ => false,
+    };
+    plain && query.target_list.iter().all(is_aggregate)
+}
+
+/// The query with its columns cast. What it sorts, groups and sets together stays as it is.
+fn typed(query: ast::SelectStmt, types: &[ast::TypeName]) -> ast::SelectStmt {
+    let simple = query.larg.is_none()
+        && query.values_lists.is_empty()
+        && query.distinct_clause.is_empty()
+        && query.sort_clause.is_empty()
+        && query.group_clause.is_empty();
+    if simple {
+        let mut query = query;
+        for (target, ty) in query.target_list.iter_mut().zip(types) {
+            if let Some(NodeEnum::ResTarget(t)) = &mut target.node {
+                t.val = t.val.take().map(|v| Box::new(cast(*v, ty)));
+            }
+        }
+        return query;
+    }
+    let column = |i: usize| format!("c{}", i + 1);
+    let colnames = (0..types.len()).map(|i| build::string(&column(i))).collect();
+    let mut select = build::select();
+    select.target_list = types
+        .iter()
+        .enumerate()
+        .map(|(i, ty)| build::target(cast(build::column(&["q", &column(i)]), ty), Some(&column(i))))
+        .collect();
+    select.from_clause = vec![build::subselect(query, Some(ast::Alias { aliasname: "q".into(), colnames }), false)];
+    select
+}
+
+fn gives(
+    query: &ast::SelectStmt,
+    returns: &ast::TypeName,
+    table: Vec<(String, ast::TypeName)>,
+    cx: &Context,
+) -> Option<Gives> {
+    if !table.is_empty() {
+        let columns = table.into_iter().map(|(name, ty)| Some((name, plain(&ty)?)));
+        return columns.collect::<Option<_>>().map(Gives::Columns);
+    }
+    if let Some(one) = plain(&ast::TypeName { setof: false, ..returns.clone() }) {
+        return Some(if returns.setof { Gives::Column(one) } else { Gives::Value(one) });
+    }
+    // `SELECT * FROM t` or `SELECT t.* FROM t`, of SETOF t.
+    let (schema, name) = names::qualified(&returns.names);
+    let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &query.from_clause[..] else { return None };
+    let relation = cx.relation(rv)?;
+    let schema = schema.or(relation.schema.eq("public").then_some("public"))?;
+    let [target] = &query.target_list[..] else { return None };
+    let whole = crate::rewrite::is_star(target) && rv.alias.as_ref().is_none_or(|a| a.colnames.is_empty());
+    let is_it = relation.name == name && relation.schema == schema && returns.setof;
+    (whole && is_it).then(|| Gives::Table(relation.columns.iter().map(|c| c.name.clone()).collect()))
+}
+
+/// A type of PostgreSQL's own of which there are values, by its whole name: no search path leads to another.
+pub fn plain(ty: &ast::TypeName) -> Option<ast::TypeName> {
+    own_type(ty)?;
+    // A function's types have no length.
+    let names = build::own_name(names::plain_type(ty)?);
+    Some(ast::TypeName { names, typemod: -1, location: -1, ..Default::default() })
+}
+
+/// Which type it is, if it is one of those.
+pub fn own_type(ty: &ast::TypeName) -> Option<Oid> {
+    Some(match names::plain_type(ty)? {
+        "bool" => oid::BOOL,
+        "int2" => oid::INT2,
+        "int4" => oid::INT4,
+        "int8" => oid::INT8,
+        "float4" => oid::FLOAT4,
+        "float8" => oid::FLOAT8,
+        "numeric" => oid::NUMERIC,
+        "text" => oid::TEXT,
+        "varchar" => oid::VARCHAR,
+        "bytea" => oid::BYTEA,
+        "uuid" => oid::UUID,
+        "date" => oid::DATE,
+        "time" => oid::TIME,
+        "timestamp" => oid::TIMESTAMP,
+        "timestamptz" => oid::TIMESTAMPTZ,
+        "interval" => oid::INTERVAL,
+        "json" => oid::JSON,
+        "jsonb" => oid::JSONB,
+        _ => return None,
+    })
+}
+
+/// `value::type`
+pub fn cast(value: Node, ty: &ast::TypeName) -> Node {
+    build::node(NodeEnum::TypeCast(Box::new(ast::TypeCast {
+        arg: Some(Box::new(value)),
+        type_name: Some(ty.clone()),
+        location: -1,
+    })))
+}
