@@ -63,7 +63,8 @@ fn measure(herd: &str, plain: &str, rows: u64) -> bench::Result<Vec<bench::Outco
             protocol: None,
             keep: true,
         };
-        let measured = bench::named(name).into_iter().map(|mut one| bench::measure(one.as_mut(), &servers, &parameters));
+        let measured =
+            bench::named(name).into_iter().map(|mut one| bench::measure(one.as_mut(), &servers, &parameters));
         measured.collect::<bench::Result<Vec<_>>>()
     };
     let each = [(Name::W1, rows), (Name::W2, rows), (Name::W3, 2 * rows), (Name::W4, rows)].into_iter().map(run);

@@ -16,7 +16,24 @@ use wire::type_oid;
 
 /// Operators that PostgreSQL has for its own types, none of which is volatile.
 const OPERATORS: [&str; 19] = [
-    "=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*", "BETWEEN",
+    "=",
+    "<>",
+    "!=",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "||",
+    "~~",
+    "!~~",
+    "~~*",
+    "!~~*",
+    "BETWEEN",
     "NOT BETWEEN",
 ];
 /// Types that are written without their schema.

@@ -7,17 +7,24 @@
 //! anything else, the first node that takes part locks these tables for it before it does anything. So BEGIN and COMMIT cost no round trip.
 
 use exec::{Compiled, Request};
-use txn::Cuts;
+use txn::{Cuts, Transaction};
 
 use crate::session::{Result, Session};
 
 impl Session {
-    /// Whether this execution is such a read.
-    pub(crate) fn reads_apart(&self, compiled: &Compiled, request: &Request<'_>) -> bool {
+    /// What stands in place of the client's transaction for this execution, if it is such a read.
+    pub(crate) fn aside(&mut self, compiled: &Compiled, request: &Request<'_>) -> Option<Box<Transaction>> {
+        if !self.transaction.is_active() || !compiled.plan.whole().plain || !self.reads_apart(request) {
+            return None;
+        }
+        let readers = &self.router.herd.readers;
+        self.reading.get_or_insert_with(|| readers.begin()).add(compiled.relations());
+        Some(Box::default())
+    }
+
+    fn reads_apart(&self, request: &Request<'_>) -> bool {
         let t = &self.transaction;
-        compiled.plan.whole().plain
-            && t.is_active()
-            && !t.has_failed()
+        !t.has_failed()
             && t.is_fresh()
             && !t.has_set()
             && !t.may_repeat(self.settings.repeats())
@@ -31,12 +38,6 @@ impl Session {
             && self.code.is_none()
             && !self.own_catalog.is_own()
             && self.router.herd.readers.are_all()
-    }
-
-    /// Its tables are read by this transaction from now on.
-    pub(crate) fn reads(&mut self, compiled: &Compiled) {
-        let readers = &self.router.herd.readers;
-        self.reading.get_or_insert_with(|| readers.begin()).add(compiled.relations());
     }
 
     /// Where the transaction has read so, home begins it and takes its snapshot: what PostgreSQL refuses behind a query is refused.

@@ -6,8 +6,8 @@ use std::fmt;
 
 use super::error::{Error, Result};
 use super::server::Server;
-use super::workload_w4::OneStatement;
 use super::workload_oltp::Transactions;
+use super::workload_w4::OneStatement;
 use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w6};
 
 /// The workloads of `herd bench`.

@@ -95,9 +95,7 @@ impl Transactions {
         };
         let ranges = || {
             let last = rows.saturating_sub(RANGE).max(1);
-            let number = |i: usize| {
-                format!("\\set f{i} random(1, {last})\n\\set t{i} :f{i} + {}\n", RANGE - 1)
-            };
+            let number = |i: usize| format!("\\set f{i} random(1, {last})\n\\set t{i} :f{i} + {}\n", RANGE - 1);
             let read = "SELECT c FROM sbtest1 WHERE id BETWEEN :f0 AND :t0;\n\
                         SELECT sum(k) FROM sbtest1 WHERE id BETWEEN :f1 AND :t1;\n\
                         SELECT c FROM sbtest1 WHERE id BETWEEN :f2 AND :t2 ORDER BY c;\n\

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::sqlstate;
 
-use txn::Transaction;
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 
 use crate::anew::Retry;
@@ -69,15 +68,10 @@ impl Session {
             RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
-        // In place of the client's transaction, which such a read takes no part in.
-        let mut aside = Transaction::default();
-        let apart = self.reads_apart(compiled, &request);
-        if apart {
-            self.reads(compiled);
-        }
+        let mut aside = self.aside(compiled, &request);
         let mut work = self.work();
-        if apart {
-            work.transaction = &mut aside;
+        if let Some(aside) = &mut aside {
+            work.transaction = aside;
         }
         let mut result = work.run_at(compiled, &request, tried.placed).await;
         let mut on_one = work.on_one;
@@ -98,13 +92,10 @@ impl Session {
             } else {
                 again = Some(Box::pin(self.planned_again(sql)).await?);
             }
-            let apart = self.reads_apart(again.as_ref().unwrap_or(compiled), &request);
-            if apart {
-                self.reads(again.as_ref().unwrap_or(compiled));
-            }
+            aside = self.aside(again.as_ref().unwrap_or(compiled), &request);
             let mut work = self.work();
-            if apart {
-                work.transaction = &mut aside;
+            if let Some(aside) = &mut aside {
+                work.transaction = aside;
             }
             result = match &again {
                 Some(again) => Box::pin(work.run(again, &Request { literals: Literals::Own, ..request })).await,
