@@ -98,6 +98,37 @@ def test_bench_runs_every_workload(workload, herd, oracle, folder):
     assert "ratio" in done.stdout
 
 
+@pytest.mark.real_herd
+def test_bench_measures_everyday_transactions(herd, oracle, folder):
+    report = folder / "oltp.json"
+    done = command(
+        folder, "bench", "oltp", "--url", herd.url, "--vs", f"plain={oracle.url}", "--rows", 300, "--pairs", 1,
+        "--seconds", 1, "--clients", 3, "--json", report,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(report.read_text())
+    assert told["clients"] == 3
+    names = [figure["name"] for figure in told["figures"]]
+    kinds = ["five point reads", "read_only", "read_write", "update_index", "update_non_index", "delete", "TPC-B"]
+    assert names == [f"oltp {kind}" for kind in kinds]
+    assert all(figure["medians"]["herd"] > 0 for figure in told["figures"])
+    for server in (herd, oracle):
+        with server.connect() as connection:
+            assert connection.execute("select to_regclass('sbtest1'), to_regclass('bench_accounts')").fetchone() == (None, None)
+
+
+def test_bench_measures_several_numbers_of_clients(oracle, folder):
+    report = folder / "points.json"
+    done = command(
+        folder, "bench", "oltp-points", "--url", oracle.url, "--rows", 300, "--pairs", 1, "--seconds", 1, "--clients", "1,3",
+        "--json", report,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(report.read_text())
+    assert told["clients"] == [1, 3]
+    assert [figure["name"] for figure in told["figures"]] == [f"oltp five point reads, {n} clients" for n in (1, 3)]
+
+
 def test_bench_leaves_tables_of_others_alone(oracle, folder):
     oracle.run("create table sbtest1 (mine int)")
     try:

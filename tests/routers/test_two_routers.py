@@ -228,3 +228,21 @@ def test_sessions_of_the_other_router_are_terminated_and_cancelled(pair):
         assert killer.execute("select pg_terminate_backend(%s)", (pid,)).fetchone() == (True,)
         with pytest.raises(psycopg.errors.AdminShutdown):
             victim.execute("select 1")
+
+
+@pytest.mark.parametrize("sql", ["alter table two add column w int", "lock table two", "truncate two"])
+def test_who_reads_through_one_is_waited_for_through_the_other(both, clean, sql):
+    a, b = both
+    a.execute("create table two (id int primary key, v int)")
+    a.execute("select create_distributed_table('two', 'id')")
+    a.execute("begin")
+    a.execute("select v from two where id = 1")
+    b.execute("begin")
+    change = threading.Thread(target=b.execute, args=(sql,), daemon=True)
+    change.start()
+    change.join(0.7)
+    assert change.is_alive(), "it did not wait"
+    a.execute("commit")
+    change.join(10)
+    assert not change.is_alive()
+    b.execute("rollback")

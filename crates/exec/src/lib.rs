@@ -48,6 +48,7 @@ pub use router::likeness::{is_like_home, unlike};
 pub use router::names::restore_error;
 pub use router::pause::Begins;
 pub use router::progress::Running;
+pub use router::readers::Reading;
 pub use router::roles::{Found, Roles, bring_verifier, is_trusted};
 pub use share::rows::RowWay;
 pub use work::copy_lane::copy_line;

@@ -211,17 +211,8 @@ fn count(c: Option<Count>, bound: &Bound) -> Result<Option<u64>> {
         Count::Constant(n) => return Ok(Some(n)),
         Count::Param(n) => n,
     };
-    let Some(Some(value)) = bound.values.get(n - 1) else { return Ok(None) };
+    let Some(Some(_)) = bound.values.get(n - 1) else { return Ok(None) };
     let failed = || ExecError::sql(sqlstate::INVALID_TEXT_REPRESENTATION, "LIMIT and OFFSET must be whole numbers");
-    let number: i64 = if bound.format(n - 1) == 0 {
-        std::str::from_utf8(value).ok().and_then(|t| t.trim().parse().ok()).ok_or_else(failed)?
-    } else {
-        match value[..] {
-            [a, b, c, d, e, f, g, h] => i64::from_be_bytes([a, b, c, d, e, f, g, h]),
-            [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
-            [a, b] => i64::from(i16::from_be_bytes([a, b])),
-            _ => return Err(failed()),
-        }
-    };
+    let number = bound.integer(n - 1).ok_or_else(failed)?;
     Ok(Some(number.max(0) as u64))
 }

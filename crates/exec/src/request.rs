@@ -100,6 +100,31 @@ pub enum Keep {
     No,
     /// The client prepared it, or it has come before.
     Yes,
+    /// The same, and one plan is as good as any other for its values (`plan::narrow`).
+    OnePlan,
+}
+
+/// So many keys are few: an index finds them, whatever else the table has.
+const NARROW_MAX: i64 = 5_000;
+
+impl Bound {
+    /// Whether the keys between these parameters, from 1, are few.
+    pub fn is_narrow(&self, (low, high): (usize, usize)) -> bool {
+        let (low, high) = (self.integer(low - 1), self.integer(high - 1));
+        low.zip(high).is_some_and(|(low, high)| high.saturating_sub(low) <= NARROW_MAX)
+    }
+
+    /// The parameter at position `i`, from 0, if it is an integer, by its bytes.
+    pub fn integer(&self, i: usize) -> Option<i64> {
+        let value = self.values.get(i)?.as_ref()?;
+        match (self.format(i), &value[..]) {
+            (0, text) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
+            (_, [a, b, c, d, e, f, g, h]) => Some(i64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])),
+            (_, [a, b, c, d]) => Some(i64::from(i32::from_be_bytes([*a, *b, *c, *d]))),
+            (_, [a, b]) => Some(i64::from(i16::from_be_bytes([*a, *b]))),
+            _ => None,
+        }
+    }
 }
 
 /// Where the values of the plan's literals are: in the plan itself, or in another statement of its template.

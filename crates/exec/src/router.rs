@@ -15,6 +15,7 @@ pub mod names;
 pub mod pause;
 pub mod plan_cache;
 pub mod progress;
+pub mod readers;
 pub mod roles;
 pub mod row_queue;
 pub mod shared_literals;

@@ -41,6 +41,7 @@ use crate::now::Now;
 use crate::router::compiled::Epoch;
 use crate::router::herd::Herd;
 use crate::router::looks::Looks;
+use crate::router::readers::Reading;
 use crate::work::pin::Pin;
 use crate::work::sequences::Sequences;
 use crate::work::sharing::Sharing;
@@ -69,6 +70,8 @@ pub struct Work<'w, C: Client> {
     pub uses: plan::Sequences,
     /// `None`: nobody's session.
     pub cursors: Option<&'w (dyn place::Stands + Sync)>,
+    /// What the transaction has read before it began on any node.
+    pub reading: Option<&'w Reading>,
     /// `now()` of the statement or its transaction.
     pub now: Now,
     pub bulk: Bulk,
@@ -106,6 +109,7 @@ impl<'w, C: Client> Work<'w, C> {
             patience: 0,
             sequences: None,
             cursors: None,
+            reading: None,
             uses: plan::Sequences::default(),
             now: Now::default(),
             bulk: Bulk::default(),
@@ -137,7 +141,11 @@ impl<C: Client> Work<'_, C> {
         lane.want(self.settings);
         self.claim_sequences(&mut lane);
         if self.transaction.is_active() {
-            self.transaction.join(lane);
+            let first = self.transaction.participants.is_empty();
+            let joined = self.transaction.join(lane);
+            if let Some(reading) = self.reading.filter(|_| first) {
+                joined.lane.put_looked(&reading.tables(&self.epoch.snapshot));
+            }
             let last = self.transaction.participants.len() - 1;
             return Ok(self.transaction.take(last));
         }

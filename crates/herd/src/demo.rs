@@ -63,7 +63,10 @@ fn measure(herd: &str, plain: &str, rows: u64) -> bench::Result<Vec<bench::Outco
             protocol: None,
             keep: true,
         };
-        bench::measure(bench::named(name).as_mut(), &servers, &parameters)
+        let measured =
+            bench::named(name).into_iter().map(|mut one| bench::measure(one.as_mut(), &servers, &parameters));
+        measured.collect::<bench::Result<Vec<_>>>()
     };
-    [(Name::W1, rows), (Name::W2, rows), (Name::W3, 2 * rows), (Name::W4, rows)].into_iter().map(run).collect()
+    let each = [(Name::W1, rows), (Name::W2, rows), (Name::W3, 2 * rows), (Name::W4, rows)].into_iter().map(run);
+    Ok(each.collect::<bench::Result<Vec<_>>>()?.concat())
 }

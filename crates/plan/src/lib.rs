@@ -40,9 +40,11 @@ pub mod merge_inserts;
 pub mod modify;
 pub mod moment;
 pub mod move_rows;
+pub mod narrow;
 pub mod needs;
 pub mod order;
 mod overload;
+pub mod plain;
 pub mod pull;
 pub mod reads;
 pub mod refuse;
@@ -262,6 +264,8 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     plan.whole_mut().rules = plan.whole().local && may_have_rules(statement, cx);
     plan.whole_mut().sequences = sequences::used(expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
+    plan.whole_mut().plain = plain::of(statement, &plan, cx);
+    plan.whole_mut().narrow = narrow::of(statement, &plan);
     let together = share_rows::of(statement, &plan, cx);
     if let Planned::Insert { share, .. } = &mut plan {
         *share = together.map(Box::new);

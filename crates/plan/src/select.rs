@@ -36,6 +36,8 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         unread: false,
         by_parent: None,
         share: None,
+        plain: false,
+        narrow: None,
         local: false,
         rules: false,
         apart_views: vec![],

@@ -127,6 +127,10 @@ pub struct Whole {
     pub by_parent: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
     pub share: Option<Share>,
+    /// A read that leaves nothing in its transaction and asks nothing of it (see `plain.rs`).
+    pub plain: bool,
+    /// The parameters between which it reads keys (see `narrow.rs`).
+    pub narrow: Option<(usize, usize)>,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
     pub apart_views: Vec<String>,
     /// It reads the clock (see `moment.rs`).
@@ -498,6 +502,8 @@ impl Whole {
             unread: false,
             by_parent: None,
             share: None,
+            plain: false,
+            narrow: None,
             apart_views: vec![],
             clock: None,
             current_of: None,

@@ -72,6 +72,7 @@ impl Session {
             own_catalog: self.own_catalog.is_own(),
             taint: self.taint,
             sequences: Some(&mut self.sequences),
+            reading: self.reading.as_ref(),
             now,
             bulk: self.bulk,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, held, pin, &self.memory)

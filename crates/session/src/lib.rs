@@ -36,6 +36,7 @@ mod planning;
 mod portals;
 mod prepared;
 mod quiet;
+mod reading;
 mod router;
 mod router_settings;
 mod sequences;

@@ -60,6 +60,8 @@ pub struct Session {
     pub idle: Idle,
     pub idle_at_start: [Option<String>; 2],
     pub transaction: Transaction,
+    /// What the transaction has read before it began on any node.
+    pub reading: Option<exec::Reading>,
     pub epoch: Arc<Epoch>,
     pub own_catalog: OwnCatalog,
     pub after_commit: Vec<String>,
@@ -117,6 +119,7 @@ impl Session {
             sharing: Some(&mut self.sharing),
             sequences: Some(&mut self.sequences),
             cursors: Some(&self.cursors),
+            reading: self.reading.as_ref(),
             patience,
             now,
             bulk: self.bulk,

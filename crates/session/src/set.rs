@@ -161,6 +161,7 @@ impl Session {
         if !self.transaction.is_active() {
             return self.on_home(sql).await;
         }
+        self.begin_where_it_read().await?;
         let imports = name == "transaction snapshot" && self.transaction.wants != Cuts::All;
         if self.transaction.wants != Cuts::None && self.transaction.is_fresh() && !imports {
             // No node takes part before it is known whether all must; home says whether it is right.

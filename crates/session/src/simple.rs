@@ -275,8 +275,12 @@ impl Session {
         };
         if self.transaction.is_block() {
             self.transaction.fail();
+            let lost = self.transaction.depth() == 0;
+            if lost {
+                self.reading = None;
+            }
             // With a savepoint there is a way back.
-            if self.transaction.depth() == 0 && self.transaction.participants.len() > 1 {
+            if lost && self.transaction.participants.len() > 1 {
                 self.transaction.doubtful |= !exec::Client::settled(&mut self.io).await;
                 self.transaction.give_up().await;
             }

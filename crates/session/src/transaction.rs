@@ -96,6 +96,7 @@ impl Session {
         } else if self.transaction.is_active() {
             // Inside a batch: the implicit transaction becomes the client's.
             if !t.options.is_empty() {
+                self.begin_where_it_read().await?;
                 let options = set_transaction(t)?;
                 self.transaction.everywhere(&options).await?;
                 self.transaction.note_setting(&options);
@@ -256,6 +257,7 @@ impl Session {
 
     /// What follows the end of a transaction, however it ended.
     async fn ended(&mut self, committed: bool) {
+        self.reading = None;
         let reports = std::mem::take(&mut self.transaction.reports);
         self.io.pass_on(reports);
         self.cursors_ended(committed);

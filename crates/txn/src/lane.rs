@@ -69,6 +69,19 @@ impl Lane {
         self.skip += 1;
     }
 
+    /// Puts a look at tables in front of what comes next, by their names: the transaction keeps their locks from then on.
+    pub fn put_looked(&mut self, tables: &[String]) {
+        if tables.is_empty() {
+            return;
+        }
+        // Understood and not run: that is what takes the locks.
+        let each: Vec<_> = tables.iter().map(|table| format!("SELECT FROM ONLY {table}")).collect();
+        put::parse(self.conn.out(), "", &each.join(" UNION ALL "), &[]);
+        put::sync(self.conn.out());
+        self.conn.sent_sync();
+        self.skip += 1;
+    }
+
     /// Gives the connection the session's settings, if it has others.
     pub fn want(&mut self, settings: &Settings) {
         if let Some(sql) = self.conn.settings_to(settings) {

@@ -290,6 +290,11 @@ impl Transaction {
         self.set().filter(|sql| !is_manner(sql))
     }
 
+    /// Something was set inside this transaction.
+    pub fn has_set(&self) -> bool {
+        self.set().next().is_some()
+    }
+
     /// Something was set inside this transaction, perhaps this setting.
     pub fn sets(&self, name: &str) -> bool {
         self.set().any(|sql| sql.to_ascii_lowercase().contains(name))

@@ -114,6 +114,10 @@ impl Locks {
     }
 }
 
+fn are_read() -> ExecError {
+    ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "other transactions read the table")
+}
+
 impl<C: Client> Work<'_, C> {
     /// Takes them, in the transaction there is.
     pub(crate) async fn take_locks(&mut self, locks: &Locks) -> Result<()> {
@@ -172,7 +176,7 @@ impl<C: Client> Work<'_, C> {
                 return Err(e);
             }
         }
-        let length = if locks.kind.is_some() { PAUSE_MAX } else { wait + CHANGE_MAX };
+        let length = if locks.kind.is_some() { PAUSE_MAX } else { 2 * wait + CHANGE_MAX };
         let pause = self.herd.pauses.begin(&locks.oids(), locks.who(), length);
         if attempt > 0 || locks.kind.is_some() {
             self.herd.announce_pause(pause).await;
@@ -191,9 +195,13 @@ impl<C: Client> Work<'_, C> {
 
     /// Home's locks, then the others', side by side; all or none.
     async fn try_locks(&mut self, nodes: &[NodeId], locks: &Locks, wait: Duration, attempt: usize) -> Result<()> {
-        let home = self.home();
+        let (home, oids) = (self.home(), locks.oids());
         let mut asked: Vec<NodeId> = Vec::new();
         let mut failure = None;
+        let alone = locks.wanted.mode == LockMode::AccessExclusive;
+        if alone && !self.without_readers(&oids, wait).await {
+            return Err(are_read());
+        }
         for part in [&nodes[..1], &nodes[1..]] {
             let mut lanes = Vec::new();
             for node in part {
@@ -215,6 +223,9 @@ impl<C: Client> Work<'_, C> {
             if failure.is_some() {
                 break;
             }
+        }
+        if failure.is_none() && alone && self.herd.readers.any(&oids, self.reading) {
+            failure = Some(are_read());
         }
         if failure.is_none() && locks.kind.is_some() && attempt < WAITERS_MAX {
             tokio::time::sleep(SETTLE).await;
@@ -253,6 +264,12 @@ impl<C: Client> Work<'_, C> {
             Some("0") => Ok(()),
             _ => Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "others wait for the table")),
         }
+    }
+
+    /// Waits until no other transaction reads the tables that has begun on no node: none of them holds a lock that one could wait for.
+    /// Whether there is none.
+    pub(super) async fn without_readers(&self, tables: &[Oid], wait: Duration) -> bool {
+        tokio::time::timeout(wait, self.herd.readers.gone(tables, self.reading)).await.is_ok()
     }
 
     /// Between two tries. An error if the client does not want to wait any longer.

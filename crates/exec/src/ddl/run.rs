@@ -104,6 +104,7 @@ impl<C: Client> Work<'_, C> {
             own_catalog,
             taint: self.taint,
             sequences: self.sequences.as_deref_mut(),
+            reading: self.reading,
             uses: self.uses.clone(),
             now: self.now.clone(),
             ..Work::plain(self.herd, epoch, who, self.transaction, self.client, self.pin, self.memory)
@@ -203,6 +204,9 @@ impl<C: Client> Work<'_, C> {
         facts: &Facts,
         answers: &Answers,
     ) -> Result<Forwarded> {
+        if let NodeEnum::LockStmt(lock) = statement {
+            self.readers_first(lock, &facts.search_path).await?;
+        }
         if let Some(locks) = plan::ddl::locks(statement, &self.epoch.snapshot, facts) {
             self.take_locks(&locks.into()).await?;
         }

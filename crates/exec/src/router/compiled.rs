@@ -250,7 +250,13 @@ impl Compiled {
     /// A statement with parameters comes again, with others; one without if it came before.
     pub fn keep(&self, request: &Request<'_>) -> Keep {
         let again = request.bound.is_some() || self.has_run.load(Ordering::Relaxed);
-        if again && self.own == 0 && !self.once { Keep::Yes } else { Keep::No }
+        if !again || self.own != 0 || self.once {
+            return Keep::No;
+        }
+        match request.bound.zip(self.plan.whole().narrow).is_some_and(|(bound, range)| bound.is_narrow(range)) {
+            true => Keep::OnePlan,
+            false => Keep::Yes,
+        }
     }
 
     /// From now on it has run once.

@@ -21,6 +21,7 @@ use crate::router::gates::Gates;
 use crate::router::lease::Lease;
 use crate::router::pause::Pauses;
 use crate::router::progress::Progress;
+use crate::router::readers::Readers;
 use crate::router::roles::Roles;
 use crate::router::row_queue::RowQueues;
 
@@ -61,6 +62,8 @@ pub struct Herd {
     pub progress: Progress,
     /// Tables that statements do not begin with for a moment.
     pub pauses: Pauses,
+    /// What transactions read that have begun on no node.
+    pub readers: Arc<Readers>,
     /// For rows that wait; this part of it is what no session does.
     pub memory: Allowance,
     transactions: AtomicU64,
@@ -95,6 +98,7 @@ impl Herd {
             gates: Gates::default(),
             progress: Progress::default(),
             pauses,
+            readers: Arc::default(),
             memory,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(None),

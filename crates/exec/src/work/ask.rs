@@ -41,11 +41,19 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Vec<Participant>> {
         let mark = self.mark(keep, part);
         let home = self.home();
+        // For the statement's own transaction, whose end forgets it: others of the session's go on by their own settings.
+        let one_plan = keep == Keep::OnePlan
+            && mark.is_some()
+            && !self.transaction.is_active()
+            && self.settings.get(rows::PLAN_CACHE_MODE).is_none();
         self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
             match take_opened(opened, p.lane.node, &part.sql) {
                 Some(portal) => rows::send_opened(&mut p.lane, &portal),
                 None => {
                     let foreign = p.lane.node != home;
+                    if one_plan {
+                        rows::put_one_plan(&mut p.lane);
+                    }
                     rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
                 }
             }
@@ -82,7 +90,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Under which mark nodes keep a statement.
     pub fn mark(&self, keep: Keep, statement: &NodeStatement) -> Option<String> {
-        let keeps = keep == Keep::Yes && !self.own_catalog && !statement.once;
+        let keeps = keep != Keep::No && !self.own_catalog && !statement.once;
         let settings = self.settings_fingerprint();
         keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
     }

@@ -194,6 +194,9 @@ impl<C: Client> Work<'_, C> {
     /// Before it commits where it has written and where it has not: whether reading may have been wrong. Asked once for the
     /// same settings, of a node it has only read.
     pub async fn learn_whether_serializable(&mut self) -> Result<()> {
+        if self.transaction.participants.len() < 2 {
+            return Ok(());
+        }
         let mark = self.manner_fingerprint(&self.transaction.opening());
         if self.transaction.serializable.is_some_and(|(known, _)| known == mark) {
             return Ok(());

@@ -33,7 +33,7 @@ pub enum Error {
     NotOurs { table: String, server: String },
 
     #[error("WRONG on {server}: {what} is {is}, but {expected} was acknowledged to the client")]
-    Count { server: String, what: String, is: u64, expected: u64 },
+    Count { server: String, what: String, is: i64, expected: i64 },
 
     #[error("WRONG: {what} differs: {first} answers\n{first_answer}\nand {second}\n{second_answer}")]
     Answer { what: String, first: String, first_answer: String, second: String, second_answer: String },

@@ -18,6 +18,7 @@ mod svg;
 mod table;
 mod workload;
 mod workload_copy;
+mod workload_oltp;
 mod workload_w1;
 mod workload_w2;
 mod workload_w3;
@@ -40,6 +41,8 @@ pub struct Options {
     pub versus: Vec<String>,
     pub json: Option<PathBuf>,
     pub svg: Option<PathBuf>,
+    /// Each number of clients is measured by itself.
+    pub clients: Vec<u32>,
     pub parameters: Parameters,
 }
 
@@ -66,10 +69,21 @@ pub fn run(options: &Options) -> Result<()> {
             return Err(Error::SameName { name: other.name.clone() });
         }
     }
-    let outcome = measure(named(options.workload).as_mut(), &servers, &options.parameters)?;
+    let mut outcomes = Vec::new();
+    for mut workload in named(options.workload) {
+        for &clients in &options.clients {
+            let parameters = Parameters { clients, ..options.parameters.clone() };
+            let mut outcome = measure(workload.as_mut(), &servers, &parameters)?;
+            if options.clients.len() > 1 {
+                outcome.rows.iter_mut().for_each(|row| row.figure.name += &format!(", {clients} clients"));
+            }
+            outcomes.push(outcome);
+        }
+    }
+    let Some(outcome) = Outcome::joined(outcomes) else { return Ok(()) };
     print!("{}", table(std::slice::from_ref(&outcome)));
     if let Some(path) = &options.json {
-        write(path, &report::json(&outcome, &servers, &options.parameters))?;
+        write(path, &report::json(&outcome, &servers, &options.parameters, &options.clients))?;
     }
     if let Some(path) = &options.svg {
         write(path, &svg::bars(&outcome))?;

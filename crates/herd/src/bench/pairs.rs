@@ -12,10 +12,22 @@ use super::workload::{Figure, Parameters, Turn, Workload};
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub workload: &'static str,
+    /// What was run; of several measured one after the other, each.
     pub description: String,
     /// Names of the servers, the measured one first.
     pub servers: Vec<String>,
     pub rows: Vec<Row>,
+}
+
+impl Outcome {
+    /// Outcomes of the same servers as one, in order; `None`: there is none.
+    pub fn joined(outcomes: Vec<Outcome>) -> Option<Outcome> {
+        outcomes.into_iter().reduce(|mut all, more| {
+            all.description = format!("{}; {}", all.description, more.description);
+            all.rows.extend(more.rows);
+            all
+        })
+    }
 }
 
 /// One figure of all servers.
@@ -153,6 +165,14 @@ mod tests {
         let time = Row { figure: Figure::time_ms("t"), values };
         assert_eq!((rate.ratios(1), time.ratios(1)), (vec![0.5, 1.5], vec![2.0, 20.0 / 30.0]));
         assert_eq!((rate.median(0), rate.median(1)), (20.0, 20.0));
+    }
+
+    #[test]
+    fn outcomes_are_joined_in_order() {
+        let one = super::super::report::tests::outcome();
+        let both = Outcome::joined(vec![one.clone(), one]).unwrap();
+        assert_eq!((both.rows.len(), both.description.as_str()), (4, "few rows; few rows"));
+        assert!(Outcome::joined(vec![]).is_none());
     }
 
     #[test]

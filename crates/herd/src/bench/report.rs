@@ -89,7 +89,11 @@ pub fn number(value: f64) -> String {
 }
 
 /// Everything measured. URLs are left out: they may hold passwords.
-pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters) -> String {
+pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters, clients: &[u32]) -> String {
+    let clients = match clients {
+        [one] => json!(one),
+        several => json!(several),
+    };
     let servers: Vec<Value> = servers
         .iter()
         .map(|server| {
@@ -106,7 +110,7 @@ pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters) -> S
         "description": outcome.description,
         "pgherd": env!("CARGO_PKG_VERSION"),
         "pairs": parameters.pairs,
-        "clients": parameters.clients,
+        "clients": clients,
         "seconds": parameters.seconds,
         "servers": servers,
         "figures": figures(outcome),

@@ -112,7 +112,7 @@ impl Server {
     pub fn check_count(&self, table: &str, expected: u64) -> Result<()> {
         let said = self.value(&format!("select count(*) from {table}"))?;
         let unreadable = |_| Error::Unreadable { program: "psql", figure: "count", said: said.clone() };
-        let is = said.parse().map_err(unreadable)?;
+        let (is, expected) = (said.parse().map_err(unreadable)?, expected as i64);
         if is == expected {
             return Ok(());
         }

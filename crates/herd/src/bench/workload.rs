@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::error::{Error, Result};
 use super::server::Server;
+use super::workload_oltp::Transactions;
 use super::workload_w4::OneStatement;
 use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w6};
 
@@ -30,6 +31,22 @@ pub enum Name {
     W6,
     /// psql's \copy of a file
     Copy,
+    /// Everyday transactions: all that follow
+    Oltp,
+    /// Five reads by key in a transaction
+    OltpPoints,
+    /// sysbench's oltp_read_only
+    OltpReadOnly,
+    /// sysbench's oltp_read_write
+    OltpReadWrite,
+    /// sysbench's oltp_update_index
+    OltpUpdateIndex,
+    /// sysbench's oltp_update_non_index
+    OltpUpdateNonIndex,
+    /// sysbench's oltp_delete
+    OltpDelete,
+    /// pgbench's TPC-B
+    OltpTpcb,
 }
 
 /// How statements travel.
@@ -117,9 +134,17 @@ pub trait Workload {
     fn clean_up(&self, server: &Server) -> Result<()>;
 }
 
-/// The workload that a name on the command line stands for.
-pub fn named(name: Name) -> Box<dyn Workload> {
-    match name {
+/// The workloads that a name on the command line stands for: one, but for `oltp`.
+pub fn named(name: Name) -> Vec<Box<dyn Workload>> {
+    let one: Box<dyn Workload> = match name {
+        Name::Oltp => return Transactions::ALL.map(|kind| Box::new(kind) as Box<dyn Workload>).into(),
+        Name::OltpPoints => Box::new(Transactions::Points),
+        Name::OltpReadOnly => Box::new(Transactions::ReadOnly),
+        Name::OltpReadWrite => Box::new(Transactions::ReadWrite),
+        Name::OltpUpdateIndex => Box::new(Transactions::UpdateIndex),
+        Name::OltpUpdateNonIndex => Box::new(Transactions::UpdateNonIndex),
+        Name::OltpDelete => Box::new(Transactions::Delete),
+        Name::OltpTpcb => Box::new(Transactions::TpcB),
         Name::W1 => Box::<workload_w1::SingleRowInserts>::default(),
         Name::W2 => Box::new(workload_w2::Aggregates),
         Name::W3 => Box::new(workload_w3::ManyRowsAKey { clustered: false }),
@@ -129,7 +154,8 @@ pub fn named(name: Name) -> Box<dyn Workload> {
         Name::W4Upsert => Box::new(OneStatement::Upsert),
         Name::W6 => Box::new(workload_w6::PointSelects),
         Name::Copy => Box::<workload_copy::Copy>::default(),
-    }
+    };
+    vec![one]
 }
 
 /// For workloads that psql runs.

@@ -78,6 +78,7 @@ impl Session {
             large_values: false,
             portals: Default::default(),
             prepared: Default::default(),
+            reading: None,
             cursors: Default::default(),
             leftover: Default::default(),
             template: Default::default(),

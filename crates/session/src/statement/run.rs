@@ -68,7 +68,11 @@ impl Session {
             RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
+        let mut aside = self.aside(compiled, &request);
         let mut work = self.work();
+        if let Some(aside) = &mut aside {
+            work.transaction = aside;
+        }
         let mut result = work.run_at(compiled, &request, tried.placed).await;
         let mut on_one = work.on_one;
         let mut again: Option<Arc<Compiled>> = None;
@@ -88,7 +92,11 @@ impl Session {
             } else {
                 again = Some(Box::pin(self.planned_again(sql)).await?);
             }
+            aside = self.aside(again.as_ref().unwrap_or(compiled), &request);
             let mut work = self.work();
+            if let Some(aside) = &mut aside {
+                work.transaction = aside;
+            }
             result = match &again {
                 Some(again) => Box::pin(work.run(again, &Request { literals: Literals::Own, ..request })).await,
                 None => Box::pin(work.run(compiled, &request)).await,

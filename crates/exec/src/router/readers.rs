@@ -1,0 +1,107 @@
+//! Which tables are read by transactions that have begun on no node yet (session `reading.rs`): nodes keep no lock for them, so
+//! whoever wants such a table for himself waits for them here, as he waits for locks on nodes (`ddl/lock.rs`).
+//!
+//! A router knows its own sessions only: while the herd has another router, no transaction reads so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use catalog::{Oid, Relation, Snapshot};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The tables that this router's transactions read so.
+#[derive(Default)]
+pub struct Readers {
+    alone: AtomicBool,
+    /// How many transactions read it, by home's object ids.
+    tables: Mutex<HashMap<Oid, usize>>,
+    ended: Notify,
+}
+
+/// What one transaction reads so, until this is dropped.
+pub struct Reading {
+    readers: Arc<Readers>,
+    tables: Vec<Arc<Relation>>,
+}
+
+impl Readers {
+    /// Whether no other router serves the herd, as home has said last.
+    pub fn are_all(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// Home has said whether another router serves the herd.
+    pub fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    /// A transaction begins to read.
+    pub fn begin(self: &Arc<Self>) -> Reading {
+        Reading { readers: self.clone(), tables: Vec::new() }
+    }
+
+    /// Whether others than `own` read one of the tables.
+    pub fn any(&self, tables: &[Oid], own: Option<&Reading>) -> bool {
+        let all = self.tables.lock();
+        if all.is_empty() {
+            return false;
+        }
+        let own = |table: Oid| usize::from(own.is_some_and(|r| r.has(table)));
+        tables.iter().any(|table| all.get(table).is_some_and(|count| *count > own(*table)))
+    }
+
+    /// Waits until no others than `own` read any of the tables.
+    pub async fn gone(&self, tables: &[Oid], own: Option<&Reading>) {
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            ended.as_mut().enable();
+            if !self.any(tables, own) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Reading {
+    /// The transaction reads these, too.
+    pub fn add<'r>(&mut self, tables: impl Iterator<Item = &'r Arc<Relation>>) {
+        for table in tables {
+            if !self.has(table.oid) {
+                *self.readers.tables.lock().entry(table.oid).or_default() += 1;
+                self.tables.push(table.clone());
+            }
+        }
+    }
+
+    /// Those that are still called what they were, in the order they were read first; by their names, quoted.
+    pub fn tables(&self, now: &Snapshot) -> Vec<String> {
+        let still = |t: &&Arc<Relation>| {
+            let named = now.relations.get(&(t.schema.clone(), t.name.clone()));
+            named.is_some_and(|r| r.oid == t.oid)
+        };
+        self.tables.iter().filter(still).map(|t| catalog::qualified(&t.schema, &t.name)).collect()
+    }
+
+    fn has(&self, table: Oid) -> bool {
+        self.tables.iter().any(|t| t.oid == table)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut all = self.readers.tables.lock();
+        for table in &self.tables {
+            if let Some(count) = all.get_mut(&table.oid) {
+                *count -= 1;
+                if *count == 0 {
+                    all.remove(&table.oid);
+                }
+            }
+        }
+        drop(all);
+        self.readers.ended.notify_waiters();
+    }
+}
