@@ -38,6 +38,7 @@ mod prepared;
 mod quiet;
 mod router;
 mod router_settings;
+mod said;
 mod sequences;
 mod serve;
 mod session;
