@@ -128,6 +128,15 @@ def test_rounded_floats_do_not_travel(made, herd):
             connection.execute("insert into is_floats values (sqrt(2.0::float8), 1), (sqrt(3.0::float8), 2)")
 
 
+@pytest.mark.parametrize("name", ["extra_float_digits", 'u&"extra\\005ffloat_digits"', """u&"extra!005ffloat_digits" uescape '!'"""])
+def test_settings_are_known_however_they_are_written(made, herd, name):
+    """Floats that are read in a transaction in which they are rounded don't get into another table."""
+    with herd.connect(autocommit=True) as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"set local {name} = -6")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            connection.execute("insert into is_floats select sqrt(k::float8), k + 1 from is_from")
+
+
 def test_locks_of_the_source_last(made, herd):
     with herd.connect() as connection, herd.connect(autocommit=True) as another:
         connection.autocommit = False

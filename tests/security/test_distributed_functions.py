@@ -125,3 +125,43 @@ def test_its_code_stays_proved(place, victim):
             "create or replace function counted(p int) returns bigint language sql stable set herd.distribution_argument = '1' as "
             f"'{_BODY}'")
         assert other.execute("select counted(%s)", (5,), prepare=True).fetchone() == (1,)
+
+
+def test_names_are_what_they_were_proved_to_be_when_it_runs(place, victim):
+    """What sets the search path in the same statement, or in code that the body calls."""
+    place.server.run(
+        "create schema elsewhere authorization victim", "grant usage on schema elsewhere to public", "create table elsewhere.acc (id int, other int)",
+        "select create_distributed_table('elsewhere.acc', 'other')", "alter table elsewhere.acc owner to victim",
+        "insert into elsewhere.acc select 7, g from generate_series(1, 40) g",
+    )
+    try:
+        victim.execute("create function looked(p int) returns bigint language plpgsql as $$ begin return (select count(*) from acc where id = p); end $$")
+        victim.execute("create function move() returns text language plpgsql as $$ begin return set_config('search_path', 'elsewhere', true); end $$")
+        victim.execute("create function moved(p int) returns bigint language plpgsql as $$ begin perform his.move(); return (select count(*) from acc where id = p); end $$")
+        _distribute(victim, "looked(int)")
+        assert victim.execute("select looked(7)").fetchone() == (1,)
+        _refused(victim, "select set_config('search_path', 'elsewhere', true), his.looked(7)")
+        _refused(victim, "select his.move(), his.looked(7)")
+        _refused(victim, "select create_distributed_function('moved(int)', 'p')")
+        victim.execute("alter function moved(int) set herd.distribution_argument = '1'")
+        _refused(victim, "select moved(7)")
+        victim.execute("set search_path = elsewhere")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            victim.execute("select his.looked(7)")
+    finally:
+        place.server.run("drop schema elsewhere cascade")
+
+
+def test_rows_that_a_statement_does_not_name(place, victim):
+    """A parameter of the name of RETURNING's rows is not meant where those are."""
+    if place.server.connect().info.server_version < 180000:
+        pytest.skip("RETURNING old needs PostgreSQL 18")
+    for row in ("old", "new"):
+        victim.execute(
+            f"create function of_{row}({row} int) returns bigint language sql as "
+            f"$$ update acc set v = v where id = {row} returning (select count(*) from acc a where a.id = length({row}.v)) $$")
+        _refused(victim, f"select create_distributed_function('of_{row}(int)', '{row}')")
+        victim.execute(
+            f"create or replace function of_{row}({row} int) returns bigint language sql as "
+            f"$$ update acc set v = v where id = {row} returning (select count(*) from acc a where a.v = {row}.v and a.id = {row}.id) $$")
+        _refused(victim, f"select create_distributed_function('of_{row}(int)', '{row}')")

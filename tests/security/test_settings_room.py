@@ -58,3 +58,24 @@ def test_large_ones_of_roles_and_databases(herd, whose):
             assert later.execute("select length(current_setting('sr.large'))").fetchone() == (100_000,)
         boss.execute(f"alter {whose} reset all")
     herd.run("drop role sr_large")
+
+
+def _resident(pid: int) -> int:
+    """MiB."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) // 1024
+
+
+@pytest.mark.parametrize("said", ["set transaction read write"])
+def test_comments_are_not_kept(herd_many, said):
+    """A transaction keeps how it runs for nodes that join later, not all that was said beside."""
+    large = "x" * 1_000_000
+    pid = herd_many.process_id(herd_many.port)
+    with herd_many.server.connect() as connection:
+        connection.execute(f"begin /* {large} */")
+        connection.execute(f"{said} /* {large} */")
+        before = _resident(pid)
+        for _ in range(25):
+            connection.execute(f"{said} /* {large} */")
+        assert _resident(pid) - before < 20
+        connection.execute("rollback")

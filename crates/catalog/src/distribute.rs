@@ -33,7 +33,7 @@ mod undistribute;
 
 pub use bounds::{ShardBound, read_bounds, shard_bound_sql};
 pub use node::{ADMIN_FUNCTIONS, plan_add_node, plan_remove_node};
-pub use partitioned::{PARTITIONS, attach, detach};
+pub use partitioned::{PARTITIONS, attach_as_owner, create_as_owner, detach};
 pub use reference::plan_reference;
 pub use rename::{plan_drop, plan_rename, plan_rename_schema};
 pub use table::{new_prefix_sql, plan_distribution};

@@ -128,10 +128,33 @@ fn alone(statement: &NodeEnum, found: &[Called], cx: &Context) -> Result<()> {
     let is_found =
         |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if found.iter().any(|(c, ..)| std::ptr::eq(*c, f.as_ref())));
     let other = |n: &NodeEnum| needs::of(n, cx).filter(|_| !is_found(n));
-    match search::find(statement, other) {
-        Some(need) => refused(&need.what),
+    if let Some(need) = search::find(statement, other) {
+        return refused(&need.what);
+    }
+    let is_other = |call: &ast::FuncCall| found.iter().all(|(c, ..)| !std::ptr::eq(*c, call));
+    match leaves(statement, is_other, cx) {
+        Some(other) => Err(Refusal::new(
+            format!("{other}() may change what names mean to {name}(), which is called in the same statement"),
+            "Call each in a statement of its own.",
+        )),
         None => Ok(()),
     }
+}
+
+/// The name of a function that is called, is looked at, and may set what names are looked up by.
+fn leaves(statement: &NodeEnum, is_looked_at: impl Fn(&ast::FuncCall) -> bool, cx: &Context) -> Option<String> {
+    search::find(statement, |n| {
+        let NodeEnum::FuncCall(call) = n else { return None };
+        if !is_looked_at(call) {
+            return None;
+        }
+        let (schema, name) = names::qualified(&call.funcname);
+        let of_users = || cx.functions(&call.funcname).any(|f| f.user_defined);
+        let words = schema.into_iter().chain([name]);
+        let sets =
+            name == "set_config" || of_users() && cx.snapshot.session_code.leaves(words, cx.search_path).is_some();
+        sets.then(|| name.to_string())
+    })
 }
 
 /// The value by which a call is sent.

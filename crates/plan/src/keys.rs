@@ -52,9 +52,6 @@ pub fn is_kept(from: u32, to: u32) -> bool {
 /// Types of casts that are known for literals.
 fn cast_type(name: &str) -> Option<u32> {
     match name {
-        "smallint" => Some(type_oid::INT2),
-        "int" | "integer" => Some(type_oid::INT4),
-        "bigint" => Some(type_oid::INT8),
         "int2" | "int4" | "int8" | "text" | "varchar" | "uuid" | "date" | "timestamp" | "timestamptz" | "bytea" => {
             type_oid::named(name)
         }

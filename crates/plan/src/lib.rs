@@ -25,6 +25,7 @@ pub mod explain;
 pub mod expression;
 pub mod fields;
 mod gather;
+mod hidden;
 pub mod in_turn;
 mod inline;
 pub mod insert;
@@ -211,7 +212,8 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         // ONLY the table: for its users it has no partitions.
         let mut changed = statement.clone();
         let mut unread = false;
-        if rewrite::drop_only(&mut changed, cx)
+        if hidden::qualify(&mut changed, cx)
+            || rewrite::drop_only(&mut changed, cx)
             || tableoid::replace(&mut changed, original)?
             || fields::replace(&mut changed, cx)
             || moment::fill_source(&mut changed, cx)
@@ -281,7 +283,7 @@ fn others(statement: &NodeEnum, cx: &Context) -> Vec<Oid> {
 
 /// What has to be changed in a statement's tree. Most need nothing, and large ones are not copied for it.
 struct Needs {
-    /// There may be ONLY, tableoid, WITH or a row's function in it, or it leaves the time to nodes.
+    /// There may be ONLY, tableoid, WITH or a row's function in it, or it leaves the time to nodes, or names what hides PostgreSQL's own.
     rewriting: bool,
     /// It names views.
     views: bool,
@@ -292,7 +294,7 @@ impl Needs {
         let mut rewriting =
             has_with(text) || search::any(statement, tableoid::is_tableoid) || fields::has_call(statement, cx);
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
-        rewriting |= moment::fills(statement, cx);
+        rewriting |= moment::fills(statement, cx) || hidden::any(statement, cx);
         let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }
     }

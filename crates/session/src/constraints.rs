@@ -44,6 +44,7 @@ impl Session {
         if !names.is_empty() {
             let when = if s.deferred { "DEFERRED" } else { "IMMEDIATE" };
             let elsewhere = format!("SET CONSTRAINTS {} {when}", names.join(", "));
+            self.room_for_settings(elsewhere.len())?;
             let home = self.epoch.snapshot.home;
             self.transaction.everywhere_but(Some(home), &elsewhere).await?;
             self.transaction.note_setting(&elsewhere);

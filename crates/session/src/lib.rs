@@ -39,6 +39,7 @@ mod quiet;
 mod reading;
 mod router;
 mod router_settings;
+mod said;
 mod sequences;
 mod serve;
 mod session;

@@ -14,6 +14,7 @@ use wire::backend::{self, Field};
 use crate::idle::Idle;
 use crate::named_roles;
 use crate::router_settings::RouterSettings;
+use crate::said::plainly;
 use crate::session::{Result, Session};
 
 /// A setting made inside a transaction: it lasts if the transaction commits and it is not LOCAL.
@@ -63,6 +64,8 @@ impl Session {
         use ast::VariableSetKind::*;
         let kind = ast::VariableSetKind::try_from(s.kind).unwrap_or(Undefined);
         let name = s.name.to_ascii_lowercase();
+        let sql = plainly(sql, || NodeEnum::VariableSetStmt(s.clone()))?;
+        let sql = &*sql;
         let tag = |t: &str| Forwarded { tag: t.to_string(), ..Default::default() };
         if s.is_local && !self.transaction.is_active() {
             let message = "SET LOCAL can only be used in transaction blocks";
@@ -138,7 +141,11 @@ impl Session {
         match self.transaction.is_active() {
             true => {
                 let depth = self.transaction.depth();
-                self.pending.push(Pending { name: name.to_string(), value, local, role: None, depth });
+                match self.pending.iter_mut().rev().find(|p| p.name == name) {
+                    // Nothing can go back to what was said in between.
+                    Some(last) if (last.local, last.depth) == (local, depth) => last.value = value,
+                    _ => self.pending.push(Pending { name: name.to_string(), value, local, role: None, depth }),
+                }
             }
             false => self.own.keep(name, value),
         }
@@ -162,6 +169,7 @@ impl Session {
             return self.on_home(sql).await;
         }
         self.begin_where_it_read().await?;
+        self.room_for_settings(sql.len())?;
         let imports = name == "transaction snapshot" && self.transaction.wants != Cuts::All;
         if self.transaction.wants != Cuts::None && self.transaction.is_fresh() && !imports {
             // No node takes part before it is known whether all must; home says whether it is right.

@@ -7,6 +7,7 @@ use txn::{CommitError, Ended};
 use wire::ErrorFields;
 use wire::sqlstate;
 
+use crate::said::plainly;
 use crate::session::{Result, Session};
 
 /// Which catalog the session's `epoch` is.
@@ -103,6 +104,7 @@ impl Session {
             }
             self.transaction.become_block();
         } else {
+            let sql = plainly(sql, || NodeEnum::TransactionStmt(t.clone()))?;
             self.transaction.begin(sql.trim().trim_end_matches(';'), true);
         }
         Ok(())

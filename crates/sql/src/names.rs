@@ -152,7 +152,7 @@ pub fn qualified(nodes: &[Node]) -> (Option<&str>, &str) {
 /// The names in a search_path as SHOW prints it.
 pub fn split_path(path: &str) -> Vec<String> {
     let mut names = Vec::new();
-    let mut rest = path.trim();
+    let mut rest = path.trim_matches(is_space);
     while !rest.is_empty() {
         let (name, after) = match rest.strip_prefix('"') {
             Some(quoted) => {
@@ -174,16 +174,30 @@ pub fn split_path(path: &str) -> Vec<String> {
             }
             None => {
                 let end = rest.find(',').unwrap_or(rest.len());
-                (rest[..end].trim().to_ascii_lowercase(), &rest[end..])
+                (rest[..end].trim_matches(is_space).to_ascii_lowercase(), &rest[end..])
             }
         };
         if !name.is_empty() {
-            names.push(name);
+            names.push(cut(name));
         }
-        rest = after.trim_start().trim_start_matches(',').trim_start();
+        rest = after.trim_start_matches(is_space).trim_start_matches(',').trim_start_matches(is_space);
     }
     names
 }
+
+/// `scanner_isspace` in scansup.c.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
+}
+
+/// What PostgreSQL leaves of a name (`truncate_identifier`).
+fn cut(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(BYTES_MAX));
+    name
+}
+
+/// Bytes of a name (NAMEDATALEN − 1).
+const BYTES_MAX: usize = 63;
 
 #[cfg(test)]
 mod tests {
@@ -194,5 +208,9 @@ mod tests {
         assert_eq!(split_path("\"$user\", public"), ["$user", "public"]);
         assert_eq!(split_path("a, \"B c\",\"d\"\"e\""), ["a", "B c", "d\"e"]);
         assert!(split_path("").is_empty());
+        // Spaces are those of PostgreSQL's scanner, and names no longer than its own.
+        assert_eq!(split_path("\u{a0}, \x0bc "), ["\u{a0}", "c"]);
+        let long = "n".repeat(62) + "éa";
+        assert_eq!(split_path(&format!("{long}, \"{long}\"")), ["n".repeat(62), "n".repeat(62)]);
     }
 }

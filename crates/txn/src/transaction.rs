@@ -10,6 +10,9 @@ use pool::PoolError;
 use crate::lane::Lane;
 use crate::manner::Manner;
 
+/// What a setting takes besides its text.
+const SETTING_LEAST: usize = 64;
+
 /// A node that takes part, and what the transaction has done there.
 pub struct Participant {
     pub lane: Lane,
@@ -282,7 +285,7 @@ impl Transaction {
 
     /// What its settings take to be remembered.
     pub fn settings_bytes(&self) -> usize {
-        self.set().map(str::len).sum()
+        self.set().map(|sql| sql.len() + SETTING_LEAST).sum()
     }
 
     /// What was set in it, oldest first, for a connection beside it: not how the transaction itself runs.

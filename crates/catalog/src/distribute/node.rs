@@ -1,6 +1,6 @@
 //! Adding and removing nodes. Shards stay where they are; moving them is another matter.
 
-use super::partitioned::attach;
+use super::partitioned::attach_as_owner;
 use super::reference::{copy_from_home, create_elsewhere};
 use super::{Builder, DistributionPlan};
 use crate::definition::{Definition, TableKind};
@@ -68,7 +68,14 @@ pub fn plan_add_node(
     }
     for definition in definitions {
         if let Some((schema, name, bound)) = &definition.partition_of {
-            builder.after(id, [attach((schema, name), (&definition.schema, &definition.name), bound)]);
+            let attach = attach_as_owner((schema, name), (&definition.schema, &definition.name), bound);
+            let parent = definitions.iter().find(|d| (&d.schema, &d.name) == (schema, name));
+            let other = parent.filter(|parent| parent.owner != definition.owner);
+            let belongs =
+                |owner: &str| format!("ALTER TABLE {} OWNER TO {}", definition.qualified(), quote_ident(owner));
+            builder.after(id, other.map(|parent| belongs(&parent.owner)));
+            builder.after(id, [attach]);
+            builder.after(id, other.map(|_| belongs(&definition.owner)));
         }
     }
     Ok((node, builder.finish_nodes()))

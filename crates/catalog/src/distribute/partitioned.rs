@@ -8,21 +8,45 @@ use super::colocate::Chosen;
 use super::table::try_bounds;
 use super::{Builder, DistributionPlan};
 use crate::definition::{Definition, TableKind};
-use crate::{Refusal, Snapshot, qualified};
+use crate::{Refusal, Snapshot, qualified, quote_literal};
 use key::PartitionStrategy;
 
-/// The partitions on home of the table of this object id, in the place of `{}`: schema, name, kind, and the bound as SQL.
-pub const PARTITIONS: &str = "SELECT n.nspname, c.relname, c.relkind, pg_catalog.pg_get_expr(c.relpartbound, c.oid), c.oid \
+/// The partitions on home of the table of this object id, in the place of `{}`: schema, name, kind, the bound as SQL, object id, and
+/// whose each is, if not the table's owner's.
+pub const PARTITIONS: &str = "SELECT n.nspname, c.relname, c.relkind, pg_catalog.pg_get_expr(c.relpartbound, c.oid), c.oid, \
+            CASE WHEN c.relowner OPERATOR(pg_catalog.<>) p.relowner THEN pg_catalog.pg_get_userbyid(c.relowner) END, \
+            pg_catalog.pg_get_userbyid(p.relowner), CURRENT_USER \
      FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid \
+     JOIN pg_catalog.pg_class p ON p.oid OPERATOR(pg_catalog.=) i.inhparent \
      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
      WHERE i.inhparent OPERATOR(pg_catalog.=) {} ORDER BY c.oid";
 
 /// Makes a table of this name a partition again, or for the first time. `bound` as [`PARTITIONS`] gives it.
-pub fn attach(parent: (&str, &str), partition: (&str, &str), bound: &str) -> String {
+fn attach(parent: (&str, &str), partition: (&str, &str), bound: &str) -> String {
     format!(
         "ALTER TABLE {} ATTACH PARTITION {} {bound}",
         qualified(parent.0, parent.1),
         qualified(partition.0, partition.1)
+    )
+}
+
+/// The same as the table's owner, whose the partition is, too: PostgreSQL folds CHECKs there, and reads the bound as a type that may
+/// have some.
+pub fn attach_as_owner(parent: (&str, &str), partition: (&str, &str), bound: &str) -> String {
+    format!(
+        "SELECT herd.run_as_owner({}::pg_catalog.regclass, {})",
+        quote_literal(&qualified(parent.0, parent.1)),
+        quote_literal(&attach(parent, partition, bound))
+    )
+}
+
+/// Makes a partition of a table, in its schema, as its owner.
+pub fn create_as_owner(parent: (&str, &str), partition: &str, bound: &str) -> String {
+    format!(
+        "SELECT herd.create_partition({}::pg_catalog.regclass, {}, {})",
+        quote_literal(&qualified(parent.0, parent.1)),
+        quote_literal(partition),
+        quote_literal(bound)
     )
 }
 

@@ -91,6 +91,37 @@ END
 $$;
 COMMENT ON FUNCTION herd.create_as_owner(name, text, text, text, text) IS 'makes a table as its owner, in a security-restricted operation';
 
+-- Makes a partition of a table as its owner, and for him: PostgreSQL makes its indexes as whoever the new table belongs to, and folds their
+-- expressions. In a schema for nothing else, as he may be nobody who creates something where the table is.
+CREATE OR REPLACE FUNCTION herd.create_partition(parent regclass, called name, bound text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    room text := 'herd_room_' || gen_random_uuid();
+    place text;
+    who name;
+    known oid;
+BEGIN
+    SELECT n.nspname, n.oid, pg_get_userbyid(c.relowner) INTO place, known, who
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
+    IF who = current_user OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = who) THEN
+        EXECUTE format('CREATE TABLE %I.%I PARTITION OF %s %s', place, called, parent, bound);
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE SCHEMA %I AUTHORIZATION %I', room, who);
+    PERFORM herd.run_as_owner(parent, format('CREATE TABLE %I.%I PARTITION OF %s %s', room, called, parent, bound));
+    IF known IS DISTINCT FROM (SELECT n.oid FROM pg_namespace n WHERE n.nspname = place)
+       OR NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_inherits i ON i.inhrelid = c.oid
+                       WHERE n.nspname = room AND c.relname = called AND c.relkind = 'r' AND pg_get_userbyid(c.relowner) = who
+                         AND i.inhparent = parent) THEN
+        RAISE EXCEPTION 'code of the owner''s of "%" has changed what that name means', called USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    EXECUTE format('ALTER TABLE %I.%I SET SCHEMA %I', room, called, place);
+    EXECUTE format('DROP SCHEMA %I', room);
+END
+$$;
+COMMENT ON FUNCTION herd.create_partition(regclass, name, text) IS 'makes a partition of a table as its owner, in a security-restricted operation';
+
 -- Takes from a table that will be gone whatever reading it would be planned with: expressions of indexes and statistics are folded by
 -- whoever plans a query, whether it needs them or not. (CHECKs are looked at for conditions only.)
 CREATE OR REPLACE FUNCTION herd.strip(target regclass) RETURNS void

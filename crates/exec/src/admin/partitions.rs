@@ -33,6 +33,12 @@ struct Part {
     /// As SQL.
     bound: String,
     oid: Oid,
+    /// Whose it is, if not its table's owner's.
+    other: Option<String>,
+    /// Who owns the table.
+    owner: String,
+    /// As whom the session runs.
+    asker: String,
 }
 
 impl Part {
@@ -51,6 +57,7 @@ impl<C: Client> Work<'_, C> {
         let parent = &change.table;
         let parts = self.parts_of(parent.oid).await?;
         parts.iter().try_for_each(refuse_kind)?;
+        parts.iter().try_for_each(refuse_owner)?;
         let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Distributed);
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
@@ -69,6 +76,7 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<()> {
         let parent = &change.table;
         let parts = self.parts_of(parent.oid).await?;
+        parts.iter().try_for_each(refuse_owner)?;
         let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Local);
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
@@ -84,7 +92,8 @@ impl<C: Client> Work<'_, C> {
         self.run_plan(plan, None).await?;
         let home = change.snapshot.home;
         let before = self.set_plain(home).await?;
-        self.run_on(home, parts.iter().map(|part| catalog::attach(name(parent), part.name(), &part.bound))).await?;
+        let attach = parts.iter().map(|part| catalog::attach_as_owner(name(parent), part.name(), &part.bound));
+        self.run_on(home, attach).await?;
         self.set_back(home, before).await
     }
 
@@ -97,9 +106,9 @@ impl<C: Client> Work<'_, C> {
         Ok((snapshot, definition?))
     }
 
-    /// A statement that makes something a partition of a distributed table: on home in the client's words, and what has become one
-    /// is distributed, and attached on the other nodes.
-    pub(crate) async fn new_partition(&mut self, new: &Partition) -> Result<Forwarded> {
+    /// A statement that makes something a partition of a distributed table: on home in the client's words, or the router's own, and
+    /// what has become one is distributed, and attached on the other nodes.
+    pub(crate) async fn new_partition(&mut self, new: &Partition, of_client: bool) -> Result<Forwarded> {
         self.may_change_kinds().await?;
         let known = self.epoch.snapshot.clone();
         let find = |snapshot: &Snapshot, (schema, name): &(String, String)| {
@@ -122,22 +131,38 @@ impl<C: Client> Work<'_, C> {
         }
         let old: HashSet<Oid> = self.parts_of(parent.oid).await?.into_iter().map(|part| part.oid).collect();
         let on_home = NodeSteps { node: self.home(), steps: vec![Step::new(new.sql.as_str())] };
-        let forwarded = self.at_home(on_home, true, true).await?;
+        let forwarded = self.at_home(on_home, of_client, true).await?;
         let mut parts = self.parts_of(parent.oid).await?;
         parts.retain(|part| !old.contains(&part.oid));
         self.raises_epoch();
         match attached {
             Some(attached) => {
                 parts.retain(|part| part.oid == attached.oid);
+                parts.iter().try_for_each(refuse_owner)?;
                 self.attach(&parent, &parts, true).await?;
             }
             None => {
                 parts.iter().try_for_each(refuse_kind)?;
+                self.give_to_owner(&mut parts).await?;
                 self.detach_on_home(&parent, &parts).await?;
                 self.distribute_parts(&parent, &key_of(&parent), &parts, 0).await?;
             }
         }
         Ok(forwarded)
+    }
+
+    /// What is made for a table of another's is its owner's.
+    async fn give_to_owner(&mut self, parts: &mut [Part]) -> Result<()> {
+        let made = parts.iter_mut().filter(|part| part.other.as_ref() == Some(&part.asker));
+        let passed: Vec<String> = made
+            .map(|part| {
+                part.other = None;
+                let (table, owner) = (catalog::qualified(&part.schema, &part.name), catalog::quote_ident(&part.owner));
+                format!("ALTER TABLE {table} OWNER TO {owner}")
+            })
+            .collect();
+        parts.iter().try_for_each(refuse_owner)?;
+        self.run_on(self.home(), passed.into_iter()).await
     }
 
     async fn parts_of(&mut self, parent: Oid) -> Result<Vec<Part>> {
@@ -146,10 +171,14 @@ impl<C: Client> Work<'_, C> {
         let rows = self.ask_home(&catalog::PARTITIONS.replace("{}", &parent.to_string())).await?;
         self.set_back(home, before).await?;
         let part = |row: catalog::Row| {
-            let mut cells = row.into_iter().map(Option::unwrap_or_default);
-            let mut next = || cells.next().unwrap_or_default();
-            let (schema, name, kind, bound) = (next(), next(), next(), next());
-            Some(Part { schema, name, kind, bound, oid: next().parse().ok()? })
+            let mut cells = row.into_iter();
+            let mut next = || cells.next().flatten();
+            let mut text = || next().unwrap_or_default();
+            let (schema, name, kind, bound) = (text(), text(), text(), text());
+            let oid = text().parse().ok()?;
+            let other = next();
+            let (owner, asker) = (next()?, next()?);
+            Some(Part { schema, name, kind, bound, oid, other, owner, asker })
         };
         Ok(rows.into_iter().filter_map(part).collect())
     }
@@ -191,7 +220,7 @@ impl<C: Client> Work<'_, C> {
         let snapshot = self.snapshot_now().await?;
         for node in snapshot.nodes.iter().map(|n| n.id) {
             let before = self.set_plain(node).await?;
-            let attach = parts.iter().map(|part| catalog::attach(name(parent), part.name(), &part.bound));
+            let attach = parts.iter().map(|part| catalog::attach_as_owner(name(parent), part.name(), &part.bound));
             let attach: Vec<String> = attach.filter(|_| !attached || node != snapshot.home).collect();
             let again = parts.iter().flat_map(|part| shards_again(&snapshot, parent, part, node));
             self.run_on(node, attach.into_iter().chain(again)).await?;
@@ -271,6 +300,15 @@ fn refuse_kind(part: &Part) -> Result<()> {
     let message = format!("partition \"{}\" {what}", part.name);
     Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
         .hint("Each partition of a distributed table is split by the key: use one level of plain tables."))
+}
+
+/// Partitions are attached as their table's owner, who could not.
+fn refuse_owner(part: &Part) -> Result<()> {
+    let Some(other) = &part.other else { return Ok(()) };
+    let message = format!("partition \"{}\" belongs to \"{other}\", its table to \"{}\"", part.name, part.owner);
+    let (table, owner) = (catalog::qualified(&part.schema, &part.name), catalog::quote_ident(&part.owner));
+    Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint(&format!("ALTER TABLE {table} OWNER TO {owner}.")))
 }
 
 /// Code that works with the table, or one of its partitions, as they are.

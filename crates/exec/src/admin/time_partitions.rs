@@ -1,8 +1,9 @@
-//! `herd.create_time_partitions` and `herd.drop_old_time_partitions`: home tells which partitions are missing, or old, and they are
-//! made or dropped by the statements that a user would write.
+//! `herd.create_time_partitions` and `herd.drop_old_time_partitions`: home tells which partitions are missing, or old. They are made as the
+//! table's owner, whose code a new table runs (`herd.create_partition`), and dropped by the statements that a user would write.
 
 use catalog::{Oid, Relation, qualified, quote_literal};
 use plan::admin::{AdminCall, AdminFunction, split_name};
+use plan::ddl::Partition;
 use wire::sqlstate;
 
 use crate::client::Client;
@@ -41,7 +42,11 @@ impl<C: Client> Work<'_, C> {
                     return Err(ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, message)
                         .hint("Take a longer interval, or a nearer end."));
                 }
-                missing.into_iter().filter_map(|row| created(&relation, row)).collect()
+                let made: Vec<Partition> = missing.into_iter().filter_map(|row| created(&relation, row)).collect();
+                for partition in &made {
+                    self.new_partition(partition, false).await?;
+                }
+                return Ok(i32::try_from(made.len()).unwrap_or(i32::MAX));
             }
             _ => {
                 let old = self.in_catalog(&old(relation.oid, &kind, &call.before()?)).await?;
@@ -114,11 +119,11 @@ fn missing(r: &Relation, kind: &str, (interval, until, start): (String, String, 
     )
 }
 
-fn created(r: &Relation, row: catalog::Row) -> Option<String> {
+fn created(r: &Relation, row: catalog::Row) -> Option<Partition> {
     let [Some(name), Some(low), Some(high)] = &row[..] else { return None };
-    let (low, high) = (quote_literal(low), quote_literal(high));
-    let (table, parent) = (qualified(&r.schema, name), qualified(&r.schema, &r.name));
-    Some(format!("CREATE TABLE {table} PARTITION OF {parent} FOR VALUES FROM ({low}) TO ({high})"))
+    let bound = format!("FOR VALUES FROM ({}) TO ({})", quote_literal(low), quote_literal(high));
+    let sql = catalog::create_as_owner((&r.schema, &r.name), name, &bound);
+    Some(Partition { parent: (r.schema.clone(), r.name.clone()), distributed: None, sql })
 }
 
 /// Partitions that end before that time.

@@ -1,6 +1,7 @@
 //! A materialized view's query runs through the router with no more around it than SET ROLE: whoever has become the view's owner lends
 //! what he logged in as to all code that the query reaches. So it reaches none of users' own then, whatever that code does. What it
-//! reaches PostgreSQL's catalog on home says.
+//! reaches PostgreSQL's catalog on home says: what depends on what, and for what is not written down there (types that JSON_VALUE and its
+//! like are told) the trees themselves.
 
 use std::fmt::Write as _;
 
@@ -80,10 +81,11 @@ fn question(view: &str) -> String {
         |name: &str| format!("r.class OPERATOR(pg_catalog.=) 'pg_catalog.{name}'::pg_catalog.regclass::pg_catalog.oid");
     let calls = |trees: &[(&str, &str)]| {
         let of = |(catalog, tree): &(&str, &str)| {
+            let (of, oid) = if *catalog == "pg_index" { ("pg_class", "indexrelid") } else { (*catalog, "oid") };
             format!(
-                "{} AND EXISTS (SELECT FROM pg_catalog.{catalog} x WHERE x.oid OPERATOR(pg_catalog.=) r.object \
+                "{} AND EXISTS (SELECT FROM pg_catalog.{catalog} x WHERE x.{oid} OPERATOR(pg_catalog.=) r.object \
                  AND pg_catalog.concat({tree}) OPERATOR(pg_catalog.~) calls.what)",
-                class(catalog)
+                class(of)
             )
         };
         trees.iter().map(of).collect::<Vec<_>>().join(" OR ")
@@ -92,8 +94,14 @@ fn question(view: &str) -> String {
         RUN_TEXT.iter().chain(TAKE_TYPES).chain(&["set_config"]).map(|name| quote_literal(name)).collect();
     format!(
         "WITH RECURSIVE v AS (SELECT c.oid, c.relowner FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) {view}::pg_catalog.regclass), \
-         calls AS (SELECT pg_catalog.concat(':funcid (?:', pg_catalog.string_agg(p.oid::pg_catalog.text, '|'), ') ') AS what \
-             FROM pg_catalog.pg_proc p WHERE p.proname OPERATOR(pg_catalog.=) ANY (ARRAY[{names}]::pg_catalog.name[])), \
+         types AS (SELECT t.oid FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.typrelid \
+           WHERE t.oid OPERATOR(pg_catalog.>=) {FIRST_NORMAL_OBJECT_ID}::pg_catalog.oid AND (t.typtype OPERATOR(pg_catalog.=) ANY ('{{d,r,m}}') \
+             OR t.typtype OPERATOR(pg_catalog.=) 'c' AND (c.relkind OPERATOR(pg_catalog.=) 'c' OR EXISTS (SELECT FROM pg_catalog.pg_attribute a \
+               WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.atttypid OPERATOR(pg_catalog.>=) {FIRST_NORMAL_OBJECT_ID}::pg_catalog.oid)))), \
+         calls AS (SELECT pg_catalog.concat(':funcid (?:', (SELECT pg_catalog.string_agg(p.oid::pg_catalog.text, '|') \
+               FROM pg_catalog.pg_proc p WHERE p.proname OPERATOR(pg_catalog.=) ANY (ARRAY[{names}]::pg_catalog.name[])), \
+             ') |:[A-Za-z_]*typ(?:e|id|eid|eId) (?:', (SELECT pg_catalog.string_agg(n.oid::pg_catalog.text, '|') FROM (SELECT oid FROM types \
+               UNION ALL SELECT a.oid FROM pg_catalog.pg_type a JOIN types ON a.typelem OPERATOR(pg_catalog.=) types.oid UNION ALL SELECT 4294967295::pg_catalog.oid) n), ') ') AS what), \
          r (class, object) AS (SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, v.oid FROM v \
            UNION SELECT n.class, n.object FROM r CROSS JOIN LATERAL (SELECT d.refclassid AS class, d.refobjid AS object FROM pg_catalog.pg_depend d \
              WHERE d.classid OPERATOR(pg_catalog.=) r.class AND d.objid OPERATOR(pg_catalog.=) r.object{hanging}) n \
@@ -122,6 +130,8 @@ fn question(view: &str) -> String {
             ("pg_policy", "x.polqual, x.polwithcheck"),
             ("pg_constraint", "x.conbin"),
             ("pg_attrdef", "x.adbin"),
+            ("pg_index", "x.indexprs, x.indpred"),
+            ("pg_statistic_ext", "x.stxexprs"),
         ]),
     )
 }

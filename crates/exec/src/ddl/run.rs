@@ -181,7 +181,7 @@ impl<C: Client> Work<'_, C> {
                 self.each_by_itself(*spread).await?
             }
             Ddl::CreateTableAs { create, insert } => self.create_table_as(&create, &insert, &facts.temporary).await?,
-            Ddl::Partition(new) => self.new_partition(&new).await?,
+            Ddl::Partition(new) => self.new_partition(&new, true).await?,
             Ddl::Materialize(view) => self.materialize(&view, &facts.temporary).await?,
         };
         if mode == Mode::Plain && changes_catalog(statement) && !block {

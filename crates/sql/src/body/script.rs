@@ -26,6 +26,9 @@ pub struct Script {
     variables: Vec<Option<String>>,
 }
 
+/// Rows that a statement has without saying so: of ON CONFLICT and of RETURNING.
+const ROWS: [&str; 3] = ["excluded", "old", "new"];
+
 /// Why a routine's statements are not known, in words that follow its name.
 pub type Unread = &'static str;
 
@@ -155,6 +158,7 @@ impl Script {
             let own = read.iter().filter(|c| c[0] == self.name).count();
             !has(name)
                 && !super::SYSTEM_COLUMNS.contains(&name)
+                && !ROWS.contains(&name)
                 && said(name) == plain + qualified
                 && (qualified == 0 || said(&self.name) == own)
         };
