@@ -51,6 +51,18 @@ pub fn rename_tables(snapshot: &Snapshot, fields: &mut ErrorFields) {
     }
 }
 
+/// PostgreSQL speaks of a partition in what it says of a change of the schema: nobody but the herd has made it, and of its table the
+/// same is said.
+pub fn is_of_partition(snapshot: &Snapshot, notice: &ErrorFields) -> bool {
+    // What code raises is said by this function of pl_exec.c.
+    if notice.get(b'R') == Some("exec_stmt_raise") {
+        return false;
+    }
+    let tables = OnceCell::new();
+    let name = |word: &str| table_of(snapshot, &tables, word).map(|table| table.name.as_str());
+    notice.get(b'M').is_some_and(|text| renamed(text, name).is_some())
+}
+
 /// Distributed tables by the prefixes of their partitions' names.
 type Tables<'s> = OnceCell<HashMap<&'s str, &'s Relation>>;
 
