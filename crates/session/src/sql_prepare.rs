@@ -98,7 +98,7 @@ impl Session {
         if open.is_empty() {
             return Ok(());
         }
-        self.work().travel_whole(open.iter().map(|i| known[*i]))?;
+        self.work().travel_made_of(open.iter().map(|i| known[*i]).collect()).await?;
         let asked: Vec<String> = open.iter().map(|i| format!("({})::pg_catalog.text", values[*i])).collect();
         let text = format!("SELECT {}", asked.join(", "));
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no arguments"))?;
