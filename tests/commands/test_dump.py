@@ -40,6 +40,14 @@ CREATE TABLE kept_home (id serial PRIMARY KEY, x text);
 CREATE TABLE bank (account int PRIMARY KEY, balance int NOT NULL);
 SELECT create_distributed_table('bank', 'account');
 CREATE INDEX ON "Ev ents" (device);
+CREATE TABLE by_time (device int, at timestamptz, seq bigserial, v float8 DEFAULT 1, PRIMARY KEY (device, at)) PARTITION BY RANGE (at);
+CREATE TABLE a_month PARTITION OF by_time FOR VALUES FROM ('2026-10-01 00:00+00') TO ('2026-11-01 00:00+00');
+CREATE TABLE by_time_later PARTITION OF by_time FOR VALUES FROM ('2026-11-01 00:00+00') TO ('2026-12-01 00:00+00');
+SELECT create_distributed_table('by_time', 'device', shard_count => 8);
+CREATE INDEX by_v ON by_time (v);
+CREATE INDEX of_a_month ON a_month (seq);
+CREATE VIEW at_times AS SELECT device, count(*) FROM by_time GROUP BY device;
+INSERT INTO by_time (device, at, v) SELECT i % 9, timestamptz '2026-10-01 00:00+00' + i * interval '3 hours', i FROM generate_series(0, 480) i;
 CREATE VIEW devices AS SELECT device, count(*) FROM "Ev ents" GROUP BY device;
 INSERT INTO "Ev ents" (device, m, note) SELECT i % 7, (ARRAY['sad', 'ok'])[1 + i % 2]::mood, E'tab\\t\\\\ %now% "%r0" ' || i FROM generate_series(1, 2000) i;
 INSERT INTO items SELECT i, i % 3 FROM generate_series(1, 1000) i;
@@ -52,7 +60,7 @@ CREATE MATERIALIZED VIEW busy (device, "how many") AS SELECT device, count(*) FR
 CREATE UNIQUE INDEX ON busy (device);
 SELECT lo_from_bytea(77777, decode(repeat('00ff', 5000), 'hex'));
 """
-TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices", "busy")
+TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices", "busy", "by_time", "a_month", "at_times")
 
 
 def herd(*arguments) -> subprocess.CompletedProcess:
@@ -76,6 +84,20 @@ def kinds(server) -> list:
         return connection.execute(
             "SELECT name, kind, strategy, key, shard_count FROM herd.tables ORDER BY name"
         ).fetchall()
+
+
+# Of a table that is partitioned by time, and of its partitions: the index, and whether it is part of another one.
+INDEXES = [
+    ("a_month_pkey", True), ("a_month_v_idx", True), ("by_time_later_pkey", True), ("by_time_later_v_idx", True), ("by_time_pkey", False),
+    ("by_v", False), ("of_a_month", False),
+]
+
+
+def indexes(connection) -> list:
+    return connection.execute(
+        "SELECT c.relname, c.relispartition FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"
+        " WHERE t.relname IN ('by_time', 'a_month', 'by_time_later') AND i.indisvalid ORDER BY 1"
+    ).fetchall()
 
 
 @pytest.fixture(scope="module")
@@ -156,14 +178,16 @@ def test_into_a_plain_postgres(source, dump):
         with target.server.connect() as connection:
             left = connection.execute(
                 "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-                " WHERE n.nspname IN ('herd', 'herd_shards') OR c.relkind = 'p'"
+                " WHERE n.nspname IN ('herd', 'herd_shards') OR c.relkind = 'p' AND c.relname <> 'by_time'"
             ).fetchone()
             assert left == (0,)
+            assert indexes(connection) == INDEXES
             functions = connection.execute("SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace")
             assert functions.fetchall() == [("mine",)]
             assert connection.execute("SELECT * FROM of_mine").fetchone() == (1,)
             connection.execute('INSERT INTO "Ev ents" (device) VALUES (1)')
             connection.execute("INSERT INTO alone (v) VALUES ('new')")
+            connection.execute("INSERT INTO by_time (device, at) VALUES (1, '2026-11-05 00:10+00')")
         # A second time the tables are there: an error, and nothing twice.
         again = herd("restore", "--from", dump, "--url", url(target.server))
         assert again.returncode == 1 and "already exists" in again.stderr, again.stderr
@@ -180,6 +204,7 @@ def test_into_another_herd(source, dump):
         check(source, target.server)
         assert kinds(target.server) == kinds(source.server)
         with target.server.connect() as connection:
+            assert indexes(connection) == INDEXES
             connection.execute('INSERT INTO "Ev ents" (device) VALUES (1)')
             connection.execute("INSERT INTO alone (v) VALUES ('new')")
             with pytest.raises(Exception, match="foreign key"):

@@ -89,3 +89,15 @@ def test_fetch_parsed_before_its_cursor_is_declared(same):
 def test_other_databases_are_refused(herd, sql):
     with Raw(herd) as raw:
         assert raw.transcript(query(sql))[0].startswith("E ERROR 0A000")
+
+
+def test_prepare_transaction_that_fails_ends_its_block(oracle, herd):
+    """The oracle has max_prepared_transactions = 0, or a temporary table in the transaction: it fails there, too."""
+    for server in (oracle, herd):
+        with Raw(server) as raw:
+            begun = query("create temp table ended (a int)") + query("begin") + query("insert into ended values (1)")
+            answered = raw.transcript(begun + query("prepare transaction 'x'") + query("select count(*) from ended"), 5)
+            at = next(i for i, line in enumerate(answered) if line.startswith("E ERROR"))
+            assert answered[at + 1] == "Z I", (server, answered)
+            # What had been written is gone.
+            assert [line for line in answered if line.startswith("D")][0].endswith("\\x010'"), (server, answered)

@@ -256,7 +256,9 @@ pub struct Attached {
     pub name: String,
     /// Of a rule.
     pub definition: Option<String>,
-    /// Of a trigger: it is called for each row, before that is written (pg_trigger.h, TRIGGER_TYPE_ROW and _BEFORE).
+    /// Of a trigger: it is called for each row (pg_trigger.h, TRIGGER_TYPE_ROW).
+    pub rows: bool,
+    /// Of a trigger: it is called for each row, before that is written (TRIGGER_TYPE_BEFORE).
     pub before_rows: bool,
     /// Of a trigger: it has tables of the rows that the statement has changed.
     pub transition: bool,

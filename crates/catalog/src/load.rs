@@ -118,9 +118,28 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("standard_conforming_strings", "on"),
 ];
 
-/// Applies [`SETTINGS`] to the current transaction.
+/// A session may have told the planner to leave out what these questions, over many catalogs, need: without sequential scans they
+/// take seconds.
+const PLANNER: &[(&str, &str)] = &[
+    ("enable_seqscan", "on"),
+    ("enable_indexscan", "on"),
+    ("enable_indexonlyscan", "on"),
+    ("enable_bitmapscan", "on"),
+    ("enable_hashjoin", "on"),
+    ("enable_mergejoin", "on"),
+    ("enable_nestloop", "on"),
+    ("enable_hashagg", "on"),
+    ("enable_material", "on"),
+    ("enable_memoize", "on"),
+    ("enable_sort", "on"),
+    ("join_collapse_limit", "8"),
+    ("from_collapse_limit", "8"),
+];
+
+/// Applies [`SETTINGS`] to the current transaction, and what the planner needs.
 pub(crate) async fn settle<Q: Query>(q: &mut Q) -> Result<(), CatalogError<Q::Error>> {
-    let calls = SETTINGS.iter().map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)"));
+    let all = SETTINGS.iter().chain(PLANNER);
+    let calls = all.map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)"));
     rows(q, &format!("SELECT {}", calls.collect::<Vec<_>>().join(", "))).await?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
 mod copies;
+pub(crate) mod parts;
 mod returned;
 
 use std::sync::Arc;
@@ -50,6 +51,10 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
     };
     refuse_tail(insert, &relation, cx)?;
     let columns = target_columns(insert, &relation)?;
+    let parts = parts::of(insert, &columns);
+    if let Some(key) = relation.distribution().and_then(|d| d.key.iter().find(|k| parts.contains(k))) {
+        return Err(parts::refusal(&relation, *key));
+    }
     if relation.is_reference() {
         return copies::reference(insert, &a, source, &relation, &columns, values, cx);
     }
@@ -70,7 +75,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
         ));
     }
     if values {
-        rows(insert, statement, text, &a, source, relation, columns, cx)
+        rows(insert, statement, text, &a, source, relation, columns, parts, cx)
     } else {
         from_select(insert, statement, text, a, source, relation, columns, cx)
     }
@@ -166,6 +171,8 @@ struct ValuesList<'r> {
     /// OVERRIDING USER VALUE: values for identity columns are passed over.
     user_value: bool,
     evaluate: Vec<Evaluation>,
+    /// Columns of which parts are given.
+    parts: Vec<usize>,
     changed: bool,
     overriding: bool,
 }
@@ -179,6 +186,7 @@ fn rows(
     source: Option<&ast::SelectStmt>,
     relation: Arc<Relation>,
     columns: Vec<usize>,
+    parts: Vec<usize>,
     cx: &Context,
 ) -> Result<Planned> {
     let Some(d) = relation.distribution().cloned() else { return Err(Refusal::bare("internal: not distributed")) };
@@ -199,6 +207,7 @@ fn rows(
         cx,
         with: insert.with_clause.as_ref(),
         evaluate: vec![],
+        parts,
         changed: false,
         overriding: false,
         user_value: insert.r#override == ast::OverridingKind::OverridingUserValue as i32,
@@ -235,7 +244,7 @@ fn rows(
     let single = row_keys.len() == 1 && !r.changed;
     if r.changed || (!single && text.contains('\\')) {
         let mut new = insert.clone();
-        new.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
+        new.cols = parts::targets(insert, &columns, width, &relation);
         if (r.overriding && new.r#override == ast::OverridingKind::OverridingNotSet as i32) || r.user_value {
             new.r#override = ast::OverridingKind::OverridingSystemValue as i32;
         }
@@ -331,6 +340,9 @@ impl ValuesList<'_> {
             return Ok(self.evaluated(value, text, is_key));
         }
         if self.with.is_none() && self.needs_home(value) {
+            if self.parts.contains(&column) {
+                return Err(parts::refusal(self.relation, column));
+            }
             // Of the column's type, which PostgreSQL would give it: a number of another kind is no constant of it.
             let typed = rewrite::cast(value, &catalog::without_modifier(&c.type_name))?;
             let text = expression(&typed, &self.cx.views)?;
@@ -511,6 +523,9 @@ pub(crate) fn through_router(
     mut columns: Vec<usize>,
     cx: &Context,
 ) -> Result<Planned> {
+    if let Some(column) = parts::of(insert, &columns).first() {
+        return Err(parts::refusal(&relation, *column));
+    }
     let mut source = source.clone();
     let width = output_width(&source, cx);
     if insert.with_clause.is_some() {

@@ -174,7 +174,7 @@ fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Result<()> {
     let default = |c: &Column| c.default.as_deref().and_then(reads::parse_expression);
     let calls = |c: &Column| c.sequence.is_some() || default(c).is_some_and(|d| reads::calls_sequence(&d));
     let mut columns = relation.columns.iter().enumerate();
-    match columns.find(|(i, c)| calls(c) && modify::is_left_out(statement, *i, &c.name)) {
+    match columns.find(|(i, c)| calls(c) && modify::is_left_out(statement, *i, c)) {
         None => Ok(()),
         Some((_, c)) => Err(refuse(
             &format!("with the default of \"{}\", which comes from a sequence,", c.name),

@@ -377,8 +377,7 @@ fn not_at_all(a: &Analysis, statement: &NodeEnum, relation: &Relation, level: us
 fn differs(a: &Analysis, statement: &NodeEnum, relation: &Relation) -> Option<Refusal> {
     const ONCE: &str = "Select the value first and pass it as a parameter; or give the table a unique key that the statement leaves alone, and no triggers: then it is computed once.";
     let written = without_returning(statement);
-    let left_out =
-        |(i, c): &(usize, &Column)| is_left_out(statement, *i, &c.name) && same::default_differs(a.cx.snapshot, c);
+    let left_out = |(i, c): &(usize, &Column)| is_left_out(statement, *i, c) && same::default_differs(a.cx.snapshot, c);
     let defaulted = |found: Option<(usize, &Column)>| found.map(|(_, c)| format!("the default of \"{}\"", c.name));
     let what = if a.levels.iter().any(|l| l.volatile) {
         Some("volatile functions".to_string())
@@ -451,9 +450,10 @@ pub(crate) fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Res
     }
 }
 
-/// A row may get the column's default: it is set to DEFAULT, or an arm of MERGE that inserts does not give it.
-pub(crate) fn is_left_out(statement: &NodeEnum, at: usize, column: &str) -> bool {
-    let names = |n: &Node| matches!(&n.node, Some(NodeEnum::ResTarget(t)) if t.name == column);
+/// A row may get the column's default: it is set to DEFAULT, or an arm of MERGE that inserts does not give it, or gives what
+/// OVERRIDING USER VALUE passes over.
+pub(crate) fn is_left_out(statement: &NodeEnum, at: usize, column: &Column) -> bool {
+    let names = |n: &Node| matches!(&n.node, Some(NodeEnum::ResTarget(t)) if t.name == column.name);
     let gives = |n: &Node| !matches!(n.node, Some(NodeEnum::SetToDefault(_)));
     let inserts = |n: &Node| match &n.node {
         Some(NodeEnum::MergeWhenClause(arm)) => {
@@ -462,7 +462,8 @@ pub(crate) fn is_left_out(statement: &NodeEnum, at: usize, column: &str) -> bool
                 false => arm.target_list.iter().position(names),
             };
             let given = place.and_then(|place| arm.values.get(place)).is_some_and(gives);
-            arm.command_type == ast::CmdType::CmdInsert as i32 && !given
+            let passed_over = column.identity != 0 && arm.r#override == ast::OverridingKind::OverridingUserValue as i32;
+            arm.command_type == ast::CmdType::CmdInsert as i32 && (!given || passed_over)
         }
         _ => false,
     };
@@ -470,7 +471,7 @@ pub(crate) fn is_left_out(statement: &NodeEnum, at: usize, column: &str) -> bool
         NodeEnum::MergeStmt(m) => &m.merge_when_clauses[..],
         _ => &[],
     };
-    defaults_set(statement).contains(&column) || arms.iter().any(inserts)
+    defaults_set(statement).contains(&column.name.as_str()) || arms.iter().any(inserts)
 }
 
 /// The columns an UPDATE, ON CONFLICT or an arm of MERGE sets to DEFAULT.

@@ -11,7 +11,7 @@ use catalog::{Column, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, search};
 
-use crate::insert::{column_target, list_items, output_width, target_columns, through_router};
+use crate::insert::{column_target, list_items, output_width, parts, target_columns, through_router};
 use crate::keys;
 use crate::refuse::Refusal;
 use crate::types::{Insert, KeyExpr, LiteralKind, Planned};
@@ -40,6 +40,9 @@ pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Planned>> {
         _ => None,
     };
     let mut columns = target_columns(insert, &relation)?;
+    if !parts::of(insert, &columns).is_empty() {
+        return Err(off("giving parts of values with herd.upsert is not supported", "Give whole values"));
+    }
     let rows = source.filter(|s| !s.values_lists.is_empty() && s.sort_clause.is_empty() && s.limit_count.is_none());
     let lists: Option<Vec<Vec<Node>>> = rows.map(|s| s.values_lists.iter().map(list_items).collect());
     let alone = match &lists {

@@ -70,7 +70,9 @@ impl Session {
         for (value, ty) in e.params.iter().zip(&types) {
             values.push(format!("CAST({} AS {ty})", sql::deparse_expr(value)?));
         }
-        self.evaluate(&e.params, &types, &mut values).await?;
+        // As PostgreSQL calls them, not as PREPARE did.
+        let known: Vec<&str> = (0..types.len()).map(|i| inferred.get(i).map_or(types[i], String::as_str)).collect();
+        self.evaluate(&e.params, &types, &known, &mut values).await?;
         put_values(&mut tree, &values)?;
         Ok(sql::deparse(&tree)?)
     }
@@ -84,12 +86,19 @@ impl Session {
     }
 
     /// Arguments that are not plain constants become such: they have one value each, wherever their parameters stand.
-    async fn evaluate(&mut self, arguments: &[Node], types: &[&str], values: &mut [String]) -> Result<()> {
+    /// `known`: the types by their own names.
+    async fn evaluate(
+        &mut self,
+        arguments: &[Node],
+        types: &[&str],
+        known: &[&str],
+        values: &mut [String],
+    ) -> Result<()> {
         let open: Vec<usize> = (0..arguments.len()).filter(|i| !is_constant(&arguments[*i])).collect();
         if open.is_empty() {
             return Ok(());
         }
-        self.work().travel_whole(open.iter().map(|i| types[*i]))?;
+        self.work().travel_made_of(open.iter().map(|i| known[*i]).collect()).await?;
         let asked: Vec<String> = open.iter().map(|i| format!("({})::pg_catalog.text", values[*i])).collect();
         let text = format!("SELECT {}", asked.join(", "));
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no arguments"))?;

@@ -80,6 +80,10 @@ impl Session {
                 tag("ROLLBACK")
             }
             Kind::TransStmtPrepare | Kind::TransStmtCommitPrepared | Kind::TransStmtRollbackPrepared => {
+                // PREPARE TRANSACTION that fails ends its transaction, as a COMMIT does.
+                if kind == Kind::TransStmtPrepare && self.transaction.is_block() {
+                    self.rollback().await;
+                }
                 Err(ExecError::sql(
                     sqlstate::FEATURE_NOT_SUPPORTED,
                     "prepared transactions are not supported through the router",

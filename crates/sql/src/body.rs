@@ -34,6 +34,8 @@ pub struct Body {
     pub fields: BTreeSet<String>,
     /// A moment, a row's place, an object's number: what it is depends on where and when it is asked.
     pub varies: Option<String>,
+    /// By this name a trigger asks which table it is on.
+    pub asks_table: Option<String>,
     /// Runs text that is put together at run time, and may name anything.
     pub unknown: bool,
     /// Its blocks that catch errors: what they have locked is free when one is caught, and nobody sees that it was.
@@ -225,6 +227,9 @@ struct Look<'b, 'a> {
     made: Vec<*const ast::RangeVar>,
 }
 
+/// What PL/pgSQL tells a trigger of its table. Of PL/pgSQL alone: elsewhere they are names like others, and nothing is missed.
+const OWN_TABLE: [&str; 4] = ["tg_relid", "tg_relname", "tg_table_name", "tg_table_schema"];
+
 /// Columns every table has, which tell where a row is.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
@@ -266,6 +271,8 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
                 let column = names::last(&c.fields);
                 if c.fields.len() > 1 {
                     self.body.fields.insert(column.to_string());
+                } else if OWN_TABLE.contains(&column) {
+                    self.body.asks_table.get_or_insert_with(|| column.to_string());
                 }
                 if SYSTEM_COLUMNS.contains(&column) {
                     self.body.varies.get_or_insert_with(|| format!("column {column}"));

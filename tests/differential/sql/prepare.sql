@@ -71,3 +71,11 @@ create table prep_more as execute changes;
 create table prep_more as execute nosuch;
 create table prep_more as execute picks(1, 2);
 drop table prep_as;
+-- Arguments that are computed, under settings that change other types' texts.
+set extra_float_digits = 0;
+set datestyle = 'German, DMY';
+prepare lists (int[], int, varchar(3)[]) as select $1[2] + $2 as n, cardinality($3) as c;
+execute lists (array[1, 2], 2 + 3, array['a', 'b'] || 'c'::varchar);
+deallocate lists;
+reset extra_float_digits;
+reset datestyle;

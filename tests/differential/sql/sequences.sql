@@ -81,3 +81,5 @@ delete from seq_by_default where nextval('seq_own') < 0;
 insert into seq_by_default values (1, 1), (2, 2) on conflict (k) do update set n = default;
 insert into seq_by_default values (6, 1) on conflict (k) do update set n = nextval('seq_own');
 select k, n from seq_by_default;
+-- What MERGE gives an identity column, and passes over.
+merge into seq_by_default t using (values (21, 7::bigint), (22, 8)) v(k, n) on t.k = v.k when not matched then insert (k, n) overriding user value values (v.k, v.n);

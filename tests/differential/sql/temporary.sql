@@ -82,3 +82,13 @@ select count(*), sum(v) from te_a;
 select count(*) from public.te_a;
 drop table te_a;
 select count(*) from te_a;
+-- A function of a temporary table's rows, which only its session's connection knows.
+create temp table te_shape (a int, b text);
+insert into te_shape values (1, 'x'), (2, 'y');
+create function te_of() returns setof te_shape language sql stable as 'select * from te_shape order by a desc';
+-- ordered
+select * from te_of();
+update te_b set v = v where k in (select a from te_of());
+-- notices vary
+drop table te_shape cascade;
+select * from te_of();

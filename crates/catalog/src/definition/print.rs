@@ -130,6 +130,12 @@ impl Definition {
         sequence.identity && !(kind.is_distributed() && self.server_version < 170_000)
     }
 
+    /// A column GENERATED ALWAYS AS IDENTITY that is none any more where the table is distributed.
+    pub fn opened_identity(&self) -> Option<&str> {
+        let always = self.columns.iter().find(|c| c.identity == b'a');
+        always.filter(|_| self.server_version < 170_000).map(|c| c.name.as_str())
+    }
+
     fn column_sql(&self, column: &ColumnDefinition, kind: TableKind<'_>) -> String {
         let mut sql = format!("{} {}", quote_ident(&column.name), column.type_name);
         if let Some(collation) = &column.collation {

@@ -82,7 +82,8 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                     table,
                     name,
                     definition,
-                    before_rows: before.as_deref() == Some("true"),
+                    rows: before.as_deref().is_some_and(|when| when != "statement"),
+                    before_rows: before.as_deref() == Some("before"),
                     transition: trigger.as_deref() == Some("transition"),
                     deferrable: trigger.as_deref() == Some("deferrable"),
                     columns: if what == "foreign key" { row.texts() } else { vec![] },
@@ -193,7 +194,8 @@ fn question() -> String {
          FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= {user} AND r.rulename = '_RETURN' \
          UNION ALL SELECT 'rule', r.oid, r.ev_class::text, r.rulename::text, herd.code_in(r.ev_action::text), NULL, NULL \
          FROM pg_rewrite r WHERE r.oid >= {user} AND r.rulename <> '_RETURN' \
-         UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, (t.tgtype & 3 = 3)::text, \
+         UNION ALL SELECT 'trigger', t.oid, t.tgrelid::text, t.tgname::text, NULL, \
+                CASE WHEN t.tgtype & 1 = 0 THEN 'statement' WHEN t.tgtype & 2 = 2 THEN 'before' ELSE 'after' END, \
                 CASE WHEN t.tgdeferrable THEN 'deferrable' WHEN t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL THEN 'transition' END \
          FROM pg_trigger t WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' \
          UNION ALL SELECT 'default', d.oid, d.adrelid::text, a.attname::text, NULL, NULL, NULL \

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wire::sqlstate;
+use wire::{ErrorFields, sqlstate};
 
 use catalog::{Definition, DistributionPlan, Relation, Snapshot};
 use plan::admin::{AdminCall, AdminFunction, split_name};
@@ -17,7 +17,7 @@ use plan::ddl::place::is_herd;
 use pool::NodeTarget;
 
 use super::distribute::Begun;
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::router::herd::{Herd, catalog_error, refused};
@@ -162,12 +162,21 @@ impl<C: Client> Work<'_, C> {
             return self.run_plan(&plan, None).await;
         }
         match self.begin_if_names_are_free(&plan).await? {
-            Some(begun) => self.run_plan(&plan, Some(begun)).await,
+            Some(begun) => self.run_plan(&plan, Some(begun)).await?,
             None => {
                 let plan = self.plan_table(change, false).await?;
-                self.run_plan(&plan, None).await
+                self.run_plan(&plan, None).await?;
             }
         }
+        if let Some(column) = change.definition.opened_identity() {
+            let message = format!(
+                "column \"{column}\" takes the values that it is given, too: before PostgreSQL 17 partitioned tables have no identity \
+                 columns, and GENERATED ALWAYS becomes a DEFAULT"
+            );
+            let warning = ErrorFields::with_severity("WARNING", sqlstate::WARNING, message);
+            self.client.tell(Answer::Notice(&warning));
+        }
+        Ok(())
     }
 
     async fn plan_table(&mut self, change: &Change<'_>, plain_names: bool) -> Result<DistributionPlan> {

@@ -88,7 +88,7 @@ impl<C: Client> Work<'_, C> {
                 if i == 0 && forward_first {
                     p.lane.put_query(&sql);
                     p.lane.conn.flush().await?;
-                    forwarded = forward(&mut p.lane, self.client, true, Ids::Home).await?;
+                    forwarded = forward(&mut p.lane, self.client, true, Ids::Schema(&self.epoch.snapshot)).await?;
                 } else if holds(&mut p, step).await? {
                     p.lane.run(&sql).await?;
                 }

@@ -42,7 +42,7 @@ impl<C: Client> Work<'_, C> {
         let bound = described.parameters(request);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
-        self.travel_whole(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)))?;
+        self.travel_made_of(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)).collect()).await?;
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);

@@ -2,12 +2,14 @@
 //!
 //! It does not know how the statement was sent.
 
+use catalog::Snapshot;
 use txn::Lane;
 use wire::{ErrorFields, Frame, backend, frame, put, sqlstate};
 
 use crate::client::{Answer, Client, CopyInput, PENDING_MAX, tell_parameter};
 use crate::error::{ExecError, Result};
 use crate::router::compiled::Compiled;
+use crate::router::names;
 use crate::work::guard;
 
 /// What came of forwarding.
@@ -29,6 +31,8 @@ pub struct Forwarded {
 pub enum Ids<'a> {
     /// They are home's, or the client sees none.
     Home,
+    /// The same of a change of the schema, whose notices of the partitions of this catalog's tables are not for the client.
+    Schema(&'a Snapshot),
     /// Columns are those of the statement's tables; of other types only home knows the ids.
     Tables(&'a Compiled),
     /// The description has gone to the client; these columns' values hold some.
@@ -153,7 +157,7 @@ impl Heard {
                 self.error.get_or_insert(fields);
             }
             b'T' if described => match ids {
-                Ids::Home | Ids::Values(_) => client.tell(Answer::Sent(&frame.raw)),
+                Ids::Home | Ids::Schema(_) | Ids::Values(_) => client.tell(Answer::Sent(&frame.raw)),
                 Ids::Tables(compiled) => {
                     let mut fields = backend::parse_row_description(frame.body())?;
                     if !is_as_at_home(&mut fields, compiled) {
@@ -163,7 +167,10 @@ impl Heard {
                     client.tell(Answer::Columns(&fields));
                 }
             },
-            b'N' => client.tell(Answer::Sent(&frame.raw)),
+            b'N' => match ids {
+                Ids::Schema(snapshot) if names::is_of_partition(snapshot, &ErrorFields::parse(frame.body())?) => {}
+                _ => client.tell(Answer::Sent(&frame.raw)),
+            },
             b'S' => tell_parameter(client, frame),
             b'G' => return Ok(Then::CopyIn),
             b'H' | b'd' | b'c' => {

@@ -31,8 +31,10 @@ pub async fn restore(herd: &Herd, snapshot: &Snapshot, node: NodeId, fields: &mu
 /// The constraint named may be a partition's: its table is one, or it is what PostgreSQL makes of a foreign key for each
 /// partition of the referenced table, on the referencing table itself (`addFkRecurseReferenced` in tablecmds.c).
 fn may_be_a_partitions(fields: &ErrorFields) -> bool {
-    let numbered = || fields.get(b'n').is_some_and(|name| name.ends_with(|c: char| c.is_ascii_digit()));
-    fields.get(b's') == Some(SCHEMA) || (fields.get(b'C') == Some(FOREIGN_KEY_VIOLATION) && numbered())
+    // The first one may be without a number, if the constraint's own name is another.
+    let made = |name: &str| name.ends_with(|c: char| c.is_ascii_digit()) || name.ends_with("_fkey");
+    let is_made = || fields.get(b'n').is_some_and(made);
+    fields.get(b's') == Some(SCHEMA) || (fields.get(b'C') == Some(FOREIGN_KEY_VIOLATION) && is_made())
 }
 
 /// Restores table names alone: no node is asked. A text is gone through once: who causes an error may put many names into it.
@@ -49,6 +51,18 @@ pub fn rename_tables(snapshot: &Snapshot, fields: &mut ErrorFields) {
     if fields.get(b's') == Some(SCHEMA) {
         fields.set(b's', table.schema.clone());
     }
+}
+
+/// PostgreSQL speaks of a partition in what it says of a change of the schema: nobody but the herd has made it, and of its table the
+/// same is said.
+pub fn is_of_partition(snapshot: &Snapshot, notice: &ErrorFields) -> bool {
+    // What code raises is said by this function of pl_exec.c.
+    if notice.get(b'R') == Some("exec_stmt_raise") {
+        return false;
+    }
+    let tables = OnceCell::new();
+    let name = |word: &str| table_of(snapshot, &tables, word).map(|table| table.name.as_str());
+    notice.get(b'M').is_some_and(|text| renamed(text, name).is_some())
 }
 
 /// Distributed tables by the prefixes of their partitions' names.
@@ -150,11 +164,12 @@ async fn cant_be_checked(herd: &Herd, snapshot: &Snapshot, fields: &ErrorFields)
         return None;
     }
     let local = snapshot.resolve(Some(schema), table, &[]).filter(|r| matches!(r.placement, Placement::Local))?;
-    // Where rows of the distributed table change, its partitions' own constraints speak, and are right.
+    // Where rows of the distributed table change, its partitions' own constraints speak, and are right: those refer to partitions. A
+    // partition of the local table has one of its own, too.
     let sql = format!(
         "SELECT n.nspname, c.relname FROM pg_catalog.pg_constraint k
            JOIN pg_catalog.pg_class c ON c.oid = k.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-          WHERE k.conrelid = {} AND k.conname = {} AND k.contype = 'f' AND k.conparentid = 0",
+          WHERE k.conrelid = {} AND k.conname = {} AND k.contype = 'f'",
         local.oid,
         catalog::quote_literal(constraint)
     );

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 
-/// What no setting changes there and back; of arrays the elements. Types of users' own may hold anything.
+/// What no setting changes there and back; of arrays the elements. Types of users' own may hold anything: home knows what.
 const SAFE: &[&str] = &[
     "smallint",
     "integer",
@@ -62,6 +62,19 @@ const RULES: &[Rule] = &[
     // Others name time zones by abbreviations, which several zones share.
     ("datestyle", |v| v.trim_start().get(..3).is_some_and(|s| s.eq_ignore_ascii_case("iso")), &[SAFE, FLOATS]),
 ];
+/// The types that types are made of, down to PostgreSQL's own and those of extensions; an enum is its labels, which no setting changes.
+const MADE_OF: &str = "WITH RECURSIVE made (oid) AS ( \
+       SELECT pg_catalog.to_regtype(n)::pg_catalog.oid FROM pg_catalog.unnest({}::pg_catalog.text[]) n \
+       UNION SELECT u.oid FROM made JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid, LATERAL ( \
+         SELECT p.typbasetype WHERE p.typtype OPERATOR(pg_catalog.=) 'd' \
+         UNION ALL SELECT p.typelem WHERE p.typcategory OPERATOR(pg_catalog.=) 'A' \
+         UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE p.typtype OPERATOR(pg_catalog.=) 'c' \
+           AND a.attrelid OPERATOR(pg_catalog.=) p.typrelid AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped \
+         UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid OPERATOR(pg_catalog.=) p.oid \
+       ) u (oid)) \
+     SELECT pg_catalog.format_type(p.oid, NULL) FROM made LEFT JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid \
+      WHERE p.oid IS NULL OR NOT (p.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['d', 'c', 'r', 'e']::pg_catalog.\"char\"[]) \
+            OR p.typcategory OPERATOR(pg_catalog.=) 'A' AND p.typelem OPERATOR(pg_catalog.<>) 0)";
 /// Off, an array's NULL is read as a string.
 const ARRAY_NULLS: &str = "array_nulls";
 
@@ -81,6 +94,19 @@ impl<C: Client> Work<'_, C> {
             types.into_iter().find(|t| !is_plain(t)).map_or(Ok(()), |t| Err(refused(ARRAY_NULLS, t)))?;
         }
         Ok(())
+    }
+
+    /// The same, where home can be asked what types of users' own are made of.
+    pub async fn travel_made_of(&mut self, types: Vec<&str>) -> Result<()> {
+        let Err(refused) = self.travel_whole(types.iter().copied()) else { return Ok(()) };
+        if self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on")) {
+            return Err(refused);
+        }
+        let names = types.iter().map(|t| catalog::quote_literal(t)).collect::<Vec<_>>().join(", ");
+        let rows = self.ask_home(&MADE_OF.replace("{}", &format!("ARRAY[{names}]"))).await?;
+        // A type that is not found has no name.
+        let made_of: Vec<String> = rows.into_iter().flatten().map(Option::unwrap_or_default).collect();
+        self.travel_whole(made_of.iter().map(String::as_str))
     }
 
     /// What is set in a transaction is known by its text alone.

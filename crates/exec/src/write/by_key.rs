@@ -41,7 +41,7 @@ impl<C: Client> Work<'_, C> {
         described: &Described,
         others: &BTreeSet<NodeId>,
     ) -> Result<u64> {
-        self.travel_whole(by_key.types.iter().map(String::as_str))?;
+        self.travel_made_of(by_key.types.iter().map(String::as_str).collect()).await?;
         let home = BTreeSet::from([self.home()]);
         let statement = Fill::new(bound, &self.now).statement([&by_key.on_home]);
         // As the client wants them; what is for the copies is text.

@@ -56,7 +56,7 @@ impl<C: Client> Work<'_, C> {
         if let Some(split) = &from.split {
             seen(split, &mut std::sync::Arc::make_mut(&mut columns)[split.read])?;
         }
-        self.travel_whole(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)))?;
+        self.travel_made_of(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)).collect()).await?;
         self.change_agrees(compiled, from, &columns, &bound, &described).await?;
         self.need_transaction();
         if reads.len() > 1 && self.transaction.wants == Cuts::All {

@@ -30,7 +30,7 @@ impl<C: Client> Work<'_, C> {
         let (described, mut bound) = self.described_bound(compiled, request).await?;
         bound.values.truncate(all.parameters);
         let ready = self.ready(compiled, all, &described).await?;
-        self.travel_whole(ready.iter().flat_map(|r| r.base_types.iter().map(String::as_str)))?;
+        self.travel_made_of(ready.iter().flat_map(|r| r.base_types.iter().map(String::as_str)).collect()).await?;
         self.need_transaction();
         self.bulk = Bulk::default();
         let mut kept: HashMap<usize, (Vec<Option<Bytes>>, Taken)> = HashMap::new();

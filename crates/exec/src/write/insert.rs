@@ -34,7 +34,7 @@ impl<C: Client> Work<'_, C> {
         };
         let bound = described.parameters(request);
         if !insert.evaluate.is_empty() {
-            self.travel_whole(insert.relation.columns.iter().map(|c| c.type_name.as_str()))?;
+            self.travel_made_of(insert.relation.columns.iter().map(|c| c.type_name.as_str()).collect()).await?;
         }
         let evaluated = self.evaluate(&insert.evaluate, &bound).await?;
         let d =

@@ -87,7 +87,7 @@ impl<C: Client> Work<'_, C> {
         // It takes two connections to a node, to read and to write.
         let can = self.herd.pools.size() > 1 && !i.source_locks && !i.reads_temporary;
         let beside = can && self.may_read_beside().await?;
-        self.travel_whole(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()))?;
+        self.travel_made_of(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()).collect()).await?;
         let source = self.source(i, &bound.types).await?;
         // COPY looks at no policies, and goes into no view.
         let copies = !i.relation.row_security && i.relation.through.is_none();

@@ -27,7 +27,7 @@ impl<C: Client> Work<'_, C> {
         children: Vec<Child>,
     ) -> Result<String> {
         let (described, mut bound) = self.described_bound(compiled, request).await?;
-        self.travel_whole(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()))?;
+        self.travel_made_of(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()).collect()).await?;
         self.may_move(m).await?;
         // Rows between nodes are text, whatever the client wants of RETURNING.
         bound.result_formats.clear();

@@ -103,7 +103,7 @@ impl<C: Client> Work<'_, C> {
         others: BTreeSet<NodeId>,
     ) -> Result<u64> {
         if !others.is_empty() {
-            self.travel_whole(w.relation.columns.iter().map(|c| c.type_name.as_str()))?;
+            self.travel_made_of(w.relation.columns.iter().map(|c| c.type_name.as_str()).collect()).await?;
             self.need_transaction();
         }
         let home = BTreeSet::from([self.home()]);

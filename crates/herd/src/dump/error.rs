@@ -35,12 +35,6 @@ pub enum Error {
     #[error("INCOMPLETE: the dump of node {node} misses {missing}; nothing in this folder is to be relied on")]
     Missing { node: String, missing: String },
 
-    #[error(
-        "herd dump does not dump distributed tables that are partitioned by something else first: {tables}. Back up the nodes by \
-         their own means (pg_basebackup), or copy their rows by COPY (SELECT …) TO"
-    )]
-    Partitioned { tables: String },
-
     #[error("the schema that pg_dump wrote could not be read: {problem}")]
     Schema { problem: String },
 

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, Result};
 
 const FILE: &str = "herd.json";
-/// Raised when a dump of this version could not be read by an older `herd`.
-const VERSION: u32 = 1;
+/// The newest that is known. A dump is of the first version that can restore what it holds.
+const VERSION: u32 = 2;
+/// Of dumps with tables that are partitioned by their owners.
+const PARTITIONED: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Manifest {
@@ -46,12 +48,16 @@ pub struct Table {
     /// Of range and list: what follows FOR VALUES, or DEFAULT.
     #[serde(default)]
     pub bounds: Vec<String>,
+    /// Its owner has partitioned it; its partitions are distributed tables of their own.
+    #[serde(default)]
+    pub partitioned: bool,
 }
 
 impl Manifest {
     /// Of a dump that this version of pgherd makes.
     pub fn new(archives: Vec<Archive>, tables: Vec<Table>) -> Manifest {
-        Manifest { version: VERSION, pgherd: env!("CARGO_PKG_VERSION").to_owned(), archives, tables }
+        let version = if tables.iter().any(|t| t.partitioned) { PARTITIONED } else { 1 };
+        Manifest { version, pgherd: env!("CARGO_PKG_VERSION").to_owned(), archives, tables }
     }
 
     /// Writes it into the dump's folder, over one that is there.

@@ -42,7 +42,12 @@ pub fn restore(asked: &Restore) -> Result<()> {
         rows(&server, archive, asked, &progress)?;
     }
     progress.done();
-    run_script(&server, &read(&asked.dir.join("post-data.sql"))?)
+    let script = read(&asked.dir.join("post-data.sql"))?;
+    let script = match to {
+        For::Plain => script,
+        For::Herd => schema::adapt_post_data(&script, &manifest.tables)?,
+    };
+    run_script(&server, &script)
 }
 
 fn read(path: &Path) -> Result<String> {

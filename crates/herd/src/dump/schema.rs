@@ -26,6 +26,16 @@ pub fn adapt(script: &str, tables: &[Table], to: For) -> Result<String> {
     Ok(format!("{head}{adapted}{tail}"))
 }
 
+/// What comes behind the rows, for a herd.
+pub fn adapt_post_data(script: &str, tables: &[Table]) -> Result<String> {
+    if !tables.iter().any(|t| t.partitioned) {
+        return Ok(script.to_owned());
+    }
+    let (head, body, tail) = without_restrict(script);
+    let adapted = Adapt { tables, to: For::Herd }.partitions_first(body)?;
+    Ok(format!("{head}{adapted}{tail}"))
+}
+
 /// `\restrict KEY` at the beginning and `\unrestrict KEY` at the end are psql's, not SQL.
 fn without_restrict(script: &str) -> (&str, &str, &str) {
     let begins =
@@ -83,17 +93,49 @@ impl Adapt<'_> {
         self.table(rv).is_some_and(|t| t.kind == "d")
     }
 
-    /// Without PARTITION BY and without ONLY, which a plain table does not need and a herd does not want.
+    fn is_partitioned(&self, rv: &RangeVar) -> bool {
+        self.table(rv).is_some_and(|t| t.partitioned)
+    }
+
+    /// Indexes of partitions first, then those of the tables over them, which take them over: a herd knows no index of such a table
+    /// ONLY, to which one of a partition could be attached.
+    fn partitions_first(&self, script: &str) -> Result<String> {
+        let wrong = |problem: String| Error::Schema { problem };
+        let (mut first, mut then, mut over) = (String::new(), String::new(), HashSet::new());
+        for range in sql::split::split_statements(script, true).map_err(|e| wrong(e.to_string()))? {
+            let text = &script[range];
+            let tree = sql::parse(text, true).ok().and_then(|mut s| s.pop());
+            let Some(tree) = &tree else {
+                then.push_str(&format!("{text};\n\n"));
+                continue;
+            };
+            match (made_index(tree), altered(tree).filter(|rv| self.is_partitioned(rv))) {
+                (index, Some(table)) => {
+                    over.extend(index.map(|index| (table.schemaname.clone(), index.to_owned())));
+                    then.push_str(&format!("{};\n\n", self.statement(text, tree)));
+                }
+                (Some(_), None) => first.push_str(&format!("{text};\n\n")),
+                // Settings are for both: a tablespace, the search path.
+                (None, None) if matches!(tree, NodeEnum::VariableSetStmt(_) | NodeEnum::SelectStmt(_)) => {
+                    first.push_str(&format!("{text};\n\n"));
+                    then.push_str(&format!("{text};\n\n"));
+                }
+                (None, None) if attached_to(tree).is_some_and(|index| over.contains(&index)) => {}
+                (None, None) => then.push_str(&format!("{text};\n\n")),
+            }
+        }
+        Ok(first + &then)
+    }
+
+    /// Without PARTITION BY and without ONLY, which a plain table does not need and a herd does not want. What its owner has
+    /// partitioned stays so.
     fn statement(&self, text: &str, tree: &NodeEnum) -> String {
-        let rv = match tree {
-            NodeEnum::CreateStmt(s) => s.relation.as_ref(),
-            NodeEnum::AlterTableStmt(s) => s.relation.as_ref(),
-            NodeEnum::IndexStmt(s) => s.relation.as_ref(),
-            _ => None,
-        };
-        let Some(rv) = rv.filter(|rv| self.distributed(rv)) else { return text.to_owned() };
+        let Some(rv) = altered(tree).filter(|rv| self.distributed(rv)) else { return text.to_owned() };
+        let partitioned = self.is_partitioned(rv);
         let cut = match tree {
+            NodeEnum::CreateStmt(_) if partitioned => None,
             NodeEnum::CreateStmt(s) => s.partspec.as_ref().and_then(|p| partition_by(text, p)),
+            _ if partitioned && self.to == For::Plain => None,
             _ if !rv.inh => only(text, rv),
             _ => None,
         };
@@ -129,6 +171,43 @@ impl Adapt<'_> {
         }
         call + ")"
     }
+}
+
+/// The table that is made, altered or indexed.
+fn altered(tree: &NodeEnum) -> Option<&RangeVar> {
+    match tree {
+        NodeEnum::CreateStmt(s) => s.relation.as_ref(),
+        NodeEnum::AlterTableStmt(s) => s.relation.as_ref(),
+        NodeEnum::IndexStmt(s) => s.relation.as_ref(),
+        _ => None,
+    }
+}
+
+/// The name of an index that it makes, by itself or for a constraint.
+fn made_index(tree: &NodeEnum) -> Option<&str> {
+    match tree {
+        NodeEnum::IndexStmt(s) => Some(&s.idxname),
+        NodeEnum::AlterTableStmt(s) => s.cmds.iter().find_map(|cmd| match &cmd.node {
+            Some(NodeEnum::AlterTableCmd(c)) => match c.def.as_deref()?.node.as_ref()? {
+                NodeEnum::Constraint(c) => {
+                    use ast::ConstrType::{ConstrExclusion, ConstrPrimary, ConstrUnique};
+                    let kinds = [ConstrPrimary, ConstrUnique, ConstrExclusion];
+                    kinds.contains(&c.contype()).then_some(c.conname.as_str())
+                }
+                _ => None,
+            },
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+/// The schema and name of the index that takes over another one: ALTER INDEX … ATTACH PARTITION.
+fn attached_to(tree: &NodeEnum) -> Option<(String, String)> {
+    let NodeEnum::AlterTableStmt(s) = tree else { return None };
+    let rv = s.relation.as_ref().filter(|_| s.objtype() == ast::ObjectType::ObjectIndex)?;
+    let attaches = |cmd: &ast::Node| matches!(&cmd.node, Some(NodeEnum::AlterTableCmd(c)) if c.subtype() == ast::AlterTableType::AtAttachPartition);
+    s.cmds.iter().any(attaches).then(|| (rv.schemaname.clone(), rv.relname.clone()))
 }
 
 /// What a herd has put outside of its own schema, and what is said of it: event triggers whose function is in schema herd, which
@@ -269,6 +348,7 @@ mod tests {
             key: key.iter().map(|k| (*k).to_owned()).collect(),
             shard_count: Some(8),
             bounds: vec![],
+            partitioned: false,
         };
         vec![table("a", "d", &["Ke y"]), table("b\"c", "d", &["k"]), table("r", "r", &[])]
     }
@@ -302,6 +382,54 @@ mod tests {
                 "SELECT create_reference_table('\"public\".\"r\"');",
             ]
         );
+    }
+
+    fn by_time() -> Vec<Table> {
+        let table = |name: &str| Table { name: name.into(), key: vec!["k".into()], ..tables().remove(0) };
+        vec![Table { partitioned: true, ..table("m") }, table("m_1")]
+    }
+
+    #[test]
+    fn what_is_partitioned_stays_so() {
+        let script = "CREATE TABLE public.m (k int, at int)\nPARTITION BY RANGE (at);\nCREATE TABLE public.m_1 (k int, at int)\nPARTITION BY HASH (k);\n\
+                      ALTER TABLE ONLY public.m ATTACH PARTITION public.m_1 FOR VALUES FROM (1) TO (2);";
+        let plain = adapt(script, &by_time(), For::Plain).unwrap();
+        assert!(plain.contains("PARTITION BY RANGE") && !plain.contains("PARTITION BY HASH"), "{plain}");
+        assert!(plain.contains("ALTER TABLE ONLY public.m ATTACH"), "{plain}");
+        let herd = adapt(&plain, &by_time(), For::Herd).unwrap();
+        let lines: Vec<&str> =
+            herd.lines().filter(|line| line.starts_with("SELECT") || line.starts_with("ALTER")).collect();
+        assert_eq!(
+            lines,
+            [
+                "SELECT create_distributed_table('\"public\".\"m\"', '\"k\"', strategy => 'hash', shard_count => 8);",
+                "SELECT create_distributed_table('\"public\".\"m_1\"', '\"k\"', strategy => 'hash', colocate_with => '\"public\".\"m\"');",
+                "ALTER TABLE public.m ATTACH PARTITION public.m_1 FOR VALUES FROM (1) TO (2);",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_herd_makes_indexes_of_partitions_first() {
+        let script = "SET x = 1;\n--\n-- Name: m m_pkey; Type: CONSTRAINT\n--\n\nALTER TABLE ONLY public.m ADD CONSTRAINT m_pkey PRIMARY KEY (k, at);\n\
+                      COMMENT ON INDEX public.m_pkey IS 'x';\nALTER TABLE public.m_1 ADD CONSTRAINT m_1_pkey PRIMARY KEY (k, at);\n\
+                      CREATE INDEX i ON public.other USING btree (a);\nALTER INDEX public.m_pkey ATTACH PARTITION public.m_1_pkey;\n\
+                      ALTER INDEX public.other_i ATTACH PARTITION public.other_1_i;";
+        let herd = adapt_post_data(script, &by_time()).unwrap();
+        let lines: Vec<&str> = herd.lines().filter(|line| line.ends_with(';')).collect();
+        assert_eq!(
+            lines,
+            [
+                "SET x = 1;",
+                "ALTER TABLE public.m_1 ADD CONSTRAINT m_1_pkey PRIMARY KEY (k, at);",
+                "CREATE INDEX i ON public.other USING btree (a);",
+                "SET x = 1;",
+                "ALTER TABLE public.m ADD CONSTRAINT m_pkey PRIMARY KEY (k, at);",
+                "COMMENT ON INDEX public.m_pkey IS 'x';",
+                "ALTER INDEX public.other_i ATTACH PARTITION public.other_1_i;",
+            ]
+        );
+        assert_eq!(adapt_post_data(script, &tables()).unwrap(), script);
     }
 
     #[test]

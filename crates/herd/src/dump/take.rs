@@ -20,11 +20,11 @@ const NODES: &str = "SELECT coalesce(jsonb_agg(to_jsonb(n) - 'added_at' ORDER BY
 const TABLES: &str = "SELECT coalesce(jsonb_agg(jsonb_build_object(
     'schema', r.schema, 'name', r.name, 'kind', r.kind, 'colocation', r.colocation, 'private', coalesce(g.private, false),
     'strategy', g.strategy, 'shard_count', g.shard_count,
+    'partitioned', r.key IS NOT NULL,
     'key', coalesce((SELECT jsonb_agg(a.attname ORDER BY k.position)
-                       FROM pg_partitioned_table p
-                       CROSS JOIN LATERAL unnest(p.partattrs::int2[]) WITH ORDINALITY AS k (attnum, position)
-                       JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.attnum
-                      WHERE p.partrelid = c.oid), '[]'),
+                       FROM unnest(coalesce(r.key, (SELECT partattrs::int2[] FROM pg_partitioned_table WHERE partrelid = c.oid)))
+                            WITH ORDINALITY AS k (attnum, position)
+                       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum), '[]'),
     'bounds', CASE WHEN g.strategy <> 'hash' THEN
         (SELECT jsonb_agg(s.bound ORDER BY s.number) FROM herd.shard s WHERE s.colocation = g.id) ELSE '[]' END)
     ORDER BY c.oid), '[]')
@@ -33,14 +33,11 @@ const TABLES: &str = "SELECT coalesce(jsonb_agg(jsonb_build_object(
   JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
   LEFT JOIN herd.colocation g ON g.id = r.colocation";
 
-/// What a dump would have to put together by other statements than those that pg_dump writes.
-const PARTITIONED: &str = "SELECT coalesce(jsonb_agg(r.schema || '.' || r.name ORDER BY r.schema, r.name), '[]')
-  FROM herd.relation r WHERE r.key IS NOT NULL";
-
 /// The partitions each node must have: `[[node, \"herd_shards.events_0\"], …]`.
 const PARTITIONS: &str =
     "SELECT coalesce(jsonb_agg(jsonb_build_array(s.node, 'herd_shards.' || r.prefix || '_' || s.number)), '[]')
-  FROM herd.relation r JOIN herd.shard s ON s.colocation = r.colocation";
+  FROM herd.relation r JOIN herd.shard s ON s.colocation = r.colocation
+ WHERE r.key IS NULL";
 
 /// Tables with rows and their sizes: those of shards, or all others.
 fn sizes(shards: bool) -> String {
@@ -81,10 +78,6 @@ pub fn take(asked: &Dump) -> Result<()> {
         return Err(Error::NotAHerd { server: without_password(&router) });
     }
     let mut cut = Cut::take(&router)?;
-    let partitioned: Vec<String> = cut.json(PARTITIONED)?;
-    if !partitioned.is_empty() {
-        return Err(Error::Partitioned { tables: partitioned.join(", ") });
-    }
     let nodes: Vec<Node> = cut.json(NODES)?;
     let tables: Vec<Table> = cut.json(TABLES)?;
     let partitions: Vec<(i32, String)> = cut.json(PARTITIONS)?;

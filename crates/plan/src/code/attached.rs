@@ -32,6 +32,10 @@ impl Graph<'_> {
             .or_else(|| materialized.then(|| dynamic::refuse(&subject, &reach)).flatten())
             .or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
             .or_else(|| {
+                let asked = reach.asks_table.clone().filter(|_| a.rows && kind == PlacementKind::Distributed);
+                asked.map(|name| Breach::new(&subject, How::AsksTable(name)))
+            })
+            .or_else(|| {
                 (a.transition && kind == PlacementKind::Distributed)
                     .then(|| Breach::new(&subject, How::TransitionTables))
             })

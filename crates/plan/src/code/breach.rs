@@ -32,6 +32,8 @@ pub(super) enum How {
     /// By what is named, it could do another thing on each node.
     Varies(String),
     TransitionTables,
+    /// By this name a trigger asks which table it is on.
+    AsksTable(String),
     /// A foreign key sets the column to its default, which nodes of such a table can't compute.
     SetsDefault {
         column: String,
@@ -107,6 +109,13 @@ impl How {
             How::TransitionTables => (
                 "has transition tables: they would hold the rows of one node, not the statement's".into(),
                 "Use a trigger FOR EACH ROW, or do that work in the application's transaction.",
+            ),
+            How::AsksTable(name) => (
+                format!(
+                    "asks for {}: for rows that is a partition of the table, with a name of its own",
+                    name.to_uppercase()
+                ),
+                "Give the table's name to the trigger as an argument: EXECUTE FUNCTION f('name'), and read TG_ARGV[0].",
             ),
             How::SetsDefault { column, kind } => {
                 let why = match kind {

@@ -32,7 +32,9 @@ pub struct Reach {
     /// Changes the catalog, or roles.
     pub makes: bool,
     pub varies: Option<String>,
-    /// Names the row type of a local table, which only home has.
+    /// By this name a trigger asks which table it is on.
+    pub asks_table: Option<String>,
+    /// Names the row type of a local or temporary table, which only home has.
     pub row_types: bool,
     /// Some of it sees what the statement that runs it has done so far (VOLATILE).
     pub volatile: bool,
@@ -66,6 +68,7 @@ impl Reach {
         self.caught_writes.extend(other.caught_writes);
         self.makes |= other.makes;
         self.varies = self.varies.take().or(other.varies);
+        self.asks_table = self.asks_table.take().or(other.asks_table);
         self.row_types |= other.row_types;
         self.volatile |= other.volatile;
     }
@@ -259,6 +262,7 @@ impl<'g, 's> Walk<'g, 's> {
         }
         self.reach.makes |= self.graph.makes(body);
         self.reach.varies = self.reach.varies.take().or_else(|| body.varies.clone());
+        self.reach.asks_table = self.reach.asks_table.take().or_else(|| body.asks_table.clone());
         if let Some(words) = &body.words
             && !self.graph.exact
         {
@@ -316,8 +320,9 @@ impl<'g, 's> Walk<'g, 's> {
         }
     }
 
-    /// A domain, or the row type of a table.
+    /// A domain, or the row type of a table, which no catalog has if it is temporary.
     fn typed(&mut self, (schema, name): &Name, scope: &LookupPath) {
+        self.reach.row_types |= schema.as_deref().is_some_and(is_temporary);
         let builtin = self.graph.snapshot.code.builtin_types.contains(name);
         let found = self.graph.domains.get(name.as_str()).into_iter().flatten().copied();
         let meant = self.graph.meant(scope, schema.as_deref(), found, builtin);

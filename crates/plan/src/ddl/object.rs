@@ -225,7 +225,7 @@ fn function(cx: &Cx, s: &ast::CreateFunctionStmt) -> Decided {
     nodes(spread)
 }
 
-/// The row type of a local table exists on home alone.
+/// The row type of a local or temporary table exists on home alone.
 fn uses_local_type(cx: &Cx) -> bool {
     let mut types: Vec<&ast::TypeName> = vec![];
     search::each(cx.statement, |n| match n {
@@ -246,9 +246,12 @@ fn uses_local_type(cx: &Cx) -> bool {
         if t.pct_type {
             parts.pop();
         }
-        let relation = name_of(&parts).and_then(|name| cx.find(name));
-        relation
-            .is_some_and(|r| !is_herd(r) && r.kind != RelationKind::Sequence && (!is_view(r) || cx.view_is_local(r)))
+        let Some(name) = name_of(&parts) else { return false };
+        let temporary = name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1);
+        temporary
+            || cx.find(name).is_some_and(|r| {
+                !is_herd(r) && r.kind != RelationKind::Sequence && (!is_view(r) || cx.view_is_local(r))
+            })
     })
 }
 

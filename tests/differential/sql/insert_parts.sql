@@ -1,0 +1,59 @@
+-- INSERT of elements and fields of columns, where the router adds columns to the statement or cuts it into rows.
+--! setup
+create domain ip_number as int check (value < 1000);
+create type ip_place as (street text, number ip_number);
+create table ip (id bigserial, k int not null, at timestamptz default now(), list int[], words text[], doc jsonb, place ip_place);
+create type ip_range as range (subtype = int8);
+create type ip_moment as (at timestamptz);
+create table ip_places (k int, place ip_place, span ip_range, list int[]);
+create table ip_moments (k int, m ip_moment);
+create table ip_of (k int primary key, words text[]);
+--! distribute ip k
+--! distribute ip_of k
+--! distribute ip_moments k
+--! distribute ip_places k
+create view ip_view as select id, k, words, doc, list from ip;
+alter view ip_view alter column list set default '{9}';
+--! reset
+truncate ip, ip_of, ip_moments, ip_places;
+insert into ip_of values (70, '{a}'), (71, '{b}');
+--! teardown
+drop view if exists ip_view;
+drop table if exists ip, ip_of, ip_moments, ip_places;
+drop type if exists ip_place, ip_range, ip_moment;
+drop domain if exists ip_number;
+--! tests
+insert into ip (k, list[1], list[2], words[1]) values (1, 5, 6, '{a}');
+insert into ip (k, doc['a'], doc['b']['c']) values (2, '1', '"x"');
+insert into ip (k, doc['a']) values (3, '{"z": 1}'), (4, '2'), (5, null), (6, '[1]');
+insert into ip (place.street, k, place.number) values ('Höhe', 7, 7), ('\', 8, 8);
+insert into ip (k, words[2]) values (9, '{b}') returning k, words;
+insert into ip (k, words[2:3]) values (10, '{x,y}'), (11, '{z,z}') returning words;
+insert into ip (words[2], k, list) values ('(1,2)', 12, default), ('x', 13, '{1}');
+-- params: 14, '{p}', 15, 'q'
+insert into ip (k, words[1]) values ($1, $2), ($3, $4) returning k, words;
+insert into ip_view (k, words[1], doc['d'], words[2]) values (16, 'a', '3', 'b');
+insert into ip (k, list[1], list) values (17, 1, '{1}');
+insert into ip (k, list.x) values (18, 1);
+insert into ip (k, list[1]) values (19, 'x');
+with w as (select 'W' as v) insert into ip (k, words[1]) values (20, (select v from w));
+insert into ip_of (k, words[1]) values (1, '{a}'), (2, 'b') on conflict (k) do update set words[2] = excluded.words[1];
+insert into ip_of (k, words[1]) values (1, 'c'), (3, 'd') on conflict (k) do update set words[2] = excluded.words[1] returning k, words;
+-- ordered
+select k, list, words, doc, place, id is not null as numbered from ip order by k;
+-- ordered
+select * from ip_of order by k;
+insert into ip (k, words[1]) select k, words[1] from ip_of where k >= 70;
+-- Types of users' own, under settings that change the texts of some types they could be made of.
+set datestyle = 'German, DMY';
+set extra_float_digits = 0;
+insert into ip_places values (30, row('a', 1)::ip_place, '[1,3)', '{1,2}'), (31, null, null, null);
+insert into ip_places select k + 100, place, span, list from ip_places;
+prepare ip_p (ip_place, ip_range) as select ($1).street, upper($2);
+execute ip_p (row('a' || 'b', 2), '[1,7)');
+deallocate ip_p;
+-- ordered
+select * from ip_places order by k;
+insert into ip_moments select k + 1, m from ip_moments;
+reset datestyle;
+reset extra_float_digits;
