@@ -4,6 +4,7 @@
 
 mod copies;
 mod returned;
+pub(crate) mod sets;
 
 use std::sync::Arc;
 use wire::sqlstate;
@@ -12,6 +13,7 @@ use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, relations, search};
 
+use crate::clock_text;
 use crate::compose::names_query;
 use crate::keys;
 use crate::levels::Analysis;
@@ -49,6 +51,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
         return local(insert, &a, source, values, cx);
     };
     refuse_tail(insert, &relation, cx)?;
+    sets::refuse(source, cx)?;
     let columns = target_columns(insert, &relation)?;
     if relation.is_reference() {
         return copies::reference(insert, &a, source, &relation, &columns, values, cx);
@@ -347,7 +350,12 @@ impl ValuesList<'_> {
             KeyExpr::Literal { cast, .. } => cast.is_none_or(|cast| keys::is_kept(cast, c.type_oid)),
             _ => true,
         };
-        match keys::constant(value).filter(assigned) {
+        // 'now' and its like are read once.
+        let is_steady = |key: &KeyExpr| match key {
+            KeyExpr::Literal { text, .. } => !clock_text::may_hold(c.type_oid) || !clock_text::may_name(text),
+            _ => true,
+        };
+        match keys::constant(value).filter(assigned).filter(is_steady) {
             Some(key) => Ok(Some(key)),
             None => {
                 self.refuse_with(value)?;
