@@ -5,6 +5,7 @@
 mod copies;
 pub(crate) mod parts;
 mod returned;
+pub(crate) mod sets;
 
 use std::sync::Arc;
 use wire::sqlstate;
@@ -13,6 +14,7 @@ use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, relations, search};
 
+use crate::clock_text;
 use crate::compose::names_query;
 use crate::keys;
 use crate::levels::Analysis;
@@ -50,6 +52,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
         return local(insert, &a, source, values, cx);
     };
     refuse_tail(insert, &relation, cx)?;
+    sets::refuse(source, cx)?;
     let columns = target_columns(insert, &relation)?;
     let parts = parts::of(insert, &columns);
     if let Some(key) = relation.distribution().and_then(|d| d.key.iter().find(|k| parts.contains(k))) {
@@ -359,7 +362,12 @@ impl ValuesList<'_> {
             KeyExpr::Literal { cast, .. } => cast.is_none_or(|cast| keys::is_kept(cast, c.type_oid)),
             _ => true,
         };
-        match keys::constant(value).filter(assigned) {
+        // 'now' and its like are read once.
+        let is_steady = |key: &KeyExpr| match key {
+            KeyExpr::Literal { text, .. } => !clock_text::may_hold(c.type_oid) || !clock_text::may_name(text),
+            _ => true,
+        };
+        match keys::constant(value).filter(assigned).filter(is_steady) {
             Some(key) => Ok(Some(key)),
             None => {
                 self.refuse_with(value)?;

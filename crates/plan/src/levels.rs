@@ -354,6 +354,8 @@ impl<'a> Analysis<'a> {
             self.levels[level].from.push(f);
         }
         conditions.extend(condition.map(|c| (c, holds)));
+        // What `*` of a change gives depends on its target.
+        scope.joins.clear();
         let scope = Rc::new(scope);
         self.scopes.insert(level, scope.clone());
         for (c, place) in &conditions {

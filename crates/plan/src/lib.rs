@@ -217,6 +217,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
             || tableoid::replace(&mut changed, original)?
             || fields::replace(&mut changed, cx)
             || moment::fill_source(&mut changed, cx)
+            || insert::sets::replace(&mut changed, cx)?
             || {
                 unread = has_with(text) && unread::drop_unread(&mut changed, cx);
                 unread
@@ -283,7 +284,8 @@ fn others(statement: &NodeEnum, cx: &Context) -> Vec<Oid> {
 
 /// What has to be changed in a statement's tree. Most need nothing, and large ones are not copied for it.
 struct Needs {
-    /// There may be ONLY, tableoid, WITH or a row's function in it, or it leaves the time to nodes, or names what hides PostgreSQL's own.
+    /// There may be ONLY, tableoid, WITH, a row's function or a row of sets in it, or it leaves the time to nodes, or names what hides
+    /// PostgreSQL's own.
     rewriting: bool,
     /// It names views.
     views: bool,
@@ -294,7 +296,7 @@ impl Needs {
         let mut rewriting =
             has_with(text) || search::any(statement, tableoid::is_tableoid) || fields::has_call(statement, cx);
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
-        rewriting |= moment::fills(statement, cx) || hidden::any(statement, cx);
+        rewriting |= moment::fills(statement, cx) || hidden::any(statement, cx) || insert::sets::is_set(statement, cx);
         let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }
     }

@@ -34,6 +34,11 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     part.with_clause = s.with_clause.clone();
     part.from_clause = s.from_clause.clone();
     part.where_clause = s.where_clause.clone();
+    let l = &c.a.levels[level];
+    if l.grouped && !l.aggregates && s.group_clause.is_empty() {
+        // HAVING alone: one row or none, whatever the tables' rows are. PostgreSQL does not look at them.
+        part.where_clause = Some(Box::new(build::own_operator("=", build::integer(1), build::integer(0))));
+    }
     part.target_list = columns.originals.into_iter().map(|n| build::target(n, None)).collect();
     if part.target_list.is_empty() {
         part.target_list.push(build::target(build::integer(1), None));

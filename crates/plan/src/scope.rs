@@ -3,9 +3,11 @@
 //! It resolves names to variables and does not know where rows are.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
-use sql::{NodeEnum, ast};
+use sql::ast::Node;
+use sql::{NodeEnum, ast, build, names};
 
 use crate::classes::Var;
 
@@ -20,6 +22,9 @@ pub struct Item {
     pub opaque: bool,
 }
 
+/// Columns in their order: name, variable, and a reference to it.
+pub type Star = Vec<(String, Option<Var>, Node)>;
+
 /// What names mean at one place of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Scope<'a> {
@@ -28,6 +33,8 @@ pub struct Scope<'a> {
     pub items: Vec<Item>,
     /// Columns merged by USING or NATURAL: an unqualified name means this one.
     pub merged: HashMap<String, Option<Var>>,
+    /// Joins with merged columns: which items are in them, and what `*` gives of them.
+    pub joins: Vec<(Range<usize>, Option<Star>)>,
     /// Every WITH query that can be seen from here, those of levels above included.
     pub ctes: Ctes<'a>,
     pub parent: Option<Rc<Scope<'a>>>,
@@ -118,6 +125,62 @@ impl<'a> Scope<'a> {
     /// What a subquery in FROM sees that is not LATERAL.
     pub fn without_items(&self) -> Self {
         Scope { level: self.level, ctes: self.ctes.clone(), parent: self.parent.clone(), ..Default::default() }
+    }
+
+    /// The columns of these items in the order of `*`: those that a join has merged come once, and first. `None`: not known.
+    pub fn star(&self, items: Range<usize>) -> Option<Star> {
+        let mut columns = vec![];
+        let mut at = items.start;
+        while at < items.end {
+            let joined = self.joins.iter().filter(|(of, _)| of.start == at && of.end <= items.end);
+            if let Some((of, star)) = joined.max_by_key(|(of, _)| of.end) {
+                columns.extend(star.clone()?);
+                at = of.end;
+                continue;
+            }
+            let item = self.items.get(at).filter(|i| !i.opaque)?;
+            let reference = |name: &str| build::column(&[&item.alias, name]);
+            columns.extend(item.columns.iter().map(|(n, v)| (n.clone(), *v, reference(n))));
+            at += 1;
+        }
+        Some(columns)
+    }
+
+    /// Puts a join in front of which so many items stand, and whose right side begins at `middle`, among those with merged columns.
+    pub fn note_join(&mut self, before: usize, middle: usize, merged: &[String]) {
+        let first = |name: &String| (name.clone(), self.merged.get(name).copied().flatten(), build::column(&[name]));
+        let star = self.star(before..middle).zip(self.star(middle..self.items.len())).map(|(left, right)| {
+            let rest = left.into_iter().chain(right).filter(|(name, ..)| !merged.contains(name));
+            merged.iter().map(first).chain(rest).collect()
+        });
+        self.joins.push((before..self.items.len(), star));
+    }
+
+    /// What is behind `before` becomes one item with the names of a join's alias; `merged`: what else is merged.
+    pub fn name_join(
+        &mut self,
+        before: usize,
+        alias: &ast::Alias,
+        own: &[String],
+        merged: HashMap<String, Option<Var>>,
+    ) {
+        let star = self.star(before..self.items.len());
+        let given = names::strings(&alias.colnames);
+        let opaque = star.is_none();
+        let mut columns: Vec<(String, Option<Var>)> = match star {
+            Some(star) => star.into_iter().map(|(name, var, _)| (name, var)).collect(),
+            // Which columns the names are given to is not known.
+            None if !given.is_empty() => given.iter().map(|name| (name.to_string(), None)).collect(),
+            None => {
+                let first = own.iter().map(|name| (name.clone(), self.merged.get(name).copied().flatten()));
+                first.chain(self.items[before..].iter().flat_map(|i| i.columns.clone())).collect()
+            }
+        };
+        columns.iter_mut().zip(given).for_each(|(column, name)| column.0 = name.to_string());
+        self.items.truncate(before);
+        self.joins.retain(|(of, _)| of.end <= before);
+        self.merged = merged;
+        self.items.push(Item { alias: alias.aliasname.clone(), schema: None, columns, opaque });
     }
 
     /// The level so many levels around.

@@ -128,8 +128,16 @@ pub fn when(condition: Node, value: Node) -> NodeEnum {
 
 /// `a AND b AND …`
 pub fn and(args: Vec<Node>) -> Node {
-    let boolop = ast::BoolExprType::AndExpr as i32;
-    node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr { xpr: None, boolop, args, location: -1 })))
+    connected(ast::BoolExprType::AndExpr, args)
+}
+
+/// `a OR b OR …`
+pub fn or(args: Vec<Node>) -> Node {
+    connected(ast::BoolExprType::OrExpr, args)
+}
+
+fn connected(by: ast::BoolExprType, args: Vec<Node>) -> Node {
+    node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr { xpr: None, boolop: by as i32, args, location: -1 })))
 }
 
 /// A table's name in FROM or as a target, with its partitions; an empty schema is none.

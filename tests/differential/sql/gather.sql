@@ -235,6 +235,22 @@ select a.k, array(select b.k from ga_b b where b.t = a.t and b.x = a.x order by 
 select a.comp, count(*) from ga_a a join ga_b b on b.x = a.x group by 1;
 select a.j::text, a.e, a.d from ga_a a join ga_b b on b.x = a.x and b.k = a.k;
 rollback;
+-- What follows from each of several alternatives for one table; constants that are computed.
+select a.k, b.k from ga_a a join ga_b b on a.x = b.x where (a.t = 't1' and b.k < 5 and a.k > 2) or (a.t = 't2' and b.k in (7, 8)) or (a.k = 9 and b.t is null);
+select a.k, b.k from ga_a a join ga_b b on a.x = b.x where (a.t = 't1' or b.k < 3) and (a.k < 10 or (a.n > 5 and b.f));
+select a.k, b.k from ga_a a left join ga_b b on a.x = b.x and ((a.t = 't1' and b.k < 5) or (a.t = 't2' and b.k > 5)) where a.k < 12 or a.t = 't3' and a.e = 'low';
+select a.k, b.k from ga_a a left join ga_b b on a.x = b.x where (b.k < 5 and a.k < 20) or (b.k is null and a.k > 20);
+select count(*) from ga_a a join ga_b b on a.x = b.x where a.ts >= date '2024-02-05' and a.ts < date '2024-02-05' + interval '10' day and b.k between 2 + 3 and 4 * 5 - 2;
+select a.k, (select count(*) from ga_b b where b.x = a.x and b.k < 10 - 3) from ga_a a where a.ts < timestamp '2024-03-05 00:00' - interval '1 month' and a.n between 1.5 - 0.5 and 2.5 * 2;
+select count(*) from ga_a a join ga_b b on a.x = b.x where a.k < 2147483647 + 1;
+-- Values with a collation of their own travel under any setting of how dates look.
+set datestyle = 'Postgres, MDY';
+select a.k, a.z, b.k from ga_a a join ga_b b on a.x = b.x where a.k < 8;
+select max(a.z), count(distinct a.z) from ga_a a;
+set extra_float_digits = 0;
+select a.k, a.z from ga_a a, ga_b b where a.x = b.x and b.k = 4;
+reset extra_float_digits;
+reset datestyle;
 -- Still refused.
 select a.k from ga_a a join ga_b b on a.x = b.x for update;
 select a.k from ga_a a tablesample system (100), ga_b b where a.x = b.x and a.k < 0;

@@ -8,11 +8,13 @@ create table ins_src (id int primary key, v int);
 create table ins_pair (x int, y int, v text, primary key (x, y));
 create table ins_nopk (x int, y text);
 create table ins_ref (id int primary key, t text);
+create table ins_at (at timestamp(2) primary key, n int);
 create table ins_local (id int primary key, t text);
 --! distribute ins id
 --! distribute ins_src id colocate_with => 'ins'
 --! distribute ins_pair x
 --! distribute ins_nopk x
+--! distribute ins_at at colocate_with => 'none'
 --! reference ins_ref
 --! reset
 delete from ins;
@@ -21,9 +23,10 @@ delete from ins_pair;
 delete from ins_nopk;
 delete from ins_ref;
 delete from ins_local;
+delete from ins_at;
 insert into ins_src values (1, 10), (2, 20), (3, 30), (4, 40), (5, 50), (6, null);
 --! teardown
-drop table if exists ins, ins_src, ins_pair, ins_nopk, ins_ref, ins_local;
+drop table if exists ins_at, ins, ins_src, ins_pair, ins_nopk, ins_ref, ins_local;
 --! tests
 insert into ins (id, a, b) values (1, 1, 'one');
 insert into ins values (2, 2, 'two');
@@ -107,3 +110,29 @@ insert into ins_local select id + 10000, b from ins where id < 5;
 select * from ins_local;
 insert into ins (id, b) select id + 20000, t from ins_local;
 select count(*) from ins where id > 20000;
+-- Functions that return sets make several rows of one.
+insert into ins (id) values (generate_series(201, 205));
+insert into ins values (generate_series(211, 214), 5);
+insert into ins (a, id) values (generate_series(1, 3), generate_series(221, 223)) returning id, a;
+insert into ins (id, a) values (unnest(array[231, 232]), '7');
+-- params: 240, 243
+insert into ins (id) values (generate_series($1::int, $2::int));
+insert into ins (id, a) values (251, generate_series(1, 0));
+insert into ins (id) values (generate_series(201, 206)) on conflict do nothing;
+insert into ins_pair values (generate_series(81, 83), 1, upper('x'));
+insert into ins_nopk values (90, unnest(array['a', 'b', 'c']));
+insert into ins_ref values (generate_series(91, 93), 'set');
+insert into ins_local values (generate_series(91, 93), default);
+select id, a from ins where id > 200;
+select * from ins_pair where x > 80;
+select * from ins_nopk where x = 90;
+select * from ins_ref where id > 90;
+select * from ins_local where id > 90;
+-- Keys that name a moment are read once.
+insert into ins_at values ('now', 2);
+insert into ins_at values ('2024-01-01 10:00', 1);
+insert into ins_at values ('2024-01-01 11:00', 3);
+insert into ins_at values ('today', 4), ('2024-01-02', 5), ('tomorrow', 6);
+insert into ins_at values (timestamp 'yesterday', 7) on conflict do nothing;
+select n from ins_at;
+select n from ins_at where at = 'today';

@@ -3,6 +3,8 @@
 //! Nodes have the same settings for a session (`session/src/serve/greet.rs`). Text is what those make of a value: some lose
 //! digits, or write what they read as something else. Such rows are refused where they would be finished or stored elsewhere; to clients they go as PostgreSQL writes them.
 
+use std::borrow::Cow;
+
 use wire::sqlstate;
 
 use crate::client::Client;
@@ -48,10 +50,23 @@ const SAFE: &[&str] = &[
     "int8range",
     "numrange",
     "daterange",
+    "tsrange",
+    "int4multirange",
+    "int8multirange",
+    "nummultirange",
+    "datemultirange",
+    "tsmultirange",
     "pg_lsn",
+    "jsonpath",
+    "tsvector",
+    "tsquery",
+    "oidvector",
+    "int2vector",
+    "xid",
+    "cid",
 ];
-const FLOATS: &[&str] = &["real", "double precision"];
-const MOMENTS: &[&str] = &["timestamp with time zone"];
+const FLOATS: &[&str] = &["real", "double precision", "point", "line", "lseg", "box", "path", "polygon", "circle"];
+const MOMENTS: &[&str] = &["timestamp with time zone", "tstzrange", "tstzmultirange"];
 
 /// A setting, whether its value is harmless, and the types that come to no harm by any value.
 type Rule = (&'static str, fn(&str) -> bool, &'static [&'static [&'static str]]);
@@ -83,13 +98,14 @@ impl<C: Client> Work<'_, C> {
     pub fn travel_whole<'t>(&self, types: impl IntoIterator<Item = &'t str> + Clone) -> Result<()> {
         for (name, is_harmless, safe) in RULES {
             if self.may_be(name, is_harmless) {
-                let harmed = |t: &&str| !safe.iter().any(|list| list.contains(&base(t)));
+                let harmed = |t: &&str| !safe.iter().any(|list| list.contains(&base(t).as_ref()));
                 types.clone().into_iter().find(harmed).map_or(Ok(()), |t| Err(refused(name, t)))?;
             }
         }
         if self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on")) {
             let is_plain = |t: &str| {
-                base(t) == without_modifier(t) && [SAFE, FLOATS, MOMENTS].iter().any(|list| list.contains(&base(t)))
+                !without_collation(t).ends_with("[]")
+                    && [SAFE, FLOATS, MOMENTS].iter().any(|list| list.contains(&base(t).as_ref()))
             };
             types.into_iter().find(|t| !is_plain(t)).map_or(Ok(()), |t| Err(refused(ARRAY_NULLS, t)))?;
         }
@@ -123,13 +139,18 @@ fn refused(setting: &str, of: &str) -> ExecError {
     .hint(&format!("RESET {setting}, or read from one node only: with a condition on one key."))
 }
 
-fn base(of: &str) -> &str {
-    without_modifier(of.trim_end_matches("[]"))
+/// A type without what a column adds to it: its collation, `[]`, and modifiers as in `numeric(12,3)[]`, `time(3) without time zone`.
+fn base(of: &str) -> Cow<'_, str> {
+    let of = without_collation(of).trim_end_matches("[]");
+    match of.split_once('(').and_then(|(name, rest)| Some((name, rest.split_once(')')?.1))) {
+        Some((name, "")) => name.into(),
+        Some((name, rest)) => [name, rest].concat().into(),
+        None => of.into(),
+    }
 }
 
-/// `numeric(12,3)`, `time(3) without time zone` — the latter is no more than not on the list.
-fn without_modifier(of: &str) -> &str {
-    of.split_once('(').filter(|(_, rest)| rest.ends_with(')')).map_or(of, |(name, _)| name)
+fn without_collation(of: &str) -> &str {
+    of.split_once(" COLLATE ").map_or(of, |(name, _)| name)
 }
 
 #[cfg(test)]
@@ -142,6 +163,8 @@ mod tests {
             ["numeric(12,3)", "numeric(12,3)[]", "integer[]", "text"].map(base),
             ["numeric", "numeric", "integer", "text"]
         );
+        assert_eq!(base("timestamp(3) without time zone"), "timestamp without time zone");
+        assert_eq!([r#"name COLLATE "C""#, r#"text[] COLLATE public."a b""#].map(base), ["name", "text"]);
         let harmless = |name: &str, value: &str| RULES.iter().find(|r| r.0 == name).is_some_and(|r| r.1(value));
         assert!(harmless("extra_float_digits", "3") && harmless("datestyle", "ISO, DMY"));
         assert!(!harmless("extra_float_digits", "0") && !harmless("datestyle", "German, DMY"));

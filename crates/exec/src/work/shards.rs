@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use catalog::{NodeId, Relation};
 use key::{KeyError, Located};
 use plan::{KeyExpr, TableKeys};
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -106,6 +107,9 @@ impl<C: Client> Work<'_, C> {
                             values.push(self.ask_parameter(request, e, &table.relation, d.key[i]).await?);
                         }
                         Value::Impossible => {}
+                        Value::Ask(text) if inserts && names_moment(ty, &text) => {
+                            return Err(moment(&table.relation, d.key[i]));
+                        }
                         Value::Ask(text) => {
                             let asked = self.ask_value(&text, &table.relation, d.key[i]).await;
                             values.push(asked.map_err(|error| at_literal(error, compiled, request, e))?);
@@ -176,6 +180,7 @@ impl<C: Client> Work<'_, C> {
             };
             let value = match value {
                 Value::Known(v) => v,
+                Value::Ask(text) if names_moment(ty, &text) => return Err(moment(relation, d.key[i])),
                 Value::Ask(text) => self
                     .ask_value(&text, relation, d.key[i])
                     .await
@@ -202,6 +207,24 @@ impl<C: Client> Work<'_, C> {
             Located::Nowhere => Ok(0),
         }
     }
+}
+
+/// 'now' is another moment where the row is written. Of a literal it is known when the statement is planned by its own text.
+fn names_moment(ty: u32, text: &str) -> bool {
+    let now = || text.as_bytes().windows(3).any(|t| t.eq_ignore_ascii_case(b"now"));
+    plan::clock_text::may_hold(ty) && now() && plan::clock_text::may_name(text)
+}
+
+fn moment(relation: &Relation, column: usize) -> ExecError {
+    let name = relation.columns.get(column).map_or("", |c| &c.name);
+    let said = plan::clock_text::said();
+    ExecError::sql(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!(
+            "{said} for the distribution key \"{name}\" of a new row is not supported here: each node reads it anew"
+        ),
+    )
+    .hint("Give the moment itself, or now().")
 }
 
 /// As the client gets it, with its own SQLSTATE.

@@ -91,6 +91,9 @@ fn on<'n>(item: &'n Node, found: &mut Vec<&'n Node>) {
     }
 }
 
+/// How deep AND and OR are looked into for what follows from them.
+const DEPTH_MAX: usize = 4;
+
 struct Levels<'l, 'a, 'n> {
     a: &'l Analysis<'a>,
     equal: Vec<(Var, &'n Node)>,
@@ -134,7 +137,7 @@ impl Levels<'_, '_, '_> {
         let at = std::ptr::from_ref(rv);
         let uses = self.a.ranges.get(&at).into_iter().flatten();
         let Some(of) = uses.map(|u| &self.a.uses[*u]).find(|u| u.level == level) else { return };
-        let mut passes: Vec<Node> = conditions.iter().filter_map(|c| self.own(c, of, level)).collect();
+        let mut passes: Vec<Node> = conditions.iter().filter_map(|c| self.implied(c, of, level, 0)).collect();
         // Who names the WITH query that it is in besides may need other rows.
         if self.a.ranges.get(&at).is_some_and(|uses| uses.len() == 1) {
             passes.extend(of.key.iter().filter_map(|key| self.of_key(*key, of)));
@@ -156,6 +159,23 @@ impl Levels<'_, '_, '_> {
         let column = &of.relation.columns[column];
         let known = type_oid::is_integer(column.type_oid) || type_oid::is_text(column.type_oid);
         known.then(|| build::own_operator("=", build::column(&[&column.name]), (*constant).clone()))
+    }
+
+    /// What the condition says of the table's rows alone: all of it, or what follows from each of its alternatives.
+    fn implied(&self, condition: &Node, of: &Use, level: usize, depth: usize) -> Option<Node> {
+        if let Some(own) = self.own(condition, of, level) {
+            return Some(own);
+        }
+        let Some(NodeEnum::BoolExpr(b)) = condition.node.as_ref().filter(|_| depth < DEPTH_MAX) else { return None };
+        let parts = b.args.iter().map(|arg| self.implied(arg, of, level, depth + 1));
+        match ast::BoolExprType::try_from(b.boolop) {
+            Ok(ast::BoolExprType::AndExpr) => {
+                let mut known: Vec<Node> = parts.flatten().collect();
+                if known.len() > 1 { Some(build::and(known)) } else { known.pop() }
+            }
+            Ok(ast::BoolExprType::OrExpr) => parts.collect::<Option<Vec<Node>>>().map(build::or),
+            _ => None,
+        }
     }
 
     /// The condition by the table's own names of its columns, if it is of them alone and can't fail.
@@ -230,12 +250,12 @@ impl Test<'_, '_> {
             Ok(AexprOp) => {
                 let sides = [left, right];
                 let columns = sides.iter().filter(|side| self.is_compared(side)).count();
-                let constants = sides.iter().filter(|side| keys::constant(side).is_some()).count();
+                let constants = sides.iter().filter(|side| is_constant(side)).count();
                 compares && columns > 0 && columns + constants == 2
             }
             Ok(AexprIn | AexprOpAny) => compares && self.is_compared(left) && is_list(right),
             Ok(AexprBetween | AexprNotBetween) => {
-                let all = |n: &Node| matches!(&n.node, Some(NodeEnum::List(l)) if l.items.iter().all(|i| keys::constant(i).is_some()));
+                let all = |n: &Node| matches!(&n.node, Some(NodeEnum::List(l)) if l.items.iter().all(is_constant));
                 self.is_compared(left) && all(right)
             }
             Ok(AexprLike | AexprIlike) => self.is_text(left) && is_pattern(right),
@@ -264,6 +284,33 @@ impl Test<'_, '_> {
             type_oid::is_text(column.type_oid) && column.collation_deterministic
         };
         self.is_compared(node) && (self.column)(node).is_some_and(text)
+    }
+}
+
+/// A constant, or one that PostgreSQL computes while it plans: it fails for each node as for the whole statement, or nowhere.
+fn is_constant(node: &Node) -> bool {
+    keys::constant(node).is_some() || matches!(&node.node, Some(NodeEnum::AExpr(_))) && is_computed(node, 0)
+}
+
+/// Sums, differences and products of numbers, dates, timestamps without time zone and intervals that are written out.
+fn is_computed(node: &Node, depth: usize) -> bool {
+    match &node.node {
+        Some(NodeEnum::AExpr(e)) if e.kind == ast::AExprKind::AexprOp as i32 && depth < DEPTH_MAX => {
+            let known = matches!(names::qualified(&e.name), (None | Some("pg_catalog"), "+" | "-" | "*"));
+            let sides = [e.lexpr.as_deref(), e.rexpr.as_deref()];
+            known && sides.iter().all(|side| side.is_some_and(|side| is_computed(side, depth + 1)))
+        }
+        Some(NodeEnum::AConst(c)) => matches!(c.val, Some(Val::Ival(_) | Val::Fval(_))),
+        Some(NodeEnum::TypeCast(t)) => {
+            let is_text =
+                |n: &Node| matches!(&n.node, Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Sval(_)), .. })));
+            let of = t.type_name.as_ref().filter(|of| of.array_bounds.is_empty() && !of.setof && !of.pct_type);
+            let known = of.is_some_and(|of| {
+                matches!(names::strings(&of.names)[..], ["pg_catalog", "timestamp" | "interval" | "date"] | ["date"])
+            });
+            known && t.arg.as_deref().is_some_and(is_text)
+        }
+        _ => false,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Part of `levels.rs`: it collects facts and draws no conclusions.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use catalog::{Column, Placement, Relation, RelationKind};
@@ -302,6 +303,7 @@ impl<'a> Analysis<'a> {
             return Err(Refusal::bare("join without sides"));
         };
         let before = scope.items.len();
+        let outside = if join.alias.is_some() { scope.merged.clone() } else { HashMap::new() };
         let left = self.read_item(larg, level, scope, left_place, conditions)?;
         let middle = scope.items.len();
         let right = self.read_item(rarg, level, scope, right_place, conditions)?;
@@ -317,10 +319,16 @@ impl<'a> Analysis<'a> {
         }
         let mut using: Vec<String> = names::strings(&join.using_clause).iter().map(|s| s.to_string()).collect();
         if join.is_natural {
-            let right = by_name(&scope.items[middle..]);
-            let left = scope.items[before..middle].iter().flat_map(|i| &i.columns);
-            using = left.map(|c| c.0.clone()).filter(|n| right.contains_key(n.as_str())).collect();
+            let flat = |items: Range<usize>| -> Vec<String> {
+                let star = scope.star(items.clone()).map(|star| star.into_iter().map(|(name, ..)| name).collect());
+                let own = || scope.items[items].iter().flat_map(|i| &i.columns).map(|c| c.0.clone()).collect();
+                star.unwrap_or_else(own)
+            };
+            let right: HashSet<String> = flat(middle..scope.items.len()).into_iter().collect();
+            using = flat(before..middle).into_iter().filter(|n| right.contains(n)).collect();
         }
+        let (mut merged_here, mut once): (Vec<String>, HashSet<&str>) = Default::default();
+        merged_here.extend(using.iter().filter(|name| once.insert(name.as_str())).cloned());
         let equal = self.is_equality(&[]);
         let (mut left_vars, mut right_vars) = (HashMap::new(), HashMap::new());
         if !using.is_empty() {
@@ -346,12 +354,11 @@ impl<'a> Analysis<'a> {
         if let Some(quals) = join.quals.as_deref() {
             conditions.push((quals, on));
         }
+        if !merged_here.is_empty() {
+            scope.note_join(before, middle, &merged_here);
+        }
         if let Some(alias) = &join.alias {
-            let mut columns: Vec<_> = scope.items[before..].iter().flat_map(|i| i.columns.clone()).collect();
-            let opaque = scope.items[before..].iter().any(|i| i.opaque);
-            rename(&mut columns, alias);
-            scope.items.truncate(before);
-            scope.items.push(Item { alias: alias.aliasname.clone(), schema: None, columns, opaque });
+            scope.name_join(before, alias, &merged_here, outside);
         }
         Ok(From::Join { kind, place, on, left: Box::new(left), right: Box::new(right) })
     }

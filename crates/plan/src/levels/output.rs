@@ -9,7 +9,7 @@ use sql::{NodeEnum, names};
 use super::Analysis;
 use crate::classes::Var;
 use crate::rewrite::{self, GroupItem};
-use crate::scope::Scope;
+use crate::scope::{Scope, Star};
 
 impl<'a> Analysis<'a> {
     /// Output columns: names and variables.
@@ -80,11 +80,17 @@ impl<'a> Analysis<'a> {
 }
 
 /// The columns `*` or `t.*` stands for: name, variable, and a reference to it.
-pub fn star_columns(c: &ast::ColumnRef, scope: &Scope) -> Option<Vec<(String, Option<Var>, Node)>> {
+pub fn star_columns(c: &ast::ColumnRef, scope: &Scope) -> Option<Star> {
     let qualifier = names::strings(&c.fields);
-    // With USING the merged column comes once and first: too easy to get wrong, so it is left to PostgreSQL.
-    if !scope.merged.is_empty() && qualifier.is_empty() {
-        return None;
+    if qualifier.is_empty() {
+        // Columns of a change that joins have merged are left to PostgreSQL.
+        let known = !scope.items.is_empty() && (scope.merged.is_empty() || !scope.joins.is_empty());
+        let columns = if known { scope.star(0..scope.items.len())? } else { return None };
+        // A merged column has no other name, which may mean another one as well.
+        let merged = |node: &Node| names::column(node).is_some_and(|parts| parts.len() == 1);
+        let twice = |name: &str| columns.iter().filter(|(other, ..)| other == name).count() > 1;
+        let sure = scope.joins.is_empty() || !columns.iter().any(|(name, _, node)| merged(node) && twice(name));
+        return sure.then_some(columns);
     }
     let mut columns = Vec::new();
     let mut matched = false;
