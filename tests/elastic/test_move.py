@@ -11,9 +11,9 @@ pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.
 
 _MADE = """
 select obj_description(c.oid), c.reloptions, c.relowner::regrole::text, c.relacl::text, c.relreplident, c.relrowsecurity,
-       (select array_agg(regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE (UNIQUE )?INDEX (.*) ON .* USING', '\\1 \\2') || i.indisreplident order by 1) from pg_index i where i.indrelid = c.oid),
+       (select array_agg(regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE (UNIQUE )?INDEX (.*) ON .* USING', '\\1 \\2') || i.indisreplident order by pg_get_indexdef(i.indexrelid)) from pg_index i where i.indrelid = c.oid),
        (select array_agg(o.conname || ' ' || o.contype::text || ' ' || replace(pg_get_constraintdef(o.oid), '''' || i.inhparent, '''') || o.convalidated order by o.conname) from pg_constraint o where o.conrelid = c.oid),
-       (select array_agg(t.tgname || ' ' || t.tgenabled::text order by 1) from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal),
+       (select array_agg(t.tgname || ' ' || t.tgenabled::text order by t.tgname) from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal),
        (select array_agg(concat_ws(' ', a.attname, a.attstattarget, a.attoptions, a.attnotnull, a.attgenerated, a.attidentity, a.attstorage, pg_get_expr(d.adbin, c.oid)) order by a.attname)
           from pg_attribute a left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
        pg_get_expr(c.relpartbound, c.oid)
@@ -43,7 +43,7 @@ def test_all_that_belongs_to_it_comes_along(elastic):
         "select create_distributed_table('m_order', 'id', colocate_with => 'none')", "select create_distributed_table('m_item', 'order_id', colocate_with => 'm_order')",
         "alter table m_order add constraint of_kind foreign key (kind) references m_kind", "alter table m_item add constraint of_order foreign key (order_id) references m_order on delete cascade",
         "alter table m_order alter column kind set statistics 321", "alter table m_order replica identity using index m_order_pkey",
-        "grant select, update (amount) on m_order to m_reader",
+        "grant select, update (amount) on m_order to m_reader", "create policy m_all on m_item using (order_id > 0)", "alter table m_item enable row level security",
         "create function m_seen() returns trigger language plpgsql as 'begin return new; end'",
         "create trigger m_seen before insert on m_item for each row execute function m_seen()",
         """insert into m_order (id, "Name", amount, kind, doc, tags, raw) select g, 'n''\\' || g, g % 10, g % 10, jsonb_build_object('g', g), array[g::text, null], decode('00ff', 'hex')

@@ -48,3 +48,13 @@ $$ BEGIN
     RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION herd.cancel_job(bigint) IS 'asks for the end of a job in herd.jobs';
+
+-- Part of the transaction that makes the change: whether the job was still that connection's, and nobody has cancelled it.
+CREATE OR REPLACE FUNCTION herd.job_done(job bigint, pid integer) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    UPDATE herd.job j SET state = 'done', step = 'done', owner_pid = NULL, lag_bytes = NULL, ended_at = clock_timestamp()
+     WHERE j.id = job AND j.state = 'running' AND NOT j.cancel AND j.owner_pid = pid;
+    RETURN FOUND;
+END $$;
+COMMENT ON FUNCTION herd.job_done(bigint, integer) IS 'notes that a job has made its change; called by routers';

@@ -9,6 +9,7 @@
 //! does all of that; 4 is done in the client's name.
 
 mod changes;
+mod facts;
 mod goal;
 mod job;
 mod plan;
@@ -22,12 +23,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::plan::admin::{AdminCall, split_name};
-use catalog::{NodeId, Relation, quote_ident, quote_literal};
-use pool::Conn;
+use catalog::{NodeId, Relation};
 use wire::sqlstate;
 
+use self::facts::table;
 use self::job::Job;
-use self::plan::{Move, Table, group_of};
+use self::plan::{Move, group_of};
 use self::stream::{Counters, Stream};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -180,17 +181,11 @@ impl<C: Client> Work<'_, C> {
         }
         let mut bytes = 0;
         for t in &of.tables {
-            let sql = format!(
-                "SELECT f ->> 'unlogged', f ->> 'published', f ->> 'bytes' FROM (SELECT {}::jsonb) x (f)",
-                quote_literal(&t.facts)
-            );
-            let row = source.simple(&sql).await?.into_iter().next().unwrap_or_default();
-            let cell = |at: usize| row.get(at).and_then(|c: &Option<String>| c.as_deref());
-            if cell(0) != Some("false") {
+            if t.unlogged {
                 return Err(unsupported(&t.relation, "is unlogged, and nothing tells of its changes")
                     .hint("ALTER TABLE … SET LOGGED, or undistribute_table() and create_distributed_table()."));
             }
-            if cell(1) != Some("false") {
+            if t.published {
                 return Err(
                     unsupported(&t.relation, "has a shard that is published by itself").hint("Publish the table.")
                 );
@@ -199,7 +194,7 @@ impl<C: Client> Work<'_, C> {
                 return Err(unsupported(&t.relation, "has no primary key, nor another replica identity by an index")
                     .hint("Add a primary key, or ALTER TABLE … REPLICA IDENTITY USING INDEX."));
             }
-            bytes += cell(2).and_then(|b| b.parse::<u64>().ok()).unwrap_or(0);
+            bytes += t.bytes;
         }
         Ok(bytes)
     }
@@ -208,43 +203,6 @@ impl<C: Client> Work<'_, C> {
 fn unsupported(table: &Relation, why: &str) -> ExecError {
     let message = format!("moving shards of table \"{}\" is not supported: it {why}", table.name);
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
-}
-
-/// One of the tables, as its shard's node has it.
-async fn table(source: &mut Conn, relation: Arc<Relation>, of: &Move, at: usize) -> Result<Table> {
-    let prefix = relation.distribution().map(|d| d.prefix.clone()).unwrap_or_default();
-    let copy = format!("herd_moving_{}_{at}", of.tag);
-    let mut table = Table {
-        relation,
-        prefix,
-        copy,
-        facts: String::new(),
-        mark: String::new(),
-        part: 0,
-        trusted: false,
-        columns: vec![],
-        key: vec![],
-    };
-    let part = quote_literal(&table.part_name(of.shard));
-    let facts = format!(
-        "SELECT f::text, f ->> 'mark', f ->> 'part', f ->> 'trusted' FROM herd.move_facts({}, {part}::regclass) AS f",
-        table.parent()
-    );
-    let row = source.simple(&facts).await?.into_iter().next().unwrap_or_default();
-    let [Some(facts), Some(mark), Some(part), Some(trusted)] = row.try_into().unwrap_or([const { None }; 4]) else {
-        return Err(changes::changed());
-    };
-    (table.part, table.trusted) = (part.parse().unwrap_or(0), trusted == "true");
-    (table.facts, table.mark) = (facts, mark);
-    for (list, names) in [("columns", &mut table.columns), ("key", &mut table.key)] {
-        let sql = format!(
-            "SELECT n FROM jsonb_array_elements_text(nullif({}::jsonb -> '{list}', 'null')) WITH ORDINALITY AS l (n, place) ORDER BY place",
-            quote_literal(&table.facts)
-        );
-        let rows = source.simple(&sql).await?;
-        names.extend(rows.into_iter().flatten().flatten().map(|name| quote_ident(&name)));
-    }
-    Ok(table)
 }
 
 /// What the copies need before there are rows: the publication first, as a slot passes over what was written before there was one.

@@ -96,15 +96,9 @@ impl Job {
         }
     }
 
-    /// What the transaction runs on home that makes the change: it fails where the job is the router's no more.
+    /// What the transaction asks home that makes the change: not true where the job is the router's no more.
     pub fn done_sql(&self) -> String {
-        format!(
-            "UPDATE herd.job SET state = 'done', step = 'done', owner_pid = NULL, lag_bytes = NULL, ended_at = pg_catalog.clock_timestamp() \
-             WHERE id OPERATOR(pg_catalog.=) {} AND state OPERATOR(pg_catalog.=) 'running' AND NOT cancel \
-             AND owner_pid OPERATOR(pg_catalog.=) {}",
-            self.id,
-            self.desk.pid()
-        )
+        format!("SELECT herd.job_done({}, {})", self.id, self.desk.pid())
     }
 
     /// It has come to nothing: what there is of it is undone, now if that is possible, and soon by whichever router.

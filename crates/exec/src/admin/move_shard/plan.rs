@@ -32,6 +32,11 @@ pub struct Table {
     pub part: Oid,
     /// Its owner is a superuser: what he wrote may run as the router.
     pub trusted: bool,
+    pub unlogged: bool,
+    /// By itself.
+    pub published: bool,
+    /// Without indexes.
+    pub bytes: u64,
     /// Those that rows have, and those they are found by; quoted.
     pub columns: Vec<String>,
     pub key: Vec<String>,

@@ -48,9 +48,12 @@ impl Stream {
     pub async fn open(herd: &Herd, of: &Move, counters: Arc<Counters>) -> Result<Stream> {
         let mut source = herd.own.connect_to_replicate(&herd.target(&of.snapshot, of.from)?).await?;
         let mut copy = herd.admin(&of.snapshot, of.to).await?;
-        // The last of it is flushed with the transaction that makes the copies shards.
-        copy.simple("SET synchronous_commit = off; SET statement_timeout = 0; SET lock_timeout = 0").await?;
-        source.simple("SET synchronous_commit = local; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0").await?;
+        // No policy hides rows: that would be an error. The last of it is flushed with the transaction that makes the copies shards.
+        copy.simple(
+            "SET synchronous_commit = off; SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0",
+        )
+        .await?;
+        source.simple("SET synchronous_commit = local; SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0").await?;
         let copies = of.tables.iter().map(|t| Copied { part: t.part, fresh: t.fresh(), key: t.key.clone() });
         let decoder = Decoder::new(copies.collect());
         Ok(Stream { source, copy, slot: of.slot(), publication: of.publication(), decoder, counters })

@@ -135,11 +135,8 @@ impl<C: Client> Work<'_, C> {
         }
         job.note().await?;
         // The last, as it holds the row.
-        let mut p = self.lane(home).await?;
-        let done = p.lane.run(&job.done_sql()).await;
-        self.put_back(p).await;
-        match &*done? {
-            "UPDATE 1" => Ok(()),
+        match self.ask_on(home, &job.done_sql()).await?.as_deref() {
+            Some("t") => Ok(()),
             _ => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "the move was cancelled")),
         }
     }
