@@ -17,7 +17,7 @@ _BEHIND_A_PATH = "catalog/src"
 
 # By the router's own connections, which no client's path reaches.
 _OWN = {"exec/src/router/barrier.rs", "exec/src/router/herd.rs", "exec/src/router/names.rs", "exec/src/router/roles.rs", "txn/src/recover.rs",
-        "session/src/cancel_forward.rs"}
+        "session/src/cancel_forward.rs", "exec/src/admin/move_shard/facts.rs", "exec/src/admin/move_shard/job.rs", "exec/src/admin/move_shard/stream.rs"}
 
 # On clients' connections, behind a path that is set for them alone (`in_catalog`); and what a hint tells people to run.
 _ELSEWHERE = {"exec/src/admin/time_partitions.rs", "plan/src/apart.rs"}

@@ -10,6 +10,7 @@ pub mod export;
 pub mod function;
 mod kind;
 mod move_rows;
+pub mod move_shard;
 mod partitions;
 mod time_partitions;
 
@@ -79,7 +80,10 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         AdminFunction::AddNode
         | AdminFunction::Cluster
         | AdminFunction::CreateTimePartitions
-        | AdminFunction::DropOldTimePartitions => Field::new(&call.column, type_oid::INT4, 4),
+        | AdminFunction::DropOldTimePartitions
+        | AdminFunction::DrainNode
+        | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),
+        AdminFunction::MoveShard => Field::new(&call.column, type_oid::INT8, 8),
         AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&call.column, type_oid::TEXT, -1),
         // void
         _ => Field::new(&call.column, type_oid::VOID, 4),

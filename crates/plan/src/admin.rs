@@ -47,6 +47,9 @@ pub enum AdminFunction {
     Cluster,
     CreateTimePartitions,
     DropOldTimePartitions,
+    MoveShard,
+    DrainNode,
+    Rebalance,
     ExportSnapshot,
     Version,
 }
@@ -154,6 +157,9 @@ impl AdminFunction {
             "create_time_partitions" => AdminFunction::CreateTimePartitions,
             "drop_old_time_partitions" => AdminFunction::DropOldTimePartitions,
             "cluster" if herds => AdminFunction::Cluster,
+            "move_shard" if herds => AdminFunction::MoveShard,
+            "drain_node" if herds => AdminFunction::DrainNode,
+            "rebalance" if herds => AdminFunction::Rebalance,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "add_node" if herds => AdminFunction::AddNode,
             "remove_node" if herds => AdminFunction::RemoveNode,
@@ -388,6 +394,22 @@ impl AdminCall {
     pub fn index(&self) -> Result<String> {
         let v = self.named(&["table_name|table|relation", "index_name|index"])?;
         Ok(unquote(&self.text(&v[1], "an index's name")?))
+    }
+
+    /// What `herd.move_shard` moves, and where: the shard's number, and a node's id or name.
+    pub fn shard_and_node(&self) -> Result<(i32, String)> {
+        let v = self.named(&["table_name|table|relation", "shard", "node"])?;
+        let shard = self.text(&v[1], "a shard's number")?;
+        let number = shard
+            .parse()
+            .map_err(|_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{shard}\" is not a shard's number")))?;
+        Ok((number, self.text(&v[2], "a node's id or name")?))
+    }
+
+    /// The node that `herd.drain_node` empties, by its id or name.
+    pub fn node(&self) -> Result<String> {
+        let v = self.named(&["node"])?;
+        self.text(&v[0], "a node's id or name")
     }
 
     /// Host, port and database of a node.

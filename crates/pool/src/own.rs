@@ -64,6 +64,14 @@ impl OwnConns {
         Box::pin(Conn::connect(target, login, &OWN_STARTUP, config.connect_timeout)).await
     }
 
+    /// As [`connect`](Self::connect), to a walsender: it makes logical replication slots beside what any connection does, by the simple
+    /// protocol alone.
+    pub async fn connect_to_replicate(&self, target: &NodeTarget) -> Result<Conn, PoolError> {
+        let Inner { config, login, .. } = &*self.inner;
+        let startup = [&OWN_STARTUP[..], &[("replication", "database")]].concat();
+        Box::pin(Conn::connect(target, login, &startup, config.connect_timeout)).await
+    }
+
     /// One for each node that was asked for, in no order.
     pub fn stats(&self) -> Vec<PoolStats> {
         self.inner.pools.read().values().map(|pool| pool.stats()).collect()

@@ -8,7 +8,7 @@ mod does_more;
 mod home;
 mod lasting;
 mod run;
-
+mod series;
 mod utility;
 
 pub use run::Tried;
@@ -145,6 +145,9 @@ impl Session {
         };
         if call.function == AdminFunction::CreateDistributedFunction {
             return self.distribute_function(call, described).await;
+        }
+        if matches!(call.function, AdminFunction::DrainNode | AdminFunction::Rebalance) {
+            return self.series_of_moves(call, described, format).await;
         }
         let path = self.search_path.clone();
         let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);

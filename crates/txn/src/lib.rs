@@ -4,7 +4,7 @@
 
 mod commit;
 mod deferred;
-mod failpoint;
+pub mod failpoint;
 pub mod gate;
 mod gid;
 mod lane;

@@ -141,7 +141,10 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     }
     let shards: usize = snapshot.groups.values().map(|g| g.shards.iter().filter(|s| s.node == id).count()).sum();
     if shards > 0 {
-        return refuse(format!("node \"{}\" still has {shards} shards", node.name), "Move them to other nodes first.");
+        return refuse(
+            format!("node \"{}\" still has {shards} shards", node.name),
+            "SELECT herd.drain_node(…) moves them to other nodes.",
+        );
     }
     let without =
         Snapshot { nodes: snapshot.nodes.iter().filter(|n| n.id != id).cloned().collect(), ..snapshot.clone() };

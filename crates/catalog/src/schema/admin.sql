@@ -52,3 +52,16 @@ CREATE OR REPLACE FUNCTION herd.drop_old_time_partitions(table_name regclass, be
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drop_old_time_partitions'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.drop_old_time_partitions(regclass, timestamptz)
     IS 'drops the partitions of a distributed table that end before a time (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.move_shard(table_name regclass, shard integer, node text) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.move_shard'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.move_shard(regclass, integer, text)
+    IS 'moves a shard of a table, and those of the tables colocated with it, to another node, reads and writes going on (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.drain_node(node text) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drain_node'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.drain_node(text) IS 'moves all shards of a node to other nodes, one after another (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.rebalance() RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.rebalance() IS 'moves shards until each node has as many of each colocation group, or one more (through a router)';

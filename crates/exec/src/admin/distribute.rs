@@ -46,6 +46,11 @@ impl<C: Client> Work<'_, C> {
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
             return Ok(self.answer(&call, described, &text, vec![], false));
         }
+        if call.function == AdminFunction::MoveShard {
+            let job = self.move_shard(&call, search_path).await?;
+            let text = if format == 0 { job.to_string().into_bytes() } else { job.to_be_bytes().to_vec() };
+            return Ok(self.answer(&call, described, &text, vec![], true));
+        }
         if matches!(call.function, AdminFunction::CreateTimePartitions | AdminFunction::DropOldTimePartitions) {
             let done = self.time_partitions(&call, search_path).await?;
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
@@ -99,6 +104,12 @@ impl<C: Client> Work<'_, C> {
         self.answer(call, described, b"", vec![], false).forwarded
     }
 
+    /// Answers a call that was run with a number.
+    pub fn answer_number(&mut self, call: &AdminCall, described: bool, number: i32, format: i16) -> Forwarded {
+        let text = if format == 0 { number.to_string().into_bytes() } else { number.to_be_bytes().to_vec() };
+        self.answer(call, described, &text, vec![], false).forwarded
+    }
+
     fn answer(
         &mut self,
         call: &AdminCall,
@@ -123,7 +134,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Whether the client may, and his transaction can: one that keeps its snapshot would pass over rows of others. The epoch.
-    pub(super) async fn may_change_kinds(&mut self) -> Result<i64> {
+    pub async fn may_change_kinds(&mut self) -> Result<i64> {
         // On the client's connection, where `=` may be an operator of his own.
         const MAY: &str = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER'), pg_catalog.current_setting('transaction_isolation'), e.epoch \
                            FROM herd.epoch e, pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";

@@ -252,7 +252,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The transaction's backends, on all nodes.
-    async fn backends(&mut self, snapshot: &Snapshot) -> Result<Vec<(NodeTarget, i32)>> {
+    pub(super) async fn backends(&mut self, snapshot: &Snapshot) -> Result<Vec<(NodeTarget, i32)>> {
         let mut backends = Vec::new();
         for node in &snapshot.nodes {
             let p = self.lane(node.id).await?;

@@ -65,6 +65,18 @@ impl Locks {
         Locks { wanted, kind: Some(kind) }
     }
 
+    /// For a change of where the rows of colocated tables are. `referenced`: by foreign keys of theirs, and none of them.
+    pub fn of_group(tables: &[Arc<catalog::Relation>], referenced: &[Arc<catalog::Relation>]) -> Self {
+        let kind = KindLocks {
+            schema: tables.first().map(|r| r.schema.clone()).unwrap_or_default(),
+            local: false,
+            referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
+        };
+        let tables = tables.iter().map(|r| (r.oid, of_relation(r))).collect();
+        let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known };
+        Locks { wanted, kind: Some(kind) }
+    }
+
     /// Those, and another table of the herd's.
     pub fn and(mut self, r: Option<&catalog::Relation>) -> Self {
         self.wanted.tables.extend(r.map(|r| (r.oid, of_relation(r))));

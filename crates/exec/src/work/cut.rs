@@ -156,7 +156,7 @@ impl<C: Client> Work<'_, C> {
             return Ok(());
         }
         let message = format!(
-            "could not serialize access: \"{}\" was distributed, or made reference or local, after the transaction's snapshot",
+            "could not serialize access: \"{}\" was distributed, moved, or made reference or local, after the transaction's snapshot",
             other.name
         );
         Err(ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, message).hint("Try the transaction again."))

@@ -129,6 +129,13 @@ async fn recover(router: Arc<Router>) {
         {
             tracing::debug!(error = %e, "the catalog could not be loaded");
         }
+        if let Some(home) = conns.get_mut(&snapshot.home) {
+            match tokio::time::timeout(RECOVERY_LIMIT, exec::undo_orphans(home, &router.herd)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => tracing::debug!(error = %e, "jobs without a router will be looked at again"),
+                Err(_) => conns.clear(),
+            }
+        }
         let followed = follower.follow(snapshot.home, &mut conns);
         match tokio::time::timeout(RECOVERY_LIMIT, followed).await {
             Ok(Ok(())) => {}

@@ -1,0 +1,60 @@
+-- Jobs: what takes long, and is done in steps that each leave the herd right if nothing follows. A router that works on one keeps a
+-- connection to home for it: when that has ended, the job is nobody's, and the next router to look cleans up behind it.
+CREATE TABLE IF NOT EXISTS herd.job (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind        text NOT NULL,
+    -- What cleaning up needs to know.
+    arguments   jsonb NOT NULL,
+    -- What it is about, for people.
+    about       text NOT NULL,
+    -- Of the tables it is about: one job at a time.
+    colocation  integer NOT NULL,
+    state       text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'failed', 'cancelled')),
+    step        text NOT NULL DEFAULT 'prepare',
+    cancel      boolean NOT NULL DEFAULT false,
+    -- The connection of the router that works on it: the backend and when it began.
+    owner_pid   integer,
+    owner_start timestamptz,
+    router      text NOT NULL,
+    bytes_done  bigint NOT NULL DEFAULT 0,
+    bytes_total bigint NOT NULL DEFAULT 0,
+    rows_done   bigint NOT NULL DEFAULT 0,
+    -- Changes that came meanwhile and have been applied; bytes of WAL not looked at yet.
+    changes     bigint NOT NULL DEFAULT 0,
+    lag_bytes   bigint,
+    error       text,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at    timestamptz
+);
+CREATE UNIQUE INDEX IF NOT EXISTS job_of_group ON herd.job (colocation) WHERE state = 'running';
+
+CREATE OR REPLACE FUNCTION herd.has_owner(job herd.job) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = job.owner_pid AND a.backend_start = job.owner_start) $$;
+COMMENT ON FUNCTION herd.has_owner(herd.job) IS 'whether a router works on a job';
+
+CREATE OR REPLACE VIEW herd.jobs AS
+    SELECT j.id, j.kind, j.about, j.state, j.step, j.router, herd.has_owner(j.*) AS has_owner, j.cancel AS cancel_asked,
+           j.bytes_done, j.bytes_total, j.rows_done, j.changes, j.lag_bytes, j.error, j.created_at, j.updated_at, j.ended_at
+      FROM herd.job j ORDER BY j.id;
+COMMENT ON VIEW herd.jobs IS 'moves of shards: how far they have come, and how they ended';
+
+-- Whether there was anything to cancel. The router that works on it, or the next that looks, ends it and cleans up.
+CREATE OR REPLACE FUNCTION herd.cancel_job(job bigint) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    UPDATE herd.job j SET cancel = true WHERE j.id = job AND j.state = 'running';
+    RETURN FOUND;
+END $$;
+COMMENT ON FUNCTION herd.cancel_job(bigint) IS 'asks for the end of a job in herd.jobs';
+
+-- Part of the transaction that makes the change: whether the job was still that connection's, and nobody has cancelled it.
+CREATE OR REPLACE FUNCTION herd.job_done(job bigint, pid integer) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    UPDATE herd.job j SET state = 'done', step = 'done', owner_pid = NULL, lag_bytes = NULL, ended_at = clock_timestamp()
+     WHERE j.id = job AND j.state = 'running' AND NOT j.cancel AND j.owner_pid = pid;
+    RETURN FOUND;
+END $$;
+COMMENT ON FUNCTION herd.job_done(bigint, integer) IS 'notes that a job has made its change; called by routers';

@@ -1,0 +1,156 @@
+-- Steps of moving a shard that one node does by itself. The router's own role runs the first ones, on tables that belong to it as
+-- long as nobody else may see them; the last two are part of the transaction that makes the change. herd.move_shard() calls them.
+
+-- What the copy of a shard has to be like. `mark` changes with whatever its copy would have to change with.
+CREATE OR REPLACE FUNCTION herd.move_facts(parent regclass, part regclass) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$body$
+SELECT jsonb_build_object(
+    'parent', parent::oid::text,
+    'part', part::oid::text,
+    'owner', pg_get_userbyid(c.relowner),
+    'trusted', r.rolsuper,
+    'unlogged', c.relpersistence <> 'p',
+    'method', (SELECT amname FROM pg_am a WHERE a.oid = c.relam),
+    'tablespace', (SELECT spcname FROM pg_tablespace t WHERE t.oid = c.reltablespace),
+    'options', (SELECT string_agg(o, ', ') FROM (SELECT unnest(c.reloptions) UNION ALL
+                  SELECT 'toast.' || unnest(t.reloptions) FROM pg_class t WHERE t.oid = c.reltoastrelid) AS all_options (o)),
+    'about', obj_description(part, 'pg_class'),
+    'bound', pg_get_expr(c.relpartbound, part),
+    'check', pg_get_partition_constraintdef(part),
+    'published', EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = part),
+    'columns', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
+                 WHERE a.attrelid = part AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
+    -- By what rows are found again: the replica identity.
+    'key', (SELECT jsonb_agg(a.attname ORDER BY k.place) FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
+              JOIN pg_attribute a ON a.attrelid = part AND a.attnum = k.attnum
+             WHERE i.indrelid = part AND k.place <= i.indnkeyatts
+               AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END),
+    'indexes', (SELECT jsonb_object_agg(p.relname, ic.relname) FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid
+                  JOIN pg_inherits h ON h.inhrelid = i.indexrelid JOIN pg_class p ON p.oid = h.inhparent WHERE i.indrelid = part),
+    'bytes', pg_table_size(part),
+    'mark', md5(concat_ws(E'\n', part::oid::text, c.reloptions::text, c.relam::text, c.reltablespace::text, c.relpersistence::text, c.relreplident::text, c.relowner::text,
+        (SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, a.attidentity, a.attcollation, a.attisdropped,
+                                     a.attstorage, a.attcompression, pg_get_expr(d.adbin, part)), E'\n' ORDER BY a.attnum)
+           FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = part AND d.adnum = a.attnum WHERE a.attrelid = part AND a.attnum > 0),
+        (SELECT string_agg(o.conname || ' ' || pg_get_constraintdef(o.oid), E'\n' ORDER BY o.conname) FROM pg_constraint o WHERE o.conrelid = part),
+        (SELECT string_agg(concat_ws(' ', i.indexrelid, pg_get_indexdef(i.indexrelid), i.indisvalid, i.indisreplident), E'\n' ORDER BY i.indexrelid)
+           FROM pg_index i WHERE i.indrelid = part))))
+  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+ WHERE c.oid = part AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = part AND h.inhparent = parent)
+$body$;
+COMMENT ON FUNCTION herd.move_facts(regclass, regclass) IS 'what a copy of a shard has to be like';
+
+-- Makes the table that a shard's rows are copied into. It belongs to who calls this until it becomes a shard, so that nobody else changes it;
+-- what its owner wrote would run as who fills it, and is refused.
+CREATE OR REPLACE FUNCTION herd.move_make(parent regclass, called text, facts jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    fresh text := format('herd_shards.%I', called);
+    who name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = parent);
+    like_it text := format('(LIKE %s INCLUDING ALL EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS) USING %I%s%s', parent, facts ->> 'method',
+                           ' WITH (' || (facts ->> 'options') || ')', ' TABLESPACE ' || quote_ident(facts ->> 'tablespace'));
+BEGIN
+    PERFORM herd.create_as_owner(who, 'herd_shards', called, '', like_it);
+    EXECUTE format('ALTER TABLE %s OWNER TO CURRENT_USER', fresh);
+    IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = who) AND (
+           EXISTS (SELECT FROM pg_constraint o WHERE o.conrelid = fresh::regclass AND o.contype = 'c')
+        OR EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = fresh::regclass AND a.attnum > 0
+                      AND NOT a.attisdropped AND (a.attgenerated <> '' OR t.oid >= 16384 AND t.typtype <> 'e'))
+        OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = parent AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))) THEN
+        RAISE EXCEPTION 'moving shards of table "%" is not supported: its owner "%" is no superuser, and it has CHECKs, generated columns, types or index expressions of his', parent, who
+            USING ERRCODE = 'feature_not_supported', HINT = 'Drop them for as long as the move lasts, or give the table to a superuser.';
+    END IF;
+    IF facts ->> 'about' IS NOT NULL THEN
+        EXECUTE format('COMMENT ON TABLE %s IS %L', fresh, facts ->> 'about');
+    END IF;
+    EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', fresh);
+END
+$body$;
+COMMENT ON FUNCTION herd.move_make(regclass, text, jsonb) IS 'makes the table that the rows of a shard are copied into';
+
+-- When the rows are there: indexes and constraints as the parent has them, under the names that the shard's have, and the bound as a CHECK, so
+-- that ATTACH need not look at the rows.
+CREATE OR REPLACE FUNCTION herd.move_index(parent regclass, called text, facts jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    fresh text := format('herd_shards.%I', called);
+    item record;
+    head text;
+    name text;
+BEGIN
+    FOR item IN
+        SELECT i.indexrelid, c.relname, i.indisunique, o.conname, pg_get_constraintdef(o.oid) AS definition, pg_get_indexdef(i.indexrelid) AS made
+          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+          LEFT JOIN pg_constraint o ON o.conindid = i.indexrelid AND o.conrelid = parent AND o.contype IN ('p', 'u', 'x')
+         WHERE i.indrelid = parent ORDER BY i.indisprimary DESC, i.indexrelid
+    LOOP
+        name := facts -> 'indexes' ->> item.relname;
+        IF name IS NULL OR to_regclass(format('herd_shards.%I', name)) IS NOT NULL THEN
+            name := left(coalesce(name, item.relname), 20) || '_' || gen_random_uuid();
+        END IF;
+        IF item.conname IS NOT NULL THEN
+            EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, name, item.definition);
+            CONTINUE;
+        END IF;
+        head := format('CREATE %sINDEX %I ON ONLY %s USING ', CASE WHEN item.indisunique THEN 'UNIQUE ' ELSE '' END, item.relname, parent);
+        IF NOT starts_with(item.made, head) THEN
+            RAISE EXCEPTION 'index "%" is not understood', item.relname USING ERRCODE = 'feature_not_supported';
+        END IF;
+        EXECUTE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN item.indisunique THEN 'UNIQUE ' ELSE '' END, name, fresh, substr(item.made, length(head) + 1));
+    END LOOP;
+    EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh,
+                   replace(facts ->> 'check', format('satisfies_hash_partition(%L::oid,', facts ->> 'parent'), format('satisfies_hash_partition(%L::oid,', parent::oid::text)));
+    EXECUTE format('ALTER TABLE %s RESET (autovacuum_enabled)', fresh);
+    IF facts ->> 'options' IS NOT NULL THEN
+        EXECUTE format('ALTER TABLE %s SET (%s)', fresh, facts ->> 'options');
+    END IF;
+    EXECUTE format('ANALYZE %s', fresh);
+END
+$body$;
+COMMENT ON FUNCTION herd.move_index(regclass, text, jsonb) IS 'makes the indexes and constraints of a copy of a shard';
+
+-- The last changes of a copy, by who has its table locked, under the settings that values are told with. How many rows each has changed.
+CREATE OR REPLACE FUNCTION herd.move_apply(statements text[]) RETURNS SETOF bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET array_nulls = on SET row_security = off AS
+$body$
+DECLARE
+    command text;
+    changed bigint;
+BEGIN
+    FOREACH command IN ARRAY statements LOOP
+        EXECUTE command;
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        RETURN NEXT changed;
+    END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION herd.move_apply(text[]) IS 'applies changes to the copy of a shard';
+
+-- The shard leaves its node, rows and all. Its table is locked by who calls this.
+CREATE OR REPLACE FUNCTION herd.move_leave(parent regclass, part regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    PERFORM herd.run_as_owner(parent, format('ALTER TABLE %1$s DETACH PARTITION %2$s; DROP TABLE %2$s', parent, part));
+END
+$body$;
+COMMENT ON FUNCTION herd.move_leave(regclass, regclass) IS 'takes away a shard that another node has now';
+
+-- The copy becomes the shard.
+CREATE OR REPLACE FUNCTION herd.move_enter(parent regclass, called text, facts jsonb, wanted text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    fresh text := format('herd_shards.%I', called);
+    who regrole := (SELECT c.relowner FROM pg_class c WHERE c.oid = parent);
+BEGIN
+    PERFORM herd.let_own(who::text);
+    EXECUTE format('ALTER TABLE %s OWNER TO %s', fresh, who);
+    PERFORM herd.run_as_owner(parent, format('ALTER TABLE %1$s ATTACH PARTITION %2$s %3$s; ALTER TABLE %2$s DROP CONSTRAINT herd_bound', parent, fresh, facts ->> 'bound'));
+    EXECUTE format('ALTER TABLE %s RENAME TO %I', fresh, wanted);
+    PERFORM herd.mirror_partitions(parent);
+END
+$body$;
+COMMENT ON FUNCTION herd.move_enter(regclass, text, jsonb, text) IS 'makes a shard of the copy of one';

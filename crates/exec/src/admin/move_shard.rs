@@ -1,0 +1,218 @@
+//! `herd.move_shard(table, shard, node)`: a shard, and those of the tables colocated with it, on another node, reads and writes going on.
+//!
+//! 1. `plan.rs`, and here: what is moved; what can't be is refused before anything is done
+//! 2. `job.rs`: the job is entered; what follows can be undone by whichever router looks
+//! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes, changes (`changes.rs`)
+//! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes
+//!
+//! Until 4 is committed the herd is what it was, and nothing has to be done but to take away what 3 has made. The router's own role
+//! does all of that; 4 is done in the client's name.
+
+mod changes;
+mod facts;
+mod goal;
+mod job;
+mod plan;
+mod stream;
+mod switch;
+
+pub use goal::next_move;
+pub use job::undo_orphans;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ::plan::admin::{AdminCall, split_name};
+use catalog::{NodeId, Relation};
+use wire::sqlstate;
+
+use self::facts::table;
+use self::job::Job;
+use self::plan::{Move, group_of};
+use self::stream::{Counters, Stream};
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// The job's number. A transaction that makes the change is left to be committed.
+    pub async fn move_shard(&mut self, call: &AdminCall, search_path: &[String]) -> Result<i64> {
+        if self.transaction.is_active() {
+            return Err(ExecError::sql(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "herd.move_shard() cannot run inside a transaction block",
+            )
+            .hint("It is long, and commits by itself."));
+        }
+        self.may_change_kinds().await?;
+        let of = self.plan_move(call, search_path).await?;
+        let bytes = self.may_move_shard(&of).await?;
+        let counters = Arc::new(Counters::default());
+        *counters.step.lock() = "prepare";
+        let mut job = Job::begin(self.herd, &of, bytes, counters.clone()).await?;
+        let done = self.work_on(&of, &mut job, counters).await;
+        match done {
+            Ok(()) => Ok(job.id),
+            Err(e) => {
+                job.fail(self.herd, &of.snapshot, &e).await;
+                // It is not for the session to try all of it again.
+                Err(ExecError::Partial(Box::new(e.to_fields())))
+            }
+        }
+    }
+
+    async fn work_on(&mut self, of: &Move, job: &mut Job, counters: Arc<Counters>) -> Result<()> {
+        let herd = self.herd.clone();
+        self.client.waits();
+        let prepared = async {
+            prepare(&herd, of).await?;
+            txn::failpoint::reached("move.prepared").await;
+            let mut stream = Stream::open(&herd, of, counters).await?;
+            stream.copy_all(of).await?;
+            txn::failpoint::reached("move.copied").await;
+            stream.follow().await?;
+            txn::failpoint::reached("move.followed").await;
+            Ok::<_, ExecError>(stream)
+        };
+        let mut stream = tokio::select! {
+            biased;
+            () = self.client.cancelled() => return Err(ExecError::cancelled()),
+            why = job.watch() => return Err(why),
+            stream = prepared => stream?,
+        };
+        self.switch(of, &mut stream, job).await
+    }
+
+    /// What is to be moved where, with what the shards' node says of them.
+    async fn plan_move(&mut self, call: &AdminCall, search_path: &[String]) -> Result<Move> {
+        let snapshot = self.epoch.snapshot.clone();
+        let (schema, name) = split_name(&call.table()?)?;
+        let (shard, node) = call.shard_and_node()?;
+        let relation = snapshot
+            .resolve(schema.as_deref(), &name, search_path)
+            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
+        let d = relation.distribution().ok_or_else(|| {
+            ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{name}\" is not distributed"))
+                .hint("herd.shards shows what can be moved.")
+        })?;
+        let found = d.group.shards.iter().find(|s| s.number == shard).ok_or_else(|| {
+            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("table \"{name}\" has no shard {shard}"))
+                .hint("herd.shards shows them.")
+        })?;
+        let to = snapshot.nodes.iter().find(|n| n.name == node || n.id.to_string() == node).ok_or_else(|| {
+            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("node \"{node}\" is not part of the herd"))
+                .hint("herd.nodes shows them.")
+        })?;
+        if found.node == to.id {
+            return Err(ExecError::sql(
+                sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("shard {shard} of table \"{name}\" is on node \"{}\" already", to.name),
+            ));
+        }
+        let tag = format!("{:016x}", rand::random::<u64>());
+        let mut of = Move {
+            group: d.group.id,
+            shard,
+            from: found.node,
+            to: to.id,
+            tables: vec![],
+            tag,
+            snapshot: snapshot.clone(),
+        };
+        let members = self.in_order(group_of(&snapshot, of.group)).await?;
+        let mut source = self.herd.admin(&snapshot, of.from).await?;
+        for (at, relation) in members.into_iter().enumerate() {
+            of.tables.push(table(&mut source, relation, &of, at).await?);
+        }
+        Ok(of)
+    }
+
+    /// Tables after those that their foreign keys refer to.
+    async fn in_order(&mut self, members: Vec<Arc<Relation>>) -> Result<Vec<Arc<Relation>>> {
+        let snapshot = self.epoch.snapshot.clone();
+        let mut waiting = Vec::new();
+        for r in members {
+            let d = r.distribution();
+            if d.is_some_and(|d| d.is_partitioned() || d.is_part) {
+                return Err(unsupported(&r, "is partitioned by its owner, by time perhaps"));
+            }
+            if r.refers_to_itself {
+                return Err(unsupported(&r, "has a foreign key to itself")
+                    .hint("Drop the foreign key, and add it again afterwards."));
+            }
+            let referenced: HashSet<u32> = self.referenced(&r, &snapshot).await?.iter().map(|r| r.oid).collect();
+            waiting.push((r, referenced));
+        }
+        let mut ordered: Vec<Arc<Relation>> = Vec::new();
+        while !waiting.is_empty() {
+            let left: Vec<u32> = waiting.iter().map(|(r, _)| r.oid).collect();
+            let free = waiting.iter().position(|(_, referenced)| !left.iter().any(|oid| referenced.contains(oid)));
+            let Some(at) = free else {
+                return Err(unsupported(&waiting[0].0, "is in a circle of foreign keys"));
+            };
+            ordered.push(waiting.remove(at).0);
+        }
+        Ok(ordered)
+    }
+
+    /// Whether it can be done, and the client may; how many bytes it is.
+    async fn may_move_shard(&mut self, of: &Move) -> Result<u64> {
+        let oids: Vec<String> = of.oids().iter().map(u32::to_string).collect();
+        let foreign = format!(
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) \
+             AND NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')",
+            oids.join(",")
+        );
+        if let Some(name) = self.ask_home(&foreign).await?.into_iter().flatten().flatten().next() {
+            return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, format!("must be owner of table {name}"))
+                .hint("Colocated tables are moved together."));
+        }
+        let mut source = self.herd.admin(&of.snapshot, of.from).await?;
+        let rows = source.simple("SHOW wal_level").await?;
+        let level = rows.first().and_then(|row| row.first()?.as_deref()).unwrap_or_default();
+        let node = |id: NodeId| of.snapshot.node(id).map_or("", |n| &n.name);
+        if level != "logical" {
+            let message = format!(
+                "moving a shard needs wal_level = logical on its node \"{}\", which has {level}",
+                node(of.from)
+            );
+            return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .hint("ALTER SYSTEM SET wal_level = logical there, and restart that server."));
+        }
+        let mut bytes = 0;
+        for t in &of.tables {
+            if t.unlogged {
+                return Err(unsupported(&t.relation, "is unlogged, and nothing tells of its changes")
+                    .hint("ALTER TABLE … SET LOGGED, or undistribute_table() and create_distributed_table()."));
+            }
+            if t.published {
+                return Err(
+                    unsupported(&t.relation, "has a shard that is published by itself").hint("Publish the table.")
+                );
+            }
+            if t.key.is_empty() {
+                return Err(unsupported(&t.relation, "has no primary key, nor another replica identity by an index")
+                    .hint("Add a primary key, or ALTER TABLE … REPLICA IDENTITY USING INDEX."));
+            }
+            bytes += t.bytes;
+        }
+        Ok(bytes)
+    }
+}
+
+fn unsupported(table: &Relation, why: &str) -> ExecError {
+    let message = format!("moving shards of table \"{}\" is not supported: it {why}", table.name);
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+}
+
+/// What the copies need before there are rows: the publication first, as a slot passes over what was written before there was one.
+async fn prepare(herd: &crate::router::herd::Herd, of: &Move) -> Result<()> {
+    let mut source = herd.admin(&of.snapshot, of.from).await?;
+    let parts: Vec<String> = of.tables.iter().map(|t| format!("ONLY {}", t.part_name(of.shard))).collect();
+    source.simple(&format!("CREATE PUBLICATION {} FOR TABLE {}", of.publication(), parts.join(", "))).await?;
+    let mut copy = herd.admin(&of.snapshot, of.to).await?;
+    for t in &of.tables {
+        copy.simple(&t.call("herd.move_make", "")).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! What pgoutput tells of a shard's changes (protocol version 1; `logicalrep_write_…` in PostgreSQL's proto.c), as statements for
+//! its copy. It does not know where the messages come from, nor who runs the statements.
+
+use std::collections::HashMap;
+
+use catalog::{quote_ident, quote_literal};
+use wire::frame::Reader;
+use wire::{WireError, sqlstate};
+
+use crate::error::{ExecError, Result};
+
+/// Statements of one message to a node.
+const STATEMENTS_MAX: usize = 500;
+const BYTES_MAX: usize = 1 << 20;
+/// Rows of one INSERT.
+const ROWS_MAX: u64 = 100;
+
+/// A shard that is copied.
+pub struct Copied {
+    /// Its table's object id on its node.
+    pub part: u32,
+    /// The copy, quoted and qualified.
+    pub fresh: String,
+    /// The columns its rows are found by, quoted.
+    pub key: Vec<String>,
+}
+
+/// Statements for the copies, in order.
+#[derive(Default)]
+pub struct Batch {
+    pub statements: Vec<String>,
+    /// How many rows each of them is to change.
+    pub rows: Vec<u64>,
+    bytes: usize,
+    /// The last one is an INSERT into this relation.
+    inserts: Option<u32>,
+}
+
+impl Batch {
+    /// It is time to run it.
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= STATEMENTS_MAX || self.bytes >= BYTES_MAX
+    }
+
+    fn push(&mut self, statement: String, rows: u64) {
+        self.bytes += statement.len();
+        self.statements.push(statement);
+        self.rows.push(rows);
+        self.inserts = None;
+    }
+
+    fn insert(&mut self, relation: u32, head: &str, row: &str) {
+        let same = self.inserts == Some(relation);
+        match self.statements.last_mut().zip(self.rows.last_mut()).filter(|(_, rows)| same && **rows < ROWS_MAX) {
+            Some((statement, rows)) => {
+                statement.push_str(", ");
+                statement.push_str(row);
+                *rows += 1;
+                self.bytes += row.len();
+            }
+            None => self.push(format!("{head}{row}"), 1),
+        }
+        self.inserts = Some(relation);
+    }
+}
+
+/// Reads messages of one slot, in order.
+pub struct Decoder {
+    copies: Vec<Copied>,
+    relations: HashMap<u32, Columns>,
+}
+
+struct Columns {
+    /// Which of the copies.
+    at: usize,
+    /// Quoted.
+    names: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value<'m> {
+    Null,
+    /// As it was: too long to be told again.
+    Unchanged,
+    Text(&'m str),
+}
+
+impl Value<'_> {
+    fn sql(&self) -> Result<String> {
+        match self {
+            Value::Null => Ok("NULL".into()),
+            Value::Text(text) => Ok(quote_literal(text)),
+            Value::Unchanged => Err(strange("a value is missing")),
+        }
+    }
+}
+
+impl Decoder {
+    /// Of a slot that begins now.
+    pub fn new(copies: Vec<Copied>) -> Self {
+        Decoder { copies, relations: HashMap::new() }
+    }
+
+    /// Puts what a message says into the batch.
+    pub fn read(&mut self, message: &[u8], batch: &mut Batch) -> Result<()> {
+        let mut r = Reader::new(message);
+        match r.u8()? {
+            b'R' => self.relation(&mut r),
+            b'I' => {
+                let id = r.u32()?;
+                let (copy, columns) = self.known(id)?;
+                tagged(&mut r, b"N")?;
+                let values = tuple(&mut r)?;
+                let values: Vec<String> = values.iter().map(Value::sql).collect::<Result<_>>()?;
+                let head = format!("INSERT INTO {} ({}) VALUES ", copy.fresh, columns.names.join(", "));
+                batch.insert(id, &head, &format!("({})", values.join(", ")));
+                Ok(())
+            }
+            b'U' => {
+                let (copy, columns) = self.known(r.u32()?)?;
+                let mut tag = tagged(&mut r, b"KON")?;
+                let mut old = None;
+                if tag != b'N' {
+                    old = Some(tuple(&mut r)?);
+                    tag = tagged(&mut r, b"N")?;
+                }
+                debug_assert_eq!(tag, b'N');
+                let new = tuple(&mut r)?;
+                let found = condition(copy, columns, old.as_deref().unwrap_or(&new))?;
+                let pairs = columns.names.iter().zip(&new).filter(|(_, v)| **v != Value::Unchanged);
+                let set = pairs.map(|(name, v)| Ok(format!("{name} = {}", v.sql()?))).collect::<Result<Vec<_>>>()?;
+                batch.push(format!("UPDATE ONLY {} SET {} WHERE {found}", copy.fresh, set.join(", ")), 1);
+                Ok(())
+            }
+            b'D' => {
+                let (copy, columns) = self.known(r.u32()?)?;
+                tagged(&mut r, b"KO")?;
+                let found = condition(copy, columns, &tuple(&mut r)?)?;
+                batch.push(format!("DELETE FROM ONLY {} WHERE {found}", copy.fresh), 1);
+                Ok(())
+            }
+            b'T' => {
+                let (count, _) = (r.u32()?, r.u8()?);
+                for _ in 0..count {
+                    let (copy, _) = self.known(r.u32()?)?;
+                    batch.push(format!("TRUNCATE ONLY {}", copy.fresh), 0);
+                }
+                Ok(())
+            }
+            // Begin, Commit, Origin, Type, Message.
+            b'B' | b'C' | b'O' | b'Y' | b'M' => Ok(()),
+            _ => Err(strange("an unknown message")),
+        }
+    }
+
+    fn relation(&mut self, r: &mut Reader<'_>) -> Result<()> {
+        let id = r.u32()?;
+        let at = self.copies.iter().position(|c| c.part == id).ok_or_else(|| strange("another table"))?;
+        let (_schema, _name, _identity) = (r.cstr()?, r.cstr()?, r.u8()?);
+        let count = r.count(9)?;
+        let mut names = Vec::with_capacity(count);
+        for _ in 0..count {
+            r.u8()?;
+            names.push(quote_ident(r.cstr()?));
+            r.bytes(8)?;
+        }
+        match self.relations.get(&id) {
+            // Said again after each change of the table that is none of these.
+            Some(known) if known.names != names => Err(changed()),
+            _ => {
+                self.relations.insert(id, Columns { at, names });
+                Ok(())
+            }
+        }
+    }
+
+    fn known(&self, id: u32) -> Result<(&Copied, &Columns)> {
+        let columns = self.relations.get(&id).ok_or_else(|| strange("a table that was not described"))?;
+        Ok((&self.copies[columns.at], columns))
+    }
+}
+
+/// The table is not what it was when the move began.
+pub fn changed() -> ExecError {
+    ExecError::sql(sqlstate::OBJECT_IN_USE, "a table was changed while one of its shards was moved")
+        .hint("Move the shard again. ALTER TABLE, CREATE INDEX, herd.cluster and the like end a move.")
+}
+
+fn strange(what: &str) -> ExecError {
+    ExecError::internal(format!("logical replication told of {what}"))
+}
+
+fn tagged(r: &mut Reader<'_>, of: &[u8]) -> Result<u8> {
+    let tag = r.u8()?;
+    if of.contains(&tag) { Ok(tag) } else { Err(strange("an unknown part of a message")) }
+}
+
+fn tuple<'m>(r: &mut Reader<'m>) -> Result<Vec<Value<'m>>> {
+    let count = r.count(1)?;
+    let mut values = Vec::with_capacity(count);
+    for _ in 0..count {
+        values.push(match r.u8()? {
+            b'n' => Value::Null,
+            b'u' => Value::Unchanged,
+            b't' => {
+                let len = r.u32()? as usize;
+                Value::Text(std::str::from_utf8(r.bytes(len)?).map_err(|_| WireError::String)?)
+            }
+            _ => return Err(strange("an unknown value")),
+        });
+    }
+    Ok(values)
+}
+
+fn condition(copy: &Copied, columns: &Columns, old: &[Value<'_>]) -> Result<String> {
+    let mut terms = Vec::with_capacity(copy.key.len());
+    for key in &copy.key {
+        let at = columns.names.iter().position(|name| name == key);
+        match at.and_then(|at| old.get(at)) {
+            Some(value @ Value::Text(_)) => terms.push(format!("{key} = {}", value.sql()?)),
+            _ => return Err(strange("a row without its key")),
+        }
+    }
+    Ok(terms.join(" AND "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(parts: &[&[u8]]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    fn text(value: &str) -> Vec<u8> {
+        [b"t", &(value.len() as u32).to_be_bytes()[..], value.as_bytes()].concat()
+    }
+
+    fn relation(names: &[&str]) -> Vec<u8> {
+        let mut m = message(&[b"R", &7u32.to_be_bytes(), b"herd_shards\0t_1\0d", &(names.len() as i16).to_be_bytes()]);
+        names.iter().for_each(|name| m.extend(message(&[&[0], name.as_bytes(), &[0], &[0; 8]])));
+        m
+    }
+
+    fn decoder() -> Decoder {
+        Decoder::new(vec![Copied { part: 7, fresh: "herd_shards.fresh".into(), key: vec!["id".into()] }])
+    }
+
+    #[test]
+    fn changes_become_statements() {
+        let (mut decoder, mut batch) = (decoder(), Batch::default());
+        let id = &7u32.to_be_bytes()[..];
+        let two = &2i16.to_be_bytes()[..];
+        decoder.read(b"B", &mut batch).unwrap();
+        decoder.read(&relation(&["id", "Long"]), &mut batch).unwrap();
+        for v in ["it's", "b\\"] {
+            decoder.read(&message(&[b"I", id, b"N", two, &text("1"), &text(v)]), &mut batch).unwrap();
+        }
+        decoder.read(&message(&[b"U", id, b"N", two, &text("1"), b"u"]), &mut batch).unwrap();
+        decoder
+            .read(&message(&[b"U", id, b"K", two, &text("1"), b"n", b"N", two, &text("2"), b"n"]), &mut batch)
+            .unwrap();
+        decoder.read(&message(&[b"D", id, b"K", two, &text("2"), b"n"]), &mut batch).unwrap();
+        decoder.read(&message(&[b"T", &1u32.to_be_bytes(), b"\0", id]), &mut batch).unwrap();
+        let expected = [
+            "INSERT INTO herd_shards.fresh (id, \"Long\") VALUES ('1', 'it''s'), ('1', E'b\\\\')",
+            "UPDATE ONLY herd_shards.fresh SET id = '1' WHERE id = '1'",
+            "UPDATE ONLY herd_shards.fresh SET id = '2', \"Long\" = NULL WHERE id = '1'",
+            "DELETE FROM ONLY herd_shards.fresh WHERE id = '2'",
+            "TRUNCATE ONLY herd_shards.fresh",
+        ];
+        assert_eq!((&batch.statements[..], &batch.rows[..]), (&expected.map(String::from)[..], &[2, 1, 1, 1, 0][..]));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        let (mut decoder, mut batch) = (decoder(), Batch::default());
+        decoder.read(&relation(&["id"]), &mut batch).unwrap();
+        decoder.read(&relation(&["id"]), &mut batch).unwrap();
+        let id = &7u32.to_be_bytes()[..];
+        let one = &1i16.to_be_bytes()[..];
+        for wrong in [
+            relation(&["id", "new"]),
+            message(&[b"X"]),
+            message(&[b"I", &8u32.to_be_bytes(), b"N", one, b"n"]),
+            message(&[b"I", id, b"N", one, b"u"]),
+            message(&[b"D", id, b"K", one, b"n"]),
+            message(&[b"D", id, b"K", one]),
+            vec![],
+        ] {
+            assert!(decoder.read(&wrong, &mut batch).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A job's row in `herd.job`: whose it is, how far it has come, and what cleans up behind it.
+//!
+//! The connection a job is noted by is its lease: nobody else works on the job while it lives, and when it has ended (however that
+//! came) the next router that looks undoes what there is, by names that no other job has. A job that has made its change says
+//! so in the very transaction that makes it. It does not know what the job does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use catalog::{Snapshot, qualified, quote_literal};
+use pool::Conn;
+use wire::sqlstate;
+
+use super::plan::Move;
+use super::stream::Counters;
+use crate::error::{ExecError, Result};
+use crate::router::herd::Herd;
+
+/// How often progress is told, and it is looked whether anybody wants the end of it.
+const NOTE_EVERY: Duration = Duration::from_millis(500);
+/// How long jobs that have ended are shown.
+const SHOWN: &str = "30 days";
+
+/// A job at work.
+pub struct Job {
+    pub id: i64,
+    desk: Conn,
+    counters: Arc<Counters>,
+}
+
+impl Job {
+    /// Enters a move; an error where its tables have a job already.
+    pub async fn begin(herd: &Herd, of: &Move, bytes: u64, counters: Arc<Counters>) -> Result<Job> {
+        let mut desk = herd.own.connect(&herd.config.home).await?;
+        let copies: Vec<String> = of.tables.iter().map(|t| quote_literal(&t.copy)).collect();
+        let names: Vec<&str> = of.tables.iter().map(|t| &*t.relation.name).collect();
+        let name = |node| of.snapshot.node(node).map_or_else(String::new, |n| n.name.clone());
+        let about = format!("shard {} of {} from {} to {}", of.shard, names.join(", "), name(of.from), name(of.to));
+        let begin = format!(
+            "DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
+             INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, owner_pid, owner_start) \
+             SELECT 'move', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[]), \
+                    a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
+            quote_literal(&about),
+            of.group,
+            herd.router,
+            of.from,
+            of.to,
+            quote_literal(&of.slot()),
+            copies.join(", "),
+        );
+        let rows = match desk.simple(&begin).await {
+            Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => {
+                return Err(ExecError::sql(
+                    sqlstate::OBJECT_IN_USE,
+                    "a shard of this table, or of one colocated with it, is being moved already",
+                )
+                .hint("herd.jobs shows it; SELECT herd.cancel_job(id) ends it."));
+            }
+            rows => rows?,
+        };
+        let id = rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
+        let id = id.ok_or_else(|| ExecError::internal("home gives no number for a job"))?;
+        Ok(Job { id, desk, counters })
+    }
+
+    /// Tells progress for as long as the job goes on; ends where somebody wants it to, or it is the router's no more.
+    pub async fn watch(&mut self) -> ExecError {
+        loop {
+            tokio::time::sleep(NOTE_EVERY).await;
+            if let Err(e) = self.note().await {
+                return e;
+            }
+        }
+    }
+
+    /// Tells progress now.
+    pub async fn note(&mut self) -> Result<()> {
+        let c = &self.counters;
+        let count = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+        let lag = c.lag_bytes.load(Ordering::Relaxed);
+        let note = format!(
+            "UPDATE herd.job SET step = '{}', bytes_done = {}, rows_done = {}, changes = {}, lag_bytes = nullif({lag}, -1), updated_at = clock_timestamp() \
+             WHERE id = {} AND state = 'running' AND owner_pid = pg_backend_pid() RETURNING cancel",
+            *c.step.lock(),
+            count(&c.bytes),
+            count(&c.rows),
+            count(&c.changes),
+            self.id
+        );
+        match self.desk.simple(&note).await?.first().and_then(|row| row.first()?.as_deref()) {
+            Some("f") => Ok(()),
+            Some(_) => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "the move was cancelled by herd.cancel_job()")),
+            None => Err(ExecError::internal("another router has taken the job for one without a router")),
+        }
+    }
+
+    /// What the transaction asks home that makes the change: not true where the job is the router's no more.
+    pub fn done_sql(&self) -> String {
+        format!("SELECT herd.job_done({}, {})", self.id, self.desk.pid())
+    }
+
+    /// It has come to nothing: what there is of it is undone, now if that is possible, and soon by whichever router.
+    pub async fn fail(mut self, herd: &Herd, snapshot: &Snapshot, why: &ExecError) {
+        let fields = why.to_fields();
+        let note = format!(
+            "SET lock_timeout = '1s'; UPDATE herd.job SET error = {}, cancel = cancel OR {} WHERE id = {} AND state = 'running'",
+            quote_literal(fields.message()),
+            fields.code() == sqlstate::QUERY_CANCELED,
+            self.id
+        );
+        let noted = self.desk.simple(&note).await;
+        let undone = match noted {
+            Ok(_) => undo(&mut self.desk, herd, snapshot, self.id).await,
+            Err(e) => Err(e.into()),
+        };
+        if let Err(error) = undone {
+            tracing::warn!(job = self.id, %error, "a job that failed will be cleaned up behind later");
+        }
+    }
+}
+
+/// Undoes the jobs that no router works on any more. `home`: the router's own connection.
+pub async fn undo_orphans(home: &mut Conn, herd: &Herd) -> Result<()> {
+    let orphans = home.simple("SELECT id FROM herd.job j WHERE state = 'running' AND NOT herd.has_owner(j.*)").await?;
+    let snapshot = herd.epoch.load().snapshot.clone();
+    for row in orphans {
+        let Some(id) = row.first().and_then(|id| id.as_deref()?.parse().ok()) else { continue };
+        undo(home, herd, &snapshot, id).await?;
+        tracing::info!(job = id, "cleaned up behind a job that no router works on");
+    }
+    Ok(())
+}
+
+/// One job, unless somebody else is at it, or its change is being committed.
+async fn undo(home: &mut Conn, herd: &Herd, snapshot: &Snapshot, id: i64) -> Result<()> {
+    let claim = format!(
+        "BEGIN; SET LOCAL lock_timeout = '1s'; SELECT arguments ->> 'from', arguments ->> 'to', arguments ->> 'name', c.copy \
+         FROM herd.job, jsonb_array_elements_text(arguments -> 'copies') AS c (copy) WHERE id = {id} AND state = 'running' FOR UPDATE OF job SKIP LOCKED"
+    );
+    let undone = async {
+        let rows = home.simple(&claim).await?;
+        let mut copies = Vec::new();
+        for row in &rows {
+            let [Some(from), Some(to), Some(name), Some(copy)] = &row[..] else { continue };
+            copies.push((from.parse().unwrap_or(0), to.parse().unwrap_or(0), name, copy));
+        }
+        let Some(&(from, to, name, _)) = copies.first() else { return Ok(()) };
+        if snapshot.node(to).is_some() {
+            let mut conn = herd.admin(snapshot, to).await?;
+            let drops: Vec<String> = copies.iter().map(|c| qualified("herd_shards", c.3)).collect();
+            conn.simple(&format!("SET lock_timeout = '1s'; DROP TABLE IF EXISTS {}", drops.join(", "))).await?;
+        }
+        if snapshot.node(from).is_some() {
+            let mut conn = herd.admin(snapshot, from).await?;
+            // Its connection would notice that nobody is there, in its time.
+            let slot = quote_literal(name);
+            conn.simple(&format!(
+                "SET lock_timeout = '1s'; SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = {slot} AND active_pid IS NOT NULL"
+            ))
+            .await?;
+            conn.simple(&format!("DROP PUBLICATION IF EXISTS {name}")).await?;
+        }
+        let ended = format!(
+            "UPDATE herd.job SET state = CASE WHEN cancel THEN 'cancelled' ELSE 'failed' END, owner_pid = NULL, lag_bytes = NULL, \
+             error = coalesce(error, 'its router has ended'), ended_at = clock_timestamp() WHERE id = {id}"
+        );
+        home.simple(&ended).await?;
+        Ok(())
+    };
+    let undone: Result<()> = undone.await;
+    let end = if undone.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    home.simple(end).await?;
+    undone
+}

@@ -1,0 +1,156 @@
+//! The moment in which a shard changes its node: a change of the catalog like any DDL, in the client's transaction.
+//!
+//! It takes all locks of the group's tables on all nodes, in short tries; then nothing more can be written, and the copy is brought up
+//! to date. All partitions of these tables get names that nothing ever had (as `plan/src/ddl/renew.rs` says of other changes), so
+//! that whoever was planned for the old placement finds nothing and is planned anew, whichever node he asks; and `kinds` is raised, so that
+//! transactions which read repeatably do not look for rows where they were not. It does not know how the copy was made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::sqlstate;
+
+use catalog::{NodeId, quote_ident, quote_literal};
+
+use super::changes::changed;
+use super::job::Job;
+use super::plan::Move;
+use super::stream::Stream;
+use crate::admin::kind::waits;
+use crate::client::Client;
+use crate::ddl::Locks;
+use crate::error::{ExecError, Result};
+use crate::router::pause::Who;
+use crate::work::Work;
+
+/// How often the moment is tried: some minutes.
+const TRIES_MAX: usize = 200;
+const TRY_EVERY: Duration = Duration::from_millis(300);
+/// How long a try takes its locks: all that is written meanwhile is applied under them.
+const LOCKS_MAX: Duration = Duration::from_secs(2);
+
+impl<C: Client> Work<'_, C> {
+    /// Leaves a transaction that is to be committed.
+    pub(super) async fn switch(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+        for attempt in 1.. {
+            stream.follow().await?;
+            job.note().await?;
+            self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
+            let Err(e) = self.switch_once(of, stream, job).await else { return Ok(()) };
+            self.transaction.rollback().await;
+            let kept = std::mem::take(&mut self.transaction.kept);
+            kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane)));
+            let pauses = std::mem::take(&mut self.transaction.pauses);
+            self.herd.end_pauses(&pauses).await;
+            const AGAIN: [&str; 3] =
+                [sqlstate::T_R_DEADLOCK_DETECTED, sqlstate::LOCK_NOT_AVAILABLE, sqlstate::T_R_SERIALIZATION_FAILURE];
+            if attempt >= TRIES_MAX || !AGAIN.contains(&e.code().as_str()) {
+                return Err(e);
+            }
+            tokio::time::sleep(TRY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await;
+        }
+        Ok(())
+    }
+
+    async fn switch_once(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+        let mut referenced: Vec<Arc<catalog::Relation>> = Vec::new();
+        for t in &of.tables {
+            for r in self.referenced(&t.relation, &of.snapshot).await? {
+                if !of.oids().contains(&r.oid) && !referenced.iter().any(|known| known.oid == r.oid) {
+                    referenced.push(r);
+                }
+            }
+        }
+        let locks = Locks::of_group(&of.relations(), &referenced);
+        let taken = tokio::time::timeout(LOCKS_MAX, self.take_locks(&locks)).await;
+        taken.unwrap_or_else(|_| Err(in_use())).map_err(|e| match e.code().as_str() {
+            // It has another name by now, or is none of the herd's any more.
+            sqlstate::UNDEFINED_TABLE | sqlstate::INVALID_SCHEMA_NAME => changed(),
+            _ => e,
+        })?;
+        let snapshot = self.snapshot_now().await?;
+        of.is_still(&snapshot)?;
+        self.raises_epoch();
+        let (herd, backends) = (self.herd.clone(), self.backends(&snapshot).await?);
+        let oids = of.oids();
+        let work = self.under_locks(of, stream, job);
+        let (done, pause) = herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), work).await;
+        self.transaction.pauses.extend(pause);
+        done
+    }
+
+    async fn under_locks(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+        for t in &of.tables {
+            let part = quote_literal(&t.part_name(of.shard));
+            let facts = format!("SELECT herd.move_facts({}, {part}::pg_catalog.regclass)", t.parent());
+            let mark = self.ask_on(of.from, &format!("{facts} OPERATOR(pg_catalog.->>) 'mark'")).await?;
+            if mark.as_ref() != Some(&t.mark) {
+                return Err(changed());
+            }
+        }
+        let mut p = self.lane(of.to).await?;
+        p.wrote = true;
+        let finished = stream.finish(&mut p.lane).await;
+        self.put_back(p).await;
+        finished?;
+        txn::failpoint::reached("move.locked").await;
+        let mut texts: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
+        let home = of.snapshot.home;
+        let shards = of.snapshot.groups.get(&of.group).map(|g| &g.shards[..]).unwrap_or_default();
+        // Who refers to others leaves first, and comes last.
+        for t in of.tables.iter().rev() {
+            let part = quote_literal(&t.part_name(of.shard));
+            let leave = format!("SELECT herd.move_leave({}, {part}::pg_catalog.regclass)", t.parent());
+            texts.entry(of.from).or_default().push(leave);
+        }
+        for t in &of.tables {
+            let prefix = self.new_prefix(&t.relation.name, false).await?;
+            let prefix = prefix.ok_or_else(|| ExecError::internal("home gives no names for partitions"))?;
+            let wanted = quote_literal(&format!("{prefix}_{}", of.shard));
+            texts.entry(of.to).or_default().push(t.call("herd.move_enter", &format!(", {wanted}")));
+            for shard in shards.iter().filter(|s| s.number != of.shard) {
+                let name = |prefix: &str| quote_ident(&format!("{prefix}_{}", shard.number));
+                let rename = format!("ALTER TABLE herd_shards.{} RENAME TO {}", name(&t.prefix), name(&prefix));
+                texts.entry(shard.node).or_default().push(rename);
+            }
+            let token = self.herd.config.seal.token_hex(&format!("prefix {} {} {prefix}", t.prefix.len(), t.prefix));
+            let (old, new) = (quote_literal(&t.prefix), quote_literal(&prefix));
+            let follow = format!("SELECT herd.follow_prefix({old}, {new}, pg_catalog.decode('{token}', 'hex'))");
+            texts.entry(home).or_default().push(follow);
+        }
+        texts.entry(of.from).or_default().push(format!("DROP PUBLICATION {}", of.publication()));
+        let place = format!(
+            "UPDATE herd.shard SET node = {} WHERE colocation OPERATOR(pg_catalog.=) {} AND number OPERATOR(pg_catalog.=) {}",
+            of.to, of.group, of.shard
+        );
+        // No table of that name: it is nobody's new one that is met.
+        let kinds = "INSERT INTO herd.changed (schema, name) VALUES ('', '')".to_string();
+        texts.entry(home).or_default().extend([place, kinds]);
+        for (node, texts) in texts {
+            let mut p = self.lane(node).await?;
+            p.wrote = true;
+            let done = p.lane.run(&texts.join("; ")).await;
+            self.put_back(p).await;
+            done?;
+        }
+        job.note().await?;
+        // The last, as it holds the row.
+        match self.ask_on(home, &job.done_sql()).await?.as_deref() {
+            Some("t") => Ok(()),
+            _ => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "the move was cancelled")),
+        }
+    }
+
+    /// The first value of what a node answers, inside the transaction.
+    async fn ask_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
+        let mut p = self.lane(node).await?;
+        let rows = p.lane.rows(sql).await;
+        self.put_back(p).await;
+        Ok(rows?.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
+    }
+}
+
+fn in_use() -> ExecError {
+    ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "the shard is in use")
+        .hint("Transactions that stay open on the table must end first; herd.locks shows who waits for whom.")
+}

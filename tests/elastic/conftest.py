@@ -1,0 +1,90 @@
+"""Servers whose shards move, and routers in front of them, one of which may be told to die or to wait at a place."""
+
+import os
+import time
+
+import pytest
+
+from harness import router
+
+LOGICAL = {"wal_level": "logical", "max_wal_senders": "6", "max_replication_slots": "6"}
+NODES = 3
+
+
+class Elastic:
+    """A herd of home and two more nodes, with two routers, `a` and `b`."""
+
+    def __init__(self):
+        self._things: list = []
+        try:
+            self.nodes = [self._kept(router.node(f"elastic{i}", LOGICAL)) for i in range(NODES)]
+            self._home, *self._others = (router.conninfo(n) for n in self.nodes)
+            self.routers = [self.router() for _ in range(2)]
+        except BaseException:
+            self.stop()
+            raise
+
+    def router(self, failpoint: str | None = None) -> router.Router:
+        """One more; `failpoint` as in crates/txn/src/failpoint.rs."""
+        if failpoint:
+            os.environ["HERD_FAILPOINT"] = failpoint
+        try:
+            return self._kept(router.Router(self._home, self._others, shards=6))
+        finally:
+            os.environ.pop("HERD_FAILPOINT", None)
+
+    def _kept(self, thing):
+        self._things.append(thing)
+        return thing
+
+    @property
+    def a(self):
+        return self.routers[0].server
+
+    @property
+    def b(self):
+        return self.routers[1].server
+
+    def on_node(self, number: int, sql: str, values=None) -> list:
+        """Asked directly; `number` as in herd.nodes."""
+        with self.nodes[number - 1].server.connect() as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    def shards(self, table: str) -> dict[int, int]:
+        """The node of each shard, as in herd.nodes."""
+        with self.a.connect() as connection:
+            sql = "select s.shard, n.id from herd.shards s join herd.nodes n on n.name = s.node where s.name = %s"
+            return dict(connection.execute(sql, (table,)).fetchall())
+
+    def moves(self, table: str, shard: int, through=None) -> int:
+        """Moves a shard to the next node; the number of that."""
+        node = self.shards(table)[shard] % NODES + 1
+        (through or self.a).run(f"select herd.move_shard('{table}', {shard}, {node})")
+        return node
+
+    def left_behind(self) -> list:
+        """What a move has made and not taken away, anywhere."""
+        sql = """
+            select 'slot', slot_name::text from pg_replication_slots union all select 'publication', pubname from pg_publication
+             union all select 'table', oid::regclass::text from pg_class where relname like 'herd_moving%' union all select 'prepared', gid from pg_prepared_xacts
+        """
+        found = [(number, *row) for number in range(1, NODES + 1) for row in self.on_node(number, sql)]
+        return found + self.on_node(1, "select 'job', about from herd.job where state = 'running'")
+
+    def is_tidy(self, seconds_max: float = 30) -> None:
+        deadline = time.monotonic() + seconds_max
+        while left := self.left_behind():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        for thing in reversed(self._things):
+            thing.stop()
+
+
+@pytest.fixture(scope="session")
+def elastic():
+    made = Elastic()
+    yield made
+    made.stop()

@@ -1,0 +1,163 @@
+"""Moves that are cancelled, overtaken by a change of the table, or whose router is killed: the herd is right, and nothing is left of them."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+from harness import router
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+
+ROWS = 900
+# In the order in which a move comes by; the last ones are those of any commit over several nodes.
+PLACES = [
+    "move.prepared", "move.rows", "move.copied", "move.followed", "move.locked", "two_phase.announced", "two_phase.prepared", "two_phase.decided",
+]
+
+
+def _table(elastic, name: str) -> None:
+    elastic.a.run(
+        f"drop table if exists {name}", f"create table {name} (id int primary key, v int not null)",
+        f"select create_distributed_table('{name}', 'id', colocate_with => 'none')", f"insert into {name} select g, g from generate_series(1, {ROWS}) g",
+    )
+
+
+def _to(elastic, table: str, shard: int) -> int:
+    return elastic.shards(table)[shard] % 3 + 1
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_router_that_dies(elastic, place):
+    _table(elastic, "i_dies")
+    target = _to(elastic, "i_dies", 3)
+    dying = elastic.router(f"{place}:abort")
+    with pytest.raises(psycopg.OperationalError):
+        dying.server.run(f"select herd.move_shard('i_dies', 3, {target})")
+    with elastic.b.connect() as connection:
+        # At once, before anything is cleaned up; who needs what stands prepared waits for it.
+        assert connection.execute("update i_dies set v = v + 1").rowcount == ROWS
+        for id in range(1, 40):
+            assert connection.execute("select v from i_dies where id = %s", (id,)).fetchone() == (id + 1,)
+        elastic.is_tidy()
+        state, error = connection.execute("select state, error from herd.jobs where about like '%i_dies%' order by id desc limit 1").fetchone()
+        moved = elastic.shards("i_dies")[3] == target
+        assert (state, moved) == (("done", True) if place == "two_phase.decided" else ("failed", False)), error
+        assert connection.execute("select count(*), sum(v) from i_dies").fetchone() == (ROWS, ROWS * (ROWS + 1) // 2 + ROWS)
+        assert connection.execute("select object, problem from herd.verify").fetchall() == []
+    # And it can be moved again.
+    elastic.moves("i_dies", 3, elastic.b)
+    elastic.is_tidy()
+
+
+@pytest.fixture
+def waiting(elastic, tmp_path):
+    """A router whose move waits when the rows are there; the move's error, once it has gone on."""
+    _table(elastic, "i_waits")
+    tmp_path.chmod(0o777)
+    flag = tmp_path / "flag"
+    slow = elastic.router(f"move.copied:wait:{flag}")
+    said: list = []
+
+    def move():
+        try:
+            slow.server.run(f"select herd.move_shard('i_waits', 1, {_to(elastic, 'i_waits', 1)})")
+            said.append(None)
+        except psycopg.Error as error:
+            said.append(error)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not flag.exists():
+        assert time.monotonic() < deadline and thread.is_alive(), said
+        time.sleep(0.02)
+
+    def goes_on():
+        flag.unlink(missing_ok=True)
+        thread.join(60)
+        return said[0]
+
+    yield goes_on
+    goes_on()
+    slow.stop()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter table i_waits add column w int default 5", "create index on i_waits (v)", "alter table i_waits rename to i_other",
+        "drop table i_waits", "select undistribute_table('i_waits')",
+        "create table i_more (id int primary key); select create_distributed_table('i_more', 'id', colocate_with => 'i_waits')",
+    ],
+)
+def test_a_change_of_the_table_ends_it(elastic, waiting, change):
+    elastic.b.run("drop table if exists i_more, i_other")
+    elastic.b.run(*change.split("; "))
+    error = waiting()
+    assert error is not None and error.sqlstate == "55006", error
+    elastic.is_tidy()
+    elastic.b.run("drop table if exists i_waits, i_more, i_other")
+
+
+def test_a_second_one_is_refused_and_the_first_can_be_cancelled(elastic, waiting):
+    with elastic.b.connect() as connection:
+        with pytest.raises(psycopg.errors.ObjectInUse):
+            connection.execute(f"select herd.move_shard('i_waits', 2, {_to(elastic, 'i_waits', 2)})")
+        # It is told twice a second.
+        deadline = time.monotonic() + 20
+        while True:
+            job = connection.execute("select id, state, step, has_owner, rows_done > 0 from herd.jobs where about like '%i_waits%' and state = 'running'").fetchall()
+            if [row[1:] for row in job] == [("running", "index", True, True)]:
+                break
+            assert time.monotonic() < deadline, job
+            time.sleep(0.1)
+        assert connection.execute("select herd.cancel_job(%s)", (job[0][0],)).fetchone() == (True,)
+        error = waiting()
+        assert error.sqlstate == "57014", error
+        elastic.is_tidy()
+        assert connection.execute("select state from herd.jobs where id = %s", (job[0][0],)).fetchone() == ("cancelled",)
+        assert connection.execute("select herd.cancel_job(%s)", (job[0][0],)).fetchone() == (False,)
+        assert connection.execute("select count(*), sum(v) from i_waits").fetchone() == (ROWS, ROWS * (ROWS + 1) // 2)
+    elastic.moves("i_waits", 1)
+    elastic.is_tidy()
+
+
+def test_a_shard_that_moves_is_not_clustered(elastic, waiting):
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        elastic.b.run("select herd.cluster('i_waits', 'i_waits_pkey')")
+    assert waiting() is None
+    elastic.is_tidy()
+
+
+def test_writes_and_truncate_in_between_come_along(elastic, waiting):
+    with elastic.b.connect() as connection:
+        connection.execute("truncate i_waits")
+        connection.execute("insert into i_waits select g, -g from generate_series(1, 3000) g")
+        connection.execute("update i_waits set id = id + 5000 where id = 77")
+        connection.execute("delete from i_waits where id % 3 = 0")
+        assert waiting() is None
+        expected = sorted(g + 5000 if g == 77 else g for g in range(1, 3001) if g % 3)
+        assert [id for id, in connection.execute("select id from i_waits order by id")] == expected
+    elastic.is_tidy()
+
+
+def test_a_node_without_logical_decoding_is_refused():
+    """And nothing else of the herd suffers."""
+    nodes = [router.node(f"replica{i}") for i in range(2)]
+    try:
+        home, other = (router.conninfo(n) for n in nodes)
+        only = router.Router(home, [other], shards=2)
+        try:
+            only.server.run("create table r (id int primary key)", "select create_distributed_table('r', 'id')")
+            with only.server.connect() as connection:
+                node = connection.execute("select name from herd.nodes where name <> (select node from herd.shards where shard = 0)").fetchone()[0]
+                with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="wal_level = logical"):
+                    connection.execute(f"select herd.move_shard('r', 0, '{node}')")
+                assert connection.execute("select count(*) from herd.jobs").fetchone() == (0,)
+        finally:
+            only.stop()
+    finally:
+        for node in nodes:
+            node.stop()
