@@ -48,8 +48,13 @@ def joined_by_name(queries) -> tuple[str, Relation] | None:
     sides = [f"(select {k.sql} as {_SHARED}, {c.sql} as {name} from {t.sql}) as {queries.context.alias()}" for k, c, name, t in ((left.key, a, "l1", left), (right_key, b, "l2", right))]
     how = rng.choice(["join", "left join", "right join", "full join"])
     text = f"{sides[0]} natural {how} {sides[1]}" if rng.random() < 0.3 else f"{sides[0]} {how} {sides[1]} using ({_SHARED})"
+    shared, l1, l2 = _SHARED, "l1", "l2"
+    if rng.random() < 0.3:
+        # The merged column is the first, whatever the tables have first.
+        shared, l1, l2 = "m1", "m2", "m3"
+        text = f"({text}) as {queries.context.alias()}({shared}, {l1}, {l2})"
     same_type = of == right_key.type
-    columns = [Column("l1", a.type), Column("l2", b.type)] + ([Column(_SHARED, of)] if same_type else [])
+    columns = [Column(l1, a.type), Column(l2, b.type)] + ([Column(shared, of)] if same_type else [])
     return text, Relation("", columns, None, columns[2] if same_type and right.group == left.group and how == "join" else None, left.group)
 
 
