@@ -82,7 +82,7 @@ const MADE_OF: &str = "WITH RECURSIVE made (oid) AS ( \
        SELECT pg_catalog.to_regtype(n)::pg_catalog.oid FROM pg_catalog.unnest({}::pg_catalog.text[]) n \
        UNION SELECT u.oid FROM made JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid, LATERAL ( \
          SELECT p.typbasetype WHERE p.typtype OPERATOR(pg_catalog.=) 'd' \
-         UNION ALL SELECT p.typelem WHERE p.typcategory OPERATOR(pg_catalog.=) 'A' \
+         UNION ALL SELECT p.typelem WHERE p.typcategory OPERATOR(pg_catalog.=) 'A' AND p.typelem OPERATOR(pg_catalog.<>) 0 \
          UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE p.typtype OPERATOR(pg_catalog.=) 'c' \
            AND a.attrelid OPERATOR(pg_catalog.=) p.typrelid AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped \
          UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid OPERATOR(pg_catalog.=) p.oid \
