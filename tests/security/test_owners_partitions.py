@@ -2,6 +2,7 @@
 
 import re
 
+import psycopg
 import pytest
 
 from harness import router
@@ -107,3 +108,24 @@ def test_all_that_is_done_with_partitions(place):
     for kind in _KINDS:
         with place.through.server.connect(user="mallory") as mallory:
             mallory.execute(f"drop table hers.{kind}")
+
+
+def test_partitions_belong_to_the_tables_owner(place):
+    place.run("create table hers.whose (k int, at date) partition by range (at)", "create table hers.whose_1 partition of hers.whose for values from ('2026-01-01') to ('2026-02-01')", user="mallory")
+    place.run("alter table hers.whose_1 owner to postgres")
+    with place.through.server.connect() as root:
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            root.execute("select create_distributed_table('hers.whose', 'k')")
+        root.execute(refused.value.diag.message_hint.rstrip("."))
+        root.execute("select create_distributed_table('hers.whose', 'k')")
+        root.execute("create table hers.whose_2 partition of hers.whose for values from ('2026-02-01') to ('2026-03-01')")
+        owners = "select distinct pg_get_userbyid(relowner) from pg_class where relname like 'whose%' and relkind in ('r', 'p')"
+        for server in (root, *(node.server.connect() for node in place.nodes[:2])):
+            assert server.execute(owners).fetchall() == [("mallory",)]
+        # Given away later: the table stays as it is until they are his.
+        root.execute("alter table hers.whose_2 owner to postgres")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            root.execute("select undistribute_table('hers.whose')")
+        root.execute("alter table hers.whose_2 owner to mallory")
+        root.execute("select undistribute_table('hers.whose')")
+    place.run("drop table hers.whose", user="mallory")

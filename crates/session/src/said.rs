@@ -36,10 +36,10 @@ mod tests {
         let said = |sql: &str| plainly(sql, || sql::parse(sql, true).unwrap().pop().unwrap()).unwrap().into_owned();
         for (sql, want) in [
             ("set local DateStyle = 'SQL'", "set local DateStyle = 'SQL'"),
-            (r#"set local u&"date\0073tyle" = 'SQL'"#, "SET LOCAL datestyle TO 'SQL'"),
+            (r#"set local u&"date\0073tyle" = 'SQL'"#, r#"SET LOCAL datestyle TO "SQL""#),
             (
                 r#"set U&"transaction!005fisolation" uescape '!' = E'repeat\x61ble read'"#,
-                "SET transaction_isolation TO 'repeatable read'",
+                r#"SET transaction_isolation TO "repeatable read""#,
             ),
             ("set transaction /* all */ read only -- so", "SET TRANSACTION READ ONLY"),
             ("set  transaction\tread only", "SET TRANSACTION READ ONLY"),

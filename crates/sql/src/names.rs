@@ -192,7 +192,8 @@ fn is_space(c: char) -> bool {
 
 /// What PostgreSQL leaves of a name (`truncate_identifier`).
 fn cut(mut name: String) -> String {
-    name.truncate(name.floor_char_boundary(BYTES_MAX));
+    let end = (0..=BYTES_MAX.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    name.truncate(end.unwrap_or_default());
     name
 }
 
