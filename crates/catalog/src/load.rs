@@ -134,6 +134,8 @@ const PLANNER: &[(&str, &str)] = &[
     ("enable_sort", "on"),
     ("join_collapse_limit", "8"),
     ("from_collapse_limit", "8"),
+    // To compile their expressions takes longer than to answer them.
+    ("jit", "off"),
 ];
 
 /// Applies [`SETTINGS`] to the current transaction, and what the planner needs.

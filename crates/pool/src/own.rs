@@ -27,7 +27,7 @@ pub const OWN_STARTUP: [(&str, &str); 4] = [
     CHECK,
     (
         "options",
-        "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres -c extra_float_digits=1 -c array_nulls=on",
+        "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres -c extra_float_digits=1 -c array_nulls=on -c jit=off",
     ),
 ];
 
