@@ -28,7 +28,8 @@ fn plans_look_up_nothing_that_statements_do_not() {
             let Ok(plan) = plan::plan(&tree, &sql, &Context::new(&snapshot, &search_path, &temporary)) else {
                 continue;
             };
-            let asked = looked_up(&tree);
+            let mut asked = looked_up(&tree);
+            asked.extend(of_bodies(&tree, &snapshot));
             let mut texts = vec![];
             of_plan(&plan, &mut texts);
             for text in texts {
@@ -43,6 +44,21 @@ fn plans_look_up_nothing_that_statements_do_not() {
     }
     assert!(seen > 500, "only {seen} texts");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What the functions look up whose calls are replaced by their queries: they would do so on the nodes, too, along their caller's path.
+fn of_bodies(tree: &NodeEnum, snapshot: &catalog::Snapshot) -> BTreeSet<String> {
+    let code = &snapshot.code;
+    let mut found = BTreeSet::new();
+    search::each(tree, |n| {
+        let NodeEnum::FuncCall(f) = n else { return };
+        let name = names::last(&f.funcname);
+        for routine in code.routines.iter().filter(|r| r.open && r.name == name) {
+            let body = routine.definition.split("$body$").nth(1).unwrap();
+            found.extend(looked_up(&sql::parse(body, true).unwrap().remove(0)));
+        }
+    });
+    found
 }
 
 #[test]
