@@ -110,11 +110,10 @@ impl Around<'_> {
 
     /// What the table is called whose column a value names.
     fn table_of(&self, value: &Node) -> Option<String> {
-        let column = |n| match n {
-            &NodeEnum::ColumnRef(ref c) => Some(names::strings(&c.fields)),
+        let parts = search::find(value, |n| match n {
+            NodeEnum::ColumnRef(c) => Some(names::strings(&c.fields)),
             _ => None,
-        };
-        let parts = search::find(value, column)?;
+        })?;
         self.table(&parts).map(called)
     }
 

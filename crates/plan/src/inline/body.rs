@@ -92,7 +92,7 @@ impl Body {
     pub fn value(self) -> NodeEnum {
         let Gives::Value(ty) = &self.gives else { return NodeEnum::SelectStmt(Box::new(self.query)) };
         let one = is_one_row(&self.query);
-        let mut select = typed(self.query, &[ty.clone()]);
+        let mut select = typed(self.query, std::slice::from_ref(ty));
         if !one {
             select.limit_count = Some(Box::new(build::integer(1)));
             select.limit_option = ast::LimitOption::Count as i32;
@@ -109,7 +109,7 @@ impl Body {
     pub fn rows(self, alias: &ast::Alias) -> ast::SelectStmt {
         let (types, own): (Vec<_>, Vec<String>) = match &self.gives {
             Gives::Value(_) => {
-                let name = column_names(alias, &[alias.aliasname.clone()]).remove(0);
+                let name = column_names(alias, std::slice::from_ref(&alias.aliasname)).remove(0);
                 let value = build::node(self.value());
                 let mut select = build::select();
                 select.target_list = vec![build::target(value, Some(&name))];
