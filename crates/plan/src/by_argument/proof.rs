@@ -147,7 +147,9 @@ impl Proof<'_> {
         let tree = script.with_parameters(text, statement, is_column);
         let text = sql::deparse(&tree)?;
         let Some(tree) = sql::parse(&text, true)?.pop() else { return Ok(()) };
-        let plan = crate::plan_within(&tree, &text, self.cx, steps)
+        // The node runs what other functions do, not what would stand in their calls' place.
+        let plan = needs::refuse_reached(&tree, self.cx)
+            .and_then(|()| crate::plan_within(&tree, &text, self.cx, steps))
             .or_else(|r| self.refuse(format!("holds a statement that is refused: {}", r.message)))?;
         if let Some(name) = super::leaves(&tree, |_| true, self.cx) {
             return self.refuse(format!("calls {name}(), which may change what names mean"));
