@@ -50,8 +50,8 @@ impl Mode {
             | RefreshMatViewStmt(_)
             | CommentStmt(_)
             | SecLabelStmt(_) => Mode::Uses,
-            // Plans know who may name tables, and of which views single columns are granted.
-            GrantStmt(g) if is_of_schemas(g) || names_columns(g) => Mode::Changes,
+            // Plans know who may name tables, of which views single columns are granted, and which functions anybody may call.
+            GrantStmt(g) if is_of_schemas(g) || is_of_functions(g) || names_columns(g) => Mode::Changes,
             GrantRoleStmt(_) => Mode::Changes,
             GrantStmt(_) | AlterDefaultPrivilegesStmt(_) | AlterSeqStmt(_) => Mode::Uses,
             // Routers must know which role a name means: no connection may go on as the one it meant.
@@ -77,6 +77,11 @@ pub fn changes_catalog(statement: &NodeEnum) -> bool {
 
 fn is_of_schemas(g: &ast::GrantStmt) -> bool {
     g.objtype == ast::ObjectType::ObjectSchema as i32
+}
+
+fn is_of_functions(g: &ast::GrantStmt) -> bool {
+    use ast::ObjectType::{ObjectFunction, ObjectProcedure, ObjectRoutine};
+    [ObjectFunction, ObjectProcedure, ObjectRoutine].iter().any(|o| g.objtype == *o as i32)
 }
 
 fn names_columns(g: &ast::GrantStmt) -> bool {
