@@ -118,7 +118,7 @@ impl<C: Client> Work<'_, C> {
         if self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on")) {
             return Err(refused);
         }
-        let names = types.iter().map(|t| catalog::quote_literal(t)).collect::<Vec<_>>().join(", ");
+        let names = types.iter().map(|t| catalog::quote_literal(without_collation(t))).collect::<Vec<_>>().join(", ");
         let rows = self.ask_home(&MADE_OF.replace("{}", &format!("ARRAY[{names}]"))).await?;
         // A type that is not found has no name.
         let made_of: Vec<String> = rows.into_iter().flatten().map(Option::unwrap_or_default).collect();
