@@ -261,3 +261,25 @@ def test_another_router_starts(pair):
         finally:
             third.stop()
         a.execute("drop table plain")
+
+
+def test_a_long_wait_for_a_reference_table(pair):
+    """Changes that waited long meet one another then, each on some copies only for a moment: that is tried again all the same."""
+    pair.a.run("drop table if exists stale", "create table stale (id int primary key, v int)", f"insert into stale select g, 0 from generate_series(1, {ROWS}) g",
+               "select create_reference_table('stale')")
+    connections = [pair.a.connect() for _ in range(16)]
+    try:
+        with pair.a.connect(autocommit=False) as a:
+            a.execute("lock table stale in exclusive mode")
+            changes = ["update stale set v = v + 1" if i == 5 else f"insert into stale values ({ROWS + 1 + i}, 0)" for i in range(len(connections))]
+            waiting = [Waiting(simple(c, sql)) for c, sql in zip(connections, changes)]
+            time.sleep(2.5)
+        results = [w.done() for w in waiting]
+        assert not [r for r in results if isinstance(r, psycopg.Error)], results
+        for node in pair.nodes:
+            with node.server.connect() as direct:
+                assert direct.execute("select count(*), max(v) from stale").fetchone() == (ROWS + 15, 1)
+    finally:
+        for connection in connections:
+            connection.close()
+        pair.a.run("drop table stale")

@@ -14,6 +14,8 @@ use crate::session::{Result, Session};
 const CHANGES_MAX: u32 = 20;
 /// How long a statement is tried again that meets a catalog which is being changed.
 const STALE_MAX: Duration = Duration::from_secs(10);
+/// How long a change of a reference table is tried again that meets others on some copies only.
+const COPIES_DIFFER_MAX: Duration = Duration::from_secs(10);
 /// How often it is tried again though nothing has moved.
 const FRUITLESS_MAX: usize = 5;
 const FRUITLESS_PAUSE: Duration = Duration::from_millis(20);
@@ -31,8 +33,28 @@ pub struct Retry {
     pub begun: Instant,
     /// When it proved stale first: until then it may have waited for a lock for as long as it likes.
     stale: Option<Instant>,
+    /// When it met copies of a reference table that differed first, and how often since: the same as with `stale`.
+    apart: Option<(Instant, u32)>,
     attempt: u32,
     fruitless: usize,
+}
+
+impl Retry {
+    /// It met copies of a reference table that differ: whether they have not differed for too long.
+    pub fn may_wait_for_copies(&mut self) -> bool {
+        let (since, times) = self.apart.get_or_insert_with(|| (Instant::now(), 0));
+        *times += 1;
+        since.elapsed() < COPIES_DIFFER_MAX
+    }
+
+    /// None at first: the other's commit is everywhere in a moment. Longer from time to time where many change the table.
+    pub fn pause_for_copies(&self) -> Duration {
+        let times = self.apart.map_or(0, |(_, times)| times);
+        match times {
+            0 | 1 => Duration::ZERO,
+            _ => Duration::from_millis(1 << (times - 2).min(6)).mul_f64(0.5 + rand::random::<f64>()),
+        }
+    }
 }
 
 impl Session {
@@ -52,6 +74,7 @@ impl Session {
             before: self.io.answered(),
             begun,
             stale: None,
+            apart: None,
             attempt: 0,
             fruitless: 0,
         }

@@ -13,8 +13,6 @@ use crate::session::{Result, Session};
 
 /// How often a statement begins again by itself: after deadlocks, above all.
 const AGAIN_MAX: usize = 10;
-/// How long a change of a reference table does that met others on some copies only.
-const COPIES_DIFFER_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What is known of a statement before it runs.
 #[derive(Default)]
@@ -83,7 +81,11 @@ impl Session {
                 Ok(_) => ExecError::Stale,
                 Err(e) => e,
             };
-            if tries < AGAIN_MAX && self.begins_again_by_itself(&e, &retry, again.as_ref().unwrap_or(compiled)) {
+            if self.copies_met_apart(&e, &mut retry, again.as_ref().unwrap_or(compiled)) {
+                self.finish_implicit(true).await?;
+                self.work().rest(None, retry.pause_for_copies()).await?;
+                self.io.begin();
+            } else if tries < AGAIN_MAX && self.lost_deadlock(&e, &retry) {
                 tries += 1;
                 self.finish_implicit(true).await?;
                 self.io.begin();
@@ -110,18 +112,23 @@ impl Session {
         }
     }
 
-    /// Cancelled to break a deadlock, or met by another's commit that one node had already and another not yet (the router's own
-    /// word, not a node's): all of it is undone, and nobody has seen any of it. The others go first.
-    fn begins_again_by_itself(&mut self, e: &ExecError, retry: &Retry, compiled: &Compiled) -> bool {
-        let unseen = retry.fresh && self.io.answered() == retry.before && !self.io.has_left();
-        match e.code().as_str() {
-            sqlstate::QUERY_CANCELED => unseen && !matches!(e, ExecError::Partial(_)) && self.io.take_deadlocked(),
-            sqlstate::T_R_SERIALIZATION_FAILURE => {
-                let copies = compiled.plan.written().is_some_and(|table| table.is_reference());
-                unseen && copies && matches!(e, ExecError::Sql(_)) && retry.begun.elapsed() < COPIES_DIFFER_MAX
-            }
-            _ => false,
-        }
+    /// Nobody has seen anything of the statement, and nothing else is undone with it.
+    fn is_unseen(&self, retry: &Retry) -> bool {
+        retry.fresh && self.io.answered() == retry.before && !self.io.has_left()
+    }
+
+    /// Cancelled to break a deadlock: all of it is undone, and the others go first.
+    fn lost_deadlock(&mut self, e: &ExecError, retry: &Retry) -> bool {
+        let cancelled = e.code() == sqlstate::QUERY_CANCELED && !matches!(e, ExecError::Partial(_));
+        cancelled && self.is_unseen(retry) && self.io.take_deadlocked()
+    }
+
+    /// A change of a reference table met another's commit that one node had already and another not yet (the router's own word,
+    /// not a node's): it begins again once that is everywhere.
+    fn copies_met_apart(&self, e: &ExecError, retry: &mut Retry, compiled: &Compiled) -> bool {
+        let apart = e.code() == sqlstate::T_R_SERIALIZATION_FAILURE && matches!(e, ExecError::Sql(_));
+        let copies = || compiled.plan.written().is_some_and(|table| table.is_reference());
+        apart && copies() && self.is_unseen(retry) && retry.may_wait_for_copies()
     }
 
     /// A text that was planned before, by today's catalog.
