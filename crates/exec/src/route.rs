@@ -9,7 +9,7 @@ pub use replies::{Forwarded, Ids, forward, forward_guarded};
 use std::sync::Arc;
 
 use pool::{StatementKey, StatementName};
-use txn::{Lane, Participant};
+use txn::{Lane, Look, Participant};
 use wire::{backend, put};
 
 use crate::client::{Answer, Client};
@@ -190,7 +190,7 @@ fn prepare_guard(lane: &mut Lane, guard: &Guard) -> StatementName {
 /// What is looked at behind a statement, in its round trip and transaction.
 struct Behind {
     guard: Option<Guard>,
-    look: Option<Arc<str>>,
+    look: Option<Arc<Look>>,
 }
 
 /// As a simple query; where something is looked at behind it, as the unnamed statement.
@@ -213,7 +213,7 @@ fn put_simple(lane: &mut Lane, compiled: &Compiled, request: &Request<'_>, shard
     put_behind(lane, guard, behind.look);
 }
 
-fn put_behind(lane: &mut Lane, guard: Option<StatementName>, look: Option<Arc<str>>) {
+fn put_behind(lane: &mut Lane, guard: Option<StatementName>, look: Option<Arc<Look>>) {
     let out = lane.conn.out();
     if let Some(name) = guard {
         put::bind_tail(out, "", &name, &share::NO_PARAMETERS);

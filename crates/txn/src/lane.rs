@@ -1,8 +1,10 @@
 //! A connection in use: requests put in front of a statement (settings, BEGIN) travel with it in one write, and
 //! their replies are skipped. It does not know what the statement is.
 
+use std::sync::Arc;
+
 use catalog::NodeId;
-use pool::{ClientLogin, NodeTarget, PoolError, PooledConn, Pools, Settings};
+use pool::{ClientLogin, NodeTarget, PoolError, PooledConn, Pools, Settings, StatementKey};
 use wire::{ErrorFields, Frame, backend, put, sqlstate};
 
 use crate::said::{Said, WAITING_MAX};
@@ -18,7 +20,21 @@ pub struct Lane {
     /// Notices of the client's own statement: the client gets them, whichever node this is.
     pub said: Said,
     /// What is read behind the next statement, in its transaction: fails if its names mean something else by then.
-    pub look: Option<std::sync::Arc<str>>,
+    pub look: Option<Arc<Look>>,
+}
+
+/// SQL that is understood and not run: it fails if its names mean nothing any more.
+#[derive(Debug)]
+pub struct Look {
+    pub sql: String,
+    /// What a connection keeps it by.
+    pub key: StatementKey,
+}
+
+impl Look {
+    pub fn new(sql: String) -> Self {
+        Look { key: StatementKey::of(&sql, &[]), sql }
+    }
 }
 
 impl Lane {

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
+use txn::Look;
 
 /// The fence of statements that name a distributed table and not a partition: on each node, a partition of every such
 /// table must still have the name it had when the statement was planned (`ddl/renew.rs` says when it has not). It is only
 /// parsed, behind the statement, in its transaction: the statement's lock keeps the table's name what it is until then.
 #[derive(Clone, Debug, Default)]
-pub struct Looks(Option<Arc<HashMap<NodeId, Arc<str>>>>);
+pub struct Looks(Option<Arc<HashMap<NodeId, Arc<Look>>>>);
 
 impl Looks {
     /// One partition of each distributed table on every node that has any; tables of other kinds have none.
@@ -26,13 +27,13 @@ impl Looks {
         }
         let text = |names: BTreeSet<String>| {
             let each = names.into_iter().map(|name| format!("SELECT FROM {name}")).collect::<Vec<_>>();
-            Arc::from(each.join(" UNION ALL "))
+            Arc::new(Look::new(each.join(" UNION ALL ")))
         };
         Looks(Some(Arc::new(partitions.into_iter().map(|(node, names)| (node, text(names))).collect())))
     }
 
-    /// The SQL to parse behind a statement on this node; `None`: there is nothing to look at.
-    pub fn of(&self, node: NodeId) -> Option<Arc<str>> {
+    /// What to look at behind a statement on this node; `None`: there is nothing.
+    pub fn of(&self, node: NodeId) -> Option<Arc<Look>> {
         self.0.as_ref()?.get(&node).cloned()
     }
 
@@ -47,6 +48,6 @@ impl Looks {
 
     /// The same, before what is asked in a transaction.
     pub fn alone(&self, node: NodeId) -> Option<String> {
-        self.of(node).map(|look| format!("PREPARE herd_look AS {look}; DEALLOCATE herd_look"))
+        self.of(node).map(|look| format!("PREPARE herd_look AS {}; DEALLOCATE herd_look", look.sql))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use pool::{PoolError, StatementKey};
-use txn::Lane;
+use txn::{Lane, Look};
 use wire::backend;
 use wire::{ErrorFields, Frame, put};
 
@@ -49,8 +49,11 @@ pub fn send(
     put::bind(out, "", name, formats, values.iter().map(|v| v.as_deref()), result_formats);
     put::describe(out, b'P', "");
     put::execute(out, "", 0);
-    put_look(out, look);
-    put::sync(out);
+    match look {
+        Some(look) if keep.is_some() => put_kept_look(lane, &look),
+        look => put_look(out, look),
+    }
+    put::sync(lane.conn.out());
     lane.conn.sent_sync();
 }
 
@@ -67,9 +70,18 @@ pub fn send_statement(
 }
 
 /// What is only read, not run, is read in the same transaction, and answered by nothing a reader of replies heeds but an error.
-pub fn put_look(out: &mut BytesMut, look: Option<Arc<str>>) {
+pub fn put_look(out: &mut BytesMut, look: Option<Arc<Look>>) {
     if let Some(look) = look {
-        put::parse(out, "", &look, &[]);
+        put::parse(out, "", &look.sql, &[]);
+    }
+}
+
+/// The same of a look that comes again, behind a statement whose reader heeds no descriptions: before a node describes what it
+/// keeps prepared it locks the tables, and parses it anew if they have changed. That costs it a fraction of a Parse.
+fn put_kept_look(lane: &mut Lane, look: &Look) {
+    let (name, parsed) = lane.conn.prepare(look.key, &look.sql, &[]);
+    if !parsed {
+        put::describe(lane.conn.out(), b'S', &name);
     }
 }
 
