@@ -37,6 +37,9 @@ impl Session {
 
     /// The statement PREPARE kept, with an EXECUTE's arguments in it.
     pub async fn executed_text(&mut self, e: &ast::ExecuteStmt) -> Result<String> {
+        if let Some(kept) = self.statements.get(&e.name).cloned() {
+            self.current(&kept).await?;
+        }
         let (text, declared) = match (self.prepared.get(&e.name), self.statements.get(&e.name)) {
             (Some(p), _) => (p.sql.clone(), p.types.clone()),
             // One of the extended protocol: they share their names.

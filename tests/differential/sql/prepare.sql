@@ -79,3 +79,36 @@ execute lists (array[1, 2], 2 + 3, array['a', 'b'] || 'c'::varchar);
 deallocate lists;
 reset extra_float_digits;
 reset datestyle;
+-- What comes out of a statement stays what it was when it was prepared.
+create table prep_change (id int primary key, v int);
+--! distribute prep_change id
+insert into prep_change values (1, 10), (2, 20);
+prepare whole as select * from prep_change where id < 100 order by id;
+prepare some as select id, v from prep_change where id = 2;
+prepare changes_more (int) as update prep_change set v = v + 1 where id = $1 returning *;
+execute whole;
+alter table prep_change add column w int default 7;
+-- plain refuses
+execute whole;
+-- plain refuses
+create table prep_as as execute whole;
+execute some;
+-- plain refuses
+execute changes_more (2);
+alter table prep_change drop column w;
+execute whole;
+execute changes_more (2);
+alter table prep_change rename column v to u;
+-- plain refuses
+execute whole;
+alter table prep_change rename column u to v;
+execute whole;
+alter table prep_change alter column v type bigint;
+-- plain refuses
+execute whole;
+-- plain refuses
+execute some;
+deallocate whole;
+deallocate some;
+deallocate changes_more;
+drop table prep_change;

@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// The statement as planned for today's catalog: planned anew if the catalog has changed since Parse.
-    pub(super) async fn current(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+    pub(crate) async fn current(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
         match self.is_current(prepared) {
             true => Ok(prepared.clone()),
             false => Box::pin(self.planned_anew(prepared)).await,
@@ -104,8 +104,11 @@ impl Session {
             at: prepared.at,
             ..self.prepare(&prepared.sql, prepared.params.to_vec()).await?
         };
-        let types = |f: &Option<Vec<Field>>| f.as_ref().map(|f| f.iter().map(|f| f.type_oid).collect::<Vec<_>>());
-        if types(&again.fields) != types(&prepared.fields) {
+        let columns = |fields: &Option<Vec<Field>>| {
+            let each = |f: &Field| (f.name.clone(), f.type_oid, f.typmod);
+            fields.as_ref().map(|fields| fields.iter().map(each).collect::<Vec<_>>())
+        };
+        if columns(&again.fields) != columns(&prepared.fields) {
             return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
         let again = Arc::new(again);
