@@ -88,6 +88,7 @@ def waiting(elastic, tmp_path):
     "change",
     [
         "alter table i_waits add column w int default 5", "create index on i_waits (v)", "alter table i_waits rename to i_other",
+        "alter table i_waits alter column v type int using v + 1",
         "drop table i_waits", "select undistribute_table('i_waits')",
         "create table i_more (id int primary key); select create_distributed_table('i_more', 'id', colocate_with => 'i_waits')",
     ],

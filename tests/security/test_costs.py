@@ -29,6 +29,8 @@ def made():
             boss.execute("create table cost (id int primary key, v int)")
             boss.execute("select create_distributed_table('cost', 'id')")
             boss.execute("insert into cost select g, g from generate_series(1, 100) g")
+            body = " or ".join(["v::text = c"] * 5_000)
+            boss.execute(f"create function cost_of(c text) returns bigint language sql stable as $$select count(*) from cost where {body}$$")
         yield one
     finally:
         for each in (one, *nodes):
@@ -46,6 +48,8 @@ _LARGE = {
     # A node's lexer looks at all that is left again for each.
     "comments without an end": (f"select 1 {'/*' * 15_000}", "42601"),
     "many ors": (f"select count(*) from cost where {' or '.join(f'v = {n}' for n in range(60_000))}", None),
+    # A function's query stands in its call's place, with the value wherever it reads it.
+    "values of functions": (f"select cost_of('{'x' * 10_000}')", "54001"),
     # What PostgreSQL itself refuses: the grammar's stack, a node's own.
     "nested ors": (f"select count(*) from cost where {'(v = 1 or ' * 60_000}true{')' * 60_000}", "42601"),
     "many operators": ("select 1 " + "+ 1" * 60_000, "54001"),

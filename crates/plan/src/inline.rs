@@ -8,16 +8,21 @@ mod arguments;
 mod body;
 mod closed;
 
-use catalog::Volatility;
+use std::collections::HashMap;
+
 use catalog::code::{Routine, can_mean};
+use catalog::{Oid, Volatility};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, search};
 
-use crate::{Context, Result};
+use crate::{Context, Result, hidden};
 use body::{Body, Columns};
 
-/// Calls that are replaced in one statement; each query may hold calls of others.
+/// Calls that are looked at in one statement; each query may hold calls of others.
 const CALLS_MAX: usize = 100;
+
+/// Functions' queries as they were read, by whose they are and what is wanted of them.
+type Bodies = HashMap<(Oid, Columns), Option<Body>>;
 
 /// The statement without the calls that can be replaced, and its text; `None`: there are none.
 pub fn calls(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, String)>> {
@@ -32,19 +37,24 @@ pub fn calls(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, Str
     };
     let reads_only = matches!(statement, NodeEnum::SelectStmt(_)) && !search::any(statement, writes);
     let mut tree = statement.clone();
-    let mut replaced = 0;
+    // Arguments' types are read by their names.
+    hidden::qualify(&mut tree, cx);
+    let (mut bodies, mut looked, mut replaced) = (Bodies::default(), 0, 0);
     loop {
         let around = tree.clone();
-        let mut inline = Inline { statement: &around, reads_only, cx, replaced: 0 };
+        let mut inline = Inline::new(&around, reads_only, cx, bodies, looked);
         inline.statement(&mut tree);
-        match inline.replaced {
+        let more = inline.replaced;
+        (bodies, looked) = (inline.bodies, inline.looked);
+        // Functions that call themselves have no end.
+        if looked > CALLS_MAX || !cx.take(0) {
+            return Ok(None);
+        }
+        replaced += more;
+        match more {
             0 if replaced == 0 => return Ok(None),
             0 => break,
-            more => replaced += more,
-        }
-        // Functions that call themselves have no end.
-        if replaced > CALLS_MAX || !cx.take(replaced) {
-            return Ok(None);
+            _ => {}
         }
     }
     let text = sql::deparse(&tree)?;
@@ -57,20 +67,36 @@ struct Inline<'i> {
     statement: &'i NodeEnum,
     /// It changes nothing: a VOLATILE function sees the same rows as the statement.
     reads_only: bool,
+    /// It locks rows: those of all queries in its FROM, but none of functions there.
+    locks: bool,
+    /// The names of its WITH queries.
+    with: Vec<&'i str>,
     cx: &'i Context<'i>,
+    bodies: Bodies,
+    looked: usize,
     replaced: usize,
 }
 
-impl Inline<'_> {
+impl<'i> Inline<'i> {
+    fn new(statement: &'i NodeEnum, reads_only: bool, cx: &'i Context<'i>, bodies: Bodies, looked: usize) -> Self {
+        let (mut with, mut locks) = (vec![], false);
+        search::each(statement, |n| match n {
+            NodeEnum::CommonTableExpr(cte) => with.push(cte.ctename.as_str()),
+            NodeEnum::LockingClause(_) => locks = true,
+            _ => {}
+        });
+        Inline { statement, reads_only, locks, with, cx, bodies, looked, replaced: 0 }
+    }
+
     fn statement(&mut self, tree: &mut NodeEnum) {
+        let open = &self.cx.snapshot.code.open;
+        let is_open = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if open.contains(names::last(&f.funcname)));
         search::each_mut(tree, |n| {
             match n {
                 // A column keeps the name it would have had.
                 NodeEnum::ResTarget(t) if t.name.is_empty() => {
-                    if let Some(NodeEnum::FuncCall(f)) = t.val.as_deref().and_then(|v| v.node.as_ref())
-                        && self.body(f, Columns::Value).is_some()
-                    {
-                        t.name = names::last(&f.funcname).to_string();
+                    if let Some(value) = t.val.as_deref().filter(|v| search::any(*v, is_open)) {
+                        t.name = names::figure_column(value);
                     }
                     return true;
                 }
@@ -91,10 +117,10 @@ impl Inline<'_> {
     }
 
     /// `FROM f(…) AS a (…)`, as a query.
-    fn in_from(&self, f: &ast::RangeFunction) -> Option<NodeEnum> {
+    fn in_from(&mut self, f: &ast::RangeFunction) -> Option<NodeEnum> {
         let [Node { node: Some(NodeEnum::List(call)) }] = &f.functions[..] else { return None };
         let Some(NodeEnum::FuncCall(call)) = call.items.first().and_then(|n| n.node.as_ref()) else { return None };
-        if f.ordinality || f.is_rowsfrom || !f.coldeflist.is_empty() {
+        if f.ordinality || f.is_rowsfrom || !f.coldeflist.is_empty() || self.locks {
             return None;
         }
         let name = names::last(&call.funcname);
@@ -102,7 +128,7 @@ impl Inline<'_> {
         let body = self.body(call, Columns::Rows)?;
         // Its rows have the function's type, a query's have none.
         let is_row = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if !names::has_star(c) && names::strings(&c.fields) == [&*alias.aliasname]);
-        if !body.is_called(&alias) && search::any(self.statement, is_row) {
+        if !body.is_called(&alias) && search::any(self.statement, is_row) || alias.colnames.len() > body.width() {
             return None;
         }
         let lateral = body.refers;
@@ -110,15 +136,27 @@ impl Inline<'_> {
     }
 
     /// The query of the function that is called, with what it is given in its place.
-    fn body(&self, call: &ast::FuncCall, columns: Columns) -> Option<Body> {
+    fn body(&mut self, call: &ast::FuncCall, columns: Columns) -> Option<Body> {
+        let cx = self.cx;
         let routine = self.called(call)?;
-        let may = routine.volatility != Volatility::Volatile || self.reads_only;
-        let body = Body::of(routine, columns, self.cx).filter(|_| may)?;
-        arguments::put(body, call, routine, self.statement, self.cx)
+        self.looked += 1;
+        if self.looked > CALLS_MAX || routine.volatility == Volatility::Volatile && !self.reads_only {
+            return None;
+        }
+        if !cx.take(routine.definition.len() / 2) {
+            return None;
+        }
+        let read = || Body::of(routine, columns, cx);
+        let body = self.bodies.entry((routine.oid, columns)).or_insert_with(read).clone()?;
+        // Tables that it names would be these.
+        if body.tables.iter().any(|table| self.with.contains(&&**table)) {
+            return None;
+        }
+        arguments::put(body, call, routine, self.statement, cx)
     }
 
     /// What a call means, if there is but one function that it can mean, and that can be replaced.
-    fn called(&self, call: &ast::FuncCall) -> Option<&Routine> {
+    fn called(&self, call: &ast::FuncCall) -> Option<&'i Routine> {
         let cx = self.cx;
         let (schema, name) = names::qualified(&call.funcname);
         let code = &cx.snapshot.code;

@@ -26,6 +26,10 @@ pub struct Settings {
     defaults: Option<Arc<Defaults>>,
 }
 
+/// What is each transaction's own: it begins with the default of its like, and PostgreSQL has no RESET for it (GUC_NO_RESET in guc_tables.c). No
+/// connection has it beyond its transaction, so it is no setting of a session.
+const OF_TRANSACTIONS: [&str; 3] = ["transaction_deferrable", "transaction_isolation", "transaction_read_only"];
+
 const CONFORMING: &str = "standard_conforming_strings";
 const ISOLATION: &str = "default_transaction_isolation";
 
@@ -78,9 +82,12 @@ impl Settings {
         }
     }
 
-    /// Puts a value in place of the one there is; the case of the name is of no account.
+    /// Puts a value in place of the one there is; the case of the name is of no account. What is a transaction's own is passed over.
     pub fn set(&mut self, name: &str, value: &str) {
         let name = lower(name).into_owned();
+        if OF_TRANSACTIONS.contains(&&*name) {
+            return;
+        }
         self.fingerprint ^= hash(&name, value);
         if name == CONFORMING {
             self.escapes = value == "off";

@@ -34,6 +34,15 @@ create function fi_null(c int) returns int language sql stable as 'select id fro
 create function fi_union(c int) returns setof int language sql stable as 'select id from fi_orders where customer = c union all select id from fi_names where id = c order by 1';
 create function fi_again(c int) returns bigint language sql stable as 'select count(*) from fi_orders where customer = c';
 create or replace function fi_again(c int) returns bigint language sql stable as 'select fi_again(c) from fi_orders where customer = c limit 1';
+-- Names, aggregates and limits that would mean something else where the call stands.
+create function fi_most(c int) returns int language sql stable as 'select max(c) from fi_orders where customer = 3';
+create function fi_counted(c int) returns bigint language sql stable as 'select count(c) from fi_orders';
+create function fi_over(c int) returns bigint language sql stable as 'select sum(total + c) from fi_orders where customer = 3';
+create function fi_none(c int) returns bigint language sql stable as 'select count(*) from fi_orders where customer = c limit 0';
+create function fi_at(c int, n bigint) returns int language sql stable as 'select id from fi_orders where customer = 4 and id > c limit n';
+create function fi_named(c int) returns bigint language sql stable as 'select min(total) as c from fi_orders where customer = $1 and id > c';
+create function fi_long(c text) returns bigint language sql stable as
+  $$select count(*) from fi_orders where note = c or note = c or note = c or note = c or note = c or note = c or note = c or note = c$$;
 --! tests
 select fi_total(5);
 select fi_total(5) as t, fi_narrow(6), fi_total(null);
@@ -82,6 +91,24 @@ select count(*) from fi_orders where customer = 4 and total > fi_total(4) / 10;
 select customer, sum(total) from fi_orders group by customer having sum(total) > fi_total(3) order by 1;
 select fi_total(1, 2);
 select fi_total();
+with fi_orders as (select 5 as customer, 1 as id, 7 as total) select fi_total(5), count(*) from fi_orders;
+with fi_orders(customer) as (select 5) select * from fi_ids(5), fi_orders order by 1;
+with fi_names as (select 5.7 as id) select fi_total(n.id) from fi_names n;
+with fi_names as (select 5::smallint as id) select fi_total(n.id) from fi_names n;
+select fi_most(n.id) from fi_names n where n.id < 4 order by 1;
+select n.id, fi_counted(n.id) from fi_names n where n.id < 4 order by 1;
+select n.id, fi_over(n.id) from fi_names n where n.id < 4 order by 1;
+select fi_most(6), fi_counted(6), fi_counted(null), fi_over(6);
+select fi_none(4), fi_at(1, 0), fi_at(1, null) is null, fi_at(300, 1);
+select fi_total(5)::int, coalesce(fi_total(5), 1), case when true then 1 else fi_total(5) end, fi_total(5) + 1;
+select x.fi_total from (select fi_total(5)::text) x;
+select * from fi_ids(3) as y(a, b);
+select * from fi_best(4) as y(a, b, c);
+select i.order_id, b.worth from fi_items i, fi_best(4, 1) b where i.order_id = 5 and i.n = 1 for update;
+select l.id, x.x from fi_local l, fi_ids(3) as x(x) where l.id = 1 order by 2 limit 1 for update of x;
+select fi_named(4) from (values (1)) v(c);
+select fi_most(total) from fi_orders o where customer = 3 order by 1;
+select fi_long('n5'), fi_long('n500');
 -- params: 5
 select fi_total($1::int);
 -- params: 5, 1
@@ -106,4 +133,4 @@ create or replace function fi_total(p_customer int) returns bigint language sql 
 select fi_total(5);
 --! teardown
 drop table fi_orders, fi_items, fi_names, fi_local cascade;
-drop function fi_total, fi_narrow, fi_all, fi_volatile, fi_first, fi_last, fi_ids, fi_best, fi_with, fi_twice, fi_of_name, fi_strict, fi_big, fi_since, fi_same, fi_null, fi_union, fi_again;
+drop function fi_total, fi_narrow, fi_all, fi_volatile, fi_first, fi_last, fi_ids, fi_best, fi_with, fi_twice, fi_of_name, fi_strict, fi_big, fi_since, fi_same, fi_null, fi_union, fi_again, fi_most, fi_counted, fi_over, fi_none, fi_at, fi_named, fi_long;

@@ -1,8 +1,8 @@
 //! What a function is given, put into its query: constants, parameters and columns, where PostgreSQL would turn them into the types that
 //! the function asks for by itself, and where they mean in the query what they mean around it.
 
-use catalog::Oid;
 use catalog::code::Routine;
+use catalog::{FunctionKind, Oid};
 use sql::ast::{self, Node, a_const::Val};
 use sql::{NodeEnum, build, names, search};
 use wire::type_oid as oid;
@@ -22,6 +22,7 @@ pub fn put(
         return None;
     }
     let around = Around { statement, cx };
+    let mut outer = vec![];
     let mut values = vec![];
     for (i, ((ty, default), declared)) in body.parameters.iter().zip(&routine.argument_types).enumerate() {
         let value = call.args.get(i).or(default.as_ref())?;
@@ -36,10 +37,15 @@ pub fn put(
                 return None;
             }
             qualify(&mut value, &table);
-            body.refers = true;
+            outer.push(i as i32 + 1);
         }
         values.push(body::cast(value, &body::plain(ty)?));
     }
+    body.refers = !outer.is_empty();
+    if aggregates(&body.query, &outer, cx) {
+        return None;
+    }
+    let sizes: Vec<usize> = values.iter().map(|value| 1 + size(value) / 10).collect();
     let mut used = vec![false; values.len()];
     let mut known = true;
     let mut query = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut body.query)));
@@ -51,6 +57,7 @@ pub fn put(
             return false;
         };
         used[value.0] = true;
+        known &= cx.take(sizes[value.0]);
         *n = value.1;
         false
     });
@@ -58,6 +65,40 @@ pub fn put(
     body.query = *query;
     // What nobody reads would not be looked at.
     (known && used.into_iter().all(|used| used)).then_some(body)
+}
+
+/// Whether an aggregate is given nothing but columns from around the query: it would be one of the query around it.
+fn aggregates(query: &ast::SelectStmt, outer: &[i32], cx: &Context) -> bool {
+    let is_outer = |n: &NodeEnum| matches!(n, NodeEnum::ParamRef(p) if outer.contains(&p.number));
+    let is_own = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(_));
+    // Whose a subquery's columns are is not known here.
+    let is_query = |n: &NodeEnum| matches!(n, NodeEnum::SubLink(_));
+    let given = |n: &NodeEnum| match n {
+        NodeEnum::FuncCall(f) if f.over.is_none() => {
+            cx.functions(&f.funcname).any(|f| f.kind == FunctionKind::Aggregate)
+        }
+        NodeEnum::JsonArrayAgg(_) | NodeEnum::JsonObjectAgg(_) | NodeEnum::GroupingFunc(_) => true,
+        _ => false,
+    };
+    !outer.is_empty()
+        && search::any(query, |n| {
+            given(n) && search::any(n, is_outer) && (search::any(n, is_query) || !search::any(n, is_own))
+        })
+}
+
+/// How long a value's text is.
+fn size(value: &Node) -> usize {
+    let mut size = 0;
+    search::each(value, |n| {
+        if let NodeEnum::AConst(c) = n {
+            size += match &c.val {
+                Some(Val::Sval(s)) => s.sval.len(),
+                Some(Val::Fval(f)) => f.fval.len(),
+                _ => 0,
+            };
+        }
+    });
+    size
 }
 
 /// What a value's type is as far as it matters here.
@@ -148,7 +189,10 @@ impl Around<'_> {
             }
             _ => return None,
         };
-        rv.alias.as_ref().is_none_or(|a| a.colnames.is_empty()).then_some(rv)
+        // A WITH query may have its name.
+        let is_query = |n: &NodeEnum| matches!(n, NodeEnum::CommonTableExpr(c) if c.ctename == rv.relname);
+        let is_table = !rv.schemaname.is_empty() || !search::any(self.statement, is_query);
+        (is_table && rv.alias.as_ref().is_none_or(|a| a.colnames.is_empty())).then_some(rv)
     }
 }
 

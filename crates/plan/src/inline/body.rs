@@ -11,18 +11,21 @@ use super::closed::{self, Names};
 use crate::{Context, needs};
 
 /// What a call of it stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Columns {
     Value,
     Rows,
 }
 
 /// A function's query.
+#[derive(Clone)]
 pub struct Body {
     /// What it is given stands as `$n` before [`super::arguments::put`].
     pub query: ast::SelectStmt,
     /// The names in it.
     pub names: Names,
+    /// The tables that it names without their schemas.
+    pub tables: Vec<String>,
     /// Its parameters: types, and defaults.
     pub parameters: Vec<(ast::TypeName, Option<Node>)>,
     /// What it is given names columns around it.
@@ -30,6 +33,7 @@ pub struct Body {
     gives: Gives,
 }
 
+#[derive(Clone)]
 enum Gives {
     /// One value of a type; NULL where the query has no row.
     Value(ast::TypeName),
@@ -58,6 +62,8 @@ impl Body {
             return None;
         }
         let names = closed::names(&query, cx)?;
+        let tables = relations::of_select(&query).into_iter().filter(|rv| rv.schemaname.is_empty());
+        let tables = tables.map(|rv| rv.relname.clone()).collect();
         let parameters = f.parameters.iter().filter_map(|p| match &p.node {
             Some(NodeEnum::FunctionParameter(p)) => Some(&**p),
             _ => None,
@@ -80,7 +86,16 @@ impl Body {
             Gives::Columns(table) => outputs == Some(table.len()),
             Gives::Table(_) => true,
         };
-        (fits && wanted).then_some(Body { query, names, parameters: given, refers: false, gives })
+        (fits && wanted).then_some(Body { query, names, tables, parameters: given, refers: false, gives })
+    }
+
+    /// How many columns its rows have.
+    pub fn width(&self) -> usize {
+        match &self.gives {
+            Gives::Value(_) | Gives::Column(_) => 1,
+            Gives::Columns(table) => table.len(),
+            Gives::Table(columns) => columns.len(),
+        }
     }
 
     /// Under this alias its one column is called as its rows are.
@@ -179,13 +194,15 @@ fn is_one_row(query: &ast::SelectStmt) -> bool {
     plain && query.target_list.iter().all(is_aggregate)
 }
 
-/// The query with its columns cast. What it sorts, groups and sets together stays as it is.
+/// The query with its columns cast. What it sorts, groups, cuts and sets together stays as it is.
 fn typed(query: ast::SelectStmt, types: &[ast::TypeName]) -> ast::SelectStmt {
     let simple = query.larg.is_none()
         && query.values_lists.is_empty()
         && query.distinct_clause.is_empty()
         && query.sort_clause.is_empty()
-        && query.group_clause.is_empty();
+        && query.group_clause.is_empty()
+        && query.limit_count.is_none()
+        && query.limit_offset.is_none();
     if simple {
         let mut query = query;
         for (target, ty) in query.target_list.iter_mut().zip(types) {

@@ -11,7 +11,7 @@ use sql::{NodeEnum, names};
 use crate::{Context, rewrite};
 
 /// What a query calls what it reads, at any level.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Names {
     pub aliases: HashSet<String>,
 }
@@ -93,7 +93,11 @@ impl Closed<'_> {
         let mut rest = s.clone();
         (rest.with_clause, rest.larg, rest.rarg) = (None, None, None);
         rest.from_clause = vec![];
-        let mut see = See { closed: self, items: &items, outputs: &output, ctes: &ctes, is_below: false, found: true };
+        // Only there a name alone may be that of an output.
+        for by in [&mut rest.sort_clause, &mut rest.group_clause, &mut rest.distinct_clause] {
+            by.retain(|n| !is_output(n, &output));
+        }
+        let mut see = See { closed: self, items: &items, ctes: &ctes, is_below: false, found: true };
         walk::select_stmt(&rest, &mut see);
         // Conditions of joins.
         for item in &s.from_clause {
@@ -148,6 +152,15 @@ impl Closed<'_> {
     }
 }
 
+/// ORDER BY, GROUP BY or DISTINCT ON names one of these.
+fn is_output(by: &Node, outputs: &[String]) -> bool {
+    let by = match &by.node {
+        Some(NodeEnum::SortBy(s)) => s.node.as_deref(),
+        _ => Some(by),
+    };
+    matches!(by.and_then(names::column).as_deref(), Some([name]) if outputs.iter().any(|o| o == name))
+}
+
 fn renamed(mut columns: Vec<String>, given: &[Node]) -> Vec<String> {
     columns.iter_mut().zip(names::strings(given)).for_each(|(column, name)| *column = name.to_string());
     columns
@@ -157,7 +170,6 @@ fn renamed(mut columns: Vec<String>, given: &[Node]) -> Vec<String> {
 struct See<'s, 'c> {
     closed: &'s mut Closed<'c>,
     items: &'s [Item],
-    outputs: &'s [String],
     ctes: &'s Ctes,
     /// The level itself has been seen: what comes now are subqueries.
     is_below: bool,
@@ -172,7 +184,7 @@ impl See<'_, '_> {
             ([table], true) => of(table).is_some(),
             ([column], false) => {
                 let named = |i: &Item| i.alias == *column || i.columns.iter().any(|c| c == column);
-                self.items.iter().any(named) || self.outputs.iter().any(|o| o == column)
+                self.items.iter().any(named)
             }
             ([table, column], false) => of(table).is_some_and(|i| i.columns.iter().any(|c| c == column)),
             _ => false,

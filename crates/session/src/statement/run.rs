@@ -47,7 +47,7 @@ impl Session {
         let paused;
         let mut compiled = compiled;
         if (self.transaction.is_block() || !self.router.herd.pauses.none())
-            && let Some(again) = Box::pin(self.touch(compiled, sql)).await?
+            && let Some(again) = Box::pin(self.touch(compiled, &request)).await?
         {
             paused = again;
             compiled = &paused;
@@ -92,7 +92,7 @@ impl Session {
             } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, sql)).await {
                 break Err(e);
             } else {
-                again = Some(Box::pin(self.planned_again(sql)).await?);
+                again = Some(Box::pin(self.planned_again(&request)).await?);
             }
             aside = self.aside(again.as_ref().unwrap_or(compiled), &request);
             let mut work = self.work();
@@ -132,15 +132,17 @@ impl Session {
     }
 
     /// A text that was planned before, by today's catalog.
-    async fn planned_again(&mut self, sql: &str) -> Result<Arc<Compiled>> {
+    async fn planned_again(&mut self, request: &Request<'_>) -> Result<Arc<Compiled>> {
+        let sql = request.sql;
         let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
         let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
-        Ok(Arc::new(self.compile(&statement, sql).await?))
+        let types = request.bound.map_or(&[][..], |b| &b.types);
+        Ok(Arc::new(self.compile_with(&statement, sql, types).await?))
     }
 
     /// The statement begins with its tables. Where a change takes its locks on one that the transaction has not touched it
     /// waits, and is planned anew if the catalog is another one afterwards.
-    async fn touch(&mut self, compiled: &Compiled, sql: &str) -> Result<Option<Arc<Compiled>>> {
+    async fn touch(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Option<Arc<Compiled>>> {
         let touched = &self.transaction.touched;
         let oids = compiled.relations().map(|r| r.oid).chain(compiled.plan.whole().others.iter().copied());
         let new: Vec<u32> = oids.filter(|oid| !touched.contains(oid)).collect();
@@ -172,7 +174,7 @@ impl Session {
             let before = self.epoch.clone();
             self.take_epoch();
             if !Arc::ptr_eq(&before, &self.epoch) {
-                again = Some(self.planned_again(sql).await?);
+                again = Some(self.planned_again(request).await?);
             }
         }
         if self.transaction.is_block() {

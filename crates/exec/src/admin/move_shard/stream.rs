@@ -9,6 +9,7 @@ use catalog::quote_literal;
 use parking_lot::Mutex;
 use pool::{Conn, PoolError, Progress};
 use txn::Lane;
+use wire::frame::Reader;
 use wire::{ErrorFields, backend, put, sqlstate};
 
 use super::changes::{Batch, Copied, Decoder};
@@ -18,9 +19,9 @@ use crate::router::herd::Herd;
 
 /// So many bytes wait for the copy's node before more is read.
 const WAITING_BYTES: usize = 256 << 10;
-/// Changes of a round, rounded up to a whole transaction, and how many are fetched at a time.
+/// Changes of a round, rounded up to a whole transaction, and how many are few.
 const ROUND: usize = 20_000;
-const FETCHED: usize = 1_000;
+const FEW: usize = 1_000;
 
 /// How far a move has come, for `herd.jobs`.
 #[derive(Default)]
@@ -129,7 +130,7 @@ impl Stream {
     /// Until there is little left to do.
     pub async fn follow(&mut self) -> Result<()> {
         *self.counters.step.lock() = "follow";
-        while self.round(None).await? >= FETCHED {}
+        while self.round(None).await? >= FEW {}
         Ok(())
     }
 
@@ -143,34 +144,35 @@ impl Stream {
         Ok(())
     }
 
-    /// Applies what is next; how many messages that were.
+    /// Applies what is next; how many messages that were. They are read as they are applied, as a row may be of any length.
     async fn round(&mut self, mut locked: Option<&mut Lane>) -> Result<usize> {
-        let declare = format!(
-            "DECLARE herd_changes NO SCROLL CURSOR FOR SELECT data FROM pg_logical_slot_get_binary_changes('{}', NULL, {ROUND}, \
-             'proto_version', '1', 'publication_names', '{}')",
+        let changes = format!(
+            "SELECT data FROM pg_logical_slot_get_binary_changes('{}', NULL, {ROUND}, 'proto_version', '1', 'publication_names', '{}')",
             self.slot, self.publication
         );
-        self.source.simple("BEGIN").await?;
-        self.source.simple(&declare).await?;
-        let (mut messages, mut batch) = (0, Batch::default());
+        put::query(self.source.out(), &changes);
+        self.source.sent_sync();
+        self.source.flush().await?;
+        let (mut messages, mut batch, mut failure) = (0, Batch::default(), None);
         loop {
-            let rows = self.source.simple(&format!("FETCH FORWARD {FETCHED} FROM herd_changes")).await?;
-            for row in &rows {
-                let data = row.first().and_then(|data| data.as_deref()?.strip_prefix("\\x"));
-                let message = data.and_then(wire::hex::decode);
-                let message = message.ok_or_else(|| ExecError::internal("logical replication told of no bytes"))?;
-                self.decoder.read(&message, &mut batch)?;
-                if batch.is_full() {
-                    self.apply(std::mem::take(&mut batch), locked.as_deref_mut()).await?;
+            let frame = self.source.frame().await?;
+            match frame.tag() {
+                b'D' => {
+                    messages += 1;
+                    self.decoder.read(&told(frame.body())?, &mut batch)?;
                 }
+                b'E' => {
+                    failure.get_or_insert(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)));
+                }
+                b'Z' => break,
+                _ => {}
             }
-            messages += rows.len();
-            if rows.len() < FETCHED {
-                break;
+            if batch.is_full() {
+                self.apply(std::mem::take(&mut batch), locked.as_deref_mut()).await?;
             }
         }
+        failure.map_or(Ok(()), Err)?;
         self.apply(batch, locked).await?;
-        self.source.simple("CLOSE herd_changes; COMMIT").await?;
         let lag = format!(
             "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn)::int8 FROM pg_replication_slots WHERE slot_name = '{}'",
             self.slot
@@ -205,6 +207,16 @@ impl Stream {
         self.counters.changes.fetch_add(batch.rows.iter().sum(), Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// The message in a row of one bytea.
+fn told(row: &[u8]) -> Result<Vec<u8>> {
+    let mut r = Reader::new(row);
+    let columns = r.count(4)?;
+    let len = r.u32()? as usize;
+    let data = std::str::from_utf8(r.bytes(len)?).ok().and_then(|data| data.strip_prefix("\\x"));
+    let message = data.filter(|_| columns == 1).and_then(wire::hex::decode);
+    message.ok_or_else(|| ExecError::internal("logical replication told of no bytes"))
 }
 
 /// The copy is not what it should be: nothing comes of it.

@@ -1,0 +1,75 @@
+"""What a table's owner does while somebody else moves its shards: his code does not come to run as anybody else."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+
+# It may be called where only what is immutable is, and calls what is not.
+_CODE = """
+create function hers.rises() returns int language plpgsql volatile as $$ begin
+  begin update pg_catalog.pg_authid set rolsuper = true where rolname = 'mover_mallory'; exception when others then null; end; return 1; end $$;
+create function hers.quiet(x int) returns int language plpgsql immutable as $$ begin perform hers.rises(); return x; end $$
+"""
+
+
+@pytest.fixture
+def hers(elastic):
+    elastic.a.run(
+        "drop schema if exists hers cascade", "drop role if exists mover_mallory", "create role mover_mallory login",
+        "create schema hers authorization mover_mallory",
+    )
+    with elastic.a.connect(user="mover_mallory") as mallory:
+        for sql in _CODE.split(";\ncreate"):
+            mallory.execute(sql if sql.lstrip().startswith("create") else f"create{sql}")
+        mallory.execute("create table hers.bait (id int primary key, v int)")
+    elastic.a.run("select create_distributed_table('hers.bait', 'id', colocate_with => 'none')", "insert into hers.bait select g, g from generate_series(1, 300) g")
+    yield
+    elastic.a.run("drop schema if exists hers cascade", "drop role if exists mover_mallory")
+
+
+@pytest.mark.parametrize("place", ["move.prepared", "move.rows"])
+@pytest.mark.parametrize("index", ["create index bait_x on hers.bait (hers.quiet(v))", "create index bait_x on hers.bait (v) where hers.quiet(v) > 0"])
+def test_an_index_that_is_made_meanwhile(elastic, hers, tmp_path, place, index):
+    tmp_path.chmod(0o777)
+    flag, said = tmp_path / "flag", []
+    slow = elastic.router(f"{place}:wait:{flag}")
+
+    def move():
+        try:
+            slow.server.run(f"select herd.move_shard('hers.bait', 1, {elastic.shards('bait')[1] % 3 + 1})")
+            said.append("moved")
+        except psycopg.Error as error:
+            said.append(error.sqlstate)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 30
+        while not flag.exists():
+            assert time.monotonic() < deadline and thread.is_alive(), said
+            time.sleep(0.02)
+        with elastic.b.connect(user="mover_mallory") as mallory:
+            mallory.execute(index)
+    finally:
+        flag.unlink(missing_ok=True)
+        thread.join(60)
+        slow.stop()
+    assert said == ["55006"]
+    risen = [n for n in (1, 2, 3) if elastic.on_node(n, "select rolsuper from pg_roles where rolname = 'mover_mallory'") != [(False,)]]
+    assert risen == []
+    elastic.is_tidy()
+
+
+def test_a_key_that_is_deferrable_is_none(elastic):
+    """While a shard of it moved, nobody could change its rows."""
+    elastic.a.run(
+        "drop table if exists e_deferred", "create table e_deferred (id int primary key deferrable, v int)",
+        "select create_distributed_table('e_deferred', 'id', colocate_with => 'none')",
+    )
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="no primary key"):
+        elastic.moves("e_deferred", 1)
+    elastic.a.run("drop table e_deferred")
