@@ -17,8 +17,12 @@ const NODE: &str = concat!(
     include_str!("schema/admin.sql"),
 );
 const GRANTS: &str = include_str!("schema/grants.sql");
-const HOME: &str =
-    concat!(include_str!("schema/home.sql"), include_str!("schema/definitions.sql"), include_str!("schema/job.sql"));
+const HOME: &str = concat!(
+    include_str!("schema/home.sql"),
+    include_str!("schema/definitions.sql"),
+    include_str!("schema/job.sql"),
+    include_str!("schema/restore.sql"),
+);
 const HOME_GRANTS: &str = include_str!("schema/home_grants.sql");
 
 /// Key of the transaction-level advisory lock that every change of the catalog takes on home: "herd" in ASCII.

@@ -12,6 +12,7 @@ mod kind;
 mod move_rows;
 pub mod move_shard;
 mod partitions;
+mod restore_point;
 mod time_partitions;
 
 use plan::admin::{AdminCall, AdminFunction, Arg};
@@ -84,7 +85,9 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),
         AdminFunction::MoveShard => Field::new(&call.column, type_oid::INT8, 8),
-        AdminFunction::Version | AdminFunction::ExportSnapshot => Field::new(&call.column, type_oid::TEXT, -1),
+        AdminFunction::Version | AdminFunction::ExportSnapshot | AdminFunction::RestorePoint => {
+            Field::new(&call.column, type_oid::TEXT, -1)
+        }
         // void
         _ => Field::new(&call.column, type_oid::VOID, 4),
     }]

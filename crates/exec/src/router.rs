@@ -6,6 +6,7 @@ pub mod bodies;
 pub mod compiled;
 pub mod described;
 mod desk;
+pub mod fitness;
 pub mod gates;
 pub mod herd;
 pub mod lease;

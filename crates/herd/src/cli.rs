@@ -13,6 +13,7 @@ use crate::config::{Config, SHARDS_MAX};
 use crate::demo;
 use crate::dump;
 use crate::local::{self, NODES_MAX, Target, UpOptions, literal};
+use crate::status;
 
 /// Many PostgreSQL servers, one database.
 #[derive(Debug, Parser)]
@@ -46,10 +47,10 @@ enum Command {
         #[command(flatten)]
         dir: Dir,
     },
-    /// Show what of a local herd is up; exit code 0 when all of it is
+    /// Show what of a herd is up, every node of its catalog included; exit code 0 when all of it is
     Status {
         #[command(flatten)]
-        dir: Dir,
+        of: Where,
         #[arg(long)]
         json: bool,
     },
@@ -275,8 +276,8 @@ impl Cli {
                 Ok(Action::Done(ExitCode::SUCCESS))
             }
             Command::Down { dir } => Ok(local::down(&dir.dir).map(done)?),
-            Command::Status { dir, json } => {
-                let status = local::status(&dir.dir)?;
+            Command::Status { of, json } => {
+                let status = status::of(&of.into())?;
                 if json {
                     println!(
                         "{}",

@@ -11,6 +11,7 @@ mod demo;
 mod dump;
 mod local;
 mod router;
+mod status;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ mod background;
 mod bootstrap;
 mod circles;
 mod deadlock;
+mod health;
 mod metrics;
 mod registry;
 mod rights;
@@ -100,11 +101,12 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         quiet: Default::default(),
         parameters,
     });
+    let health = Arc::new(health::Health::default());
     if let Some(address) = config.metrics {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| RouterError::Listen { address: address.to_string(), source })?;
-        tokio::spawn(metrics::serve(listener, router.clone()));
+        tokio::spawn(metrics::serve(listener, router.clone(), health.clone()));
     }
     let address = match listeners.first() {
         Some(first) => first.local_addr()?,
@@ -112,7 +114,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     };
     // Before the first client gets its key: the router's number is part of it.
     registry::register(&mut conn, &router, address).await?;
-    let reporting = background::start(&router, address);
+    let reporting = background::start(&router, address, health);
     tokio::spawn(deadlock::watch(router.clone()));
     let places = Arc::new(Semaphore::new(config.limits.connections as usize));
     for listener in listeners {

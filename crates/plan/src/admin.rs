@@ -51,6 +51,7 @@ pub enum AdminFunction {
     DrainNode,
     Rebalance,
     ExportSnapshot,
+    RestorePoint,
     Version,
 }
 
@@ -161,6 +162,7 @@ impl AdminFunction {
             "drain_node" if herds => AdminFunction::DrainNode,
             "rebalance" if herds => AdminFunction::Rebalance,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
+            "restore_point" if herds => AdminFunction::RestorePoint,
             "add_node" if herds => AdminFunction::AddNode,
             "remove_node" if herds => AdminFunction::RemoveNode,
             _ => return None,
@@ -410,6 +412,12 @@ impl AdminCall {
     pub fn node(&self) -> Result<String> {
         let v = self.named(&["node"])?;
         self.text(&v[0], "a node's id or name")
+    }
+
+    /// What a restore point is to be called.
+    pub fn point(&self) -> Result<String> {
+        let v = self.named(&["name"])?;
+        self.text(&v[0], "the restore point's name")
     }
 
     /// Host, port and database of a node.

@@ -143,7 +143,7 @@ pub fn plan_remove_node(snapshot: &Snapshot, id: crate::NodeId) -> Result<Distri
     if shards > 0 {
         return refuse(
             format!("node \"{}\" still has {shards} shards", node.name),
-            "SELECT herd.drain_node(…) moves them to other nodes.",
+            &format!("SELECT herd.drain_node({}) moves them to other nodes.", quote_literal(&node.name)),
         );
     }
     let without =

@@ -65,3 +65,7 @@ COMMENT ON FUNCTION herd.drain_node(text) IS 'moves all shards of a node to othe
 CREATE OR REPLACE FUNCTION herd.rebalance() RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.rebalance() IS 'moves shards until each node has as many of each colocation group, or one more (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.restore_point(name text) RETURNS text
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.restore_point'); SELECT NULL::text $$;
+COMMENT ON FUNCTION herd.restore_point(text) IS 'makes a named restore point on all nodes that cuts no transaction over several of them in half (through a router)';

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::sqlstate;
+use wire::{ErrorFields, sqlstate};
 
 use catalog::schema::CATALOG_LOCK;
 use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
@@ -14,6 +14,7 @@ use crate::admin::AdminDone;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
+use crate::router::fitness::{self, Remark};
 use crate::router::herd::{catalog_error, refused};
 use crate::router::pause::{CATALOG, Who};
 use crate::work::Work;
@@ -41,6 +42,10 @@ impl<C: Client> Work<'_, C> {
             let exported = self.export_snapshot().await?;
             return Ok(self.answer(&call, described, exported.as_bytes(), vec![], false));
         }
+        if call.function == AdminFunction::RestorePoint {
+            let places = self.restore_point(&call).await?;
+            return Ok(self.answer(&call, described, places.as_bytes(), vec![], false));
+        }
         if call.function == AdminFunction::Cluster {
             let done = self.cluster(&call, search_path).await?;
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };
@@ -62,9 +67,11 @@ impl<C: Client> Work<'_, C> {
         }
         self.need_transaction();
         let snapshot = self.current_snapshot().await?;
+        let mut remarks = Vec::new();
         let (plan, value) = match call.function {
             AdminFunction::AddNode => {
-                let (plan, id) = self.plan_node(&call, &snapshot).await.map_err(locked_by_owner)?;
+                let planned = self.plan_node(&call, &snapshot, &mut remarks).await;
+                let (plan, id) = planned.map_err(locked_by_owner)?;
                 (plan, Some(id))
             }
             _ => {
@@ -90,6 +97,7 @@ impl<C: Client> Work<'_, C> {
         self.run_plan(&plan, begun).await?;
         if let Some(node) = joining {
             self.copy_objects(node, objects::AFTER_TABLES).await?;
+            self.tell_of_new_node(&snapshot, &remarks);
         }
         let text = match (value, format) {
             (Some(id), 0) => id.to_string().into_bytes(),
@@ -141,8 +149,7 @@ impl<C: Client> Work<'_, C> {
         let rows = self.ask_home(MAY).await?;
         let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref());
         if cell(0) != Some("t") {
-            return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, "permission denied for the herd's catalog")
-                .hint("Run it as a superuser, or as a member of the role that owns schema herd."));
+            return Err(not_the_herds());
         }
         if cell(1) != Some("read committed") {
             return Err(ExecError::sql(
@@ -200,7 +207,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Prepares a new server and plans its place in the herd.
-    async fn plan_node(&mut self, call: &AdminCall, snapshot: &Snapshot) -> Result<(DistributionPlan, NodeId)> {
+    async fn plan_node(
+        &mut self,
+        call: &AdminCall,
+        snapshot: &Snapshot,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<(DistributionPlan, NodeId)> {
         let (host, port, database) = call.address()?;
         let database = database.unwrap_or_else(|| self.herd.config.home.database.clone());
         let of_home = self.herd.config.home.clone();
@@ -211,7 +223,7 @@ impl<C: Client> Work<'_, C> {
         if crate::router::roles::bring_verifier(&mut own_home, &mut conn).await? {
             tracing::info!(host, port, "the router's role has home's verifier on the new node now");
         }
-        crate::router::likeness::is_like_home(&mut own_home, &mut conn).await?;
+        *remarks = fitness::can_join(&mut own_home, &mut conn).await?;
         drop(own_home);
         let version = conn.simple("SELECT pg_catalog.current_setting('server_version_num')").await?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
@@ -240,6 +252,19 @@ impl<C: Client> Work<'_, C> {
         let lane = txn::Lane::new(node.id, self.herd.pools.get(&target, self.login).await?);
         self.transaction.join(lane).wrote = true;
         Ok((plan, node.id))
+    }
+
+    /// What is to be known of a node that has joined, and that it has no shards of tables that were there.
+    fn tell_of_new_node(&mut self, before: &Snapshot, remarks: &[Remark]) {
+        for remark in remarks {
+            self.client.tell(Answer::Notice(&remark.warning()));
+        }
+        if before.groups.values().any(|g| !g.shards.is_empty()) {
+            let message = "the new node has no shards of colocation groups that are there, nor will tables that join them have any on it";
+            let notice = ErrorFields::with_severity("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, message)
+                .hint("SELECT herd.rebalance() moves shards to it, reads and writes going on.");
+            self.client.tell(Answer::Notice(&notice));
+        }
     }
 
     /// Makes on a new node what every node has besides tables, as it is on home.
@@ -339,6 +364,12 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(())
     }
+}
+
+/// Who is no member of the herd's owner asks for what only they may.
+pub(super) fn not_the_herds() -> ExecError {
+    ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, "permission denied for the herd's catalog")
+        .hint("Run it as a superuser, or as a member of the role that owns schema herd.")
 }
 
 /// A plan that has begun: the search path of each node's transaction before it.

@@ -272,7 +272,8 @@ fn close(conns: impl Iterator<Item = Conn>) {
     }
 }
 
-async fn send(conn: &mut Conn, sql: &str) -> std::result::Result<(), PoolError> {
+/// Asks without waiting for the answer.
+pub async fn send(conn: &mut Conn, sql: &str) -> std::result::Result<(), PoolError> {
     put::query(conn.out(), sql);
     conn.sent_sync();
     conn.flush().await
@@ -283,7 +284,7 @@ async fn answer(conn: &mut Conn) -> std::result::Result<(), PoolError> {
 }
 
 /// Reads the answer: the first column of its rows.
-async fn values(conn: &mut Conn) -> std::result::Result<Vec<String>, PoolError> {
+pub async fn values(conn: &mut Conn) -> std::result::Result<Vec<String>, PoolError> {
     let (mut found, mut error) = (Vec::new(), None);
     loop {
         let frame = conn.frame().await?;

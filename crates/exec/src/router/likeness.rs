@@ -65,19 +65,12 @@ fn plain(locale: &str) -> String {
     }
 }
 
-/// Refuses a server that is to become a node and is unlike home.
-pub async fn is_like_home(home: &mut Conn, node: &mut Conn) -> Result<()> {
+/// Refuses a server that is to become a node and is unlike home. The versions of its and home's collations, if they differ.
+pub async fn is_like_home(home: &mut Conn, node: &mut Conn) -> Result<Option<String>> {
     let target = node.target().to_string();
     let unlike = unlike(home, node).await?;
-    if let Some(version) = unlike.version {
-        tracing::warn!(
-            node = target,
-            version,
-            "the version of the node's collations is not home's: text may be ordered in another way there"
-        );
-    }
     if unlike.differences.is_empty() {
-        return Ok(());
+        return Ok(unlike.version);
     }
     let message = format!("server {target} reads text in another way than home: {}", unlike.differences.join("; "));
     Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(

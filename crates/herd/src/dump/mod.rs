@@ -15,11 +15,11 @@
 
 mod error;
 mod manifest;
-mod program;
+pub mod program;
 mod progress;
 mod restore;
 mod schema;
-mod server;
+pub mod server;
 mod snapshot;
 mod take;
 

@@ -35,5 +35,5 @@ pub use plain::{PlainPostgres, is_herd};
 pub use psql::{Target, literal, psql, run_sql};
 pub use shape::Options as UpOptions;
 pub use state::NODES_MAX;
-pub use status::status;
+pub use status::{NodeStatus, RouterStatus, Status, status};
 pub use up::up;

@@ -1,6 +1,7 @@
-//! `herd status`: what of a local herd is up, for people and as JSON.
+//! What of a local herd is up, for people and as JSON.
 //!
-//! It only looks; it takes no lock and changes nothing. Up means that a login is answered, not that a process exists.
+//! It only looks; it takes no lock and changes nothing. Up means that a login is answered, not that a process exists. What nodes
+//! say of themselves, and which there are besides those of this directory, `status.rs` beside this folder asks.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +20,11 @@ pub struct Status {
     /// Everything is up.
     pub up: bool,
     pub url: String,
-    pub dir: PathBuf,
-    pub shards: u32,
+    /// Of a local herd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
     pub router: RouterStatus,
     pub nodes: Vec<NodeStatus>,
 }
@@ -29,7 +33,8 @@ pub struct Status {
 pub struct RouterStatus {
     pub up: bool,
     pub pid: Option<u32>,
-    pub port: u16,
+    /// Not known of a router that was reached by its URL.
+    pub port: Option<u16>,
     /// Address of the metrics page.
     pub metrics: Option<String>,
 }
@@ -39,10 +44,18 @@ pub struct NodeStatus {
     pub name: String,
     pub up: bool,
     pub pid: Option<u32>,
+    pub host: String,
     pub port: u16,
     /// PostgreSQL's version, when it is up.
     pub version: Option<String>,
-    pub data: PathBuf,
+    /// It is a standby, or recovers. This and what follows: if it was asked and has said so.
+    pub in_recovery: Option<bool>,
+    /// The herd's transactions that stand prepared on it.
+    pub prepared: Option<u64>,
+    /// The size of its database.
+    pub bytes: Option<u64>,
+    /// Of a node of a local herd.
+    pub data: Option<PathBuf>,
 }
 
 /// Looks at the herd in `dir`.
@@ -54,7 +67,7 @@ pub fn status(dir: &Path) -> Result<Status> {
         // Another program on the router's port may answer as well.
         up: router_pid.is_some() && probe(state.port).is_ready(),
         pid: router_pid,
-        port: state.port,
+        port: Some(state.port),
         metrics: Config::load(&files.config())
             .ok()
             .and_then(|config| config.metrics)
@@ -64,8 +77,8 @@ pub fn status(dir: &Path) -> Result<Status> {
     Ok(Status {
         up: router.up && nodes.iter().all(|node| node.up),
         url: state.url(),
-        dir: files.dir().to_owned(),
-        shards: state.shards,
+        dir: Some(files.dir().to_owned()),
+        shards: Some(state.shards),
         router,
         nodes,
     })
@@ -81,7 +94,19 @@ fn node(node: Node) -> NodeStatus {
         Answer::Ready { version } => version,
         _ => None,
     };
-    NodeStatus { name: node.name, up, pid, port: node.port, version, data: node.data }
+    let (host, data) = ("127.0.0.1".to_owned(), Some(node.data));
+    NodeStatus {
+        name: node.name,
+        up,
+        pid,
+        host,
+        port: node.port,
+        version,
+        in_recovery: None,
+        prepared: None,
+        bytes: None,
+        data,
+    }
 }
 
 impl std::fmt::Display for Status {
@@ -95,12 +120,26 @@ impl std::fmt::Display for Status {
             .as_ref()
             .map_or_else(String::new, |address| format!("  metrics http://{address}/metrics"));
         let r = &self.router;
-        writeln!(f, "{:<8} {:<5} {:>6} {:>8}  {}{metrics}", "router", word(r.up), r.port, pid(r.pid), self.url)?;
+        let port = r.port.map_or_else(|| "-".to_owned(), |port| port.to_string());
+        writeln!(f, "{:<8} {:<5} {port:>6} {:>8}  {}{metrics}", "router", word(r.up), pid(r.pid), self.url)?;
         for node in &self.nodes {
-            let version = node.version.as_ref().map_or_else(String::new, |v| format!("PostgreSQL {v}  "));
-            let (name, state, port, data) = (&node.name, word(node.up), node.port, node.data.display());
-            writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {version}{data}", pid(node.pid))?;
+            let (name, state, port) = (&node.name, word(node.up), node.port);
+            writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {}", pid(node.pid), node.details())?;
         }
         Ok(())
+    }
+}
+
+impl NodeStatus {
+    fn details(&self) -> String {
+        let version = self.version.as_ref().map(|version| format!("PostgreSQL {version}"));
+        let recovers = self.in_recovery.filter(|is| *is).map(|_| "in recovery".to_owned());
+        let prepared = self.prepared.filter(|n| *n > 0).map(|n| format!("{n} prepared"));
+        let size = self.bytes.map(|bytes| format!("{} MiB", bytes >> 20));
+        let place = match &self.data {
+            Some(data) => data.display().to_string(),
+            None => format!("on {}", self.host),
+        };
+        [version, size, recovers, prepared, Some(place)].into_iter().flatten().collect::<Vec<_>>().join("  ")
     }
 }

@@ -10,6 +10,7 @@ use pool::{Conn, PoolError};
 use session::Router;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::health::Health;
 use super::registry;
 use super::rights::Follower;
 
@@ -24,8 +25,8 @@ const REPORT_MAX: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What must end before the router leaves `herd.router`.
-pub fn start(router: &Arc<Router>, address: SocketAddr) -> JoinHandle<()> {
-    tokio::spawn(recover(router.clone()));
+pub fn start(router: &Arc<Router>, address: SocketAddr, health: Arc<Health>) -> JoinHandle<()> {
+    tokio::spawn(recover(router.clone(), health));
     tokio::spawn(notice_who_left(router.clone()));
     tokio::spawn(listen(router.clone(), address))
 }
@@ -91,7 +92,7 @@ fn said(body: &[u8]) -> Option<&str> {
 
 /// Finishes what dead routers left behind, at the start and every few seconds; looks whether a router died between
 /// changing the catalog and telling of it, and whether rights were changed without a router.
-async fn recover(router: Arc<Router>) {
+async fn recover(router: Arc<Router>, health: Arc<Health>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
     let mut follower = Follower::default();
     loop {
@@ -103,10 +104,18 @@ async fn recover(router: Arc<Router>) {
             let limit = RECOVERY_LIMIT;
             connecting.spawn(async move {
                 let conn = tokio::time::timeout(limit, router.herd.admin(&snapshot, node)).await;
-                conn.ok()?.ok().map(|conn| (node, conn))
+                (node, conn.map_err(|_| "it does not answer".to_string()).and_then(|c| c.map_err(|e| e.to_string())))
             });
         }
-        conns.extend(connecting.join_all().await.into_iter().flatten());
+        health.keep(|node| snapshot.node(node).is_some());
+        for (id, connected) in connecting.join_all().await {
+            if let Some(node) = snapshot.node(id) {
+                health.seen(node, connected.as_ref().err().map(String::as_str));
+            }
+            if let Ok(conn) = connected {
+                conns.insert(id, conn);
+            }
+        }
         let run = txn::recover::recover(&snapshot.herd_id, snapshot.home, &mut conns);
         match tokio::time::timeout(RECOVERY_LIMIT, run).await {
             Ok(done) if done.committed + done.rolled_back > 0 => {

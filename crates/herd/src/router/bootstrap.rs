@@ -42,9 +42,10 @@ pub async fn nodes(
         }
         let failed = |error| RouterError::Node { node: format!("{}:{}", node.host, node.port), error };
         let mut conn = first_contact(home, config, node).await.map_err(failed)?;
-        exec::is_like_home(home, &mut conn).await?;
+        for remark in exec::can_join(home, &mut conn).await? {
+            tracing::warn!(hint = remark.hint, "{}", remark.message);
+        }
         let name = format!("node{}", snapshot.nodes.len() + 1);
-        warn_without_prepared_transactions(&mut conn, &name).await?;
         let version = conn.simple("SELECT current_setting('server_version_num')").await.map_err(failed)?;
         let version = version.first().and_then(|r| r[0].as_deref()?.parse().ok()).unwrap_or(0);
         let planned = catalog::plan_add_node(&snapshot, &[], &address(&name, node), version);

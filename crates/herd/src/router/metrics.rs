@@ -8,20 +8,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::health::Health;
+
 /// A request longer than this is not one for metrics.
 const REQUEST_MAX: usize = 8192;
 /// So many are answered at a time: descriptors are for clients.
 const AT_ONCE_MAX: usize = 64;
 
 /// Answers requests on a listener, each within five seconds; never ends.
-pub async fn serve(listener: TcpListener, router: Arc<Router>) {
+pub async fn serve(listener: TcpListener, router: Arc<Router>, health: Arc<Health>) {
     let places = Arc::new(Semaphore::new(AT_ONCE_MAX));
     loop {
         match (listener.accept().await, places.clone().try_acquire_owned()) {
             (Ok((stream, _)), Ok(place)) => {
-                let router = router.clone();
+                let (router, health) = (router.clone(), health.clone());
                 tokio::spawn(async move {
-                    let answered = tokio::time::timeout(Duration::from_secs(5), answer(stream, &router));
+                    let answered = tokio::time::timeout(Duration::from_secs(5), answer(stream, &router, &health));
                     let _ = answered.await;
                     drop(place);
                 });
@@ -34,7 +36,7 @@ pub async fn serve(listener: TcpListener, router: Arc<Router>) {
     }
 }
 
-async fn answer(mut stream: TcpStream, router: &Router) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, router: &Router, health: &Health) -> std::io::Result<()> {
     let mut request = Vec::new();
     let mut buf = [0; 1024];
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < REQUEST_MAX {
@@ -44,7 +46,7 @@ async fn answer(mut stream: TcpStream, router: &Router) -> std::io::Result<()> {
         }
     }
     let (status, body) = match request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ") {
-        true => ("200 OK", page(router)),
+        true => ("200 OK", page(router, health)),
         false => ("404 Not Found", "the metrics are at /metrics\n".to_string()),
     };
     let head = format!(
@@ -56,8 +58,12 @@ async fn answer(mut stream: TcpStream, router: &Router) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
-fn page(router: &Router) -> String {
+fn page(router: &Router, health: &Health) -> String {
     let mut out = router.metrics.render();
+    out.push_str("# HELP herd_node_up Whether the router could reach a node when it last looked, every few seconds.\n# TYPE herd_node_up gauge\n");
+    for (name, up) in health.up() {
+        out.push_str(&format!("herd_node_up{{node=\"{}\"}} {}\n", escape(&name), u8::from(up)));
+    }
     out.push_str(
         "# HELP herd_pool_connections Connections to nodes, by node and user.\n# TYPE herd_pool_connections gauge\n",
     );
