@@ -340,7 +340,7 @@ fn was_the_same(then: &Snapshot, now: &Relation) -> bool {
     match (before.map(|r| &r.placement), &now.placement) {
         (Some(Placement::Local), Placement::Local) | (Some(Placement::Reference), Placement::Reference) => true,
         (Some(Placement::Distributed(a)), Placement::Distributed(b)) => {
-            let same = |(a, b): (&catalog::Shard, &catalog::Shard)| a.node == b.node;
+            let same = |(a, b): (&catalog::Shard, &catalog::Shard)| a.node == b.node && a.bound == b.bound;
             a.group.shards.len() == b.group.shards.len() && a.group.shards.iter().zip(&b.group.shards).all(same)
         }
         (None, Placement::Local) => {
