@@ -63,7 +63,7 @@ impl<C: Client> Work<'_, C> {
         }
         let text = |value: Option<&String>| value.map_or_else(|| "NULL".to_string(), |v| quote_literal(v));
         let ask = format!(
-            "SELECT herd.split_at({}, {}::regclass, {}, {}, {}, {or_at})",
+            "SELECT herd.split_at({}, {}::pg_catalog.regclass, {}, {}, {}, {or_at})",
             t.parent(),
             quote_literal(&t.part_name(of.shard)),
             text(at.first()),

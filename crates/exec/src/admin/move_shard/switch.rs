@@ -155,8 +155,15 @@ impl<C: Client> Work<'_, C> {
 /// What the catalog says of shards from now on.
 fn in_catalog(of: &Move) -> Vec<String> {
     let this = format!("colocation OPERATOR(pg_catalog.=) {} AND number OPERATOR(pg_catalog.=) {}", of.group, of.shard);
-    let Some(halves) = &of.halves else { return vec![format!("UPDATE herd.shard SET node = {} WHERE {this}", of.to)] };
+    let moves = format!(
+        "UPDATE herd.colocation SET moves = moves OPERATOR(pg_catalog.+) 1 WHERE id OPERATOR(pg_catalog.=) {}",
+        of.group
+    );
+    let Some(halves) = &of.halves else {
+        return vec![moves, format!("UPDATE herd.shard SET node = {} WHERE {this}", of.to)];
+    };
     vec![
+        moves,
         format!("UPDATE herd.shard SET bound = {} WHERE {this}", quote_literal(&halves.first)),
         format!(
             "INSERT INTO herd.shard (colocation, number, node, bound) VALUES ({}, {}, {}, {})",
