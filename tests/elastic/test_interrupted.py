@@ -1,4 +1,4 @@
-"""Moves that are cancelled, overtaken by a change of the table, or whose router is killed: the herd is right, and nothing is left of them."""
+"""Moves and splits that are cancelled, overtaken by a change of the table, or whose router is killed: the herd is right, and nothing is left of them."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from harness import router
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
 ROWS = 900
-# In the order in which a move comes by; the last ones are those of any commit over several nodes.
+# In the order in which a move, or a split, comes by; the last ones are those of any commit over several nodes.
 PLACES = [
     "move.prepared", "move.rows", "move.copied", "move.followed", "move.locked", "two_phase.announced", "two_phase.prepared", "two_phase.decided",
 ]
@@ -28,13 +28,19 @@ def _to(elastic, table: str, shard: int) -> int:
     return elastic.shards(table)[shard] % 3 + 1
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_router_that_dies(elastic, place):
+def _call(elastic, kind: str, table: str, shard: int) -> str:
+    return f"select herd.move_shard('{table}', {shard}, {_to(elastic, table, shard)})" if kind == "move" else f"select herd.split_shard('{table}', {shard})"
+
+
+@pytest.mark.parametrize(
+    "place, kind", [*((place, "move") for place in PLACES), ("move.rows", "split"), ("move.locked", "split"), ("two_phase.decided", "split")])
+def test_a_router_that_dies(elastic, place, kind):
     _table(elastic, "i_dies")
-    target = _to(elastic, "i_dies", 3)
+    before = elastic.shards("i_dies")
+    after = before | ({3: _to(elastic, "i_dies", 3)} if kind == "move" else {9: before[3]})
     dying = elastic.router(f"{place}:abort")
     with pytest.raises(psycopg.OperationalError):
-        dying.server.run(f"select herd.move_shard('i_dies', 3, {target})")
+        dying.server.run(_call(elastic, kind, "i_dies", 3))
     with elastic.b.connect() as connection:
         # At once, before anything is cleaned up; who needs what stands prepared waits for it.
         assert connection.execute("update i_dies set v = v + 1").rowcount == ROWS
@@ -42,18 +48,17 @@ def test_a_router_that_dies(elastic, place):
             assert connection.execute("select v from i_dies where id = %s", (id,)).fetchone() == (id + 1,)
         elastic.is_tidy()
         state, error = connection.execute("select state, error from herd.jobs where about like '%i_dies%' order by id desc limit 1").fetchone()
-        moved = elastic.shards("i_dies")[3] == target
-        assert (state, moved) == (("done", True) if place == "two_phase.decided" else ("failed", False)), error
+        assert (state, elastic.shards("i_dies")) == (("done", after) if place == "two_phase.decided" else ("failed", before)), error
         assert connection.execute("select count(*), sum(v) from i_dies").fetchone() == (ROWS, ROWS * (ROWS + 1) // 2 + ROWS)
         assert connection.execute("select object, problem from herd.verify").fetchall() == []
-    # And it can be moved again.
-    elastic.moves("i_dies", 3, elastic.b)
+    # And it can be done again.
+    elastic.b.run(_call(elastic, kind, "i_dies", 3))
     elastic.is_tidy()
 
 
 @pytest.fixture
-def waiting(elastic, tmp_path):
-    """A router whose move waits when the rows are there; the move's error, once it has gone on."""
+def waiting(elastic, tmp_path, request):
+    """A router whose move (or split) waits when the rows are there; its error, once it has gone on."""
     _table(elastic, "i_waits")
     tmp_path.chmod(0o777)
     flag = tmp_path / "flag"
@@ -62,7 +67,7 @@ def waiting(elastic, tmp_path):
 
     def move():
         try:
-            slow.server.run(f"select herd.move_shard('i_waits', 1, {_to(elastic, 'i_waits', 1)})")
+            slow.server.run(_call(elastic, getattr(request, "param", "move"), "i_waits", 1))
             said.append(None)
         except psycopg.Error as error:
             said.append(error)
@@ -85,13 +90,17 @@ def waiting(elastic, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change",
+    "waiting, change",
     [
-        "alter table i_waits add column w int default 5", "create index on i_waits (v)", "alter table i_waits rename to i_other",
-        "alter table i_waits alter column v type int using v + 1",
-        "drop table i_waits", "select undistribute_table('i_waits')",
-        "create table i_more (id int primary key); select create_distributed_table('i_more', 'id', colocate_with => 'i_waits')",
+        *(("move", change) for change in (
+            "alter table i_waits add column w int default 5", "create index on i_waits (v)", "alter table i_waits rename to i_other",
+            "alter table i_waits alter column v type int using v + 1", "drop table i_waits", "select undistribute_table('i_waits')",
+            "create table i_more (id int primary key); select create_distributed_table('i_more', 'id', colocate_with => 'i_waits')",
+        )),
+        ("split", "alter table i_waits add column w int default 5"),
+        ("split", "drop table i_waits"),
     ],
+    indirect=["waiting"],
 )
 def test_a_change_of_the_table_ends_it(elastic, waiting, change):
     elastic.b.run("drop table if exists i_more, i_other")
@@ -132,14 +141,18 @@ def test_a_shard_that_moves_is_not_clustered(elastic, waiting):
     elastic.is_tidy()
 
 
+@pytest.mark.parametrize("waiting", ["move", "split"], indirect=True)
 def test_writes_and_truncate_in_between_come_along(elastic, waiting):
     with elastic.b.connect() as connection:
         connection.execute("truncate i_waits")
         connection.execute("insert into i_waits select g, -g from generate_series(1, 3000) g")
-        connection.execute("update i_waits set id = id + 5000 where id = 77")
+        # Some of them stay in their shard, and come to its other half.
+        connection.execute("update i_waits set id = id + 5000 where id % 7 = 0")
         connection.execute("delete from i_waits where id % 3 = 0")
         assert waiting() is None
-        expected = sorted(g + 5000 if g == 77 else g for g in range(1, 3001) if g % 3)
+        expected = sorted(id for id in (g + 5000 if g % 7 == 0 else g for g in range(1, 3001)) if id % 3)
+        for id in expected[::50]:
+            assert connection.execute("select count(*) from i_waits where id = %s", (id,)).fetchone() == (1,)
         assert [id for id, in connection.execute("select id from i_waits order by id")] == expected
     elastic.is_tidy()
 

@@ -179,6 +179,10 @@ def test_a_transaction_that_keeps_its_snapshot_loses_no_rows(elastic):
             old.execute(f"set transaction isolation level {level}")
             old.execute("select 1 from herd.nodes").fetchall()
             elastic.moves("m_old", 1)
+            if level == "serializable":
+                # There and back: the shard is where it was, and its rows are new ones.
+                elastic.moves("m_old", 1)
+                elastic.moves("m_old", 1)
             with pytest.raises(psycopg.errors.SerializationFailure):
                 assert old.execute("select count(*) from m_old").fetchone() == (500,)
                 raise psycopg.errors.SerializationFailure("all rows were seen")

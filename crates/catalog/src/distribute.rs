@@ -28,6 +28,7 @@ pub mod objects;
 mod partitioned;
 mod reference;
 mod rename;
+mod split;
 mod table;
 mod undistribute;
 
@@ -36,6 +37,7 @@ pub use node::{ADMIN_FUNCTIONS, plan_add_node, plan_remove_node};
 pub use partitioned::{PARTITIONS, attach_as_owner, create_as_owner, detach};
 pub use reference::plan_reference;
 pub use rename::{plan_drop, plan_rename, plan_rename_schema};
+pub use split::{Halves, Room, room_in, split_bounds};
 pub use table::{new_prefix_sql, plan_distribution};
 pub use undistribute::plan_undistribute;
 

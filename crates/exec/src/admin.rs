@@ -82,6 +82,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::Cluster
         | AdminFunction::CreateTimePartitions
         | AdminFunction::DropOldTimePartitions
+        | AdminFunction::SplitShard
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),
         AdminFunction::MoveShard => Field::new(&call.column, type_oid::INT8, 8),

@@ -58,7 +58,7 @@ pub enum Located {
 /// The shard of a full key: `values` holds each key column's value in binary send format, `None` for NULL.
 ///
 /// Constant time for hash bounds of one modulus that stand in the order of their remainders, logarithmic for range bounds that stand in
-/// order; other arrangements (a shard was split) are searched.
+/// order, logarithmic for those of which some were split; other arrangements are searched.
 ///
 /// # Errors
 /// Types that cannot be hashed or ordered here, malformed values, and a number of values other than that of the key's columns.
@@ -116,8 +116,26 @@ fn find_hash(bounds: &[Bound], hash: u64) -> Option<usize> {
         if bounds.get(guess).is_some_and(holds) {
             return Some(guess);
         }
+        if let Some(found) = find_split(bounds, hash, *modulus) {
+            return Some(found);
+        }
     }
     bounds.iter().position(holds)
+}
+
+/// Where shards were split, moduli are one another's doubles; no two shards have a remainder in common, and they stand in its order.
+fn find_split(bounds: &[Bound], hash: u64, modulus: u32) -> Option<usize> {
+    let remainder_of = |bound: &Bound| match *bound {
+        Bound::Hash { remainder, .. } => remainder,
+        _ => u32::MAX,
+    };
+    let larger = std::iter::successors(modulus.checked_mul(2), |m| m.checked_mul(2));
+    let smaller = std::iter::successors(Some(modulus), |m| (m % 2 == 0).then_some(m / 2)).skip(1);
+    smaller.chain(larger).find_map(|modulus| {
+        let remainder = hash.checked_rem(modulus.into())? as u32;
+        let found = bounds.binary_search_by_key(&remainder, remainder_of).ok()?;
+        (bounds[found] == Bound::Hash { modulus, remainder }).then_some(found)
+    })
 }
 
 fn find_range(types: &[Oid], bounds: &[Bound], values: &[Option<Vec<u8>>]) -> Result<Option<usize>, KeyError> {

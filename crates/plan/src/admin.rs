@@ -48,6 +48,7 @@ pub enum AdminFunction {
     CreateTimePartitions,
     DropOldTimePartitions,
     MoveShard,
+    SplitShard,
     DrainNode,
     Rebalance,
     ExportSnapshot,
@@ -159,6 +160,7 @@ impl AdminFunction {
             "drop_old_time_partitions" => AdminFunction::DropOldTimePartitions,
             "cluster" if herds => AdminFunction::Cluster,
             "move_shard" if herds => AdminFunction::MoveShard,
+            "split_shard" if herds => AdminFunction::SplitShard,
             "drain_node" if herds => AdminFunction::DrainNode,
             "rebalance" if herds => AdminFunction::Rebalance,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
@@ -401,11 +403,25 @@ impl AdminCall {
     /// What `herd.move_shard` moves, and where: the shard's number, and a node's id or name.
     pub fn shard_and_node(&self) -> Result<(i32, String)> {
         let v = self.named(&["table_name|table|relation", "shard", "node"])?;
-        let shard = self.text(&v[1], "a shard's number")?;
-        let number = shard
-            .parse()
-            .map_err(|_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{shard}\" is not a shard's number")))?;
-        Ok((number, self.text(&v[2], "a node's id or name")?))
+        Ok((self.shard(&v[1])?, self.text(&v[2], "a node's id or name")?))
+    }
+
+    /// What `herd.split_shard` splits: the shard's number, the node of its second half, and the values it is split by.
+    pub fn shard_node_and_bound(&self) -> Result<(i32, Option<String>, Vec<String>)> {
+        let v = self.named(&["table_name|table|relation", "shard", "node", "at"])?;
+        let node = v[2].as_ref().map(|_| self.text(&v[2], "a node's id or name")).transpose()?;
+        let at = match &v[3] {
+            None => vec![],
+            Some(Arg::List(values)) => values.clone(),
+            Some(_) => vec![self.text(&v[3], "a value to split at")?],
+        };
+        Ok((self.shard(&v[1])?, node, at))
+    }
+
+    fn shard(&self, value: &Option<Arg>) -> Result<i32> {
+        let shard = self.text(value, "a shard's number")?;
+        let wrong = |_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{shard}\" is not a shard's number"));
+        shard.parse().map_err(wrong)
     }
 
     /// The node that `herd.drain_node` empties, by its id or name.

@@ -146,6 +146,9 @@ impl Session {
         if call.function == AdminFunction::CreateDistributedFunction {
             return self.distribute_function(call, described).await;
         }
+        if call.function == AdminFunction::SplitShard {
+            return self.split(call, described, format).await;
+        }
         if matches!(call.function, AdminFunction::DrainNode | AdminFunction::Rebalance) {
             return self.series_of_moves(call, described, format).await;
         }

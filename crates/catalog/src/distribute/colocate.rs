@@ -35,7 +35,10 @@ pub(super) fn choose(
     let private = colocate_with == "none";
 
     let same = |group: &&Arc<Colocation>| {
-        let same_bounds = || group.shards.iter().map(|s| &s.bound).eq(bounds.iter().map(|b| &b.bound));
+        let same_bounds = || match strategy {
+            PartitionStrategy::Hash => made_with(group) == Some(bounds.len()),
+            _ => group.shards.iter().map(|s| &s.bound).eq(bounds.iter().map(|b| &b.bound)),
+        };
         group.strategy == strategy && group.key_types == key_types && same_bounds()
     };
     let candidates = snapshot.groups.values().filter(|group| !private && !snapshot.private_groups.contains(&group.id));
@@ -43,6 +46,15 @@ pub(super) fn choose(
         Some(group) => existing(snapshot, group),
         None => new_group(snapshot, strategy, key_types, bounds, private),
     })
+}
+
+/// How many shards a group of hash shards was made with: some may have been split since, which doubled their moduli.
+fn made_with(group: &Colocation) -> Option<usize> {
+    let modulus = |shard: &Shard| match shard.bound {
+        Bound::Hash { modulus, .. } => Some(modulus as usize),
+        _ => None,
+    };
+    group.shards.iter().map(modulus).min().flatten()
 }
 
 fn existing(snapshot: &Snapshot, group: &Arc<Colocation>) -> Chosen {
@@ -88,7 +100,8 @@ fn join(
     if request.strategy.is_some_and(|s| s != group.strategy) {
         return differs("the strategy");
     }
-    if request.shard_count.is_some_and(|count| count as usize != group.shards.len()) {
+    let counts = [Some(group.shards.len()), made_with(group)];
+    if request.shard_count.is_some_and(|count| !counts.contains(&Some(count as usize))) {
         return differs("the number of shards");
     }
     if request.bounds.as_ref().is_some_and(|b| !b.iter().map(|b| &b.bound).eq(group.shards.iter().map(|s| &s.bound))) {

@@ -13,7 +13,7 @@ use crate::{CatalogError, Colocation, Oid, Query, Refusal, RefusalKind, Shard, S
 
 pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
     let mut groups = BTreeMap::new();
-    for mut row in cells(q, "SELECT id, strategy, key_types, private FROM herd.colocation").await? {
+    for mut row in cells(q, "SELECT id, strategy, key_types, private, moves FROM herd.colocation").await? {
         let id = row.number()?;
         let strategy = match row.text().as_str() {
             "hash" => PartitionStrategy::Hash,
@@ -25,6 +25,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
         if row.boolean() {
             snapshot.private_groups.insert(id);
         }
+        snapshot.moves.insert(id, row.number()?);
     }
 
     let mut texts: BTreeMap<i32, Vec<(i32, i32, BoundText)>> = BTreeMap::new();

@@ -58,6 +58,11 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admi
 COMMENT ON FUNCTION herd.move_shard(regclass, integer, text)
     IS 'moves a shard of a table, and those of the tables colocated with it, to another node, reads and writes going on (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.split_shard(table_name regclass, shard integer, node text DEFAULT NULL, at text DEFAULT NULL) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.split_shard'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text)
+    IS 'makes two shards of one of a table, and of those of the tables colocated with it, reads and writes going on (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.drain_node(node text) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drain_node'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.drain_node(text) IS 'moves all shards of a node to other nodes, one after another (through a router)';

@@ -22,6 +22,13 @@ CREATE TABLE IF NOT EXISTS herd.colocation (
     private     boolean NOT NULL DEFAULT false
 );
 
+-- How often shards of the group were moved or split: their rows are not those that older snapshots see.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.colocation'::regclass AND attname = 'moves') THEN
+        ALTER TABLE herd.colocation ADD COLUMN moves bigint NOT NULL DEFAULT 0;
+    END IF;
+END $herd$;
+
 -- bound is what follows FOR VALUES in the partition's definition, or DEFAULT.
 CREATE TABLE IF NOT EXISTS herd.shard (
     colocation integer NOT NULL REFERENCES herd.colocation ON DELETE CASCADE,

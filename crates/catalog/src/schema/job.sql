@@ -38,7 +38,7 @@ CREATE OR REPLACE VIEW herd.jobs AS
     SELECT j.id, j.kind, j.about, j.state, j.step, j.router, herd.has_owner(j.*) AS has_owner, j.cancel AS cancel_asked,
            j.bytes_done, j.bytes_total, j.rows_done, j.changes, j.lag_bytes, j.error, j.created_at, j.updated_at, j.ended_at
       FROM herd.job j ORDER BY j.id;
-COMMENT ON VIEW herd.jobs IS 'moves of shards: how far they have come, and how they ended';
+COMMENT ON VIEW herd.jobs IS 'moves and splits of shards: how far they have come, and how they ended';
 
 -- Whether there was anything to cancel. The router that works on it, or the next that looks, ends it and cleans up.
 CREATE OR REPLACE FUNCTION herd.cancel_job(job bigint) RETURNS boolean

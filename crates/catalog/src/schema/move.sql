@@ -1,5 +1,6 @@
--- Steps of moving a shard that one node does by itself. The router's own role runs the first ones, on tables that belong to it as
--- long as nobody else may see them; the last two are part of the transaction that makes the change. herd.move_shard() calls them.
+-- Steps of moving a shard, or of splitting one, that one node does by itself. The router's own role runs the first ones, on tables that belong to it as
+-- long as nobody else may see them; the last two are part of the transaction that makes the change. herd.move_shard() and
+-- herd.split_shard() call them.
 
 -- What the copy of a shard has to be like. `mark` changes with whatever its copy would have to change with.
 CREATE OR REPLACE FUNCTION herd.move_facts(parent regclass, part regclass) RETURNS jsonb
@@ -61,8 +62,8 @@ BEGIN
                       AND NOT a.attisdropped AND (a.attgenerated <> '' OR t.oid >= 16384 AND t.typtype <> 'e'))
         OR EXISTS (SELECT FROM pg_class c WHERE c.oid = fresh::regclass AND (c.relhastriggers OR c.relhasrules))
         OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = parent AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))) THEN
-        RAISE EXCEPTION 'moving shards of table "%" is not supported: its owner "%" is no superuser, and it has CHECKs, generated columns, types or index expressions of his', parent, who
-            USING ERRCODE = 'feature_not_supported', HINT = 'Drop them for as long as the move lasts, or give the table to a superuser.';
+        RAISE EXCEPTION 'moving or splitting shards of table "%" is not supported: its owner "%" is no superuser, and it has CHECKs, generated columns, types or index expressions of his', parent, who
+            USING ERRCODE = 'feature_not_supported', HINT = 'Drop them for as long as it lasts, or give the table to a superuser.';
     END IF;
     -- A column that rows are not given would get its default, as who fills it.
     IF (SELECT jsonb_agg(a.attname ORDER BY a.attname) FROM pg_attribute a
@@ -78,6 +79,54 @@ END
 $body$;
 COMMENT ON FUNCTION herd.move_make(regclass, text, jsonb) IS 'makes the table that the rows of a shard are copied into';
 
+-- Where a range shard is cut, as PostgreSQL prints the value; NULL: nowhere. That is `at`, or the middle of the rows, which is looked for
+-- where the table's owner may run code as the router; strictly between `above` and `below` (each NULL: no limit), or at the latter.
+CREATE OR REPLACE FUNCTION herd.split_at(parent regclass, part regclass, at text, above text, below text, or_at boolean) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET row_security = off AS
+$body$
+DECLARE
+    key text;
+    kind text;
+    order_by text;
+    found text := at;
+    fits boolean;
+BEGIN
+    SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), coalesce((SELECT format(' COLLATE %I.%I', n.nspname, l.collname)
+             FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = p.partcollation[0]), '')
+      INTO key, kind, order_by
+      FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = parent;
+    IF at IS NULL THEN
+        EXECUTE format('SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY %s%s)::text FROM ONLY %s', key, order_by, part) INTO found;
+        -- Rows of that value are more than half of all: behind them, if it is the least.
+        EXECUTE format('SELECT coalesce((SELECT %4$L FROM ONLY %3$s WHERE %1$s%2$s < %4$L::%5$s LIMIT 1),
+                                        (SELECT %1$s::text FROM ONLY %3$s WHERE %1$s%2$s > %4$L::%5$s ORDER BY %1$s%2$s LIMIT 1))', key, order_by, part, found, kind) INTO found;
+        RETURN found;
+    END IF;
+    EXECUTE format('SELECT %L::%s::text', found, kind) INTO found;
+    EXECUTE format('SELECT coalesce(v%2$s > %3$L::%1$s, true) AND coalesce(v%2$s < %4$L::%1$s OR %5$L AND v%2$s = %4$L::%1$s, true) FROM (SELECT %6$L::%1$s) AS s (v)',
+                   kind, order_by, above, below, or_at, found) INTO fits;
+    IF fits IS NOT TRUE THEN
+        RAISE EXCEPTION 'a shard is split at a value within its bound, which % is not', quote_literal(found)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'herd.shards shows the bounds.';
+    END IF;
+    RETURN found;
+END
+$body$;
+COMMENT ON FUNCTION herd.split_at(regclass, regclass, text, text, text, boolean) IS 'where a range shard is cut in two';
+
+-- Of the tables that the rows of a shard's halves are to be in, which herd.move_make() has made, the partitions of one that is split as
+-- theirs is: what is written to that comes to its half, whatever the halves are, and so does a row whose key changes.
+CREATE OR REPLACE FUNCTION herd.split_make(parent regclass, called text, halves text[], bounds text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    EXECUTE format('CREATE TABLE herd_shards.%I (LIKE herd_shards.%I INCLUDING GENERATED) PARTITION BY %s', called, halves[1], pg_get_partkeydef(parent));
+    FOR i IN 1 .. cardinality(halves) LOOP
+        EXECUTE format('ALTER TABLE herd_shards.%I ATTACH PARTITION herd_shards.%I %s', called, halves[i], bounds[i]);
+    END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION herd.split_make(regclass, text, text[], text[]) IS 'makes the table that the rows of a shard are copied into which is split';
+
 -- When the rows are there: indexes and constraints as the parent has them, under the names that the shard's have, and the bound as a CHECK, so
 -- that ATTACH need not look at the rows. Those that the parent has got since are among them, so what is in them is looked at here.
 CREATE OR REPLACE FUNCTION herd.move_index(parent regclass, called text, facts jsonb) RETURNS void
@@ -88,6 +137,9 @@ DECLARE
     item record;
     head text;
     name text;
+    -- Of a half; the expression names the table that is split so, which will be another.
+    made_for text := coalesce((SELECT h.inhparent::oid::text FROM pg_inherits h WHERE h.inhrelid = fresh::regclass), facts ->> 'parent');
+    bound text := coalesce(pg_get_partition_constraintdef(fresh::regclass), facts ->> 'check');
 BEGIN
     FOR item IN
         SELECT i.indexrelid, c.relname, i.indisunique, o.conname, pg_get_constraintdef(o.oid) AS definition, pg_get_indexdef(i.indexrelid) AS made,
@@ -115,7 +167,7 @@ BEGIN
         EXECUTE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN item.indisunique THEN 'UNIQUE ' ELSE '' END, name, fresh, substr(item.made, length(head) + 1));
     END LOOP;
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh,
-                   replace(facts ->> 'check', format('satisfies_hash_partition(%L::oid,', facts ->> 'parent'), format('satisfies_hash_partition(%L::oid,', parent::oid::text)));
+                   replace(bound, format('satisfies_hash_partition(%L::oid,', made_for), format('satisfies_hash_partition(%L::oid,', parent::oid::text)));
     EXECUTE format('ALTER TABLE %s RESET (autovacuum_enabled)', fresh);
     IF facts ->> 'options' IS NOT NULL THEN
         EXECUTE format('ALTER TABLE %s SET (%s)', fresh, facts ->> 'options');
@@ -158,10 +210,27 @@ $body$
 DECLARE
     fresh text := format('herd_shards.%I', called);
     who regrole := (SELECT c.relowner FROM pg_class c WHERE c.oid = parent);
+    made_for regclass := (SELECT h.inhparent FROM pg_inherits h WHERE h.inhrelid = fresh::regclass);
+    item record;
 BEGIN
+    IF made_for IS NOT NULL THEN
+        EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', made_for, fresh);
+    END IF;
     PERFORM herd.let_own(who::text);
     EXECUTE format('ALTER TABLE %s OWNER TO %s', fresh, who);
     PERFORM herd.run_as_owner(parent, format('ALTER TABLE %1$s ATTACH PARTITION %2$s %3$s; ALTER TABLE %2$s DROP CONSTRAINT herd_bound', parent, fresh, facts ->> 'bound'));
+    -- The names that the shard's indexes had, which were its own as long as it was there: the first half's; the second's are made of them.
+    FOR item IN
+        SELECT c.oid::regclass AS index, n.name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_inherits h ON h.inhrelid = c.oid
+          JOIN pg_class p ON p.oid = h.inhparent, LATERAL (SELECT facts -> 'indexes' ->> p.relname) o (name),
+               LATERAL (VALUES (o.name), (left(o.name, 52) || '_' || substring(wanted FROM '[0-9]+$'))) n (name)
+         WHERE i.indrelid = fresh::regclass AND c.relname <> o.name AND octet_length(n.name) < 64 AND made_for IS NOT NULL
+         ORDER BY c.oid, n.name <> o.name
+    LOOP
+        IF to_regclass(format('herd_shards.%I', item.name)) IS NULL AND item.index::text ~ '_[0-9a-f]{8}-[0-9a-f-]{27}"?$' THEN
+            EXECUTE format('ALTER INDEX %s RENAME TO %I', item.index, item.name);
+        END IF;
+    END LOOP;
     EXECUTE format('ALTER TABLE %s RENAME TO %I', fresh, wanted);
     PERFORM herd.mirror_partitions(parent);
 END

@@ -1,6 +1,7 @@
-//! `herd.move_shard(table, shard, node)`: a shard, and those of the tables colocated with it, on another node, reads and writes going on.
+//! `herd.move_shard(table, shard, node)`: a shard, and those of the tables colocated with it, on another node, reads and writes going on; and
+//! `herd.split_shard(table, shard)`, the same on its own node, where a table of two partitions takes the rows.
 //!
-//! 1. `plan.rs`, and here: what is moved; what can't be is refused before anything is done
+//! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`); what can't be is refused before anything is done
 //! 2. `job.rs`: the job is entered; what follows can be undone by whichever router looks
 //! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes, changes (`changes.rs`)
 //! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes
@@ -13,39 +14,66 @@ mod facts;
 mod goal;
 mod job;
 mod plan;
+mod split;
 mod stream;
 mod switch;
 
 pub use goal::next_move;
 pub use job::undo_orphans;
+pub use split::Split;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::plan::admin::{AdminCall, split_name};
-use catalog::{NodeId, Relation};
+use catalog::{NodeId, Relation, quote_literal};
 use wire::sqlstate;
 
 use self::facts::table;
 use self::job::Job;
-use self::plan::{Move, group_of};
+use self::plan::{Move, Piece, group_of};
 use self::stream::{Counters, Stream};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 
+/// A shard as a call names it.
+struct Named {
+    group: i32,
+    node: NodeId,
+    table: Arc<Relation>,
+}
+
 impl<C: Client> Work<'_, C> {
     /// The job's number. A transaction that makes the change is left to be committed.
     pub async fn move_shard(&mut self, call: &AdminCall, search_path: &[String]) -> Result<i64> {
-        if self.transaction.is_active() {
+        self.may_begin_job(call).await?;
+        let (number, name) = call.shard_and_node()?;
+        let shard = self.shard_of(call, number, search_path)?;
+        let to = self.node_called(&name)?;
+        if shard.node == to {
+            let (table, node) = (&shard.table.name, self.epoch.snapshot.node(to).map_or("", |n| &n.name));
             return Err(ExecError::sql(
-                sqlstate::ACTIVE_SQL_TRANSACTION,
-                "herd.move_shard() cannot run inside a transaction block",
-            )
-            .hint("It is long, and commits by itself."));
+                sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("shard {number} of table \"{table}\" is on node \"{node}\" already"),
+            ));
+        }
+        let of = self.plan_move(shard.group, number, shard.node, to).await?;
+        self.run_job(of).await
+    }
+
+    /// What the call of a job needs, whatever it is.
+    pub async fn may_begin_job(&mut self, call: &AdminCall) -> Result<()> {
+        if self.transaction.is_active() {
+            let message = format!("herd.{}() cannot run inside a transaction block", call.name);
+            let error = ExecError::sql(sqlstate::ACTIVE_SQL_TRANSACTION, message);
+            return Err(error.hint("It is long, and commits by itself."));
         }
         self.may_change_kinds().await?;
-        let of = self.plan_move(call, search_path).await?;
+        Ok(())
+    }
+
+    async fn run_job(&mut self, of: Move) -> Result<i64> {
         let bytes = self.may_move_shard(&of).await?;
         let counters = Arc::new(Counters::default());
         *counters.step.lock() = "prepare";
@@ -83,44 +111,40 @@ impl<C: Client> Work<'_, C> {
         self.switch(of, &mut stream, job).await
     }
 
-    /// What is to be moved where, with what the shards' node says of them.
-    async fn plan_move(&mut self, call: &AdminCall, search_path: &[String]) -> Result<Move> {
-        let snapshot = self.epoch.snapshot.clone();
+    /// The shard that a call is about.
+    fn shard_of(&self, call: &AdminCall, number: i32, search_path: &[String]) -> Result<Named> {
         let (schema, name) = split_name(&call.table()?)?;
-        let (shard, node) = call.shard_and_node()?;
-        let relation = snapshot
-            .resolve(schema.as_deref(), &name, search_path)
-            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
+        let relation =
+            self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).ok_or_else(|| {
+                ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+            })?;
         let d = relation.distribution().ok_or_else(|| {
             ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{name}\" is not distributed"))
-                .hint("herd.shards shows what can be moved.")
+                .hint("herd.shards shows what has shards.")
         })?;
-        let found = d.group.shards.iter().find(|s| s.number == shard).ok_or_else(|| {
-            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("table \"{name}\" has no shard {shard}"))
+        let found = d.group.shards.iter().find(|s| s.number == number).ok_or_else(|| {
+            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("table \"{name}\" has no shard {number}"))
                 .hint("herd.shards shows them.")
         })?;
-        let to = snapshot.nodes.iter().find(|n| n.name == node || n.id.to_string() == node).ok_or_else(|| {
-            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("node \"{node}\" is not part of the herd"))
+        Ok(Named { group: d.group.id, node: found.node, table: relation.clone() })
+    }
+
+    /// By its name or id.
+    fn node_called(&self, name: &str) -> Result<NodeId> {
+        let node = self.epoch.snapshot.nodes.iter().find(|n| n.name == name || n.id.to_string() == name);
+        node.map(|n| n.id).ok_or_else(|| {
+            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("node \"{name}\" is not part of the herd"))
                 .hint("herd.nodes shows them.")
-        })?;
-        if found.node == to.id {
-            return Err(ExecError::sql(
-                sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("shard {shard} of table \"{name}\" is on node \"{}\" already", to.name),
-            ));
-        }
+        })
+    }
+
+    /// What is to be moved where, with what the shards' node says of them.
+    async fn plan_move(&mut self, group: i32, shard: i32, from: NodeId, to: NodeId) -> Result<Move> {
+        let snapshot = self.epoch.snapshot.clone();
         let tag = format!("{:016x}", rand::random::<u64>());
-        let mut of = Move {
-            group: d.group.id,
-            shard,
-            from: found.node,
-            to: to.id,
-            tables: vec![],
-            tag,
-            snapshot: snapshot.clone(),
-        };
-        let members = self.in_order(group_of(&snapshot, of.group)).await?;
-        let mut source = self.herd.admin(&snapshot, of.from).await?;
+        let mut of = Move { group, shard, from, to, halves: None, tables: vec![], tag, snapshot: snapshot.clone() };
+        let members = self.in_order(group_of(&snapshot, group)).await?;
+        let mut source = self.herd.admin(&snapshot, from).await?;
         for (at, relation) in members.into_iter().enumerate() {
             of.tables.push(table(&mut source, relation, &of, at).await?);
         }
@@ -165,7 +189,7 @@ impl<C: Client> Work<'_, C> {
         );
         if let Some(name) = self.ask_home(&foreign).await?.into_iter().flatten().flatten().next() {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, format!("must be owner of table {name}"))
-                .hint("Colocated tables are moved together."));
+                .hint("Shards of colocated tables are moved and split together."));
         }
         let mut source = self.herd.admin(&of.snapshot, of.from).await?;
         let rows = source.simple("SHOW wal_level").await?;
@@ -173,7 +197,7 @@ impl<C: Client> Work<'_, C> {
         let node = |id: NodeId| of.snapshot.node(id).map_or("", |n| &n.name);
         if level != "logical" {
             let message = format!(
-                "moving a shard needs wal_level = logical on its node \"{}\", which has {level}",
+                "moving or splitting a shard needs wal_level = logical on its node \"{}\", which has {level}",
                 node(of.from)
             );
             return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
@@ -201,7 +225,7 @@ impl<C: Client> Work<'_, C> {
 }
 
 fn unsupported(table: &Relation, why: &str) -> ExecError {
-    let message = format!("moving shards of table \"{}\" is not supported: it {why}", table.name);
+    let message = format!("moving or splitting shards of table \"{}\" is not supported: it {why}", table.name);
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
 }
 
@@ -212,7 +236,23 @@ async fn prepare(herd: &crate::router::herd::Herd, of: &Move) -> Result<()> {
     source.simple(&format!("CREATE PUBLICATION {} FOR TABLE {}", of.publication(), parts.join(", "))).await?;
     let mut copy = herd.admin(&of.snapshot, of.to).await?;
     for t in &of.tables {
-        copy.simple(&t.call("herd.move_make", "")).await?;
+        let pieces = of.pieces(t);
+        for piece in &pieces {
+            copy.simple(&t.call("herd.move_make", piece, "")).await?;
+        }
+        if of.halves.is_some() {
+            let list = |of: &dyn Fn(&Piece) -> String| {
+                pieces.iter().map(|piece| quote_literal(&of(piece))).collect::<Vec<_>>().join(", ")
+            };
+            copy.simple(&format!(
+                "SELECT herd.split_make({}, {}, ARRAY[{}], ARRAY[{}])",
+                t.parent(),
+                quote_literal(&t.copy),
+                list(&|piece| piece.copy.clone()),
+                list(&|piece| piece.bound.clone().unwrap_or_default()),
+            ))
+            .await?;
+        }
     }
     Ok(())
 }

@@ -151,7 +151,8 @@ impl<C: Client> Work<'_, C> {
         if then.kinds == self.epoch.snapshot.kinds || self.own_catalog {
             return Ok(());
         }
-        let Some(other) = tables.find(|r| !was_the_same(then, r)) else { return Ok(()) };
+        let now = &self.epoch.snapshot;
+        let Some(other) = tables.find(|r| !was_the_same(then, now, r)) else { return Ok(()) };
         if !self.manner().await?.repeatable {
             return Ok(());
         }
@@ -335,16 +336,16 @@ impl<C: Client> Work<'_, C> {
 }
 
 /// Who had a snapshot by that catalog sees all rows of a relation as it is now. What was made since has none for him.
-fn was_the_same(then: &Snapshot, now: &Relation) -> bool {
-    let before = then.relations.values().find(|r| r.oid == now.oid);
-    match (before.map(|r| &r.placement), &now.placement) {
+fn was_the_same(then: &Snapshot, now: &Snapshot, relation: &Relation) -> bool {
+    let before = then.relations.values().find(|r| r.oid == relation.oid);
+    match (before.map(|r| &r.placement), &relation.placement) {
         (Some(Placement::Local), Placement::Local) | (Some(Placement::Reference), Placement::Reference) => true,
         (Some(Placement::Distributed(a)), Placement::Distributed(b)) => {
-            let same = |(a, b): (&catalog::Shard, &catalog::Shard)| a.node == b.node;
-            a.group.shards.len() == b.group.shards.len() && a.group.shards.iter().zip(&b.group.shards).all(same)
+            let (a, b) = (a.group.id, b.group.id);
+            a == b && then.moves.get(&a) == now.moves.get(&b)
         }
         (None, Placement::Local) => {
-            let named = then.relations.get(&(now.schema.clone(), now.name.clone()));
+            let named = then.relations.get(&(relation.schema.clone(), relation.name.clone()));
             named.is_none_or(|r| matches!(r.placement, Placement::Local))
         }
         _ => false,

@@ -19,7 +19,8 @@ const NODES: &str = "SELECT coalesce(jsonb_agg(to_jsonb(n) - 'added_at' ORDER BY
 
 const TABLES: &str = "SELECT coalesce(jsonb_agg(jsonb_build_object(
     'schema', r.schema, 'name', r.name, 'kind', r.kind, 'colocation', r.colocation, 'private', coalesce(g.private, false),
-    'strategy', g.strategy, 'shard_count', g.shard_count,
+    'strategy', g.strategy, 'shard_count', CASE WHEN g.strategy = 'hash' THEN (
+        SELECT min(substring(s.bound FROM '(?i)modulus ([0-9]+)')::integer) FROM herd.shard s WHERE s.colocation = g.id) ELSE g.shard_count END,
     'partitioned', r.key IS NOT NULL,
     'key', coalesce((SELECT jsonb_agg(a.attname ORDER BY k.position)
                        FROM unnest(coalesce(r.key, (SELECT partattrs::int2[] FROM pg_partitioned_table WHERE partrelid = c.oid)))

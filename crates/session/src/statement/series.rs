@@ -1,8 +1,8 @@
-//! `herd.drain_node` and `herd.rebalance`: one move of a shard after another, each committed by itself, until nothing is left to move.
-//! Which comes next, and how a shard is moved, is not known here.
+//! `herd.drain_node` and `herd.rebalance`: one move of a shard after another, each committed by itself, until nothing is left to move; and
+//! `herd.split_shard`, behind which a half may be moved. Which comes next, and how a shard is moved, is not known here.
 
 use exec::{ExecError, Forwarded};
-use plan::admin::AdminCall;
+use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::sqlstate;
 
 use crate::session::{Result, Session};
@@ -34,6 +34,35 @@ impl Session {
             self.newest_epoch().await?;
         }
         Ok(self.work().answer_number(&call, described, done, format))
+    }
+
+    /// Answers with the number of the second half. That is moved, where it is to be on another node, when there is one.
+    pub(super) async fn split(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
+        let path = self.search_path.clone();
+        let split: Result<exec::Split> = async {
+            let split = self.work().split_shard(&call, &path).await?;
+            self.load_own_catalog().await?;
+            Ok(split)
+        }
+        .await;
+        self.finish_implicit(split.is_err()).await?;
+        let split = split?;
+        if split.moves {
+            self.newest_epoch().await?;
+            let (_, node, _) = call.shard_node_and_bound()?;
+            let args = [call.table()?, split.number.to_string(), node.unwrap_or_default()];
+            let next = AdminCall {
+                function: AdminFunction::MoveShard,
+                name: "move_shard".into(),
+                column: "move_shard".into(),
+                args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
+            };
+            if let Err(e) = Box::pin(self.one_move(&next)).await {
+                let detail = format!("The shard was split before: shard {} is its second half.", split.number);
+                return Err(ExecError::Partial(Box::new(e.to_fields().detail(detail))));
+            }
+        }
+        Ok(self.work().answer_number(&call, described, split.number, format))
     }
 
     async fn one_move(&mut self, next: &AdminCall) -> Result<()> {

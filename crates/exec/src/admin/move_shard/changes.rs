@@ -19,7 +19,7 @@ const ROWS_MAX: u64 = 100;
 pub struct Copied {
     /// Its table's object id on its node.
     pub part: u32,
-    /// The copy, quoted and qualified.
+    /// The copy, or the table whose partitions its halves are, quoted and qualified.
     pub fresh: String,
     /// The columns its rows are found by, quoted.
     pub key: Vec<String>,
@@ -129,21 +129,21 @@ impl Decoder {
                 let found = condition(copy, columns, old.as_deref().unwrap_or(&new))?;
                 let pairs = columns.names.iter().zip(&new).filter(|(_, v)| **v != Value::Unchanged);
                 let set = pairs.map(|(name, v)| Ok(format!("{name} = {}", v.sql()?))).collect::<Result<Vec<_>>>()?;
-                batch.push(format!("UPDATE ONLY {} SET {} WHERE {found}", copy.fresh, set.join(", ")), 1);
+                batch.push(format!("UPDATE {} SET {} WHERE {found}", copy.fresh, set.join(", ")), 1);
                 Ok(())
             }
             b'D' => {
                 let (copy, columns) = self.known(r.u32()?)?;
                 tagged(&mut r, b"KO")?;
                 let found = condition(copy, columns, &tuple(&mut r)?)?;
-                batch.push(format!("DELETE FROM ONLY {} WHERE {found}", copy.fresh), 1);
+                batch.push(format!("DELETE FROM {} WHERE {found}", copy.fresh), 1);
                 Ok(())
             }
             b'T' => {
                 let (count, _) = (r.u32()?, r.u8()?);
                 for _ in 0..count {
                     let (copy, _) = self.known(r.u32()?)?;
-                    batch.push(format!("TRUNCATE ONLY {}", copy.fresh), 0);
+                    batch.push(format!("TRUNCATE {}", copy.fresh), 0);
                 }
                 Ok(())
             }
@@ -182,8 +182,8 @@ impl Decoder {
 
 /// The table is not what it was when the move began.
 pub fn changed() -> ExecError {
-    ExecError::sql(sqlstate::OBJECT_IN_USE, "a table was changed while one of its shards was moved")
-        .hint("Move the shard again. ALTER TABLE, CREATE INDEX, herd.cluster and the like end a move.")
+    ExecError::sql(sqlstate::OBJECT_IN_USE, "a table was changed while one of its shards was moved or split")
+        .hint("Do it again. ALTER TABLE, CREATE INDEX, herd.cluster and the like end it.")
 }
 
 fn strange(what: &str) -> ExecError {
@@ -264,10 +264,10 @@ mod tests {
         decoder.read(&message(&[b"T", &1u32.to_be_bytes(), b"\0", id]), &mut batch).unwrap();
         let expected = [
             "INSERT INTO herd_shards.fresh (id, \"Long\") VALUES ('1', 'it''s'), ('1', E'b\\\\')",
-            "UPDATE ONLY herd_shards.fresh SET id = '1' WHERE id = '1'",
-            "UPDATE ONLY herd_shards.fresh SET id = '2', \"Long\" = NULL WHERE id = '1'",
-            "DELETE FROM ONLY herd_shards.fresh WHERE id = '2'",
-            "TRUNCATE ONLY herd_shards.fresh",
+            "UPDATE herd_shards.fresh SET id = '1' WHERE id = '1'",
+            "UPDATE herd_shards.fresh SET id = '2', \"Long\" = NULL WHERE id = '1'",
+            "DELETE FROM herd_shards.fresh WHERE id = '2'",
+            "TRUNCATE herd_shards.fresh",
         ];
         assert_eq!((&batch.statements[..], &batch.rows[..]), (&expected.map(String::from)[..], &[2, 1, 1, 1, 0][..]));
     }

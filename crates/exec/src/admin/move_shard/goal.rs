@@ -47,7 +47,7 @@ pub fn next_move(asked: &AdminCall, snapshot: &Snapshot) -> Result<Option<AdminC
         let args = [catalog::qualified(&table.schema, &table.name), shard.to_string(), to.to_string()];
         return Ok(Some(AdminCall {
             function: AdminFunction::MoveShard,
-            name: "herd.move_shard".into(),
+            name: "move_shard".into(),
             column: "move_shard".into(),
             args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
         }));

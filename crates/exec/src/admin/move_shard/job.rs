@@ -30,17 +30,15 @@ pub struct Job {
 }
 
 impl Job {
-    /// Enters a move; an error where its tables have a job already.
+    /// Enters it; an error where its tables have a job already.
     pub async fn begin(herd: &Herd, of: &Move, bytes: u64, counters: Arc<Counters>) -> Result<Job> {
         let mut desk = herd.own.connect(&herd.config.home).await?;
-        let copies: Vec<String> = of.tables.iter().map(|t| quote_literal(&t.copy)).collect();
-        let names: Vec<&str> = of.tables.iter().map(|t| &*t.relation.name).collect();
-        let name = |node| of.snapshot.node(node).map_or_else(String::new, |n| n.name.clone());
-        let about = format!("shard {} of {} from {} to {}", of.shard, names.join(", "), name(of.from), name(of.to));
+        let copies: Vec<String> = of.copies().iter().map(|copy| quote_literal(copy)).collect();
+        let (kind, about) = of.about();
         let begin = format!(
             "DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
              INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, owner_pid, owner_start) \
-             SELECT 'move', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[]), \
+             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[]), \
                     a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
             quote_literal(&about),
             of.group,
@@ -54,7 +52,7 @@ impl Job {
             Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => {
                 return Err(ExecError::sql(
                     sqlstate::OBJECT_IN_USE,
-                    "a shard of this table, or of one colocated with it, is being moved already",
+                    "a shard of this table, or of one colocated with it, is being moved or split already",
                 )
                 .hint("herd.jobs shows it; SELECT herd.cancel_job(id) ends it."));
             }
@@ -91,7 +89,7 @@ impl Job {
         );
         match self.desk.simple(&note).await?.first().and_then(|row| row.first()?.as_deref()) {
             Some("f") => Ok(()),
-            Some(_) => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "the move was cancelled by herd.cancel_job()")),
+            Some(_) => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "it was cancelled by herd.cancel_job()")),
             None => Err(ExecError::internal("another router has taken the job for one without a router")),
         }
     }

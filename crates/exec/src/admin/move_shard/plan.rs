@@ -1,8 +1,10 @@
-//! What is moved from where to where: a shard of each table of a group, as it was when the move began.
+//! What is moved from where to where, whole or in halves: a shard of each table of a group, as it was when the move began.
 
 use std::sync::Arc;
 
-use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
+use catalog::{Halves, NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
+
+use key::Bound;
 
 use super::changes::changed;
 use crate::error::Result;
@@ -13,6 +15,8 @@ pub struct Move {
     pub shard: i32,
     pub from: NodeId,
     pub to: NodeId,
+    /// What becomes of it where it is split, which is on its node.
+    pub halves: Option<Halves>,
     /// Tables after those that their foreign keys refer to.
     pub tables: Vec<Table>,
     /// Chance, in all names that this move gives.
@@ -24,7 +28,7 @@ pub struct Move {
 pub struct Table {
     pub relation: Arc<Relation>,
     pub prefix: String,
-    /// The copy's name among the shards, until it is one.
+    /// The name among the shards of what rows are copied into. It becomes the shard, or its partitions become the halves of one.
     pub copy: String,
     /// What `herd.move_facts` says of the shard, and some of it.
     pub facts: String,
@@ -58,14 +62,61 @@ impl Table {
         format!("{}::pg_catalog.regclass", quote_literal(&qualified(&self.relation.schema, &self.relation.name)))
     }
 
-    /// Calls one of the catalog's functions about the copy.
-    pub fn call(&self, function: &str, more: &str) -> String {
-        let (copy, facts) = (quote_literal(&self.copy), quote_literal(&self.facts));
-        format!("SELECT {function}({}, {copy}, {facts}::pg_catalog.jsonb{more})", self.parent())
+    /// Calls one of the catalog's functions about what a shard is to be made of.
+    pub fn call(&self, function: &str, piece: &Piece, more: &str) -> String {
+        let (copy, facts) = (quote_literal(&piece.copy), quote_literal(&self.facts));
+        let bound = piece.bound.as_ref().map_or_else(String::new, |bound| {
+            let bound = quote_literal(bound);
+            format!(" OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('bound', {bound}::pg_catalog.text)")
+        });
+        format!("SELECT {function}({}, {copy}, {facts}::pg_catalog.jsonb{bound}{more})", self.parent())
     }
 }
 
+/// A shard that there will be, of one of the tables.
+pub struct Piece {
+    pub number: i32,
+    /// Its name until it is one.
+    pub copy: String,
+    /// None: the shard's own.
+    pub bound: Option<String>,
+}
+
 impl Move {
+    /// What the shard of a table becomes: itself, on another node, or its halves.
+    pub fn pieces(&self, table: &Table) -> Vec<Piece> {
+        let Some(halves) = &self.halves else {
+            return vec![Piece { number: self.shard, copy: table.copy.clone(), bound: None }];
+        };
+        let half = |at: &str, number, bound: &String| {
+            let copy = format!("{}_{at}", table.copy);
+            Piece { number, copy, bound: Some(bound.clone()) }
+        };
+        vec![half("a", self.shard, &halves.first), half("b", halves.number, &halves.second)]
+    }
+
+    /// Among the shards, whatever is made on the way.
+    pub fn copies(&self) -> Vec<String> {
+        let of = |t: &Table| {
+            let whole = self.halves.is_some().then(|| t.copy.clone());
+            whole.into_iter().chain(self.pieces(t).into_iter().map(|piece| piece.copy)).collect::<Vec<_>>()
+        };
+        self.tables.iter().flat_map(of).collect()
+    }
+
+    /// What `herd.jobs` calls it, and what it says it is about.
+    pub fn about(&self) -> (&'static str, String) {
+        let names: Vec<&str> = self.tables.iter().map(|t| &*t.relation.name).collect();
+        let name = |node| self.snapshot.node(node).map_or_else(String::new, |n| n.name.clone());
+        let shard = format!("shard {} of {}", self.shard, names.join(", "));
+        match &self.halves {
+            Some(halves) => {
+                ("split", format!("{shard} on {} into {} and {}", name(self.from), self.shard, halves.number))
+            }
+            None => ("move", format!("{shard} from {} to {}", name(self.from), name(self.to))),
+        }
+    }
+
     /// The names of what the move makes on the shard's node: plain ones, which need no quotes.
     pub fn slot(&self) -> String {
         format!("herd_move_{}", self.tag)
@@ -96,10 +147,11 @@ impl Move {
             };
             members.iter().position(same).map(|at| members.swap_remove(at)).is_some()
         });
-        let nodes = |snapshot: &Snapshot| -> Vec<NodeId> {
-            snapshot.groups.get(&self.group).map(|g| g.shards.iter().map(|s| s.node).collect()).unwrap_or_default()
+        let shards = |snapshot: &Snapshot| -> Vec<(i32, NodeId, Bound)> {
+            let group = snapshot.groups.get(&self.group);
+            group.iter().flat_map(|g| &g.shards).map(|s| (s.number, s.node, s.bound.clone())).collect()
         };
-        let same = found && members.is_empty() && nodes(now) == nodes(&self.snapshot);
+        let same = found && members.is_empty() && shards(now) == shards(&self.snapshot);
         if same && now.node(self.to).is_some() { Ok(()) } else { Err(changed()) }
     }
 }

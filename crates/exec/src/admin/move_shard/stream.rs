@@ -1,4 +1,4 @@
-//! How a shard's rows come to another node while they are written to: a temporary replication slot, a COPY at its very snapshot,
+//! How a shard's rows come to another node, or to its halves, while they are written to: a temporary replication slot, a COPY at its very snapshot,
 //! then what the slot tells of changes, applied in order. The slot ends with its connection, so that nothing is left of it,
 //! however a router ends. It does not know when it is time to switch.
 
@@ -78,9 +78,9 @@ impl Stream {
         for t in of.tables.iter().filter(|t| t.trusted) {
             let sum = |table: &str| {
                 let columns = t.columns.join(", ");
-                format!("SELECT count(*), sum(hashtextextended(ROW({columns})::text, 0)::numeric) FROM ONLY {table}")
+                format!("SELECT count(*), sum(hashtextextended(ROW({columns})::text, 0)::numeric) FROM {table}")
             };
-            let there = self.source.simple(&sum(&t.part_name(of.shard))).await?;
+            let there = self.source.simple(&sum(&format!("ONLY {}", t.part_name(of.shard)))).await?;
             if self.copy.simple(&sum(&t.fresh())).await? != there {
                 return Err(differs());
             }
@@ -88,7 +88,9 @@ impl Stream {
         self.source.simple("COMMIT").await?;
         *self.counters.step.lock() = "index";
         for t in &of.tables {
-            self.copy.simple(&t.call("herd.move_index", "")).await?;
+            for piece in of.pieces(t) {
+                self.copy.simple(&t.call("herd.move_index", &piece, "")).await?;
+            }
         }
         Ok(())
     }

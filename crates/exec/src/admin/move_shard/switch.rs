@@ -1,4 +1,4 @@
-//! The moment in which a shard changes its node: a change of the catalog like any DDL, in the client's transaction.
+//! The moment in which a shard changes its node, or becomes two: a change of the catalog like any DDL, in the client's transaction.
 //!
 //! It takes all locks of the group's tables on all nodes, in short tries; then nothing more can be written, and the copy is brought up
 //! to date. All partitions of these tables get names that nothing ever had (as `plan/src/ddl/renew.rs` says of other changes), so
@@ -106,8 +106,14 @@ impl<C: Client> Work<'_, C> {
         for t in &of.tables {
             let prefix = self.new_prefix(&t.relation.name, false).await?;
             let prefix = prefix.ok_or_else(|| ExecError::internal("home gives no names for partitions"))?;
-            let wanted = quote_literal(&format!("{prefix}_{}", of.shard));
-            texts.entry(of.to).or_default().push(t.call("herd.move_enter", &format!(", {wanted}")));
+            let enter = texts.entry(of.to).or_default();
+            for piece in of.pieces(t) {
+                let wanted = quote_literal(&format!("{prefix}_{}", piece.number));
+                enter.push(t.call("herd.move_enter", &piece, &format!(", {wanted}")));
+            }
+            if of.halves.is_some() {
+                enter.push(format!("DROP TABLE {}", t.fresh()));
+            }
             for shard in shards.iter().filter(|s| s.number != of.shard) {
                 let name = |prefix: &str| quote_ident(&format!("{prefix}_{}", shard.number));
                 let rename = format!("ALTER TABLE herd_shards.{} RENAME TO {}", name(&t.prefix), name(&prefix));
@@ -119,13 +125,9 @@ impl<C: Client> Work<'_, C> {
             texts.entry(home).or_default().push(follow);
         }
         texts.entry(of.from).or_default().push(format!("DROP PUBLICATION {}", of.publication()));
-        let place = format!(
-            "UPDATE herd.shard SET node = {} WHERE colocation OPERATOR(pg_catalog.=) {} AND number OPERATOR(pg_catalog.=) {}",
-            of.to, of.group, of.shard
-        );
         // No table of that name: it is nobody's new one that is met.
         let kinds = "INSERT INTO herd.changed (schema, name) VALUES ('', '')".to_string();
-        texts.entry(home).or_default().extend([place, kinds]);
+        texts.entry(home).or_default().extend(in_catalog(of).into_iter().chain([kinds]));
         for (node, texts) in texts {
             let mut p = self.lane(node).await?;
             p.wrote = true;
@@ -137,7 +139,7 @@ impl<C: Client> Work<'_, C> {
         // The last, as it holds the row.
         match self.ask_on(home, &job.done_sql()).await?.as_deref() {
             Some("t") => Ok(()),
-            _ => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "the move was cancelled")),
+            _ => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "it was cancelled")),
         }
     }
 
@@ -148,6 +150,33 @@ impl<C: Client> Work<'_, C> {
         self.put_back(p).await;
         Ok(rows?.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
     }
+}
+
+/// What the catalog says of shards from now on.
+fn in_catalog(of: &Move) -> Vec<String> {
+    let this = format!("colocation OPERATOR(pg_catalog.=) {} AND number OPERATOR(pg_catalog.=) {}", of.group, of.shard);
+    let moves = format!(
+        "UPDATE herd.colocation SET moves = moves OPERATOR(pg_catalog.+) 1 WHERE id OPERATOR(pg_catalog.=) {}",
+        of.group
+    );
+    let Some(halves) = &of.halves else {
+        return vec![moves, format!("UPDATE herd.shard SET node = {} WHERE {this}", of.to)];
+    };
+    vec![
+        moves,
+        format!("UPDATE herd.shard SET bound = {} WHERE {this}", quote_literal(&halves.first)),
+        format!(
+            "INSERT INTO herd.shard (colocation, number, node, bound) VALUES ({}, {}, {}, {})",
+            of.group,
+            halves.number,
+            of.to,
+            quote_literal(&halves.second)
+        ),
+        format!(
+            "UPDATE herd.colocation SET shard_count = shard_count OPERATOR(pg_catalog.+) 1 WHERE id OPERATOR(pg_catalog.=) {}",
+            of.group
+        ),
+    ]
 }
 
 fn in_use() -> ExecError {
