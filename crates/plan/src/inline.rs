@@ -1,12 +1,15 @@
-//! Calls of SQL functions that read tables of several nodes are replaced by the functions' queries, so that planning sees the tables.
+//! Calls of functions that read tables of several nodes are replaced by the functions' queries, so that planning sees the tables.
 //!
-//! Only where that is the same: the function is a single query whose names are its own (`closed.rs`), what it is given has the types it
-//! asks for (`arguments.rs`), and whoever names its tables may call it. Every other call stays, and is refused where all calls are
+//! Only where that is the same: the function is a single query whose names are its own (`closed.rs`), or returns the value of one at once
+//! (`returned.rs`), what it is given has the types it asks for (`arguments.rs`; what it does not read is evaluated all the same,
+//! `unread.rs`), and whoever names its tables may call it. Every other call stays, and is refused where all calls are
 //! (`needs.rs`). It does not know how the query is then planned.
 
 mod arguments;
 mod body;
 mod closed;
+mod returned;
+mod unread;
 
 use catalog::Volatility;
 use catalog::code::{Routine, can_mean};
@@ -114,7 +117,8 @@ impl Inline<'_> {
         let routine = self.called(call)?;
         let may = routine.volatility != Volatility::Volatile || self.reads_only;
         let body = Body::of(routine, columns, self.cx).filter(|_| may)?;
-        arguments::put(body, call, routine, self.statement, self.cx)
+        let body = arguments::put(body, call, routine, self.statement, self.cx)?;
+        (columns == Columns::Value || body.unread.is_empty()).then_some(body)
     }
 
     /// What a call means, if there is but one function that it can mean, and that can be replaced.
