@@ -186,7 +186,7 @@ pub struct Routine {
     pub arity: (usize, usize),
     /// It is distributed by an argument.
     pub by_argument: Option<ByArgument>,
-    /// A call can be replaced by its query, as far as the catalog tells: it is a function in SQL whose body is a text, anybody may
+    /// A call can be replaced by its query, as far as the catalog tells: it is a function in SQL or PL/pgSQL whose body is a text, anybody may
     /// call it, it runs with its caller's rights and settings, and also where an argument is NULL.
     pub open: bool,
     /// The types of the arguments that a call gives.

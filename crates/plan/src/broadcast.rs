@@ -5,7 +5,8 @@
 //! A row of the target is on one node, and all it is compared with is the same on every node: so each node finds for its rows
 //! what one PostgreSQL would. What could come out differently on two nodes (LIMIT, volatile functions, aggregates that heed an
 //! order) is in a subquery of its own, which is read once, or is asked for each row of the target by itself; otherwise there is no plan.
-//! A local table is changed on home, where all of it is: the same with rows in the places of distributed tables alone.
+//! A local table is changed on home, where all of it is: the same with rows in the places of distributed tables alone. So is a reference
+//! table, whose other copies take home's rows over by a key.
 //!
 //! What came out is judged as any change is (`modify.rs`): over rows that every node has, it must be one that each node can make by
 //! itself. How rows travel is not known here, nor whether home understands the statement that comes out: the executor asks it.
@@ -28,8 +29,8 @@ use crate::refuse::Refusal;
 use crate::scope::is_system;
 use crate::text;
 use crate::tree::{Part, Recipients, To};
-use crate::types::{MoveRows, Planned};
-use crate::{Result, modify, move_rows, rewrite, unread};
+use crate::types::{ByKey, MoveRows, Planned};
+use crate::{Result, by_key, compared, modify, move_rows, rewrite, unread};
 
 /// A query that is read before a change, for all nodes that make it.
 #[derive(Clone, Debug)]
@@ -71,6 +72,21 @@ pub enum Made {
     Each(Part),
     /// An UPDATE that may change keys.
     Move(Box<MoveRows>),
+    /// Of a reference table, on home.
+    Copies(Box<CopiesFrom>),
+}
+
+/// A change of a reference table over rows that are read beforehand: made on home, which the other copies take over.
+#[derive(Clone, Debug)]
+pub struct CopiesFrom {
+    pub relation: Arc<Relation>,
+    /// The statement for home, again.
+    pub part: Part,
+    pub by_key: ByKey,
+    /// See [`crate::ReferenceWrite::tied`].
+    pub tied: Vec<Arc<Relation>>,
+    /// Why it can't be made for a role that may not read the table.
+    pub unreturned: Refusal,
 }
 
 impl ChangeFrom {
@@ -79,6 +95,7 @@ impl ChangeFrom {
         match &self.made {
             Made::Each(part) => part,
             Made::Move(m) => &m.delete,
+            Made::Copies(c) => &c.part,
         }
     }
 }
@@ -185,7 +202,10 @@ fn plan_with<'a>(
         }
         _ => {
             rewrite::replace_now(&mut out);
-            Made::Each(Part { text: a.cx.text(out)?, target: found })
+            match target_of(&out).and_then(|rv| a.cx.relation(rv)).filter(|r| r.is_reference()) {
+                Some(copied) => Made::Copies(Box::new(b.copies(out, copied, why)?)),
+                None => Made::Each(Part { text: a.cx.text(out)?, target: found }),
+            }
         }
     };
     let to = if b.on_home { To::Gather } else { To::Broadcast };
@@ -221,6 +241,15 @@ impl<'p, 'a> Broadcast<'p, 'a> {
             true => Err(why.clone()),
             false => Ok(after.colocated(target.level).map(|_| ())?),
         }
+    }
+
+    /// The change of a reference table, and what the other copies make of home's rows.
+    fn copies(&self, out: NodeEnum, relation: &Arc<Relation>, why: &Refusal) -> Result<CopiesFrom> {
+        let cx = self.a.cx;
+        let by_key = by_key::plan(&out, relation, cx)?.ok_or_else(|| why.clone())?;
+        let part = Part { text: by_key.on_home.clone(), target: Recipients::Shards(vec![]) };
+        let tied = compared::tied(&out, relation, cx);
+        Ok(CopiesFrom { relation: relation.clone(), part, by_key, tied, unreturned: why.clone() })
     }
 
     fn reads_distributed(&self, out: &NodeEnum) -> bool {
@@ -347,6 +376,15 @@ fn clauses(statement: &NodeEnum) -> Option<Clauses<'_>> {
 
 fn returned(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
     clause.iter().flat_map(|r| &r.exprs)
+}
+
+fn target_of(statement: &NodeEnum) -> Option<&ast::RangeVar> {
+    match statement {
+        NodeEnum::UpdateStmt(u) => u.relation.as_ref(),
+        NodeEnum::DeleteStmt(d) => d.relation.as_ref(),
+        NodeEnum::MergeStmt(m) => m.relation.as_ref(),
+        _ => None,
+    }
 }
 
 fn from_mut(statement: &mut NodeEnum) -> &mut [Node] {

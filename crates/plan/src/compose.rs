@@ -120,6 +120,10 @@ impl<'p, 'a> Composer<'p, 'a> {
                 finish.sort_clause = set_sort(&s.sort_clause, &columns)?;
             }
         }
+        if part.target_list.is_empty() && s.larg.is_none() {
+            // How many there are is all that is known of rows without columns.
+            part.target_list.push(build::target(build::integer(1), None));
+        }
         finish.target_list =
             columns.iter().enumerate().map(|(i, (n, _))| build::target(part_column(i), Some(n))).collect();
         finish.limit_count = s.limit_count.clone();

@@ -41,9 +41,10 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                     _ => label,
                 };
                 let reads = from.reads.iter().enumerate().map(|(n, r)| (label(n), r.sql.clone()));
-                let finish = match from.made {
+                let finish = match &from.made {
                     Made::Each(_) => ("Finish", "add up".into()),
                     Made::Move(_) => ("Rows", "move to the nodes of their new keys".into()),
+                    Made::Copies(_) => ("Rows", "on every node, by home's".into()),
                 };
                 reads.chain([("Change", format!("sql: {}", from.each().text)), finish]).collect()
             }

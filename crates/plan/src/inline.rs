@@ -1,12 +1,15 @@
-//! Calls of SQL functions that read tables of several nodes are replaced by the functions' queries, so that planning sees the tables.
+//! Calls of functions that read tables of several nodes are replaced by the functions' queries, so that planning sees the tables.
 //!
-//! Only where that is the same: the function is a single query whose names are its own (`closed.rs`), what it is given has the types it
-//! asks for (`arguments.rs`), and whoever names its tables may call it. Every other call stays, and is refused where all calls are
+//! Only where that is the same: the function is a single query whose names are its own (`closed.rs`), or returns the value of one at once
+//! (`returned.rs`), what it is given has the types it asks for (`arguments.rs`; what it does not read is evaluated all the same,
+//! `unread.rs`), and whoever names its tables may call it. Every other call stays, and is refused where all calls are
 //! (`needs.rs`). It does not know how the query is then planned.
 
 mod arguments;
 mod body;
 mod closed;
+mod returned;
+mod unread;
 
 use std::collections::HashMap;
 
@@ -152,7 +155,8 @@ impl<'i> Inline<'i> {
         if body.tables.iter().any(|table| self.with.contains(&&**table)) {
             return None;
         }
-        arguments::put(body, call, routine, self.statement, cx)
+        let body = arguments::put(body, call, routine, self.statement, cx)?;
+        (columns == Columns::Value || body.unread.is_empty()).then_some(body)
     }
 
     /// What a call means, if there is but one function that it can mean, and that can be replaced.

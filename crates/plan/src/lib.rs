@@ -70,7 +70,7 @@ pub mod upsert;
 pub mod views;
 
 pub use apart::Apart;
-pub use broadcast::{ChangeFrom, Made, ReadBefore, Split};
+pub use broadcast::{ChangeFrom, CopiesFrom, Made, ReadBefore, Split};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;

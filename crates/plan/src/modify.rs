@@ -164,6 +164,17 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
         ..Whole::on_home(true)
     };
     let change = match &target.relation {
+        Some(r) if r.is_reference() && !a.uses.is_empty() && !is_row_by_row(statement, r, cx) => {
+            whole.splices = None;
+            match from(&a, statement, target.level, from_distributed(), &mut whole) {
+                // Whoever has the rows that it reads, it is not for that node alone.
+                Change::Refused(refusal) => {
+                    let everywhere = Err(refusal);
+                    Change::Copies(ReferenceWrite { everywhere, ..reference(&a, statement, r, target.level)? })
+                }
+                change => change,
+            }
+        }
         Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
             refuse_sequences(statement, r)?;
@@ -295,7 +306,8 @@ fn reference(
     // All rows of a table, which may be many, do not pass through the router for it.
     let reads_others = chooses && has_condition(&statement) || by_key::reads_others(&statement, a.cx);
     let (everywhere, by_key) = match not_at_all(a, &statement, relation, level) {
-        Some(refusal) => (Err(refusal), None),
+        Some((refusal, true)) => (Err(refusal), by_key::plan(&statement, relation, a.cx)?.map(Box::new)),
+        Some((refusal, false)) => (Err(refusal), None),
         None => {
             let everywhere = match differs(a, &statement, relation) {
                 Some(refusal) => Err(refusal),
@@ -348,29 +360,38 @@ fn unseen(relation: &Relation) -> Refusal {
     )
 }
 
-/// Why a change of a reference table can't be made, be it on one node.
-fn not_at_all(a: &Analysis, statement: &NodeEnum, relation: &Relation, level: usize) -> Option<Refusal> {
+/// Why a change of a reference table can't be made on every node, and whether home may make it, whose rows the others take over.
+fn not_at_all(a: &Analysis, statement: &NodeEnum, relation: &Relation, level: usize) -> Option<(Refusal, bool)> {
     if !a.uses.is_empty() {
-        Some(Refusal::new(
-            "changing a reference table from distributed tables is not supported",
-            "Use INSERT … SELECT into it.",
-        ))
-    } else if let Some(Apart::Local { table }) = a.deep_home(level) {
-        Some(Refusal::new(
-            format!("changing a reference table from local table {table} is not supported"),
-            "Make it a reference table with create_reference_table().",
-        ))
+        Some((from_distributed(), false))
     } else if is_row_by_row(statement, relation, a.cx) {
-        Some(Refusal::new(
+        let why = Refusal::new(
             format!(
                 "a change of several rows of reference table \"{}\", whose triggers or policies read what is changed, is not supported: each node has an order of its own",
                 relation.name
             ),
             "Change row by row, each by all columns of a unique key; or mark the trigger's function STABLE: it sees the table as it was before.",
-        ))
+        );
+        Some((why, false))
+    } else if let Some(Apart::Local { table }) = a.deep_home(level) {
+        let what = format!("changing a reference table from local table {table}");
+        Some((unfound(&what), true))
     } else {
         None
     }
+}
+
+fn from_distributed() -> Refusal {
+    unfound("changing a reference table from distributed tables")
+}
+
+/// A change that only home could make: there is nothing by which the other copies would find its rows.
+fn unfound(what: &str) -> Refusal {
+    Refusal::new(
+        format!("{what} is not supported here: the copies can't take over home's rows"),
+        "Give the table a unique key of NOT NULL columns that the statement leaves alone, no triggers and no row-level security, and \
+         the role SELECT on it; or use INSERT … SELECT into it.",
+    )
 }
 
 /// What could come out differently on each node.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use catalog::{Oid, Relation};
 
-use crate::broadcast::ChangeFrom;
+use crate::broadcast::{ChangeFrom, Made};
 use crate::in_turn::InTurn;
 use crate::refuse::Refusal;
 use crate::text::Text;
@@ -436,6 +436,10 @@ impl Planned {
             Planned::Insert { rows: Insert::Copies(w), .. } | Planned::Modify { change: Change::Copies(w), .. } => {
                 Some(&w.relation)
             }
+            Planned::Modify { change: Change::From(from), .. } => match &from.made {
+                Made::Copies(copies) => Some(&copies.relation),
+                Made::Each(_) | Made::Move(_) => None,
+            },
             Planned::Forward(_)
             | Planned::Query { .. }
             | Planned::Insert { .. }
@@ -474,6 +478,9 @@ impl Planned {
             | Planned::Modify { change: Change::Refused(_), .. }
             | Planned::InTurn { turns: Err(_), .. } => Strategy::Refused,
             Planned::Insert { rows: Insert::Copies(_), .. } | Planned::Modify { change: Change::Copies(_), .. } => {
+                Strategy::Reference
+            }
+            Planned::Modify { change: Change::From(from), .. } if matches!(from.made, Made::Copies(_)) => {
                 Strategy::Reference
             }
             Planned::Query { .. } | Planned::Insert { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => {

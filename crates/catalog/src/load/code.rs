@@ -153,7 +153,7 @@ fn question() -> String {
         "SELECT d.objid FROM pg_depend d WHERE d.classid = 'pg_attrdef'::regclass AND d.refobjid >= {user} AND d.deptype = 'n'"
     );
     let open = "p.prokind = 'f' AND p.prosqlbody IS NULL AND NOT p.prosecdef AND NOT p.proisstrict AND p.proconfig IS NULL \
-                AND p.provariadic = 0 AND p.prolang = (SELECT l.oid FROM pg_language l WHERE l.lanname = 'sql') \
+                AND p.provariadic = 0 AND p.prolang IN (SELECT l.oid FROM pg_language l WHERE l.lanname IN ('sql', 'plpgsql')) \
                 AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'))";
     let unnamed = unnamed(user);
     let runs_text = runs_text(user);

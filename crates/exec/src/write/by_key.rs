@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bytes::{Bytes, BytesMut};
 use catalog::{NodeId, Relation};
-use plan::{ByKey, ReferenceWrite};
+use plan::ByKey;
 use txn::Participant;
 use wire::backend;
 
@@ -32,18 +32,21 @@ impl<C: Client> Work<'_, C> {
         Ok(rows.first().and_then(|r| r.first()).is_some_and(|v| v.as_deref() == Some("t")))
     }
 
+    /// `children`: rows that were read beforehand.
+    #[allow(clippy::too_many_arguments)]
     pub(super) async fn by_key(
         &mut self,
         request: &Request<'_>,
-        w: &ReferenceWrite,
+        relation: &Relation,
         by_key: &ByKey,
+        children: Vec<Child>,
         bound: &Bound,
         described: &Described,
         others: &BTreeSet<NodeId>,
     ) -> Result<u64> {
         self.travel_made_of(by_key.types.iter().map(String::as_str).collect()).await?;
         let home = BTreeSet::from([self.home()]);
-        let statement = Fill::new(bound, &self.now).statement([&by_key.on_home]);
+        let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&by_key.on_home]);
         // As the client wants them; what is for the copies is text.
         let shown = described.fields.as_ref().map_or(0, Vec::len);
         let formats = (0..shown).map(|i| bound.result_format(i)).chain(by_key.types.iter().map(|_| 0));
@@ -81,7 +84,7 @@ impl<C: Client> Work<'_, C> {
         self.abandon(lanes).await;
         match failure {
             Some(e) => Err(e),
-            None if !same => Err(seen_apart(&w.relation)),
+            None if !same => Err(seen_apart(relation)),
             None => Ok(count),
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! What is read is not known here, nor why.
 
-use plan::{ChangeFrom, Made, Planned, Verb};
+use plan::{ChangeFrom, CopiesFrom, Made, Planned, Verb};
 use txn::Cuts;
 
 use crate::budget::Taken;
@@ -51,6 +51,11 @@ impl<C: Client> Work<'_, C> {
         from: &ChangeFrom,
     ) -> Result<String> {
         let (described, bound) = self.described_bound(compiled, request).await?;
+        if let Made::Copies(copies) = &from.made
+            && !self.may_return(&copies.relation).await?
+        {
+            return Err(copies.unreturned.clone().into());
+        }
         let reads = compiled.reads(from);
         let mut columns = self.columns_read(compiled, &reads, &bound).await?;
         if let Some(split) = &from.split {
@@ -101,6 +106,10 @@ impl<C: Client> Work<'_, C> {
         let part = match &from.made {
             Made::Each(part) => part,
             Made::Move(m) => return self.move_rows(compiled, request, m, &nodes, children).await,
+            Made::Copies(copies) => {
+                let count = self.copies_from(request, copies, children, &bound, &described).await?;
+                return Ok(format!("{} {count}", verb.as_str()));
+            }
         };
         let mut fill = Fill { children, ..Fill::new(&bound, &self.now) };
         let texts: Vec<_> = match split_rows {
@@ -119,6 +128,25 @@ impl<C: Client> Work<'_, C> {
         self.describe_to_client(request, &described);
         let count = self.each_its_own(&texts, request).await?;
         Ok(format!("{} {count}", verb.as_str()))
+    }
+
+    /// On home, and then on the other nodes.
+    async fn copies_from(
+        &mut self,
+        request: &Request<'_>,
+        copies: &CopiesFrom,
+        children: Vec<Child>,
+        bound: &Bound,
+        described: &Described,
+    ) -> Result<u64> {
+        let home = self.home();
+        let others = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
+        let count = self.by_key(request, &copies.relation, &copies.by_key, children, bound, described, &others).await?;
+        for relation in &copies.tied {
+            self.compare_copies(relation).await?;
+        }
+        self.same_kinds().await?;
+        Ok(count)
     }
 
     /// The columns of each query that is read, asked once.
@@ -165,7 +193,14 @@ impl<C: Client> Work<'_, C> {
         let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&from.each().text]);
         let own = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
         let seen = |d: &Described| d.fields.iter().flatten().map(|f| (f.type_oid, f.name.clone())).collect::<Vec<_>>();
-        if matches!(from.made, Made::Each(_)) && seen(&own) != seen(described) {
+        let (own, client) = (seen(&own), seen(described));
+        let same = match &from.made {
+            Made::Each(_) => own == client,
+            Made::Move(_) => true,
+            // What the copies need comes behind.
+            Made::Copies(_) => own.starts_with(&client),
+        };
+        if !same {
             return Err(plan::Refusal::not_in_place("its columns would be others").into());
         }
         let _ = compiled.agrees.set(());

@@ -38,7 +38,7 @@ impl<C: Client> Work<'_, C> {
         };
         let by_rows = w.by_rows.as_ref().filter(|_| once);
         let count = match (by_key, by_rows, &w.everywhere) {
-            (Some(by_key), ..) => self.by_key(request, w, by_key, &bound, &described, &others).await,
+            (Some(by_key), ..) => self.by_key(request, &w.relation, by_key, vec![], &bound, &described, &others).await,
             (None, Some(by_rows), _) => self.by_rows(request, w, by_rows, &bound, &described, others).await,
             (None, None, Err(refusal)) => Err(refusal.clone().into()),
             (None, None, Ok(_)) if moment => Err(moment_given(&w.relation)),

@@ -1,6 +1,8 @@
 //! What a function is given, put into its query: constants, parameters and columns, where PostgreSQL would turn them into the types that
 //! the function asks for by itself, and where they mean in the query what they mean around it.
 
+use std::collections::HashSet;
+
 use catalog::code::Routine;
 use catalog::{FunctionKind, Oid};
 use sql::ast::{self, Node, a_const::Val};
@@ -8,6 +10,7 @@ use sql::{NodeEnum, build, names, search};
 use wire::type_oid as oid;
 
 use super::body::{self, Body};
+use super::unread;
 use crate::Context;
 
 /// `None`: a call's arguments are not all of that kind.
@@ -24,8 +27,14 @@ pub fn put(
     let around = Around { statement, cx };
     let mut outer = vec![];
     let mut values = vec![];
+    let read = read(&body.query);
     for (i, ((ty, default), declared)) in body.parameters.iter().zip(&routine.argument_types).enumerate() {
         let value = call.args.get(i).or(default.as_ref())?;
+        if !read.contains(&i) {
+            body.unread.extend(unread::of(value, *declared, cx)?);
+            values.push(value.clone());
+            continue;
+        }
         let from = around.type_of(value)?;
         if !becomes(&from, *declared) {
             return None;
@@ -46,25 +55,33 @@ pub fn put(
         return None;
     }
     let sizes: Vec<usize> = values.iter().map(|value| 1 + size(value) / 10).collect();
-    let mut used = vec![false; values.len()];
     let mut known = true;
     let mut query = NodeEnum::SelectStmt(Box::new(std::mem::take(&mut body.query)));
     search::each_mut(&mut query, |n| {
         let NodeEnum::ParamRef(p) = n else { return true };
         let number = usize::try_from(p.number).ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < values.len());
-        let Some(value) = number.and_then(|number| values[number].node.clone().map(|v| (number, v))) else {
+        let Some(value) = number.and_then(|number| Some((number, values[number].node.clone()?))) else {
             known = false;
             return false;
         };
-        used[value.0] = true;
         known &= cx.take(sizes[value.0]);
         *n = value.1;
         false
     });
     let NodeEnum::SelectStmt(query) = query else { return None };
     body.query = *query;
-    // What nobody reads would not be looked at.
-    (known && used.into_iter().all(|used| used)).then_some(body)
+    known.then_some(body)
+}
+
+/// Which of its parameters a query reads, from 0.
+fn read(query: &ast::SelectStmt) -> HashSet<usize> {
+    let mut found = HashSet::new();
+    search::each(query, |n| {
+        if let NodeEnum::ParamRef(p) = n {
+            found.extend(usize::try_from(p.number).ok().and_then(|n| n.checked_sub(1)));
+        }
+    });
+    found
 }
 
 /// Whether an aggregate is given nothing but columns from around the query: it would be one of the query around it.

@@ -1,4 +1,4 @@
-//! The query of a SQL function, and what it gives: a value, or rows of named columns. It does not know who calls it.
+//! The query of a function, and what it gives: a value, or rows of named columns. It does not know who calls it.
 
 use catalog::Oid;
 use catalog::code::Routine;
@@ -8,6 +8,7 @@ use sql::{NodeEnum, build, names, relations, search};
 use wire::type_oid as oid;
 
 use super::closed::{self, Names};
+use super::{returned, unread};
 use crate::{Context, needs};
 
 /// What a call of it stands for.
@@ -30,6 +31,8 @@ pub struct Body {
     pub parameters: Vec<(ast::TypeName, Option<Node>)>,
     /// What it is given names columns around it.
     pub refers: bool,
+    /// Calls that evaluate what it is given and does not read.
+    pub unread: Vec<Node>,
     gives: Gives,
 }
 
@@ -56,6 +59,12 @@ impl Body {
         let is_column = |name: &str| named.iter().filter_map(|rv| cx.relation(rv)).any(|r| r.column(name).is_some());
         let NodeEnum::SelectStmt(query) = script.with_parameters(text, statement, is_column) else { return None };
         let query = *query;
+        let plpgsql = routine.language == "plpgsql";
+        if plpgsql
+            && (!script.only_returns || script.may_mean_variables(&NodeEnum::SelectStmt(Box::new(query.clone()))))
+        {
+            return None;
+        }
         // Who may not use its schema can't name its tables either.
         let is_own = |rv: &&ast::RangeVar| cx.relation(rv).is_some_and(|r| r.schema == routine.schema);
         if !relations::of_select(&query).iter().any(is_own) || !only_reads(&query, cx) {
@@ -78,7 +87,12 @@ impl Body {
                 _ => return None,
             }
         }
-        let gives = gives(&query, f.return_type.as_ref()?, table, cx)?;
+        let returns = f.return_type.as_ref()?;
+        // PL/pgSQL makes what is of another type what it returns by rules of its own.
+        if plpgsql && (!table.is_empty() || returns.setof || returned::type_of(&query, cx)? != own_type(returns)?) {
+            return None;
+        }
+        let gives = gives(&query, returns, table, cx)?;
         let fits = columns == Columns::Rows || matches!(gives, Gives::Value(_));
         let outputs = closed::outputs(&query);
         let wanted = match &gives {
@@ -86,7 +100,7 @@ impl Body {
             Gives::Columns(table) => outputs == Some(table.len()),
             Gives::Table(_) => true,
         };
-        (fits && wanted).then_some(Body { query, names, tables, parameters: given, refers: false, gives })
+        (fits && wanted).then_some(Body { query, names, tables, parameters: given, refers: false, unread: vec![], gives })
     }
 
     /// How many columns its rows have.
@@ -103,21 +117,10 @@ impl Body {
         matches!(self.gives, Gives::Value(_) | Gives::Column(_)) && alias.colnames.is_empty()
     }
 
-    /// `(SELECT …)`
+    /// Its one value.
     pub fn value(self) -> NodeEnum {
         let Gives::Value(ty) = &self.gives else { return NodeEnum::SelectStmt(Box::new(self.query)) };
-        let one = is_one_row(&self.query);
-        let mut select = typed(self.query, std::slice::from_ref(ty));
-        if !one {
-            select.limit_count = Some(Box::new(build::integer(1)));
-            select.limit_option = ast::LimitOption::Count as i32;
-        }
-        NodeEnum::SubLink(Box::new(ast::SubLink {
-            sub_link_type: ast::SubLinkType::ExprSublink as i32,
-            subselect: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(select))))),
-            location: -1,
-            ..Default::default()
-        }))
+        unread::before(self.unread, one_value(self.query, ty))
     }
 
     /// The query whose columns are called as those of the function under this alias.
@@ -155,6 +158,37 @@ impl Body {
         }
         inner
     }
+}
+
+/// `(SELECT …)`
+fn one_value(mut query: ast::SelectStmt, ty: &ast::TypeName) -> NodeEnum {
+    if let Some(value) = expression(&mut query) {
+        return cast(value, ty).node.expect("a cast");
+    }
+    let one = is_one_row(&query);
+    let mut select = typed(query, std::slice::from_ref(ty));
+    if !one {
+        select.limit_count = Some(Box::new(build::integer(1)));
+        select.limit_option = ast::LimitOption::Count as i32;
+    }
+    NodeEnum::SubLink(Box::new(ast::SubLink {
+        sub_link_type: ast::SubLinkType::ExprSublink as i32,
+        subselect: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(select))))),
+        location: -1,
+        ..Default::default()
+    }))
+}
+
+/// `SELECT (SELECT …)` and nothing else: the query in it.
+fn expression(query: &mut ast::SelectStmt) -> Option<Node> {
+    let targets = std::mem::take(&mut query.target_list);
+    let is_query = |n: &Node| matches!(n.node, Some(NodeEnum::SubLink(_)));
+    let value = match &targets[..] {
+        [target] => crate::rewrite::target_value(target).filter(|v| is_query(v) && *query == build::select()).cloned(),
+        _ => None,
+    };
+    query.target_list = targets;
+    value
 }
 
 fn column_names(alias: &ast::Alias, own: &[String]) -> Vec<String> {

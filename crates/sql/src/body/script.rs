@@ -20,6 +20,8 @@ pub struct Script {
     pub defaults: Vec<Node>,
     /// It runs with its owner's rights (SECURITY DEFINER).
     pub definer: bool,
+    /// It is in PL/pgSQL, and nothing but `BEGIN RETURN …; END`.
+    pub only_returns: bool,
     /// Its own name.
     name: String,
     /// Names by which it reads its variables. The n-th is `$n`; arguments come first.
@@ -60,6 +62,7 @@ impl Script {
             statements: vec![],
             defaults,
             definer: f.options.iter().any(is_definer),
+            only_returns: false,
             name: f.funcname.last().map(|_| names::last(&f.funcname).to_string()).unwrap_or_default(),
             variables: vec![],
         };
@@ -77,7 +80,7 @@ impl Script {
                 }
                 let tree = plpgsql::parse_definition(definition, &source).ok_or("can't be read")?;
                 script.variables = parameters.iter().map(named).collect();
-                script.plpgsql(&tree, fixed - 1)?;
+                script.plpgsql(&tree, fixed.checked_sub(1))?;
             }
             _ => return Err("is neither in SQL nor in PL/pgSQL"),
         }
@@ -102,7 +105,7 @@ impl Script {
     }
 
     /// `fixed`: the number of the variable that must keep its value.
-    fn plpgsql(&mut self, tree: &Value, fixed: usize) -> Result<(), Unread> {
+    fn plpgsql(&mut self, tree: &Value, fixed: Option<usize>) -> Result<(), Unread> {
         let found = tree.pointer("/0/PLpgSQL_function").or_else(|| tree.pointer("/PLpgSQL_function"));
         let datums = found.and_then(|f| f.get("datums")).and_then(Value::as_array).ok_or("can't be read")?;
         let name = |datum: &Value| {
@@ -110,6 +113,18 @@ impl Script {
             datum.get("refname").and_then(Value::as_str).map(str::to_string)
         };
         let known: Vec<Option<String>> = datums.iter().map(name).collect();
+        if let Some(fixed) = fixed {
+            self.keeps(tree, fixed, &known)?;
+        }
+        let arguments = self.variables.len();
+        // PL/pgSQL's own variable is FOUND.
+        self.only_returns = returns_at_once(found) && known.len() == arguments + 1;
+        self.variables.extend(known.into_iter().skip(arguments).map(|n| n.filter(|n| !n.starts_with(['(', '$']))));
+        self.expressions(tree)
+    }
+
+    /// Whether one variable, of which `known` has the names, keeps its value.
+    fn keeps(&self, tree: &Value, fixed: usize, known: &[Option<String>]) -> Result<(), Unread> {
         let own = known.get(fixed).cloned().flatten().ok_or("can't be read")?;
         let is_own = match &self.variables[fixed] {
             Some(name) => *name == own,
@@ -121,9 +136,14 @@ impl Script {
         if assigns(tree, fixed as u64) {
             return Err("changes its distribution argument");
         }
-        let arguments = self.variables.len();
-        self.variables.extend(known.into_iter().skip(arguments).map(|n| n.filter(|n| !n.starts_with(['(', '$']))));
-        self.expressions(tree)
+        Ok(())
+    }
+
+    /// Whether a statement has a name where a column can stand that a variable or the routine has, too: PL/pgSQL may take it for
+    /// the variable, or say that it can't tell.
+    pub fn may_mean_variables(&self, statement: &NodeEnum) -> bool {
+        let is_own = |part: &String| *part == self.name || self.variables.iter().flatten().any(|v| v == part);
+        columns(statement).iter().flatten().any(is_own)
     }
 
     fn expressions(&mut self, value: &Value) -> Result<(), Unread> {
@@ -180,6 +200,14 @@ impl Script {
         });
         statement
     }
+}
+
+/// `BEGIN RETURN …; END`
+fn returns_at_once(function: Option<&Value>) -> bool {
+    let Some(block) = function.and_then(|f| f.pointer("/action/PLpgSQL_stmt_block")) else { return false };
+    let body = block.get("body").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let [only] = body else { return false };
+    block.get("exceptions").is_none() && only.pointer("/PLpgSQL_stmt_return/expr/PLpgSQL_expr").is_some()
 }
 
 /// `SECURITY DEFINER`.
