@@ -89,7 +89,7 @@ def _go_on(flag, stop: threading.Event) -> None:
     while not flag.exists():
         if stop.wait(0.01):
             return
-    time.sleep(0.7)
+    time.sleep(0.4)
     flag.unlink()
 
 
@@ -114,7 +114,9 @@ def test_restored_servers_are_one_herd(nodes, routers, flag):
             after = [c.begun for c in clients]
             boss.execute("insert into word values (3, 'behind')")
             boss.execute("insert into plain (t) values ('behind')")
-            time.sleep(0.5)
+            deadline = time.monotonic() + 30
+            while not all(c.done > n for c, n in zip(clients, after)) and time.monotonic() < deadline:
+                time.sleep(0.05)
             boss.execute("select herd.restore_point('last')")
         finally:
             stop.set()
@@ -183,6 +185,7 @@ def test_a_point_waits_for_a_commit_over_several_nodes(nodes, routers):
             boss.execute("select herd.restore_point('waits')")
         writer.rollback()
         # Nothing was made: the name is free.
+        boss.execute("reset statement_timeout")
         assert boss.execute("select herd.restore_point('waits')").fetchone()[0].startswith("{")
 
 
