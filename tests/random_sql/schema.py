@@ -226,6 +226,9 @@ class Schema:
                 table.key, table.group = None, -1
             else:
                 table.place = place
+                # A group of several moduli, if none of its tables is one that can't be split.
+                for _ in range(rng.choice([0, 0, 1, 2]) if table.unique and splits and table.strategy == "hash" else 0):
+                    yield self._setup(f"select herd.split_shard({quoted(table.sql)}, {rng.randrange(4)})", herd_only=True)
         if rng.random() < 0.4:
             ordered = [c for c in table.columns if c.type.has_order and c.type.has_equality and not c.type.kind.startswith("composite")]
             if ordered:
