@@ -157,6 +157,35 @@ def test_writes_and_truncate_in_between_come_along(elastic, waiting):
     elastic.is_tidy()
 
 
+def test_a_try_that_fails_late_loses_nothing(elastic):
+    """What was applied under locks is undone with its transaction, and comes again in the next try."""
+    _table(elastic, "i_late")
+    stop, added = threading.Event(), [0] * 4
+
+    def write(of: int):
+        with elastic.b.connect() as connection:
+            while not stop.is_set():
+                connection.execute("insert into i_late select g, 1 from generate_series(%s::int, %s::int) g", ((of + 1) * 1_000_000 + added[of], (of + 1) * 1_000_000 + added[of] + 19))
+                added[of] += 20
+
+    writers = [threading.Thread(target=write, args=(of,)) for of in range(len(added))]
+    with elastic.nodes[0].server.connect() as holder, elastic.a.connect() as mover:
+        for writer in writers:
+            writer.start()
+        holder.execute("begin")
+        holder.execute("select from herd.shard for update")
+        release = threading.Timer(5, lambda: holder.execute("rollback"))
+        release.start()
+        mover.execute("set lock_timeout = '300ms'")
+        mover.execute(f"select herd.move_shard('i_late', 2, {_to(elastic, 'i_late', 2)})")
+        release.join()
+        stop.set()
+        for writer in writers:
+            writer.join(60)
+        assert mover.execute("select count(*) from i_late").fetchone() == (ROWS + sum(added),)
+    elastic.is_tidy()
+
+
 def test_a_node_without_logical_decoding_is_refused():
     """And nothing else of the herd suffers."""
     nodes = [router.node(f"replica{i}") for i in range(2)]

@@ -41,7 +41,7 @@ class Program:
             return
         done = 0
         kinds = [
-            (self._read, 42), (self._write, 26), (self._transaction, 8), (self._ddl, 4), (self._view, 3), (self._prepare, 3), (self._cursor, 3), (self._function, 2), (self._copy, 2),
+            (self._read, 42), (self._write, 26), (self._transaction, 8), (self._ddl, 4), (self._view, 3), (self._prepare, 3), (self._cursor, 3), (self._function, 3), (self._copy, 2),
             (self._lock, 1), (self._through_view, 3), (self._recursive, 1), (self._change_settings, 1), (self._values, 1), (self._trigger, 1), (self._crowd, 2), (self._every_way, 3), (self._by_template, 4), (self._create_as, 1),
         ]
         kinds += [(partial(make, self), weight) for make, weight in (
@@ -364,6 +364,15 @@ class Program:
             f"create function {name}(i int) returns bigint language sql stable as $f$ select count(*) from {table.sql} $f$",
             f"create function {name}(i int) returns bigint language plpgsql stable as $f$ begin return (select count(*) from {table.sql}); end $f$",
         ]
+        ints = [c for c in table.columns if c.type == INT4]
+        if ints:
+            one, two = rng.choice(ints).sql, rng.choice(ints).sql
+            head, volatility = f"create function {name}(i int) returns", rng.choice(["stable", "stable", ""])
+            queries = [f"select count(*) from {table.sql} where {one} = i", f"select max(i) from {table.sql}", f"select sum({one} + i) from {table.sql} where {two} > i",
+                       f"select {one} from {table.sql} where {one} > i order by 1 limit 1", f"select {one} from {table.sql} where {two} = i order by 1 limit i",
+                       f"with w as (select {one} as x from {table.sql} where {two} = i) select count(*) + min(x) from w", f"select count(distinct {one}) from {table.sql} group by {two} = i order by 1 limit 1"]
+            bodies += [f"{head} bigint language sql {volatility} as $f$ {query} $f$" for query in queries]
+            bodies.append(f"{head} setof int language sql {volatility} as $f$ select {one} from {table.sql} where {two} = i $f$")
         if others:
             bodies.append(f"create function {name}(i int) returns int language plpgsql as $f$ begin update {table.sql} set {others[0].sql} = null; return 1; end $f$")
         sql = rng.choice(bodies)
@@ -375,6 +384,12 @@ class Program:
         argument = Expressions(context, [relation]).of(INT4, 1)
         yield Step(f"select {name}({argument}) from {source}", params=tuple(context.params), types=tuple(context.types), writes="update" in sql)
         yield Step(f"select {name}({rng.randrange(9)})", mode=rng.choice(["simple", "extended"]), writes="update" in sql)
+        if "language sql" in sql and (columns := [c for c in relation.columns if c.type == INT4]):
+            column = rng.choice(columns).sql
+            called = rng.choice([f"select {column}, {name}({column}) from {source}", f"select {name}({column})::text from {source} where {name}({column}) is not null",
+                                 f"select {column}, f from {source}, {name}({column}) as f", f"select count(*) from {source} left join lateral {name}({column}) f on f > {column}",
+                                 f"with {table.sql} as (select 1 as x) select {name}({rng.randrange(9)}), count(*) from {table.sql}"])
+            yield Step(called, writes="update" in sql)
         yield Step(f"drop function {name}", writes=True)
         return 4
 

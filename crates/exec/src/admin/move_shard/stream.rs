@@ -141,17 +141,32 @@ impl Stream {
     pub async fn finish(&mut self, locked: &mut Lane) -> Result<()> {
         *self.counters.step.lock() = "switch";
         // A commit that waits for the disk: what slots tell of ends where the log is flushed.
+        self.read_out().await?;
         self.source.simple("SELECT pg_logical_emit_message(true, 'herd', ''::text)").await?;
-        while self.round(Some(locked)).await? > 0 {}
+        self.round(Some(locked)).await?;
         Ok(())
     }
 
-    /// Applies what is next; how many messages that were. They are read as they are applied, as a row may be of any length.
+    /// A try to finish that came to nothing may have left something to be read.
+    async fn read_out(&mut self) -> Result<()> {
+        while self.source.outstanding() > 0 {
+            self.source.frame().await?;
+        }
+        Ok(())
+    }
+
+    /// Applies what is next; how many messages that were. Under locks that is all there is, and it is only looked at: if nothing comes of the
+    /// transaction, it is told again. They are read as they are applied, as a row may be of any length.
     async fn round(&mut self, mut locked: Option<&mut Lane>) -> Result<usize> {
+        let (read, most) = match locked {
+            None => ("get", ROUND.to_string()),
+            Some(_) => ("peek", "NULL".to_string()),
+        };
         let changes = format!(
-            "SELECT data FROM pg_logical_slot_get_binary_changes('{}', NULL, {ROUND}, 'proto_version', '1', 'publication_names', '{}')",
+            "SELECT data FROM pg_logical_slot_{read}_binary_changes('{}', NULL, {most}, 'proto_version', '1', 'publication_names', '{}')",
             self.slot, self.publication
         );
+        self.read_out().await?;
         put::query(self.source.out(), &changes);
         self.source.sent_sync();
         self.source.flush().await?;
