@@ -39,6 +39,7 @@ insert into ir_d (k, id) values (1, (select id from ir_d where k = 1));
 insert into ir_l (v, t) values ((select count(*) from ir_d), default) returning v, t, g, at;
 insert into ir_l (id, v, g, at) values (1000, (select max(v) from ir_e), default, default) returning *;
 insert into ir_l (id, v) values (1001, (select s from ir_v where k = 2)), (1002, 5);
+insert into ir_l values (1005, (select max(v) from ir_e), default);
 insert into ir_l (id, v) values (1003, (select s from ir_v where k = 2)) returning id, v;
 insert into ir_l (id, v) values (1004, (select v from ir_of_r where id = 1)) returning id, v;
 insert into ir_id (k, v) values (5, (select count(*) from ir_d));

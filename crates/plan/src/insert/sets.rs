@@ -29,19 +29,23 @@ pub fn replace(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
     let Some(NodeEnum::SelectStmt(s)) = insert.select_stmt.as_mut().and_then(|s| s.node.as_mut()) else {
         return Ok(false);
     };
-    let several = may_be_several(s, cx);
-    let Some(Node { node: Some(NodeEnum::List(mut row)) }) = s.values_lists.pop() else { return Ok(false) };
+    let [Node { node: Some(NodeEnum::List(row)) }] = &s.values_lists[..] else { return Ok(false) };
+    let mut row = row.items.clone();
     let is_default = |n: &Node| matches!(n.node, Some(NodeEnum::SetToDefault(_)));
-    if row.items.iter().any(is_default) {
-        if several || insert.cols.len() != row.items.len() {
+    if row.iter().any(is_default) {
+        if may_be_several(s, cx) {
             return Err(refusal());
         }
+        if insert.cols.len() != row.len() {
+            return Ok(false);
+        }
         // What is left out has its default.
-        let mut given = row.items.iter().map(|value| !is_default(value));
+        let mut given = row.iter().map(|value| !is_default(value));
         insert.cols.retain(|_| given.next().unwrap_or(true));
-        row.items.retain(|value| !is_default(value));
+        row.retain(|value| !is_default(value));
     }
-    s.target_list = row.items.into_iter().map(|value| build::target(value, None)).collect();
+    s.values_lists.clear();
+    s.target_list = row.into_iter().map(|value| build::target(value, None)).collect();
     Ok(true)
 }
 
