@@ -123,7 +123,7 @@ def test_its_code_stays_proved(place, victim):
         other.execute("set search_path = his")
         for _ in range(3):
             assert other.execute("select counted(%s)", (5,), prepare=True).fetchone() == (1,)
-        victim.execute("create or replace function counted(p int) returns bigint language sql stable as 'select count(*) from acc'")
+        victim.execute("create or replace function counted(p int) returns bigint language sql stable strict as 'select count(*) from acc'")
         _refused(other, "select counted(5)")
         with pytest.raises(psycopg.errors.FeatureNotSupported):
             other.execute("select counted(%s)", (5,), prepare=True)

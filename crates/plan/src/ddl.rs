@@ -89,7 +89,11 @@ pub fn classify(statement: &NodeEnum, sql: &str, snapshot: &Snapshot, facts: &Fa
         return Ddl::NotDdl;
     }
     let cx = Cx { statement, sql, snapshot, facts, locked: Default::default() };
-    let decided = code::refuse(&cx).and_then(|()| decide(&cx));
+    let decided = match code::inlined(&cx) {
+        Ok(Some((statement, sql))) => return classify(&statement, &sql, snapshot, facts),
+        Ok(None) => code::refuse(&cx).and_then(|()| decide(&cx)),
+        Err(refusal) => Err(refusal),
+    };
     match cx.locked.get() {
         Some(relation) => Ddl::Refuse(Refusal::locked(&relation.name)),
         None => decided.unwrap_or_else(Ddl::Refuse),

@@ -97,6 +97,18 @@ select fr_of(5), fr_count(5);
 rollback to s;
 select fr_of(5), fr_count(5);
 rollback;
+create table fr_made as select n.id, fr_of(n.id), fr_all(n.id) as a, fr_exists(n.id) from fr_names n;
+select * from fr_made order by 1;
+create table fr_counts (n, m) as select fr_count(1), fr_volatile(3) with no data;
+insert into fr_counts select fr_count(1), fr_volatile(3);
+insert into fr_counts values (1, fr_all(2));
+select * from fr_counts order by 1;
+select fr_some(4) as some, fr_of(3) into fr_into;
+select * from fr_into;
+create temp table fr_temp as select fr_of(5) as five;
+create table if not exists fr_made as select fr_of(5);
+create table fr_wrong as select fr_two(3);
+drop table fr_made, fr_counts, fr_into;
 create or replace function fr_of(p_customer int) returns bigint language plpgsql stable as 'begin return (select min(total)::bigint from fr_orders where customer = p_customer); end';
 select fr_of(5);
 create or replace function fr_of(p_customer int) returns bigint language plpgsql stable as

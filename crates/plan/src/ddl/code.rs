@@ -1,10 +1,32 @@
 //! Code that a utility statement runs there and then: on rows that it rewrites (ALTER … USING), in bounds of partitions, in the query
 //! of a table to be. What it only keeps is judged when it is kept (`plan/src/code.rs`).
 
-use sql::NodeEnum;
+use sql::ast::ObjectType;
+use sql::{NodeEnum, build};
 
-use super::place::Cx;
-use crate::{Context, Result, needs};
+use super::place::{Cx, object_type};
+use crate::{Context, Result, inline, needs};
+
+/// A table's query without the calls of functions that their queries can replace (see `inline.rs`), and the statement's text. A view keeps
+/// what it was made of.
+pub fn inlined(cx: &Cx) -> Result<Option<(NodeEnum, String)>> {
+    let context = Context::new(cx.snapshot, &cx.facts.search_path, &cx.facts.temporary);
+    match cx.statement {
+        NodeEnum::CreateTableAsStmt(s) if object_type(s.objtype) == ObjectType::ObjectTable => {
+            let Some(query @ NodeEnum::SelectStmt(_)) = s.query.as_deref().and_then(|q| q.node.as_ref()) else {
+                return Ok(None);
+            };
+            let Some((query, _)) = inline::calls(query, &context)? else { return Ok(None) };
+            let mut made = s.clone();
+            made.query = Some(Box::new(build::node(query)));
+            let made = NodeEnum::CreateTableAsStmt(made);
+            let text = sql::deparse(&made)?;
+            Ok(Some((made, text)))
+        }
+        NodeEnum::SelectStmt(s) if s.into_clause.is_some() => inline::calls(cx.statement, &context),
+        _ => Ok(None),
+    }
+}
 
 /// `Err`: code that runs now, with the statement, must not run inside one (see `needs.rs`).
 pub fn refuse(cx: &Cx) -> Result<()> {
