@@ -6,7 +6,6 @@ Machines are noisy: only ratios taken side by side in one run count, so everythi
 import argparse
 import contextlib
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import binaries  # noqa: E402
 from harness.fake_herd import FakeHerd  # noqa: E402
 from harness.herd import Herd  # noqa: E402
+from harness.idle import allow_many_files  # noqa: E402
 from harness.plain_postgres import PlainPostgres  # noqa: E402
 from harness.server import Server  # noqa: E402
 
@@ -59,12 +59,6 @@ def plain():
         yield made
     finally:
         made.stop()
-
-
-def allow_many_files() -> None:
-    """Thousands of sockets, here and in the processes started from here."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def fill_sbtest1(server: Server, rows: int, distributed: bool) -> None:

@@ -1,50 +1,34 @@
-"""Memory for thousands of idle clients, each of which has run one statement: of the router, and of PgBouncer beside it.
+"""Memory for thousands of idle clients: of one router or several (`--herd PROGRAM`, each in turn), and of PgBouncer beside them.
 
-    python tests/bench/idle_memory.py [--clients 10000]
+    python tests/bench/idle_memory.py [--clients 9000] [--rounds 2] [--tls] [--trust] [--herd PROGRAM]…
 
-Both stand before the same server and keep transactions' connections only. The figures are resident memory (VmRSS).
+All stand before the same server and keep transactions' connections only. Clients log in (SCRAM-SHA-256), run a statement, prepare one,
+set a setting, one thing after the other; after each the resident memory (VmRSS) is read, at 1 000 clients and at all of them. The
+figure is the difference, a client of those between. The programs take turns, A B, B A.
 """
 
+import argparse
+import contextlib
+import os
 import shutil
 import socket
-import struct
 import subprocess
 import time
+from pathlib import Path
 
-from common import allow_many_files, arguments, print_table
-from harness import ports, router, unprivileged
-from protocol.frames import query
+from common import print_table
+from harness import binaries, ports, router, unprivileged
+from harness.idle import Client, allow_many_files, resident_bytes
 
-_STARTUP = b"user\0postgres\0database\0postgres\0application_name\0idle\0\0"
-
-
-class Client:
-    """A session with nothing of a driver's own."""
-
-    def __init__(self, port: int, number: int):
-        # Several addresses: one has not ports enough for tens of thousands that come and go.
-        source = (f"127.0.0.{2 + number % 50}", 0)
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=source)
-        self.socket.sendall(struct.pack("!II", len(_STARTUP) + 8, 196608) + _STARTUP)
-        self.until_ready()
-
-    def run(self, sql: str) -> None:
-        self.socket.sendall(query(sql))
-        self.until_ready()
-
-    def until_ready(self) -> None:
-        data = b""
-        while True:
-            while len(data) >= 5 and len(data) > (length := struct.unpack("!I", data[1:5])[0]):
-                tag, data = data[:1], data[length + 1 :]
-                if tag == b"Z":
-                    return
-                if tag == b"E":
-                    raise RuntimeError("an error in place of an answer")
-            more = self.socket.recv(65536)
-            if not more:
-                raise ConnectionError("closed")
-            data += more
+_FEW = 1000
+_PASSWORD = "idle"
+_READ = "select c from idle where id = 7"
+STAGES = {
+    "logged in": lambda client: None,
+    "a statement": lambda client: client.run(_READ),
+    "one prepared": lambda client: client.prepare("s1", "select c from idle where id = $1"),
+    "SET": lambda client: client.run("set work_mem = '8MB'"),
+}
 
 
 class PgBouncer:
@@ -53,12 +37,12 @@ class PgBouncer:
     def __init__(self, server_port: int, clients: int):
         self.root = unprivileged.new_directory("pgbouncer")
         self.port = ports.free_row(1)
-        (self.root / "users").write_text('"postgres" ""\n')
+        (self.root / "users").write_text(f'"postgres" "{_PASSWORD}"\n')
         config = self.root / "pgbouncer.ini"
         config.write_text(
             f"[databases]\npostgres = host=127.0.0.1 port={server_port} dbname=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\n"
-            f"auth_type = trust\nauth_file = {self.root}/users\npool_mode = transaction\nmax_client_conn = {clients + 100}\ndefault_pool_size = 20\n"
-            "unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlisten_backlog = 4096\n"
+            f"auth_type = scram-sha-256\nauth_file = {self.root}/users\npool_mode = transaction\nmax_client_conn = {clients + 100}\ndefault_pool_size = 20\n"
+            "unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlisten_backlog = 4096\nmax_prepared_statements = 100\n"
         )
         with open(self.root / "log", "ab") as log:
             self.process = subprocess.Popen(
@@ -79,60 +63,83 @@ class PgBouncer:
         unprivileged.remove_directory(self.root)
 
 
-def resident_kib(process_id: int) -> int:
-    with open(f"/proc/{process_id}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+def measure(port: int, process_id: int, count: int, tls: bool, password: str | None) -> list[float]:
+    """KiB a client after each stage."""
 
+    def settled() -> int:
+        time.sleep(1.5)
+        return resident_bytes(process_id)
 
-def measure(name: str, port: int, process_id: int, counts: list[int], rows: list) -> None:
-    clients: list[Client] = []
-    # What the first few make it allocate once is not a client's.
-    for number in range(20):
-        warm = Client(port, number)
-        warm.run("select 1")
-        warm.socket.close()
-    time.sleep(1)
-    before = resident_kib(process_id)
-    started = time.monotonic()
-    for count in counts:
-        while len(clients) < count:
-            clients.append(Client(port, len(clients)))
-            clients[-1].run("select 1")
-        time.sleep(1)
-        grown = resident_kib(process_id) - before
-        rows.append([f"{name}, {count:,} clients", before / 1024, grown / 1024, grown / count])
+    clients = [Client(port, number, password, tls) for number in range(_FEW)]
+    for stage in STAGES.values():
+        for client in clients:
+            stage(client)
+    few = settled()
+    figures = []
+    clients += [Client(port, number, password, tls) for number in range(_FEW, count)]
+    for stage in STAGES.values():
+        for client in clients[_FEW:]:
+            stage(client)
+        figures.append((settled() - few) / (count - _FEW) / 1024)
     for number in (0, len(clients) // 2, len(clients) - 1):
-        clients[number].run("select 1")
-    print(f"{name}: {len(clients):,} logins and statements in {time.monotonic() - started:.1f} s; the first, the middle and the last still answered")
+        clients[number].run(_READ)
     for client in clients:
         client.socket.close()
-    time.sleep(3)
-    print(f"{name}, after they left: {(resident_kib(process_id) - before) / 1024:.1f} MiB more than before")
+    return figures
+
+
+@contextlib.contextmanager
+def started(program: Path, server, chosen: argparse.Namespace):
+    if chosen.tls:
+        files = router.certificates(unprivileged.new_directory("tls"))
+        tls = f'[tls]\ncertificate = "{files["server.crt"]}"\nkey = "{files["server.key"]}"\n'
+    auth = "" if chosen.trust else 'auth = "scram"\n'
+    os.environ["HERD_BIN"] = str(program)
+    made = router.Router(
+        router.conninfo(server), [],
+        more=f"{auth}[limits]\nconnections = {chosen.clients + 100}\n" + (tls if chosen.tls else ""),
+    )
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 def main() -> None:
-    chosen = arguments(__doc__, clients=10_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=9000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--trust", action="store_true", help="clients need no password")
+    parser.add_argument("--herd", type=Path, action="append", help="a program to measure; by default the one the tests use")
+    chosen = parser.parse_args()
     allow_many_files()
-    counts = sorted({max(chosen.clients // 10, 1), max(chosen.clients // 2, 1), chosen.clients})
-    rows: list = []
+    programs = chosen.herd or [Path(binaries.herd())]
+    figures: dict[str, list[list[float]]] = {}
+    password = None if chosen.trust else _PASSWORD
     server = router.node("idle")
     try:
-        made = router.Router(router.conninfo(server), [], more=f"[limits]\nconnections = {chosen.clients + 100}\n")
-        try:
-            measure("router", made.port, made.process.pid, counts, rows)
-        finally:
-            made.stop()
-        if shutil.which("pgbouncer") is None:
-            print("pgbouncer is not installed: nothing to compare with")
+        with server.server.connect() as connection:
+            connection.execute(f"alter role postgres password '{_PASSWORD}'")
+        server.server.run("create table idle (id int primary key, c text)", "insert into idle values (7, 'seven')")
+        for turn in range(chosen.rounds):
+            for program in programs if turn % 2 == 0 else reversed(programs):
+                with started(program, server, chosen) as made:
+                    got = measure(made.port, made.process.pid, chosen.clients, chosen.tls, password)
+                figures.setdefault(program.name, []).append(got)
+                print(program.name, " ".join(f"{kib:.2f}" for kib in got), flush=True)
+        if shutil.which("pgbouncer") is None or chosen.tls:
+            print("PgBouncer is not installed, or not asked for TLS: nothing to compare with")
         else:
             bouncer = PgBouncer(server.port, chosen.clients)
             try:
-                measure("pgbouncer", bouncer.port, bouncer.process.pid, counts, rows)
+                figures["PgBouncer"] = [measure(bouncer.port, bouncer.process.pid, chosen.clients, False, _PASSWORD)]
             finally:
                 bouncer.stop()
     finally:
         server.stop()
-    print_table("idle clients", ["", "MiB without them", "MiB more", "KiB a client"], rows)
+    rows = [[name, *(min(stage) for stage in zip(*turns))] for name, turns in figures.items()]
+    print_table(f"idle clients, KiB each, from {_FEW:,} to {chosen.clients:,}", ["least of all turns", *STAGES], rows)
 
 
 if __name__ == "__main__":

@@ -109,12 +109,29 @@ def test_bench_measures_everyday_transactions(herd, oracle, folder):
     told = json.loads(report.read_text())
     assert told["clients"] == 3
     names = [figure["name"] for figure in told["figures"]]
-    kinds = ["five point reads", "read_only", "read_write", "update_index", "update_non_index", "delete", "TPC-B"]
+    kinds = ["five point reads", "read_only", "read_write", "update_index", "update_non_index", "delete", "TPC-B", "TPC-C mix", "TPC-C new orders"]
     assert names == [f"oltp {kind}" for kind in kinds]
     assert all(figure["medians"]["herd"] > 0 for figure in told["figures"])
     for server in (herd, oracle):
         with server.connect() as connection:
-            assert connection.execute("select to_regclass('sbtest1'), to_regclass('bench_accounts')").fetchone() == (None, None)
+            assert connection.execute("select to_regclass('sbtest1'), to_regclass('bench_accounts'), to_regclass('bench_stock')").fetchone() == (None,) * 3
+
+
+def test_bench_says_so_where_orders_lose_a_line(oracle, folder):
+    """Every server has what the standard's conditions ask for, or the measurement fails."""
+    oracle.run(
+        "create function lose_a_line() returns event_trigger language plpgsql as $$ begin "
+        "if to_regclass('bench_order_line') is not null then "
+        "execute 'create or replace rule lost as on insert to bench_order_line where new.ol_number = 15 do instead nothing'; end if; end $$",
+        "create event trigger lose_a_line on ddl_command_end when tag in ('CREATE TABLE') execute function lose_a_line()",
+    )
+    try:
+        done = command(
+            folder, "bench", "oltp-tpcc", "--url", oracle.url, "--rows", 300, "--pairs", 1, "--seconds", 1, "--clients", 1,
+        )
+        assert done.returncode == 1 and "WRONG" in done.stderr and "3.3.2.4" in done.stderr, done.stdout + done.stderr
+    finally:
+        oracle.run("drop event trigger lose_a_line", "drop function lose_a_line()")
 
 
 def test_bench_measures_several_numbers_of_clients(oracle, folder):

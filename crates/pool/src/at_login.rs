@@ -3,11 +3,11 @@
 //! and they are brought to what the session began with ([`Settings`](crate::Settings)). It does not know sessions.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use wire::{ErrorFields, sqlstate};
 
+use crate::alike::Alike;
 use crate::conn::Conn;
 use crate::error::PoolError;
 use crate::settings::{Settings, hash};
@@ -32,7 +32,7 @@ pub struct AtLogin {
 }
 
 /// Parameters as the server has them where nobody has set them.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Defaults {
     values: BTreeMap<String, String>,
     fingerprint: u64,
@@ -121,17 +121,9 @@ impl AtLogin {
 impl Defaults {
     /// Connections of a server mostly have the same: there is one of each.
     pub(crate) fn of(values: BTreeMap<String, String>) -> Arc<Defaults> {
-        static KNOWN: Mutex<Vec<Weak<Defaults>>> = Mutex::new(Vec::new());
+        static KNOWN: Alike<Defaults> = Alike::new();
         let fingerprint = values.iter().fold(1, |print, (name, value)| print ^ hash(name, value).rotate_left(1));
-        let new = Defaults { values, fingerprint };
-        let mut known = KNOWN.lock();
-        known.retain(|one| one.strong_count() > 0);
-        if let Some(old) = known.iter().filter_map(Weak::upgrade).find(|one| **one == new) {
-            return old;
-        }
-        let new = Arc::new(new);
-        known.push(Arc::downgrade(&new));
-        new
+        KNOWN.one(Arc::new(Defaults { values, fingerprint }))
     }
 
     pub(crate) fn fingerprint(&self) -> u64 {

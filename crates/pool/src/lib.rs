@@ -7,6 +7,7 @@
 //! This crate does not know shards, plans or clients; it does not decide which node runs a statement, and does not
 //! look into statements.
 
+mod alike;
 mod at_login;
 mod cancel;
 mod conn;
@@ -28,6 +29,7 @@ mod stream;
 mod target;
 mod tls;
 
+pub use alike::Alike;
 pub use at_login::{AtLogin, Defaults};
 pub use cancel::{CancelKey, cancel};
 pub use conn::{Conn, LongMessages, Progress, Remembers};

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::alike::Alike;
 use crate::at_login::Defaults;
 
-/// Settings by lower-case name, with values as `SHOW` prints them.
+/// Settings by lower-case name, with values as `SHOW` prints them. Clones are in memory once until one of them changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    values: BTreeMap<String, String>,
+    values: Arc<BTreeMap<String, String>>,
     fingerprint: u64,
     /// `standard_conforming_strings` is off: every text that is read asks for it.
     escapes: bool,
@@ -95,7 +96,7 @@ impl Settings {
         if name == ISOLATION {
             self.repeats = matches!(value, "repeatable read" | "serializable");
         }
-        if let Some(old) = self.values.insert(name.clone(), value.into()) {
+        if let Some(old) = Arc::make_mut(&mut self.values).insert(name.clone(), value.into()) {
             self.fingerprint ^= hash(&name, &old);
         }
     }
@@ -109,9 +110,18 @@ impl Settings {
         if name == ISOLATION {
             self.repeats = false;
         }
-        if let Some(old) = self.values.remove(&*name) {
+        if !self.values.contains_key(&*name) {
+            return;
+        }
+        if let Some(old) = Arc::make_mut(&mut self.values).remove(&*name) {
             self.fingerprint ^= hash(&name, &old);
         }
+    }
+
+    /// Settings that will stay as they are for a while: they are in memory once with all that are the same.
+    pub fn share(&mut self) {
+        static ALIKE: Alike<BTreeMap<String, String>> = Alike::new();
+        self.values = ALIKE.one(self.values.clone());
     }
 
     /// No setting is known.

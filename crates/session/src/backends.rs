@@ -208,7 +208,7 @@ impl Session {
     /// A connection to another router, as the herd's own user.
     async fn other_router(&self, number: i32) -> Result<Option<Conn>> {
         let Some(address) = crate::cancel_forward::address(&self.router, number).await? else { return Ok(None) };
-        let at = pool::NodeTarget::new(&address.ip().to_string(), address.port(), &self.database);
+        let at = pool::NodeTarget::new(&address.ip().to_string(), address.port(), &self.shown.database);
         let target = pool::NodeTarget { tls: pool::TlsMode::Prefer, ..at };
         Ok(Some(self.router.herd.own.connect(&target).await?))
     }

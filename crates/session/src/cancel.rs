@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pool::CancelKey;
+use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -92,7 +93,7 @@ struct State {
     /// It was cancelled to break a deadlock; its client is told so.
     deadlocked: bool,
     /// What runs on nodes.
-    keys: Vec<CancelKey>,
+    keys: SmallVec<[CancelKey; 1]>,
     /// By which one sees whether the client is still there.
     socket: Watched,
     /// It is not.

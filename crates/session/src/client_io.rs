@@ -1,12 +1,13 @@
 //! A client's socket with its buffers, as the executor needs it. It does not know what messages mean.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::Poll;
 use wire::sqlstate;
 
 use bytes::BytesMut;
 use exec::{Answer, Client, ClientError, CopyInput, ExecError, tell_parameter};
-use pool::CancelKey;
+use pool::{Alike, CancelKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Frame, frame};
 
@@ -21,6 +22,9 @@ const BUFFER_KEPT_MAX: usize = 256 << 10;
 const READ_BYTES: usize = 4096;
 /// The same while COPY data comes: clients send it in messages of a few kilobytes, many of which are here at once.
 const COPY_READ_BYTES: usize = 64 << 10;
+
+/// What clients were told, which is the same for most.
+static TOLD: Alike<BTreeMap<String, String>> = Alike::new();
 
 /// The client's connection as the executor knows it: answers go out, COPY data and cancels come in.
 pub struct ClientIo {
@@ -38,7 +42,7 @@ pub struct ClientIo {
     /// How often to look for the next message before sleeping until it comes; forgotten with the next wait.
     pub patience: u32,
     /// Parameters as the client was told, and as nodes have reported them since.
-    told: BTreeMap<String, String>,
+    told: Arc<BTreeMap<String, String>>,
     news: BTreeMap<String, String>,
 }
 
@@ -55,7 +59,7 @@ impl ClientIo {
             handle,
             running: false,
             patience: 0,
-            told: BTreeMap::new(),
+            told: Arc::default(),
             news: BTreeMap::new(),
         }
     }
@@ -73,17 +77,16 @@ impl ClientIo {
                 if self.out.is_empty() {
                     self.out = BytesMut::new();
                 }
-                if let Err(e) = stream.readable().await {
-                    return Err(ExecError::lost(e));
+                match stream.readable().await {
+                    Ok(()) => {}
+                    Err(e) => return gone(e),
                 }
             }
             self.rbuf.reserve(if self.copying { COPY_READ_BYTES } else { READ_BYTES });
             match read(stream, &mut self.rbuf, std::mem::take(&mut self.patience)).await {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
-                // TLS without its goodbye.
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-                Err(e) => return Err(ExecError::lost(e)),
+                Err(e) => return gone(e),
             }
         }
     }
@@ -112,7 +115,7 @@ impl ClientIo {
 
     /// What the client was told at its login.
     pub fn told(&mut self, parameters: &[(String, String)]) {
-        self.told = parameters.iter().cloned().collect();
+        self.told = TOLD.one(Arc::new(parameters.iter().cloned().collect()));
     }
 
     /// ReadyForQuery, with the parameters that have changed before it, as PostgreSQL reports them.
@@ -123,13 +126,20 @@ impl ClientIo {
         }
         self.handle.idle();
         self.copying = false;
+        if !self.news.is_empty() {
+            self.tell_news();
+        }
+        wire::backend::ready(&mut self.out, status);
+    }
+
+    fn tell_news(&mut self) {
         for (name, value) in std::mem::take(&mut self.news) {
             if self.told.get(&name) != Some(&value) {
                 wire::backend::parameter_status(&mut self.out, &name, &value);
-                self.told.insert(name, value);
+                Arc::make_mut(&mut self.told).insert(name, value);
             }
         }
-        wire::backend::ready(&mut self.out, status);
+        self.told = TOLD.one(self.told.clone());
     }
 
     /// Notices go on; reports of parameters wait.
@@ -232,6 +242,14 @@ impl ClientIo {
                 }
             }
         }
+    }
+}
+
+/// TLS may end without its goodbye.
+fn gone(error: std::io::Error) -> exec_result::Result<Option<Frame>> {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => Ok(None),
+        _ => Err(ExecError::lost(error)),
     }
 }
 

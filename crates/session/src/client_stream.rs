@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pool::Liveness;
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -47,11 +47,11 @@ impl ClientStream {
         }
     }
 
-    /// Waits until there may be something to read. TLS may hold some already: it does not wait.
-    pub async fn readable(&self) -> io::Result<()> {
+    /// Waits until there may be something to read, or nothing any more.
+    pub async fn readable(&mut self) -> io::Result<()> {
         match self {
             ClientStream::Tcp(tcp) => tcp.readable().await,
-            ClientStream::Tls(_) => Ok(()),
+            ClientStream::Tls(tls) => tls.fill_buf().await.map(|_| ()),
         }
     }
 

@@ -2,6 +2,7 @@
 //! settings these are kept by the router, and off on nodes: to a node a session waits while another one works for it. It does not know
 //! how a session ends.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use exec::ExecError;
@@ -19,11 +20,13 @@ pub const NAMES: [&str; 2] = [IN_TRANSACTION, SESSION];
 const UNITS: [(&str, f64); 6] =
     [("d", 86_400_000.0), ("h", 3_600_000.0), ("min", 60_000.0), ("s", 1000.0), ("ms", 1.0), ("us", 0.001)];
 
+type Milliseconds = NonZeroU32;
+
 /// How long that is, where there is a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Idle {
-    in_transaction: Option<Duration>,
-    session: Option<Duration>,
+    in_transaction: Option<Milliseconds>,
+    session: Option<Milliseconds>,
 }
 
 /// The end of a wait.
@@ -43,20 +46,20 @@ impl Limit {
 impl Idle {
     /// No limit where a setting is 0.
     pub fn of(own: &RouterSettings) -> Self {
-        let time = |name| milliseconds(own.get(name)).filter(|ms| *ms > 0).map(Duration::from_millis);
+        let time = |name| milliseconds(own.get(name)).and_then(NonZeroU32::new);
         Idle { in_transaction: time(IN_TRANSACTION), session: time(SESSION) }
     }
 
     /// For a session that is in this state when it waits.
     pub fn limit(&self, status: u8) -> Option<Limit> {
         match status {
-            wire::backend::IDLE => self.session.map(|time| Limit {
-                time,
+            wire::backend::IDLE => self.session.map(|ms| Limit {
+                time: Duration::from_millis(ms.get().into()),
                 code: sqlstate::IDLE_SESSION_TIMEOUT,
                 message: "terminating connection due to idle-session timeout",
             }),
-            _ => self.in_transaction.map(|time| Limit {
-                time,
+            _ => self.in_transaction.map(|ms| Limit {
+                time: Duration::from_millis(ms.get().into()),
                 code: sqlstate::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
                 message: "terminating connection due to idle-in-transaction timeout",
             }),
@@ -86,8 +89,8 @@ pub fn spelled(name: &str, value: &str) -> Result<String> {
     Ok(unit.map_or_else(|| "0".to_string(), |(unit, size)| format!("{}{unit}", ms / size)))
 }
 
-fn milliseconds(value: &str) -> Option<u64> {
-    parsed(value).map(|ms| ms as u64)
+fn milliseconds(value: &str) -> Option<u32> {
+    parsed(value).map(|ms| ms as u32)
 }
 
 fn parsed(value: &str) -> Option<f64> {
@@ -108,7 +111,7 @@ impl Session {
     pub(crate) fn keep_idle(&mut self, defaults: Option<&pool::Defaults>) {
         for (name, kept) in NAMES.iter().zip(&mut self.idle_at_start) {
             let default = defaults.map(|d| d.get(name)).filter(|v| !v.is_empty());
-            *kept = self.startup.get(name).or(default).map(str::to_string);
+            *kept = self.startup.get(name).or(default).map(Box::from);
             self.startup.set(name, "0");
             self.settings.set(name, "0");
         }

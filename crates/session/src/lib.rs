@@ -47,6 +47,7 @@ mod set;
 mod settings_room;
 pub mod shared_tcp;
 mod simple;
+mod spare;
 mod sql_prepare;
 mod statement;
 mod transaction;

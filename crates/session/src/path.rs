@@ -5,12 +5,16 @@
 //! It does not know what names mean.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use exec::usage;
+use pool::Alike;
 
 use crate::session::{Result, Session};
+
+/// Most sessions have the same.
+static PATHS: Alike<Vec<String>> = Alike::new();
 
 /// Whether the session's path is what it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +41,7 @@ impl Session {
             Some(usable) => self.take_path(path, &asked, usable),
             None => {
                 self.path_word = if asked.is_empty() { PathWord::Open } else { PathWord::Unasked };
-                self.search_path = path;
+                self.search_path = PATHS.one(Arc::new(path));
                 self.hash_context();
             }
         }
@@ -73,7 +77,7 @@ impl Session {
 
     fn take_path(&mut self, mut path: Vec<String>, asked: &[String], usable: usage::Usable) {
         path.retain(|schema| !asked.contains(schema) || usable.schemas.contains(schema));
-        self.search_path = path;
+        self.search_path = PATHS.one(Arc::new(path));
         self.path_word = PathWord::Until(usable.until);
         self.hash_context();
     }

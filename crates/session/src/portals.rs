@@ -2,11 +2,17 @@
 
 use crate::prepared::{Parsed, Portal, PortalState};
 use crate::session::FastMap;
+use crate::spare::Spare;
+
+thread_local! {
+    /// Empty ones: a portal is large, and a session that is idle mostly has none.
+    static ROOM: Spare<Box<Option<Portal>>> = const { Spare::new() };
+}
 
 /// Portals by name.
 #[derive(Default)]
 pub struct Portals {
-    unnamed: Option<Portal>,
+    unnamed: Option<Box<Option<Portal>>>,
     named: FastMap<String, Portal>,
 }
 
@@ -14,7 +20,7 @@ impl Portals {
     /// `""` is the one without a name, as in all of these.
     pub fn get(&self, name: &str) -> Option<&Portal> {
         match name {
-            "" => self.unnamed.as_ref(),
+            "" => self.unnamed(),
             name => self.named.get(name),
         }
     }
@@ -22,9 +28,13 @@ impl Portals {
     /// `None`: there is no portal of this name.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Portal> {
         match name {
-            "" => self.unnamed.as_mut(),
+            "" => self.unnamed.as_mut().and_then(|room| (**room).as_mut()),
             name => self.named.get_mut(name),
         }
+    }
+
+    fn unnamed(&self) -> Option<&Portal> {
+        self.unnamed.as_ref()?.as_ref().as_ref()
     }
 
     /// Whether there is a portal of this name.
@@ -39,7 +49,7 @@ impl Portals {
 
     /// What those have been planned as of which rows are still to come; that without a name only where it is asked for.
     pub fn suspended(&self, unnamed: bool) -> impl Iterator<Item = &exec::Compiled> {
-        let all = self.named.values().chain(self.unnamed.as_ref().filter(|_| unnamed));
+        let all = self.named.values().chain(self.unnamed().filter(|_| unnamed));
         all.filter_map(|p| match (&p.state, &p.prepared.parsed) {
             (Some(PortalState::OnNode { .. } | PortalState::Spread { .. }), Parsed::Planned(compiled)) => {
                 Some(&**compiled)
@@ -51,7 +61,10 @@ impl Portals {
     /// In place of the one that had the name.
     pub fn insert(&mut self, name: &str, portal: Portal) {
         match name {
-            "" => self.unnamed = Some(portal),
+            "" => {
+                let room = self.unnamed.get_or_insert_with(|| ROOM.with(Spare::take).unwrap_or_default());
+                **room = Some(portal);
+            }
             name => {
                 self.named.insert(name.to_string(), portal);
             }
@@ -61,14 +74,19 @@ impl Portals {
     /// Gives it up to the caller; `None`: there was none.
     pub fn remove(&mut self, name: &str) -> Option<Portal> {
         match name {
-            "" => self.unnamed.take(),
+            "" => {
+                let mut room = self.unnamed.take()?;
+                let portal = room.take();
+                ROOM.with(|spare| spare.put(room));
+                portal
+            }
             name => self.named.remove(name),
         }
     }
 
     /// All of them, with a name or without.
     pub fn clear(&mut self) {
-        self.unnamed = None;
+        self.remove("");
         self.named.clear();
     }
 }

@@ -2,6 +2,7 @@
 
 mod greet;
 mod message;
+mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -96,20 +97,34 @@ impl Roles for HomeRoles {
 async fn session(client: Box<LoggedIn>, router: Arc<Router>, held: impl Send) {
     let counted = Counted::new(router.clone());
     let (mut session, registration, mut result) = Box::pin(begin(client, router)).await;
+    let mut next = None;
     while result.is_ok() {
-        let frame = match session.messages().await {
-            Ok(Some(frame)) => frame,
-            Ok(None) => break,
-            Err(e) => {
-                result = Err(e);
-                break;
-            }
+        let frame = match next.take() {
+            Some(frame) => frame,
+            None => match session.next().await {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(e) => {
+                    result = Err(e);
+                    break;
+                }
+            },
         };
-        let Some((back, done)) = Box::pin(apart::message(session, frame)).await else {
-            return;
+        if frame.tag() == b'X' {
+            break;
+        }
+        let (back, done) = match session.is_large(&frame) {
+            true => match Box::pin(apart::message(session, frame)).await {
+                Some((back, done)) => (back, done.map(|()| None)),
+                None => return,
+            },
+            false => worker::work(session, frame).await,
         };
         session = back;
-        result = done.and_then(|()| session.still_stands());
+        result = done.and_then(|frame| {
+            next = frame;
+            session.still_stands()
+        });
     }
     Box::pin(session.end(&result)).await;
     drop((registration, counted, held));
@@ -136,39 +151,55 @@ async fn begin(client: Box<LoggedIn>, router: Arc<Router>) -> (Box<Session>, Reg
 }
 
 impl Session {
-    /// Works on messages, up to one that is to be worked on apart. `None`: the client has ended its session.
-    async fn messages(&mut self) -> Result<Option<Frame>> {
+    /// The next message to work on. `None`: the client is gone. Thousands of sessions wait here at once: what this keeps, each of
+    /// them has.
+    async fn next(&mut self) -> Result<Option<Frame>> {
         loop {
-            let frame = match self.io.buffered()? {
-                Some(frame) => frame,
-                None => {
-                    // Nothing more is here: what is answered so far can go.
-                    self.io.send().await?;
-                    let limit = if self.turn == Turn::Ready { self.idle.limit(self.status()) } else { None };
-                    let came = match limit.is_none() && self.pin.is_free() {
-                        true => self.io.frame().await?,
-                        false => Box::pin(self.wait(limit)).await?,
-                    };
-                    match came {
-                        Some(frame) => {
-                            self.io.patience = self.router.quiet.patience(self.id);
-                            frame
-                        }
-                        None => return self.io.ended().map_or(Ok(None), |said| Err(ExecError::Ended(said))),
-                    }
-                }
-            };
-            if frame.tag() == b'X' {
-                return Ok(None);
-            }
-            if self.turn == Turn::Skipping && frame.tag() != b'S' {
-                continue;
-            }
-            if self.is_large(&frame) {
+            if let Some(frame) = self.here()? {
                 return Ok(Some(frame));
             }
+            // Nothing more is here: what is answered so far can go.
+            self.io.send().await?;
+            let limit = if self.turn == Turn::Ready { self.idle.limit(self.status()) } else { None };
+            let came = match limit.is_none() && self.pin.is_free() {
+                true => self.io.frame().await?,
+                false => Box::pin(self.wait(limit)).await?,
+            };
+            let Some(frame) = came else {
+                return self.io.ended().map_or(Ok(None), |said| Err(ExecError::Ended(said)));
+            };
+            self.io.patience = self.router.quiet.patience(self.id);
+            if !self.passes_over(&frame) {
+                return Ok(Some(frame));
+            }
+        }
+    }
+
+    /// A message to work on that is already here.
+    fn here(&mut self) -> Result<Option<Frame>> {
+        while let Some(frame) = self.io.buffered()? {
+            if !self.passes_over(&frame) {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+
+    /// After an error, up to Sync; the end of the session is none of these.
+    fn passes_over(&self, frame: &Frame) -> bool {
+        self.turn == Turn::Skipping && !matches!(frame.tag(), b'S' | b'X')
+    }
+
+    /// Works on a message and those behind it that are here, up to one that ends the session or is to be worked on apart.
+    async fn work_on(&mut self, mut frame: Frame) -> Result<Option<Frame>> {
+        loop {
             self.message(&frame).await?;
             self.still_stands()?;
+            frame = match self.here()? {
+                Some(frame) if frame.tag() == b'X' || self.is_large(&frame) => return Ok(Some(frame)),
+                Some(frame) => frame,
+                None => return Ok(None),
+            };
         }
     }
 

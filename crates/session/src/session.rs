@@ -7,7 +7,6 @@ use wire::sqlstate;
 use bytes::BytesMut;
 use exec::{Allowance, Bulk, Epoch, ExecError, Now, Pin, Sharing, Work};
 use pool::{ClientLogin, Settings};
-use sql::template::Template;
 use txn::Transaction;
 use wire::ErrorFields;
 
@@ -48,7 +47,6 @@ pub struct Session {
     pub router: Arc<Router>,
     pub io: ClientIo,
     pub login: ClientLogin,
-    pub database: String,
     /// What the client asked for when it connected: where RESET leads back to.
     pub startup: Settings,
     pub settings: Settings,
@@ -58,7 +56,7 @@ pub struct Session {
     pub own: RouterSettings,
     /// How long it may wait for its client, and what that was when it began.
     pub idle: Idle,
-    pub idle_at_start: [Option<String>; 2],
+    pub idle_at_start: [Option<Box<str>>; 2],
     pub transaction: Transaction,
     /// What the transaction has read before it began on any node.
     pub reading: Option<exec::Reading>,
@@ -87,9 +85,8 @@ pub struct Session {
     pub cursors: Cursors,
     /// What cursors that are gone have left open on nodes.
     pub leftover: exec::Leftover,
-    pub template: Template,
     /// Where unqualified names are looked up.
-    pub search_path: Vec<String>,
+    pub search_path: Arc<Vec<String>>,
     pub path_word: PathWord,
     /// Stands for everything besides the text that a plan depends on.
     pub context: u64,
@@ -202,6 +199,7 @@ impl Session {
         let nodes = self.transaction.participants.iter().map(|p| p.lane.node);
         self.shown.rest(state, Pins(self.pins & !Pins::TEMPORARY | temporary | catalog), nodes);
         if self.shown.settings() != self.settings.fingerprint() {
+            self.settings.share();
             self.shown.rename(self.settings.get("application_name").unwrap_or(""), self.settings.fingerprint());
         }
     }
@@ -255,3 +253,6 @@ impl Session {
         self.numbering
     }
 }
+
+/// Thousands of sessions wait for their clients: what is rare has its place elsewhere. The allocator has a size for this.
+const _: () = assert!(size_of::<Session>() <= 1536);

@@ -10,10 +10,17 @@ use sql::NodeEnum;
 use sql::template::Template;
 use wire::backend;
 
+use crate::apart;
 use crate::locked::is_locked;
 use crate::prepared::Parsed;
 use crate::session::{Result, Session};
+use crate::spare::Spare;
 use crate::statement::Tried;
+
+thread_local! {
+    /// The buffers that statements are taken apart in.
+    static TEMPLATES: Spare<Template> = const { Spare::new() };
+}
 
 /// What became of a statement whose template is known.
 enum Known {
@@ -91,13 +98,16 @@ impl Session {
 
     async fn one_statement(&mut self, sql: &str) -> Result<Forwarded> {
         self.newest_epoch().await?;
-        let mut template = std::mem::take(&mut self.template);
+        let mut template = TEMPLATES.with(Spare::take).unwrap_or_default();
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
         let mut result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;
         if matches!(&result, Err(e) if is_locked(e)) {
             result = Box::pin(self.when_unlocked(sql, result)).await;
         }
-        self.template = template;
+        // The buffers of a large one are given back.
+        if sql.len() < apart::LARGE {
+            TEMPLATES.with(|templates| templates.put(template));
+        }
         result
     }
 

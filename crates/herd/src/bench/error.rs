@@ -35,6 +35,9 @@ pub enum Error {
     #[error("WRONG on {server}: {what} is {is}, but {expected} was acknowledged to the client")]
     Count { server: String, what: String, is: i64, expected: i64 },
 
+    #[error("WRONG on {server}: TPC-C's condition {what}: {is}")]
+    Inconsistent { server: String, what: String, is: i64 },
+
     #[error("WRONG: {what} differs: {first} answers\n{first_answer}\nand {second}\n{second_answer}")]
     Answer { what: String, first: String, first_answer: String, second: String, second_answer: String },
 

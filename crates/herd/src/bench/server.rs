@@ -11,6 +11,9 @@ use super::output::{self, Load, Timed};
 use super::workload::Protocol;
 use crate::local::program;
 
+/// How often a transaction of a mix is tried at most.
+const TRIES: u32 = 50;
+
 /// What answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerKind {
@@ -121,7 +124,24 @@ impl Server {
 
     /// Runs pgbench with a script for `seconds`; failed transactions are an error.
     pub fn pgbench(&self, script: &str, protocol: Protocol, clients: u32, seconds: u32) -> Result<Load> {
+        self.run_pgbench(Command::new(program("pgbench")), script, protocol, clients, seconds)
+    }
+
+    /// The same of transactions that may meet in a deadlock: one that failed so is tried again.
+    pub fn pgbench_again(&self, script: &str, protocol: Protocol, clients: u32, seconds: u32) -> Result<Load> {
         let mut command = Command::new(program("pgbench"));
+        command.arg(format!("--max-tries={TRIES}"));
+        self.run_pgbench(command, script, protocol, clients, seconds)
+    }
+
+    fn run_pgbench(
+        &self,
+        mut command: Command,
+        script: &str,
+        protocol: Protocol,
+        clients: u32,
+        seconds: u32,
+    ) -> Result<Load> {
         let threads = threads(clients);
         command.args(["-n", "-f", "-", "-D", "n=0", "-M", &protocol.to_string(), "-c", &clients.to_string()]);
         command.args(["-j", &threads.to_string(), "-T", &seconds.to_string(), &self.url]);

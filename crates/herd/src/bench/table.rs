@@ -14,7 +14,7 @@ pub struct Table {
     pub columns: &'static str,
     /// A whole statement, or nothing.
     pub index: &'static str,
-    /// The column it is distributed by.
+    /// The column it is distributed by; none: every node has all of it.
     pub key: &'static str,
 }
 
@@ -39,7 +39,10 @@ impl Table {
             script += &format!("{index};\n");
         }
         if server.can_distribute() {
-            script += &format!("SELECT create_distributed_table('{name}', '{key}');\n");
+            script += &match key.is_empty() {
+                true => format!("SELECT create_reference_table('{name}');\n"),
+                false => format!("SELECT create_distributed_table('{name}', '{key}');\n"),
+            };
         }
         server.psql(&script).map(drop)
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use super::error::{Error, Result};
 use super::server::Server;
 use super::workload_oltp::Transactions;
+use super::workload_tpcc::OrderEntry;
 use super::workload_w4::OneStatement;
 use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w6};
 
@@ -47,6 +48,8 @@ pub enum Name {
     OltpDelete,
     /// pgbench's TPC-B
     OltpTpcb,
+    /// TPC-C's mix of five transactions
+    OltpTpcc,
 }
 
 /// How statements travel.
@@ -137,7 +140,10 @@ pub trait Workload {
 /// The workloads that a name on the command line stands for: one, but for `oltp`.
 pub fn named(name: Name) -> Vec<Box<dyn Workload>> {
     let one: Box<dyn Workload> = match name {
-        Name::Oltp => return Transactions::ALL.map(|kind| Box::new(kind) as Box<dyn Workload>).into(),
+        Name::Oltp => {
+            let kinds = Transactions::ALL.map(|kind| Box::new(kind) as Box<dyn Workload>);
+            return kinds.into_iter().chain([Box::new(OrderEntry) as Box<dyn Workload>]).collect();
+        }
         Name::OltpPoints => Box::new(Transactions::Points),
         Name::OltpReadOnly => Box::new(Transactions::ReadOnly),
         Name::OltpReadWrite => Box::new(Transactions::ReadWrite),
@@ -145,6 +151,7 @@ pub fn named(name: Name) -> Vec<Box<dyn Workload>> {
         Name::OltpUpdateNonIndex => Box::new(Transactions::UpdateNonIndex),
         Name::OltpDelete => Box::new(Transactions::Delete),
         Name::OltpTpcb => Box::new(Transactions::TpcB),
+        Name::OltpTpcc => Box::new(OrderEntry),
         Name::W1 => Box::<workload_w1::SingleRowInserts>::default(),
         Name::W2 => Box::new(workload_w2::Aggregates),
         Name::W3 => Box::new(workload_w3::ManyRowsAKey { clustered: false }),

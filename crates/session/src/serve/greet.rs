@@ -54,7 +54,6 @@ impl Session {
         let mut session = Session {
             io,
             login,
-            database: client.database,
             settings: startup.clone(),
             startup,
             named_roles: Default::default(),
@@ -81,8 +80,7 @@ impl Session {
             reading: None,
             cursors: Default::default(),
             leftover: Default::default(),
-            template: Default::default(),
-            search_path: vec![],
+            search_path: Default::default(),
             path_word: Default::default(),
             context: 0,
             taint: false,
@@ -107,15 +105,15 @@ impl Session {
         let wanted =
             &self.epoch.snapshot.nodes.iter().find(|n| n.id == self.epoch.snapshot.home).map(|n| n.database.clone());
         let result = match wanted {
-            Some(database) if *database != self.database => Err(ExecError::sql(
+            Some(database) if *database != self.shown.database => Err(ExecError::sql(
                 sqlstate::INVALID_CATALOG_NAME,
-                format!("database \"{}\" does not exist", self.database),
+                format!("database \"{}\" does not exist", self.shown.database),
             )
             .hint(&format!("This herd serves the database \"{database}\"."))),
             _ if role.is_some_and(|role| !role.may_connect) => {
                 let fields = ErrorFields::fatal(
                     sqlstate::INSUFFICIENT_PRIVILEGE,
-                    format!("permission denied for database \"{}\"", self.database),
+                    format!("permission denied for database \"{}\"", self.shown.database),
                 );
                 Err(ExecError::Sql(Box::new(fields.detail("User does not have CONNECT privilege."))))
             }
@@ -128,6 +126,8 @@ impl Session {
         });
         match result {
             Ok(parameters) => {
+                self.startup.share();
+                self.settings.share();
                 self.io.told(&parameters);
                 login::greet(self.out(), &parameters, pid, secret);
                 self.io.send().await
