@@ -32,6 +32,7 @@ pub struct Look {
 }
 
 impl Look {
+    /// One that any connection may keep prepared.
     pub fn new(sql: String) -> Self {
         Look { key: StatementKey::of(&sql, &[]), sql }
     }

@@ -100,7 +100,15 @@ impl Body {
             Gives::Columns(table) => outputs == Some(table.len()),
             Gives::Table(_) => true,
         };
-        (fits && wanted).then_some(Body { query, names, tables, parameters: given, refers: false, unread: vec![], gives })
+        (fits && wanted).then_some(Body {
+            query,
+            names,
+            tables,
+            parameters: given,
+            refers: false,
+            unread: vec![],
+            gives,
+        })
     }
 
     /// How many columns its rows have.
