@@ -206,7 +206,7 @@ def test_what_it_hangs_on(made):
     made.run("ALTER FUNCTION total RENAME TO sum_of")
     assert made.one("SELECT sum_of(3)") == total(3)
     # Replaced, it is another one.
-    made.run("CREATE OR REPLACE FUNCTION sum_of(p_id int, p_more int DEFAULT 0) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM d'")
+    made.run("CREATE OR REPLACE FUNCTION sum_of(p_id int, p_more int DEFAULT 0) RETURNS bigint LANGUAGE sql STABLE STRICT AS 'SELECT count(*) FROM d'")
     made.refused("SELECT sum_of(3)", "sum_of()")
     # Without an argument: the query stands in the call's place.
     made.run("SELECT create_distributed_function('rows_of(int)')")
@@ -242,7 +242,7 @@ def test_made_and_called_in_one_transaction(db):
         db.run(*FUNCTIONS, *CALLS)
         assert db.one("SELECT total(3)") == total(3)
         assert db.one("SELECT add(3, 700)") == 3 + 2
-        db.run("CREATE OR REPLACE FUNCTION rows_of(p int) RETURNS TABLE (n int, v int) LANGUAGE sql STABLE AS 'SELECT n, v FROM e'")
+        db.run("CREATE OR REPLACE FUNCTION rows_of(p int) RETURNS TABLE (n int, v int) LANGUAGE sql STABLE STRICT AS 'SELECT n, v FROM e'")
         with pytest.raises(psycopg.errors.FeatureNotSupported):
             with db.connection.transaction():
                 db.run("SELECT * FROM rows_of(1)")
