@@ -311,3 +311,24 @@ def test_what_cannot_be_split_is_refused_before_anything_is_done(elastic):
         assert connection.execute("select count(*) from herd.jobs").fetchone() == jobs
         connection.execute("drop table p_no, p_time, p_self, p_good, p_here")
     elastic.is_tidy()
+
+
+def test_constants_are_the_same_under_other_settings(elastic):
+    """What the table is like is asked on several connections, the client's among them."""
+    elastic.a.run("drop table if exists p_styled")
+    elastic.a.run(
+        """create table p_styled (id int primary key, at timestamptz default '2024-02-01 10:00+00', how interval check (how > '1 day 02:00'), f float8 default 0.1, b bytea default '\\x00ff')""",
+        "create index on p_styled (at) where how > '2 days' and f < 0.3", "select create_distributed_table('p_styled', 'id', colocate_with => 'none')",
+        "insert into p_styled (id, how) select g, '3 days' from generate_series(1, 100) g",
+    )
+    with elastic.a.connect() as connection:
+        for name, value in {"datestyle": "German", "intervalstyle": "iso_8601", "timezone": "Asia/Tokyo", "extra_float_digits": "0", "bytea_output": "escape", "quote_all_identifiers": "on"}.items():
+            connection.execute(f"set {name} = '{value}'")
+        connection.execute("select herd.split_shard('p_styled', 0)")
+        elsewhere = elastic.shards("p_styled")[1] % 3 + 1
+        connection.execute(f"select herd.move_shard('p_styled', 1, '{elsewhere}')")
+    _is_right(elastic, "p_styled")
+    with elastic.b.connect() as connection:
+        connection.execute("insert into p_styled (id, how) values (101, '3 days')")
+        assert connection.execute("select count(*), count(distinct (at, how, f, b)) from p_styled").fetchone() == (101, 1)
+    elastic.a.run("drop table p_styled")

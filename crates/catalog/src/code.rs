@@ -199,12 +199,12 @@ pub const BY_ARGUMENT: &str = "herd.distribution_argument";
 
 /// A call is sent to the node that has the rows of an argument's value. It is the owner's word alone: whether the body can run there is
 /// proved where a call is planned.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByArgument {
     /// Which one, from 1.
     pub number: usize,
-    /// Those of all arguments, results apart.
-    pub types: Vec<Oid>,
+    /// Its type.
+    pub type_oid: Oid,
 }
 
 /// What a routine that is distributed by an argument uses.

@@ -173,20 +173,18 @@ fn argument(call: &ast::FuncCall, routine: &Routine, by: &ByArgument, cx: &Conte
     let is_read = match key {
         KeyExpr::Param(n) => {
             let declared = cx.parameters.get(n - 1).copied().unwrap_or(0);
-            matches!(declared, 0 | wire::type_oid::UNKNOWN) || keys::is_kept(declared, by.types[by.number - 1])
+            matches!(declared, 0 | wire::type_oid::UNKNOWN) || keys::is_kept(declared, by.type_oid)
         }
-        KeyExpr::CastParam(_, cast) | KeyExpr::Literal { cast: Some(cast), .. } => {
-            keys::is_kept(cast, by.types[by.number - 1])
-        }
+        KeyExpr::CastParam(_, cast) | KeyExpr::Literal { cast: Some(cast), .. } => keys::is_kept(cast, by.type_oid),
         KeyExpr::Literal { cast: None, .. } | KeyExpr::Null => true,
         KeyExpr::ParamArray(_) | KeyExpr::CastParamArray(..) | KeyExpr::Evaluated(_) => false,
     };
     match key {
         _ if !is_read => Err(refusal("and is given a value of another type")),
         // What nobody has declared, and a text, is read as what the function takes.
-        KeyExpr::Param(n) => Ok(KeyExpr::CastParam(n, by.types[by.number - 1])),
+        KeyExpr::Param(n) => Ok(KeyExpr::CastParam(n, by.type_oid)),
         KeyExpr::Literal { location, text, kind: LiteralKind::String, cast: None } => {
-            let cast = Some(by.types[by.number - 1]);
+            let cast = Some(by.type_oid);
             Ok(KeyExpr::Literal { location, text, kind: LiteralKind::String, cast })
         }
         key => Ok(key),

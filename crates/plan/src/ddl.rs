@@ -90,9 +90,11 @@ pub fn classify(statement: &NodeEnum, sql: &str, snapshot: &Snapshot, facts: &Fa
     }
     let cx = Cx { statement, sql, snapshot, facts, locked: Default::default() };
     let decided = match code::inlined(&cx) {
-        Ok(Some((statement, sql))) => return classify(&statement, &sql, snapshot, facts),
-        Ok(None) => code::refuse(&cx).and_then(|()| decide(&cx)),
-        Err(refusal) => Err(refusal),
+        Some(statement) => match sql::deparse(&statement) {
+            Ok(sql) => return classify(&statement, &sql, snapshot, facts),
+            Err(e) => Err(e.into()),
+        },
+        None => code::refuse(&cx).and_then(|()| decide(&cx)),
     };
     match cx.locked.get() {
         Some(relation) => Ddl::Refuse(Refusal::locked(&relation.name)),

@@ -18,7 +18,7 @@ use catalog::{Oid, Volatility};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, search};
 
-use crate::{Context, Result, hidden};
+use crate::{Context, hidden};
 use body::{Body, Columns};
 
 /// Calls that are looked at in one statement; each query may hold calls of others.
@@ -27,12 +27,12 @@ const CALLS_MAX: usize = 100;
 /// Functions' queries as they were read, by whose they are and what is wanted of them.
 type Bodies = HashMap<(Oid, Columns), Option<Body>>;
 
-/// The statement without the calls that can be replaced, and its text; `None`: there are none.
-pub fn calls(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, String)>> {
+/// The statement without the calls that can be replaced; `None`: there are none.
+pub fn calls(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     let open = &cx.snapshot.code.open;
     let may = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if open.contains(names::last(&f.funcname)));
     if open.is_empty() || !search::any(statement, may) {
-        return Ok(None);
+        return None;
     }
     let writes = |n: &NodeEnum| {
         use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, UpdateStmt};
@@ -51,18 +51,14 @@ pub fn calls(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, Str
         (bodies, looked) = (inline.bodies, inline.looked);
         // Functions that call themselves have no end.
         if looked > CALLS_MAX || !cx.take(0) {
-            return Ok(None);
+            return None;
         }
         replaced += more;
         match more {
-            0 if replaced == 0 => return Ok(None),
-            0 => break,
+            0 => return (replaced > 0).then_some(tree),
             _ => {}
         }
     }
-    let text = sql::deparse(&tree)?;
-    let tree = sql::parse(&text, true)?.pop().unwrap_or(tree);
-    Ok(Some((tree, text)))
 }
 
 struct Inline<'i> {

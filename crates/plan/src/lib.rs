@@ -191,13 +191,21 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     if steps.is_spent() { Err(Steps::refusal()) } else { planned }
 }
 
+/// Plans what a statement was changed into, by the text that nodes are sent.
+fn plan_rewritten(changed: NodeEnum, cx: &Context, steps: &Steps) -> Result<Planned> {
+    let text = sql::deparse(&changed)?;
+    let tree = sql::parse(&text, true)?.pop().unwrap_or(changed);
+    let mut plan = plan_within(&tree, &text, cx, steps)?;
+    let whole = plan.whole_mut();
+    // What is planned may have been changed once more.
+    (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
+    Ok(plan)
+}
+
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
     views::refuse_locked(statement, cx)?;
-    if let Some((tree, text)) = inline::calls(statement, cx)? {
-        let mut plan = plan_within(&tree, &text, cx, steps)?;
-        let whole = plan.whole_mut();
-        (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
-        return Ok(plan);
+    if let Some(tree) = inline::calls(statement, cx) {
+        return plan_rewritten(tree, cx, steps);
     }
     needs::refuse_reached(statement, cx)?;
     let original = cx;
@@ -223,13 +231,8 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
                 unread
             }
         {
-            let text = sql::deparse(&changed)?;
-            let tree = sql::parse(&text, true)?.pop().unwrap_or(changed);
-            let mut plan = plan_within(&tree, &text, original, steps)?;
-            let whole = plan.whole_mut();
-            // What is planned may have been changed once more.
-            (whole.template, whole.rewritten) = (false, whole.rewritten.take().or(Some(text)));
-            whole.unread |= unread;
+            let mut plan = plan_rewritten(changed, original, steps)?;
+            plan.whole_mut().unread |= unread;
             return Ok(plan);
         }
     }

@@ -123,8 +123,9 @@ fn called_with(arguments: &[String]) -> ((usize, usize), Vec<Oid>, Option<ByArgu
     let [all, defaults] = [all, defaults].map(|n| n.parse::<usize>().unwrap_or(0));
     let arity = (all.saturating_sub(defaults), if variadic == "true" { usize::MAX } else { all });
     let types: Vec<Oid> = types.split_ascii_whitespace().filter_map(|oid| oid.parse().ok()).collect();
-    let number = by.first().and_then(|n| n.parse().ok()).filter(|n| (1..=types.len()).contains(n));
-    (arity, types.clone(), number.map(|number| ByArgument { number, types }))
+    let number = by.first().and_then(|n| n.parse::<usize>().ok());
+    let by = number.and_then(|number| Some(ByArgument { number, type_oid: *types.get(number.checked_sub(1)?)? }));
+    (arity, types, by)
 }
 
 fn volatility(letter: u8) -> Volatility {

@@ -4,7 +4,7 @@
 
 -- What the copy of a shard has to be like. `mark` changes with whatever its copy would have to change with.
 CREATE OR REPLACE FUNCTION herd.move_facts(parent regclass, part regclass) RETURNS jsonb
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off AS
 $body$
 SELECT jsonb_build_object(
     'parent', parent::oid::text,

@@ -37,7 +37,7 @@ pub fn uses(routine: &Routine, by: &ByArgument, cx: &Context, steps: &Steps) -> 
             return Err(refusal(routine, "looks names up along a path that is not known before it runs"));
         }
     };
-    let own = Context::new(cx.snapshot, path, cx.temporary).with_parameters(&by.types);
+    let own = Context::new(cx.snapshot, path, cx.temporary).with_parameters(&routine.argument_types);
     let found = Arc::new(Proof { routine, by, cx: &Context { steps: Some(steps), ..own } }.uses(steps)?);
     if lasts {
         proofs.put(routine.oid, cx.search_path, found.clone());
@@ -110,7 +110,7 @@ impl Proof<'_> {
     /// A value means the same to the function as to the key.
     fn of_type(&self, table: &Relation) -> Result<()> {
         let Some(d) = table.distribution() else { return Ok(()) };
-        let (argument, key) = (self.by.types[self.by.number - 1], d.group.key_types.first().copied().unwrap_or(0));
+        let (argument, key) = (self.by.type_oid, d.group.key_types.first().copied().unwrap_or(0));
         let read = |t| type_oid::is_integer(t) || type_oid::is_text(t) || t == type_oid::UUID;
         match d.group.strategy == PartitionStrategy::Hash || read(key) {
             _ if !(read(argument) && keys::is_kept(argument, key)) => {
@@ -227,9 +227,7 @@ impl Proof<'_> {
     fn is_argument(&self, key: &KeyExpr) -> bool {
         match key {
             KeyExpr::Param(n) => *n == self.by.number,
-            KeyExpr::CastParam(n, cast) => {
-                *n == self.by.number && keys::is_kept(self.by.types[self.by.number - 1], *cast)
-            }
+            KeyExpr::CastParam(n, cast) => *n == self.by.number && keys::is_kept(self.by.type_oid, *cast),
             _ => false,
         }
     }

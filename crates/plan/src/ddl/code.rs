@@ -7,24 +7,20 @@ use sql::{NodeEnum, build};
 use super::place::{Cx, object_type};
 use crate::{Context, Result, inline, needs};
 
-/// A table's query without the calls of functions that their queries can replace (see `inline.rs`), and the statement's text. A view keeps
-/// what it was made of.
-pub fn inlined(cx: &Cx) -> Result<Option<(NodeEnum, String)>> {
+/// A statement that makes a table of a query without the calls of functions that their queries can replace (see `inline.rs`). A view
+/// keeps what it was made of.
+pub fn inlined(cx: &Cx) -> Option<NodeEnum> {
     let context = Context::new(cx.snapshot, &cx.facts.search_path, &cx.facts.temporary);
     match cx.statement {
         NodeEnum::CreateTableAsStmt(s) if object_type(s.objtype) == ObjectType::ObjectTable => {
-            let Some(query @ NodeEnum::SelectStmt(_)) = s.query.as_deref().and_then(|q| q.node.as_ref()) else {
-                return Ok(None);
-            };
-            let Some((query, _)) = inline::calls(query, &context)? else { return Ok(None) };
+            let query @ NodeEnum::SelectStmt(_) = s.query.as_deref()?.node.as_ref()? else { return None };
+            let query = inline::calls(query, &context)?;
             let mut made = s.clone();
             made.query = Some(Box::new(build::node(query)));
-            let made = NodeEnum::CreateTableAsStmt(made);
-            let text = sql::deparse(&made)?;
-            Ok(Some((made, text)))
+            Some(NodeEnum::CreateTableAsStmt(made))
         }
         NodeEnum::SelectStmt(s) if s.into_clause.is_some() => inline::calls(cx.statement, &context),
-        _ => Ok(None),
+        _ => None,
     }
 }
 

@@ -300,27 +300,11 @@ pub fn plain(ty: &ast::TypeName) -> Option<ast::TypeName> {
 
 /// Which type it is, if it is one of those.
 pub fn own_type(ty: &ast::TypeName) -> Option<Oid> {
-    Some(match names::plain_type(ty)? {
-        "bool" => oid::BOOL,
-        "int2" => oid::INT2,
-        "int4" => oid::INT4,
-        "int8" => oid::INT8,
-        "float4" => oid::FLOAT4,
-        "float8" => oid::FLOAT8,
-        "numeric" => oid::NUMERIC,
-        "text" => oid::TEXT,
-        "varchar" => oid::VARCHAR,
-        "bytea" => oid::BYTEA,
-        "uuid" => oid::UUID,
-        "date" => oid::DATE,
-        "time" => oid::TIME,
-        "timestamp" => oid::TIMESTAMP,
-        "timestamptz" => oid::TIMESTAMPTZ,
-        "interval" => oid::INTERVAL,
-        "json" => oid::JSON,
-        "jsonb" => oid::JSONB,
-        _ => return None,
-    })
+    match names::plain_type(ty)? {
+        "time" => Some(oid::TIME),
+        "interval" => Some(oid::INTERVAL),
+        name => oid::named(name),
+    }
 }
 
 /// `value::type`

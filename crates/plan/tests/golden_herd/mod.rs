@@ -205,7 +205,7 @@ fn routine(name: &str, body: &str) -> Routine {
         owner: 10,
         path: None,
         arity: (1, 1),
-        by_argument: Some(ByArgument { number: 1, types: vec![INT8.0] }),
+        by_argument: Some(ByArgument { number: 1, type_oid: INT8.0 }),
         open: false,
         argument_types: vec![INT8.0],
     }
