@@ -212,7 +212,7 @@ async fn flush_and_note(places: &mut [Place], home: NodeId, name: &str, lsns: &[
     let pairs: Vec<String> =
         places.iter().zip(lsns).flat_map(|(p, lsn)| [quote_literal(&p.name), quote_literal(lsn)]).collect();
     let note = format!(
-        "UPDATE herd.restore_point SET places = pg_catalog.jsonb_build_object({}) WHERE name = {} RETURNING places",
+        "UPDATE herd.restore_point SET places = pg_catalog.jsonb_build_object({}) WHERE name OPERATOR(pg_catalog.=) {} RETURNING places",
         pairs.join(", "),
         quote_literal(name)
     );
