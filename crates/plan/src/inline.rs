@@ -54,9 +54,8 @@ pub fn calls(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
             return None;
         }
         replaced += more;
-        match more {
-            0 => return (replaced > 0).then_some(tree),
-            _ => {}
+        if more == 0 {
+            return (replaced > 0).then_some(tree);
         }
     }
 }
