@@ -14,7 +14,7 @@ use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::tree::{AddFunction, Part, Recipients};
-use crate::{Result, aggregate, pull, rewrite, select};
+use crate::{Result, aggregate, pull, rewrite, select, unread};
 
 /// The outer query in the making, and the parts it reads.
 pub struct Composer<'p, 'a> {
@@ -174,7 +174,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 
-    /// A part may use CTEs of the levels above it: it takes them along.
+    /// A part may use CTEs of the levels above it: it takes those along, and no others, which may read what is not where it runs.
     fn attach_ctes(&self, part: &mut ast::SelectStmt) -> Result<()> {
         let (volatile, several) =
             (self.a.levels.iter().any(|l| l.volatile), self.a.named.values().any(|levels| levels.len() > 1));
@@ -193,7 +193,7 @@ impl<'p, 'a> Composer<'p, 'a> {
                 part.target_list = vec![build::target(build::star(), None)];
                 part.from_clause = vec![build::subselect(inner, Some(build::alias("w")), false)];
             }
-            part.with_clause = Some(with.clone());
+            part.with_clause = Some(unread::needed(with, part));
         }
         Ok(())
     }

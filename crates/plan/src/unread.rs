@@ -3,7 +3,7 @@
 //! They are taken out of the texts for nodes where they read what only home has. A mistake in them is PostgreSQL's to notice all the
 //! same: home is told the whole statement before any node is asked (`Whole::unread`). It does not know levels.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use catalog::{Placement, Relation};
 use sql::ast::{self, Node};
@@ -27,15 +27,16 @@ pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
 /// The statement without them, and whether one reads what only home has; `None`: it has none.
 pub fn without_unread(statement: &NodeEnum, cx: &Context) -> Option<(NodeEnum, bool)> {
     let mut changed = statement.clone();
-    let mut drop = Drop { cx, named: HashMap::new(), dropped: false, reads_home: false };
+    let mut drop = Drop { cx, unread: HashSet::new(), reads_home: false };
     let mut any = false;
     loop {
-        // Without one, another one may be named by nobody.
-        drop.named = named(&changed);
-        drop.dropped = false;
+        // Without one, another one may be named by nobody. A write in WITH runs, whoever names it.
+        drop.unread =
+            relations::unread(&changed).into_iter().filter(|cte| !changes_data(cte)).map(std::ptr::from_ref).collect();
+        let before = drop.unread.len();
         drop.in_statement(&mut changed);
         walk::below_mut(&mut changed, &mut drop);
-        if !drop.dropped {
+        if drop.unread.len() == before {
             break;
         }
         any = true;
@@ -43,21 +44,41 @@ pub fn without_unread(statement: &NodeEnum, cx: &Context) -> Option<(NodeEnum, b
     any.then_some((changed, drop.reads_home))
 }
 
-/// How often each unqualified name stands for a relation.
-fn named(tree: &impl search::Tree) -> HashMap<String, usize> {
-    let mut names = HashMap::new();
-    search::each_relation(tree, |rv| {
-        if rv.schemaname.is_empty() {
-            *names.entry(rv.relname.clone()).or_default() += 1;
+/// Of WITH queries around a query those that it names, and those that these name.
+pub fn needed(with: &ast::WithClause, query: &ast::SelectStmt) -> ast::WithClause {
+    let mut names: HashSet<&str> = unqualified(query).collect();
+    let mut needed = HashSet::new();
+    loop {
+        let new = with.ctes.iter().enumerate().filter_map(|(i, cte)| match &cte.node {
+            Some(NodeEnum::CommonTableExpr(c)) if names.contains(&*c.ctename) && needed.insert(i) => Some(&**c),
+            _ => None,
+        });
+        let bodies: Vec<_> = new.filter_map(body).collect();
+        if bodies.is_empty() {
+            break;
         }
-    });
-    names
+        names.extend(bodies.into_iter().flat_map(unqualified));
+    }
+    let mut numbers = 0..;
+    let mut out = with.clone();
+    out.ctes.retain(|_| numbers.next().is_some_and(|i| needed.contains(&i)));
+    out
+}
+
+fn unqualified(query: &ast::SelectStmt) -> impl Iterator<Item = &str> {
+    relations::of_select(query).into_iter().filter(|rv| rv.schemaname.is_empty()).map(|rv| &*rv.relname)
+}
+
+fn body(cte: &ast::CommonTableExpr) -> Option<&ast::SelectStmt> {
+    match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(select)) => Some(&**select),
+        _ => None,
+    }
 }
 
 struct Drop<'c> {
     cx: &'c Context<'c>,
-    named: HashMap<String, usize>,
-    dropped: bool,
+    unread: HashSet<*const ast::CommonTableExpr>,
     reads_home: bool,
 }
 
@@ -72,15 +93,8 @@ impl Drop<'_> {
 
     fn is_unread(&mut self, cte: &Node) -> bool {
         let Some(NodeEnum::CommonTableExpr(cte)) = &cte.node else { return false };
-        let Some(query @ NodeEnum::SelectStmt(select)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
-            return false;
-        };
-        // A recursive query names itself.
-        let own = named(&**select);
-        let count = |names: &HashMap<String, usize>| names.get(&cte.ctename).copied().unwrap_or(0);
-        let unread = count(&self.named) == count(&own) && !changes_data(select);
-        if unread {
-            self.dropped = true;
+        let unread = self.unread.remove(&std::ptr::from_ref(&**cte));
+        if unread && let Some(query) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
             self.reads_home |= relations::of(query).into_iter().any(|rv| self.is_on_home(rv));
         }
         unread
@@ -129,12 +143,13 @@ impl VisitMut for Drop<'_> {
     }
 }
 
-/// A write in WITH runs, whoever names it.
-fn changes_data(select: &ast::SelectStmt) -> bool {
-    search::any(select, |n| {
-        matches!(
-            n,
-            NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
-        )
+fn changes_data(cte: &ast::CommonTableExpr) -> bool {
+    body(cte).is_none_or(|select| {
+        search::any(select, |n| {
+            matches!(
+                n,
+                NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
+            )
+        })
     })
 }

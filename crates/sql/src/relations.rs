@@ -25,6 +25,15 @@ pub fn of_select(select: &ast::SelectStmt) -> Vec<&RangeVar> {
     v.found
 }
 
+/// The WITH queries of a statement that neither the statement nor another one of them names.
+pub fn unread(statement: &NodeEnum) -> Vec<&ast::CommonTableExpr> {
+    let mut v = Named::default();
+    v.enter(statement);
+    walk::below(statement, &mut v);
+    v.leave_with(with_of(statement));
+    v.unread
+}
+
 /// Every relation an expression's subqueries name.
 pub fn of_node(node: &Node) -> Vec<&RangeVar> {
     let mut v = Named::default();
@@ -48,16 +57,30 @@ struct Hidden {
 struct Frame {
     /// Each name with its place in the clause.
     names: HashMap<String, usize>,
+    /// Which of the queries something names, but for themselves.
+    named: Vec<bool>,
     recursive: bool,
     /// Outside of the WITH clause all of its names are seen; inside, those before; with RECURSIVE always all.
     seen: usize,
     /// The query entered next.
     next: usize,
+    /// The query one is in.
+    inside: Option<usize>,
 }
 
 impl Hidden {
-    fn hides(&self, rv: &RangeVar) -> bool {
-        rv.schemaname.is_empty() && self.frames.iter().any(|f| f.names.get(&rv.relname).is_some_and(|i| *i < f.seen))
+    /// A name without schema is the innermost WITH query's that can be seen.
+    fn hides(&mut self, rv: &RangeVar) -> bool {
+        if !rv.schemaname.is_empty() {
+            return false;
+        }
+        let seen = |f: &Frame| f.names.get(&rv.relname).copied().filter(|i| *i < f.seen);
+        let Some((frame, query)) = self.frames.iter_mut().rev().find_map(|f| seen(f).map(|i| (f, i))) else {
+            return false;
+        };
+        // A recursive query names itself.
+        frame.named[query] |= frame.inside != Some(query);
+        true
     }
 
     fn enter(&mut self, with: Option<&ast::WithClause>) {
@@ -67,25 +90,33 @@ impl Hidden {
             _ => None,
         });
         let names: HashMap<String, usize> = names.enumerate().map(|(i, n)| (n, i)).collect();
-        self.frames.push(Frame { seen: with.ctes.len(), names, recursive: with.recursive, next: 0 });
+        let seen = with.ctes.len();
+        self.frames.push(Frame {
+            names,
+            named: vec![false; seen],
+            recursive: with.recursive,
+            seen,
+            next: 0,
+            inside: None,
+        });
     }
 
-    fn leave(&mut self, with: Option<&ast::WithClause>) {
-        if with.is_some() {
-            self.frames.pop();
-        }
+    /// Which of its queries something has named.
+    fn leave(&mut self, with: Option<&ast::WithClause>) -> Vec<bool> {
+        with.and_then(|_| self.frames.pop()).map(|f| f.named).unwrap_or_default()
     }
 
     fn enter_query(&mut self) {
         if let Some(f) = self.frames.last_mut() {
             f.seen = if f.recursive { usize::MAX } else { f.next };
+            f.inside = Some(f.next);
             f.next += 1;
         }
     }
 
     fn leave_query(&mut self) {
         if let Some(f) = self.frames.last_mut() {
-            f.seen = usize::MAX;
+            (f.seen, f.inside) = (usize::MAX, None);
         }
     }
 }
@@ -104,9 +135,19 @@ struct Named<'a> {
     /// Targets of the statements around this place.
     targets: Vec<*const RangeVar>,
     found: Vec<&'a RangeVar>,
+    unread: Vec<&'a ast::CommonTableExpr>,
 }
 
 impl<'a> Named<'a> {
+    fn leave_with(&mut self, with: Option<&'a ast::WithClause>) {
+        let named = self.hidden.leave(with);
+        let queries = with.into_iter().flat_map(|w| &w.ctes).zip(named);
+        self.unread.extend(queries.filter_map(|(cte, named)| match &cte.node {
+            Some(NodeEnum::CommonTableExpr(c)) if !named => Some(&**c),
+            _ => None,
+        }));
+    }
+
     fn enter(&mut self, n: &'a NodeEnum) {
         self.hidden.enter(with_of(n));
         self.targets.extend(clauses::target(n).map(std::ptr::from_ref));
@@ -127,7 +168,7 @@ impl<'a> Visit<'a> for Named<'a> {
         match n {
             NodeEnum::CommonTableExpr(_) => self.hidden.leave_query(),
             _ => {
-                self.hidden.leave(with_of(n));
+                self.leave_with(with_of(n));
                 if clauses::target(n).is_some() {
                     self.targets.pop();
                 }
@@ -141,7 +182,7 @@ impl<'a> Visit<'a> for Named<'a> {
     }
 
     fn leave_select(&mut self, s: &'a ast::SelectStmt) {
-        self.hidden.leave(s.with_clause.as_ref());
+        self.leave_with(s.with_clause.as_ref());
     }
 
     fn range_var(&mut self, rv: &'a RangeVar) {
@@ -170,7 +211,9 @@ impl VisitMut for Replace<'_> {
     fn leave(&mut self, n: &mut NodeEnum) {
         match n {
             NodeEnum::CommonTableExpr(_) => self.hidden.leave_query(),
-            n => self.hidden.leave(with_of(n)),
+            n => {
+                self.hidden.leave(with_of(n));
+            }
         }
     }
 

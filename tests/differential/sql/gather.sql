@@ -33,6 +33,14 @@ insert into ga_r select i, 'r' || i from generate_series(0, 6) i;
 insert into ga_l select i, 't' || i % 3 from generate_series(1, 9) i;
 insert into "GaT" select i, 'b' || i % 3, nullif(i % 4, 0) from generate_series(1, 12) i;
 --! tests
+-- Parts take along those WITH queries alone that they name: others may read local tables, and be called alike.
+with l as materialized (select id, t from ga_l), w as (select k as c from ga_b order by k) select (select max(c) from w), a.x from ga_a a where not exists (select from l left join ga_c c on l.id = c.x where c.k = 77);
+with l as (select id from ga_l), m as (select id + 1 as id from l), w as (select k as c from ga_b) select (select max(c) from w), (select count(*) from m), a.k from ga_a a where a.k < 9;
+with w as (with w as (select id from ga_l) select a.k as c, b.t from ga_a a left join ga_b b on a.x = b.x order by 1, 2 desc limit 20) select c, count(*) from w group by rollup (c);
+with w as (with w as (select t from ga_l where id = 1) select a.k as c from ga_a a join ga_c c on a.k = c.k) select l.id, count(*) from w join ga_l l on l.id = w.c group by l.id;
+with w as (select t from ga_l) select (with w as (select k from ga_a) select count(*) from w), (select count(*) from ga_b) from ga_c where k < 3;
+with recursive n as (select 1 as i union all select i + 1 from n where i < 3), l as (select id from ga_l) select (select max(a.k) from ga_a a join n on n.i = a.x), b.k from ga_b b where exists (select from l where l.id = b.x) order by 2;
+with l as (select id from ga_l having count(*) > 2) select k from ga_a;
 -- Joins.
 select a.k, b.k, a.t from ga_a a join ga_b b on a.x = b.x;
 select a.k, b.k from ga_a a left join ga_b b on a.x = b.x and b.k < 6;
