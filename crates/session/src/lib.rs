@@ -9,6 +9,7 @@
 pub mod activity;
 mod anew;
 mod apart;
+mod arguments;
 mod backends;
 pub mod budget;
 pub mod cancel;

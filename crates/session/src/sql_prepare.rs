@@ -52,10 +52,10 @@ impl Session {
             }
         };
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-        let inferred = match self.decide(&tree, &[])?.plan {
+        let (oids, inferred) = match self.decide(&tree, &[])?.plan {
             // No node knows it.
-            Plan::Admin(_) => vec![],
-            _ => self.parameter_types(&typed(&text, &declared)?, &[]).await?.1,
+            Plan::Admin(_) => (vec![], vec![]),
+            _ => self.parameter_types(&typed(&text, &declared)?, &[]).await?,
         };
         if inferred.len() != e.params.len() && declared.len() != e.params.len() {
             let wanted = declared.len().max(inferred.len());
@@ -67,6 +67,7 @@ impl Session {
                 .detail(format!("Expected {wanted} parameters but got {}.", e.params.len())),
             )));
         }
+        self.can_be_assigned(&e.params, &oids).await?;
         let of_type = |i: usize| declared.get(i).or_else(|| inferred.get(i)).map_or("text", String::as_str);
         let types: Vec<&str> = (0..e.params.len()).map(of_type).collect();
         let mut values = Vec::with_capacity(types.len());
@@ -86,44 +87,6 @@ impl Session {
         let fields: Vec<Field> = types.iter().map(|t| Field::new("", *t, -1)).collect();
         let names = self.work().type_names(&fields).await?;
         Ok((types, names))
-    }
-
-    /// Arguments that are not plain constants become such: they have one value each, wherever their parameters stand.
-    /// `known`: the types by their own names.
-    async fn evaluate(
-        &mut self,
-        arguments: &[Node],
-        types: &[&str],
-        known: &[&str],
-        values: &mut [String],
-    ) -> Result<()> {
-        let open: Vec<usize> = (0..arguments.len()).filter(|i| !is_constant(&arguments[*i])).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
-        self.work().travel_made_of(open.iter().map(|i| known[*i]).collect()).await?;
-        let asked: Vec<String> = open.iter().map(|i| format!("({})::pg_catalog.text", values[*i])).collect();
-        let text = format!("SELECT {}", asked.join(", "));
-        let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no arguments"))?;
-        let special = plan::special::special(&tree, &self.names());
-        if special.pins || special.watched || special.leaves.anything(true) {
-            let message =
-                "EXECUTE with arguments that may leave something in the session, or use any table, is not supported";
-            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
-                .hint("SELECT the values first, and give them as constants."));
-        }
-        let seen = self.with_values_seen(&tree)?;
-        let (tree, text) = seen.as_ref().map_or((&tree, &*text), |(tree, text)| (&**tree, &**text));
-        let compiled = self.compile(tree, text).await?;
-        let mut work = self.work();
-        work.uses = compiled.plan.whole().sequences.clone();
-        let row =
-            work.ask_home(text).await.map_err(|e| if special.reads_sequences { Session::no_value(e) } else { e })?;
-        for (i, value) in open.into_iter().zip(row.into_iter().flatten()) {
-            let value = value.map_or("NULL".into(), |v| catalog::quote_literal(&v));
-            values[i] = format!("CAST({value} AS {})", types[i]);
-        }
-        Ok(())
     }
 
     /// A statement around a query, which nodes are not sent as it is, with the values of a client's parameters in it.
@@ -234,17 +197,6 @@ fn expression(text: &str) -> Result<NodeEnum> {
         _ => None,
     }
     .ok_or_else(|| ExecError::internal("unreadable argument"))
-}
-
-/// It has the same value wherever, and how often, it is read. Of strings the words that moments may be told by have not.
-fn is_constant(n: &Node) -> bool {
-    use ast::a_const::Val;
-    let clock = |s: &str| ["now", "today", "tomorrow", "yesterday"].iter().any(|w| s.to_ascii_lowercase().contains(w));
-    match n.node.as_ref() {
-        Some(NodeEnum::AConst(c)) => !matches!(&c.val, Some(Val::Sval(s)) if clock(&s.sval)),
-        Some(NodeEnum::TypeCast(t)) => t.arg.as_deref().is_some_and(is_constant),
-        _ => false,
-    }
 }
 
 /// The text of a type name. Modifiers PostgreSQL passes over: values of parameters are not cut or rounded by them.

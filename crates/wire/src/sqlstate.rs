@@ -44,6 +44,7 @@ pub const INVALID_NAME: &str = "42602";
 pub const UNDEFINED_COLUMN: &str = "42703";
 pub const UNDEFINED_OBJECT: &str = "42704";
 pub const DUPLICATE_OBJECT: &str = "42710";
+pub const DATATYPE_MISMATCH: &str = "42804";
 pub const WRONG_OBJECT_TYPE: &str = "42809";
 pub const UNDEFINED_FUNCTION: &str = "42883";
 pub const UNDEFINED_TABLE: &str = "42P01";

@@ -112,3 +112,64 @@ deallocate whole;
 deallocate some;
 deallocate changes_more;
 drop table prep_change;
+-- Arguments are assigned to their parameters, as values to columns: no cast that has to be written is made.
+prepare arg_int (int) as select * from prep where id = $1;
+-- simple only
+execute arg_int ('2'::text);
+-- simple only
+execute arg_int (true);
+-- simple only
+execute arg_int ('2024-01-01'::date);
+execute arg_int (2.4);
+execute arg_int (3::bigint);
+execute arg_int ('2'::bpchar::int);
+-- simple only
+execute arg_int (1::bit(3));
+prepare arg_bool (bool) as select count(*) from prep where (id = 3) = $1;
+-- simple only
+execute arg_bool (1);
+execute arg_bool (2 > 1);
+prepare arg_text (text) as select count(*), $1 from prep;
+execute arg_text (12);
+execute arg_text (1.50);
+execute arg_text ('2024-01-01'::date);
+execute arg_text (array[1, 2]);
+prepare arg_ints (int[]) as select count(*) from prep where id = any ($1);
+execute arg_ints (array[1, 2]::bigint[]);
+execute arg_ints ('{1,2,3}');
+-- simple only
+execute arg_ints (array['1', '2']::text[]);
+-- simple only
+execute arg_ints (array[true]);
+prepare arg_date (date) as select count(*), $1 from prep;
+execute arg_date ('2024-01-01 10:00'::timestamp);
+-- simple only
+execute arg_date ('2024-01-01'::text);
+-- simple only
+execute arg_date (20240101);
+prepare arg_ins (int, text) as insert into prep (id, t) values ($1, $2) returning *;
+-- simple only
+execute arg_ins ('77'::varchar, 'x');
+execute arg_ins (77.4, 12);
+-- simple only
+execute arg_ins (78, 'x', (select 1));
+-- simple only
+-- plain refuses
+execute arg_ins ((select 78), 'x');
+-- simple only
+-- message varies
+execute arg_ins (count(78), 'x');
+-- simple only
+-- message varies
+execute arg_ins (row_number() over (), 'x');
+-- simple only
+-- plain refuses
+-- message varies
+execute arg_ins (generate_series(78, 79), 'x');
+-- simple only
+execute arg_ins (id, 'x');
+prepare arg_json (jsonb) as select $1, count(*) from prep;
+execute arg_json ('{"a": 1}'::json);
+-- simple only
+execute arg_json ('{"a": 1}'::text);
+deallocate all;
