@@ -6,36 +6,28 @@ import time
 import pytest
 
 from harness import router
+from harness.started import Started
 
 LOGICAL = {"wal_level": "logical", "max_wal_senders": "6", "max_replication_slots": "6"}
 NODES = 3
 
 
-class Elastic:
+class Elastic(Started):
     """A herd of home and two more nodes, with two routers, `a` and `b`."""
 
-    def __init__(self):
-        self._things: list = []
-        try:
-            self.nodes = [self._kept(router.node(f"elastic{i}", LOGICAL)) for i in range(NODES)]
-            self._home, *self._others = (router.conninfo(n) for n in self.nodes)
-            self.routers = [self.router() for _ in range(2)]
-        except BaseException:
-            self.stop()
-            raise
+    def start(self):
+        self.nodes = [self.kept(router.node(f"elastic{i}", LOGICAL)) for i in range(NODES)]
+        self._home, *self._others = (router.conninfo(n) for n in self.nodes)
+        self.routers = [self.router() for _ in range(2)]
 
     def router(self, failpoint: str | None = None) -> router.Router:
         """One more; `failpoint` as in crates/txn/src/failpoint.rs."""
         if failpoint:
             os.environ["HERD_FAILPOINT"] = failpoint
         try:
-            return self._kept(router.Router(self._home, self._others, shards=6))
+            return self.kept(router.Router(self._home, self._others, shards=6))
         finally:
             os.environ.pop("HERD_FAILPOINT", None)
-
-    def _kept(self, thing):
-        self._things.append(thing)
-        return thing
 
     @property
     def a(self):
@@ -77,10 +69,6 @@ class Elastic:
         while left := self.left_behind():
             assert time.monotonic() < deadline, left
             time.sleep(0.2)
-
-    def stop(self) -> None:
-        for thing in reversed(self._things):
-            thing.stop()
 
 
 @pytest.fixture(scope="session")

@@ -3,24 +3,16 @@
 import pytest
 
 from harness import router
+from harness.started import Started
 
 
-class Pair:
+class Pair(Started):
     """A herd of two nodes with two routers, `a` and `b`."""
 
-    def __init__(self):
-        self._things: list = []
-        try:
-            self.nodes = [self._kept(router.node(f"node{i}")) for i in (1, 2)]
-            home, other = (router.conninfo(n) for n in self.nodes)
-            self.routers = [self._kept(router.Router(home, [other])) for _ in range(2)]
-        except BaseException:
-            self.stop()
-            raise
-
-    def _kept(self, thing):
-        self._things.append(thing)
-        return thing
+    def start(self):
+        self.nodes = [self.kept(router.node(f"node{i}")) for i in (1, 2)]
+        home, other = (router.conninfo(n) for n in self.nodes)
+        self.routers = [self.kept(router.Router(home, [other])) for _ in range(2)]
 
     @property
     def a(self):
@@ -32,11 +24,7 @@ class Pair:
 
     def new_node(self):
         """A server that is no node yet."""
-        return self._kept(router.node(f"node{len(self._things)}"))
-
-    def stop(self) -> None:
-        for thing in reversed(self._things):
-            thing.stop()
+        return self.kept(router.node(f"node{len(self._things)}"))
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_wrong_keys_cancel_nobody(pair):
 
 
 def test_a_dead_router_delays_one_change_only(pair, clean):
-    third = pair._kept(type(pair.routers[0])(pair.routers[0].home, pair.routers[0].nodes))
+    third = pair.kept(type(pair.routers[0])(pair.routers[0].home, pair.routers[0].nodes))
     assert len(_registered(pair)) == 3
     os.kill(third.process.pid, signal.SIGKILL)
     third.process.wait()

@@ -4,27 +4,19 @@ import psycopg
 import pytest
 
 from harness import router
+from harness.started import Started
 
 _ROLES = ("mallory", "victim")
 
 
-class Place:
+class Place(Started):
     """The herd under attack."""
 
-    def __init__(self):
-        self._things: list = []
-        try:
-            self.nodes = [self._kept(router.node(f"node{i}")) for i in (1, 2, 3)]
-            home, *others = (router.conninfo(n) for n in self.nodes)
-            self.routers = [self._kept(router.Router(home, others))]
-            self.server.run(*(f"create role {role} login" for role in _ROLES), "create schema hers authorization mallory")
-        except BaseException:
-            self.stop()
-            raise
-
-    def _kept(self, thing):
-        self._things.append(thing)
-        return thing
+    def start(self):
+        self.nodes = [self.kept(router.node(f"node{i}")) for i in (1, 2, 3)]
+        home, *others = (router.conninfo(n) for n in self.nodes)
+        self.routers = [self.kept(router.Router(home, others))]
+        self.server.run(*(f"create role {role} login" for role in _ROLES), "create schema hers authorization mallory")
 
     @property
     def server(self):
@@ -37,10 +29,6 @@ class Place:
     def on_node(self, number: int, role: str = "postgres", **more) -> psycopg.Connection:
         """Past the router; 0 is home."""
         return self.nodes[number].server.connect(user=role, **more)
-
-    def stop(self) -> None:
-        for thing in reversed(self._things):
-            thing.stop()
 
 
 @pytest.fixture(scope="package")

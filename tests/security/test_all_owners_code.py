@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from harness import binaries, router, unprivileged
+from harness.started import Started
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(240)]
 
@@ -42,24 +43,11 @@ _KINDS = {
 }
 
 
-class Place:
-    def __init__(self):
-        self._things: list = []
-        try:
-            self.nodes = [self._kept(router.node(f"code{i}")) for i in (1, 2, 3)]
-            home, other, _ = (router.conninfo(n) for n in self.nodes)
-            self.through = self._kept(router.Router(home, [other]))
-        except BaseException:
-            self.stop()
-            raise
-
-    def _kept(self, thing):
-        self._things.append(thing)
-        return thing
-
-    def stop(self):
-        for thing in reversed(self._things):
-            thing.stop()
+class Place(Started):
+    def start(self):
+        self.nodes = [self.kept(router.node(f"code{i}")) for i in (1, 2, 3)]
+        home, other, _ = (router.conninfo(n) for n in self.nodes)
+        self.through = self.kept(router.Router(home, [other]))
 
     def run(self, *statements, user="postgres"):
         with self.through.server.connect(user=user, autocommit=True) as connection:

@@ -141,24 +141,30 @@ impl<C: Client> Work<'_, C> {
         self.snapshot_now().await
     }
 
+    /// Only members of the herd's owner go on.
+    pub async fn may_change_herd(&mut self) -> Result<()> {
+        // On the client's connection, where `=` may be an operator of his own.
+        const MAY: &str = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER') FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
+        match self.ask_home(MAY).await?.first().and_then(|r| r[0].as_deref()) {
+            Some("t") => Ok(()),
+            _ => Err(not_the_herds()),
+        }
+    }
+
     /// Whether the client may, and his transaction can: one that keeps its snapshot would pass over rows of others. The epoch.
     pub async fn may_change_kinds(&mut self) -> Result<i64> {
-        // On the client's connection, where `=` may be an operator of his own.
-        const MAY: &str = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER'), pg_catalog.current_setting('transaction_isolation'), e.epoch \
-                           FROM herd.epoch e, pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
-        let rows = self.ask_home(MAY).await?;
+        self.may_change_herd().await?;
+        const NOW: &str = "SELECT pg_catalog.current_setting('transaction_isolation'), e.epoch FROM herd.epoch e";
+        let rows = self.ask_home(NOW).await?;
         let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref());
-        if cell(0) != Some("t") {
-            return Err(not_the_herds());
-        }
-        if cell(1) != Some("read committed") {
+        if cell(0) != Some("read committed") {
             return Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "tables and nodes of the herd can't be changed in a transaction that keeps its snapshot",
             )
             .hint("BEGIN ISOLATION LEVEL READ COMMITTED, or call it outside of a transaction."));
         }
-        Ok(cell(2).and_then(|e| e.parse().ok()).unwrap_or(0))
+        Ok(cell(1).and_then(|e| e.parse().ok()).unwrap_or(0))
     }
 
     /// The catalog as the transaction sees it now.

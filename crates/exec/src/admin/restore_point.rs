@@ -17,7 +17,6 @@ use plan::admin::AdminCall;
 use pool::Conn;
 use txn::{Gid, failpoint};
 
-use super::distribute::not_the_herds;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::router::gates::{self, SNAPSHOTS};
@@ -52,10 +51,7 @@ impl<C: Client> Work<'_, C> {
         }
         let name = call.point()?;
         check(&name)?;
-        let may = "SELECT pg_catalog.pg_has_role(n.nspowner, 'MEMBER') FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'herd'";
-        if self.ask_home(may).await?.first().and_then(|r| r[0].as_deref()) != Some("t") {
-            return Err(not_the_herds());
-        }
+        self.may_change_herd().await?;
         let limit = Limit::of(&self.manner().await?);
         let (mut places, grant) = loop {
             let snapshot = self.herd.epoch.load().snapshot.clone();

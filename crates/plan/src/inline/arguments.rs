@@ -60,12 +60,12 @@ pub fn put(
     search::each_mut(&mut query, |n| {
         let NodeEnum::ParamRef(p) = n else { return true };
         let number = usize::try_from(p.number).ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < values.len());
-        let Some(value) = number.and_then(|number| Some((number, values[number].node.clone()?))) else {
+        let Some((number, value)) = number.and_then(|number| Some((number, values[number].node.clone()?))) else {
             known = false;
             return false;
         };
-        known &= cx.take(sizes[value.0]);
-        *n = value.1;
+        known &= cx.take(sizes[number]);
+        *n = value;
         false
     });
     let NodeEnum::SelectStmt(query) = query else { return None };
