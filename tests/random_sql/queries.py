@@ -405,9 +405,14 @@ class Queries:
             query.sql += f" limit {self.context.constant(str(rng.randrange(0, 8)), INT8)}" if rng.random() < 0.8 else f" fetch first {rng.randrange(1, 5)} rows only"
             if rng.random() < 0.3 and "fetch" not in query.sql[-30:]:
                 query.sql += f" offset {rng.randrange(0, 5)}"
-        elif rng.random() < 0.1:
+        elif rng.random() < 0.1 and not _is_of_extremes(query.sql):
             # All that are equal to the last.
             query.sql += f" fetch first {rng.randrange(1, 4)} rows with ties"
+
+
+def _is_of_extremes(sql: str) -> bool:
+    """PostgreSQL (15 to 18) reads min() and max() of all rows by a subquery that keeps WITH TIES: 21000 where several rows have that value."""
+    return "group by" not in sql and re.search(r"\b(min|max) *\(", sql) is not None
 
 
 class Subqueries:

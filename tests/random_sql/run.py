@@ -57,6 +57,7 @@ class Run:
     def __init__(self, pair: Pair, seed: int, out: Path, shrink_seconds: float):
         self.pair, self.seed, self.out, self.shrink_seconds = pair, seed, out, shrink_seconds
         self.figures = Figures()
+        self.refusals: list[str] = []
 
     def go(self, statements: int, seconds: float, first: int = 0) -> Figures:
         started = time.monotonic()
@@ -64,6 +65,7 @@ class Run:
         while self.figures.statements < statements and not (seconds and time.monotonic() - started > seconds):
             self.one(number)
             number += 1
+        (self.out / f"seed{self.seed}-refused.txt").write_text("".join(self.refusals))
         return self.figures
 
     def one(self, number: int) -> None:
@@ -90,8 +92,9 @@ class Run:
             figures.rows += done.rows
             figures.errors += bool(done.sqlstate and not done.refused)
             figures.compared += not done.refused
-        if done.refused:
+        if done.refused and not step.herd_only:
             figures.refused[reason(done.refused)] += 1
+            self.refusals.append(f"-- {done.refused}\n{step.text()}\n")
 
     def _difference(self, number: int, found: Found) -> bool:
         """Reports it. False: the two sides can't be brought together again."""

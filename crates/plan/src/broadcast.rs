@@ -202,7 +202,7 @@ fn plan_with<'a>(
         }
         _ => {
             rewrite::replace_now(&mut out);
-            match target_of(&out).and_then(|rv| a.cx.relation(rv)).filter(|r| r.is_reference()) {
+            match clauses::target(&out).and_then(|rv| a.cx.relation(rv)).filter(|r| r.is_reference()) {
                 Some(copied) => Made::Copies(Box::new(b.copies(out, copied, why)?)),
                 None => Made::Each(Part { text: a.cx.text(out)?, target: found }),
             }
@@ -376,15 +376,6 @@ fn clauses(statement: &NodeEnum) -> Option<Clauses<'_>> {
 
 fn returned(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
     clause.iter().flat_map(|r| &r.exprs)
-}
-
-fn target_of(statement: &NodeEnum) -> Option<&ast::RangeVar> {
-    match statement {
-        NodeEnum::UpdateStmt(u) => u.relation.as_ref(),
-        NodeEnum::DeleteStmt(d) => d.relation.as_ref(),
-        NodeEnum::MergeStmt(m) => m.relation.as_ref(),
-        _ => None,
-    }
 }
 
 fn from_mut(statement: &mut NodeEnum) -> &mut [Node] {

@@ -42,7 +42,7 @@ pub fn put(
         let mut value = value.clone();
         if let Some(table) = around.table_of(&value) {
             // The query may read a table that is called so, and mean that.
-            if body.names.aliases.contains(&table) {
+            if body.aliases.contains(&table) {
                 return None;
             }
             qualify(&mut value, &table);

@@ -1,5 +1,7 @@
 //! The query of a function, and what it gives: a value, or rows of named columns. It does not know who calls it.
 
+use std::collections::HashSet;
+
 use catalog::Oid;
 use catalog::code::Routine;
 use sql::ast::{self, Node};
@@ -7,8 +9,7 @@ use sql::body::Script;
 use sql::{NodeEnum, build, names, relations, search};
 use wire::type_oid as oid;
 
-use super::closed::{self, Names};
-use super::{returned, unread};
+use super::{closed, returned, unread};
 use crate::{Context, needs};
 
 /// What a call of it stands for.
@@ -23,8 +24,8 @@ pub enum Columns {
 pub struct Body {
     /// What it is given stands as `$n` before [`super::arguments::put`].
     pub query: ast::SelectStmt,
-    /// The names in it.
-    pub names: Names,
+    /// What it calls what it reads.
+    pub aliases: HashSet<String>,
     /// The tables that it names without their schemas.
     pub tables: Vec<String>,
     /// Its parameters: types, and defaults.
@@ -70,7 +71,7 @@ impl Body {
         if !relations::of_select(&query).iter().any(is_own) || !only_reads(&query, cx) {
             return None;
         }
-        let names = closed::names(&query, cx)?;
+        let aliases = closed::aliases(&query, cx)?;
         let tables = relations::of_select(&query).into_iter().filter(|rv| rv.schemaname.is_empty());
         let tables = tables.map(|rv| rv.relname.clone()).collect();
         let parameters = f.parameters.iter().filter_map(|p| match &p.node {
@@ -102,7 +103,7 @@ impl Body {
         };
         (fits && wanted).then_some(Body {
             query,
-            names,
+            aliases,
             tables,
             parameters: given,
             refers: false,

@@ -10,17 +10,11 @@ use sql::{NodeEnum, names};
 
 use crate::{Context, rewrite};
 
-/// What a query calls what it reads, at any level.
-#[derive(Clone, Default)]
-pub struct Names {
-    pub aliases: HashSet<String>,
-}
-
-/// `None`: a name in it may be of something else.
-pub fn names(query: &ast::SelectStmt, cx: &Context) -> Option<Names> {
-    let mut closed = Closed { cx, names: Names::default() };
+/// What a query calls what it reads, at any level. `None`: a name in it may be of something else.
+pub fn aliases(query: &ast::SelectStmt, cx: &Context) -> Option<HashSet<String>> {
+    let mut closed = Closed { cx, aliases: HashSet::new() };
     closed.select(query, &[], &[])?;
-    Some(closed.names)
+    Some(closed.aliases)
 }
 
 /// How many columns a query has; `None`: that is not known here.
@@ -45,7 +39,7 @@ type Ctes = [(String, Vec<String>)];
 
 struct Closed<'c> {
     cx: &'c Context<'c>,
-    names: Names,
+    aliases: HashSet<String>,
 }
 
 impl Closed<'_> {
@@ -61,7 +55,7 @@ impl Closed<'_> {
                 }
                 let own = self.select(query, around, &ctes)?;
                 let columns = renamed(own, &cte.aliascolnames);
-                self.names.aliases.insert(cte.ctename.clone());
+                self.aliases.insert(cte.ctename.clone());
                 ctes.push((cte.ctename.clone(), columns));
             }
         }
@@ -136,7 +130,7 @@ impl Closed<'_> {
             }
             _ => return None,
         };
-        self.names.aliases.insert(alias.clone());
+        self.aliases.insert(alias.clone());
         own.push(Item { alias, columns });
         Some(())
     }
