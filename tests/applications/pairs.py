@@ -1,7 +1,7 @@
 """A program on two servers: whatever it does is done on plain PostgreSQL and on the herd, and what they answer is compared."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import psycopg
 
@@ -34,6 +34,18 @@ class Pair:
         """Statements of the herd's alone."""
         for statement in statements(text):
             self.herd.execute(statement)
+
+    def fill(self, tables: Iterable[tuple[str, Iterable]]) -> None:
+        """The same rows on both, by COPY, and statistics of them. What is asked then may take 20 s: a plan that has gone wrong takes minutes."""
+        for table, rows in tables:
+            rows = list(rows)
+            for connection in (self.plain, self.herd):
+                with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
+                    for row in rows:
+                        copy.write_row(row)
+        for connection in (self.plain, self.herd):
+            connection.execute("ANALYZE")
+            connection.execute("SET statement_timeout = '20s'")
 
     def change(self, statements: list[str]) -> list[str]:
         """The same statements on both, a transaction on each; the tags, which are the same."""

@@ -29,15 +29,7 @@ def pair(request, oracle, herd):
         schema = schema.replace("(ol_w_id, ol_d_id, ol_o_id, ol_number)", "(ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id)")
     made.run(schema)
     made.distribute(PLACEMENTS[request.param])
-    for table, rows in chbench_rows.rows():
-        for connection in (made.plain, made.herd):
-            with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
-    for connection in (made.plain, made.herd):
-        connection.execute("ANALYZE")
-        # A plan that has gone wrong takes minutes.
-        connection.execute("SET statement_timeout = '20s'")
+    made.fill(chbench_rows.rows())
     yield made
     made.close()
 

@@ -25,15 +25,7 @@ def pair(request, oracle, herd):
     made = Pair(oracle, herd, "tpch")
     made.run(tpch_rows.SCHEMA)
     made.distribute(PLACEMENTS[request.param])
-    for table, rows in tpch_rows.rows(SCALE):
-        for connection in (made.plain, made.herd):
-            with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
-    for connection in (made.plain, made.herd):
-        connection.execute("ANALYZE")
-        # A plan that has gone wrong takes minutes.
-        connection.execute("SET statement_timeout = '20s'")
+    made.fill(tpch_rows.rows(SCALE))
     yield made
     made.close()
 

@@ -22,7 +22,7 @@ use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::Work;
-use crate::work::rows::Reply;
+use crate::work::rows::{self, Reply};
 
 impl<C: Client> Work<'_, C> {
     /// A read over several nodes, as its tree says.
@@ -136,18 +136,17 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<u64> {
         let mut sent = 0;
         for p in lanes {
-            loop {
-                match self.next_reply(&mut p.lane).await? {
-                    Reply::Row(_) if limit.is_some_and(|l| sent >= l) => {}
-                    Reply::Row(_) if offset > 0 => offset -= 1,
-                    Reply::Row(frame) => {
-                        self.tell_row(&frame.raw, p.lane.node, ids)?;
-                        sent += 1;
-                        self.client.relieve().await?;
-                    }
-                    Reply::Done => break,
-                    _ => {}
+            while let Some(frame) = self.next_row(p).await? {
+                if limit.is_some_and(|l| sent >= l) {
+                    continue;
                 }
+                if offset > 0 {
+                    offset -= 1;
+                    continue;
+                }
+                self.tell_row(&frame.raw, p.lane.node, ids)?;
+                sent += 1;
+                self.client.relieve().await?;
             }
         }
         Ok(sent)
@@ -181,6 +180,9 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn next_row(&mut self, p: &mut Participant) -> Result<Option<wire::Frame>> {
+        if let Some(row) = rows::row_here(&mut p.lane)? {
+            return Ok(Some(row));
+        }
         loop {
             match self.next_reply(&mut p.lane).await? {
                 Reply::Row(frame) => return Ok(Some(frame)),

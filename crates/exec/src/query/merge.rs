@@ -1,11 +1,13 @@
 //! K-way merge of sorted streams by hidden binary sort columns. It does not read from lanes.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use bytes::{BufMut, BytesMut};
 use plan::SortKey;
 use wire::Frame;
-use wire::backend::{self, Field};
+use wire::backend::Field;
+use wire::frame::Reader;
 use wire::type_oid;
 
 use crate::error::{ExecError, Result};
@@ -24,8 +26,10 @@ pub struct Merge {
     sort: Vec<SortKey>,
     types: Vec<u32>,
     visible: usize,
-    /// The row at the head of each stream, with its sort values.
+    /// The row at the head of each stream.
     heads: Vec<Option<Head>>,
+    /// Where the sort values of the heads are in their frames, one stream's behind the other's; `None`: NULL.
+    keys: Vec<Option<Range<usize>>>,
     /// The row that was taken last.
     taken: BytesMut,
 }
@@ -34,52 +38,56 @@ struct Head {
     frame: Frame,
     /// Where the visible columns end in the frame.
     visible_end: usize,
-    keys: Vec<Option<Vec<u8>>>,
 }
 
 impl Merge {
     /// No rows yet. Rows have `visible` columns and, behind them, a hidden one for each of `sort`, of these `types`.
     pub fn new(sort: Vec<SortKey>, types: Vec<u32>, visible: usize, streams: usize) -> Self {
-        Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect(), taken: BytesMut::new() }
+        let keys = vec![None; streams * sort.len()];
+        Merge { sort, types, visible, heads: (0..streams).map(|_| None).collect(), keys, taken: BytesMut::new() }
     }
 
     /// The next row of a stream; `None`: it has ended.
     pub fn put(&mut self, i: usize, row: Option<Frame>) -> Result<()> {
-        self.heads[i] = match row {
-            None => None,
-            Some(frame) => {
-                let values = backend::parse_data_row(frame.body())?;
-                if values.len() != self.visible + self.sort.len() {
-                    return Err(ExecError::internal("a row has another number of columns than described"));
-                }
-                let hidden: usize = values[self.visible..].iter().map(|v| 4 + v.map_or(0, <[u8]>::len)).sum();
-                let keys = values[self.visible..].iter().map(|v| v.map(<[u8]>::to_vec)).collect();
-                let visible_end = frame.raw.len() - hidden;
-                Some(Head { visible_end, keys, frame })
-            }
-        };
+        self.heads[i] = None;
+        let Some(frame) = row else { return Ok(()) };
+        let keys = &mut self.keys[i * self.sort.len()..][..self.sort.len()];
+        let mut values = Reader::new(frame.body());
+        if values.count(4)? != self.visible + keys.len() {
+            return Err(ExecError::internal("a row has another number of columns than described"));
+        }
+        for _ in 0..self.visible {
+            values.value()?;
+        }
+        let visible_end = frame.raw.len() - values.remaining();
+        for key in keys {
+            let value = values.value()?;
+            let end = frame.raw.len() - values.remaining();
+            *key = value.map(|value| end - value.len()..end);
+        }
+        values.end()?;
+        self.heads[i] = Some(Head { frame, visible_end });
         Ok(())
     }
 
     /// The stream whose head comes first; equal heads in stream order.
     pub fn smallest(&self) -> Result<Option<usize>> {
-        let mut best: Option<usize> = None;
-        for (i, head) in self.heads.iter().enumerate() {
-            let Some(head) = head else { continue };
-            let smaller = match best.and_then(|b| self.heads[b].as_ref()) {
+        let mut best = None;
+        for i in (0..self.heads.len()).filter(|i| self.heads[*i].is_some()) {
+            if match best {
                 None => true,
-                Some(b) => self.compare(head, b)? == Ordering::Less,
-            };
-            if smaller {
+                Some(b) => self.compare(i, b)? == Ordering::Less,
+            } {
                 best = Some(i);
             }
         }
         Ok(best)
     }
 
-    fn compare(&self, a: &Head, b: &Head) -> Result<Ordering> {
+    /// How the heads of two streams compare.
+    fn compare(&self, a: usize, b: usize) -> Result<Ordering> {
         for (i, sort) in self.sort.iter().enumerate() {
-            let order = match (&a.keys[i], &b.keys[i]) {
+            let order = match (self.key(a, i), self.key(b, i)) {
                 (None, None) => Ordering::Equal,
                 (None, Some(_)) if sort.nulls_first => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
@@ -95,6 +103,11 @@ impl Merge {
             }
         }
         Ok(Ordering::Equal)
+    }
+
+    fn key(&self, stream: usize, i: usize) -> Option<&[u8]> {
+        let at = self.keys[stream * self.sort.len() + i].clone()?;
+        self.heads[stream].as_ref().map(|head| &head.frame.raw[at])
     }
 
     /// What was put in and not taken.

@@ -124,6 +124,14 @@ pub async fn next(lane: &mut Lane) -> Result<Reply> {
     }
 }
 
+/// The next row, if that is what comes next and it is here already: nothing is waited for.
+pub fn row_here(lane: &mut Lane) -> Result<Option<Frame>> {
+    if !lane.is_settled() || lane.conn.rbuf().first() != Some(&b'D') {
+        return Ok(None);
+    }
+    Ok(lane.conn.buffered_frame()?)
+}
+
 /// Reads on to ReadyForQuery after an error; the error is returned.
 pub async fn after_error(lane: &mut Lane, frame: &Frame) -> crate::error::ExecError {
     let fields = match ErrorFields::parse(frame.body()) {
