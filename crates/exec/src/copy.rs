@@ -10,8 +10,7 @@ pub mod upsert;
 use std::sync::Arc;
 
 use catalog::{Placement, Relation};
-use sql::NodeEnum;
-use sql::ast::{self};
+use sql::ast;
 use wire::sqlstate;
 
 use crate::client::Client;
@@ -79,16 +78,13 @@ fn unquoted(name: &str) -> String {
     inner.map_or_else(|| name.to_owned(), |n| n.replace("\"\"", "\""))
 }
 
-/// The text of the same COPY for a node, perhaps with other columns.
-fn copy_text(copy: &ast::CopyStmt, table: Option<(&str, &str, &[String])>, from: bool) -> Result<String> {
+/// The same COPY for a node, with these columns.
+fn for_node(copy: &ast::CopyStmt, relation: &Relation, columns: &[String]) -> ast::CopyStmt {
     let mut c = copy.clone();
-    if let Some((schema, name, columns)) = table {
-        if let Some(r) = &mut c.relation {
-            r.schemaname = schema.to_string();
-            r.relname = name.to_string();
-        }
-        c.attlist = columns.iter().map(|n| sql::build::string(&unquoted(n))).collect();
+    if let Some(r) = &mut c.relation {
+        r.schemaname.clone_from(&relation.schema);
+        r.relname.clone_from(&relation.name);
     }
-    c.is_from = from;
-    Ok(sql::deparse(&NodeEnum::CopyStmt(Box::new(c)))?)
+    c.attlist = columns.iter().map(|n| sql::build::string(&unquoted(n))).collect();
+    c
 }

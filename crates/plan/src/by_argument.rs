@@ -142,7 +142,7 @@ fn alone(statement: &NodeEnum, found: &[Called], cx: &Context) -> Result<()> {
 }
 
 /// The name of a function that is called, is looked at, and may set what names are looked up by.
-fn leaves(statement: &NodeEnum, is_looked_at: impl Fn(&ast::FuncCall) -> bool, cx: &Context) -> Option<String> {
+pub fn leaves(statement: &NodeEnum, is_looked_at: impl Fn(&ast::FuncCall) -> bool, cx: &Context) -> Option<String> {
     search::find(statement, |n| {
         let NodeEnum::FuncCall(call) = n else { return None };
         if !is_looked_at(call) {

@@ -1,13 +1,13 @@
 //! COPY FROM into a table of several nodes: what each of them would count or compute for itself is computed once, or refused. Every
 //! copy of a reference table gets the client's data. It does not know how data travels.
 
-use catalog::{Column, Relation, Snapshot};
-use sql::ast;
+use catalog::{Column, Placement, Relation, Snapshot};
+use sql::ast::{self, Node};
 use sql::body::Body;
 use sql::{NodeEnum, build};
 
 use crate::text::Text;
-use crate::{Context, Refusal, Result, clock_text, reads, rewrite, same};
+use crate::{Context, Refusal, Result, by_argument, clock_text, needs, reads, rewrite, same};
 
 /// Refuses what each node would count for itself, where each gets other rows.
 pub fn refuse_counts(copy: &ast::CopyStmt) -> Result<()> {
@@ -20,6 +20,51 @@ pub fn refuse_counts(copy: &ast::CopyStmt) -> Result<()> {
         )),
         false => Ok(()),
     }
+}
+
+/// Refuses code in the condition that does not find where it runs what it uses: on home for a local table's rows, else where each row
+/// belongs. `relation`: the table, if it is in the catalog.
+pub fn refuse_code(copy: &ast::CopyStmt, relation: Option<&Relation>, cx: &Context) -> Result<()> {
+    let Some(condition) = copy.where_clause.as_deref() else { return Ok(()) };
+    let tree = as_query(condition, relation);
+    needs::refuse_called(&tree, cx)?;
+    let is_local = |r: &Relation| matches!(r.placement, Placement::Local);
+    if cx.snapshot.nodes.len() < 2 || relation.is_none_or(is_local) {
+        return Ok(());
+    }
+    let refusal = |what: String| {
+        Err(Refusal::new(
+            format!("{what} in WHERE of COPY into a table of several nodes is not supported"),
+            "COPY into a temporary table, then INSERT … SELECT from it.",
+        ))
+    };
+    if let Some(need) = needs::find(condition, cx, |need| need.home) {
+        return refusal(format!("{}, which uses what only home has,", need.what));
+    }
+    match by_argument::leaves(&tree, |_| true, cx) {
+        Some(name) => refusal(format!("{name}(), which may leave settings behind,")),
+        None => Ok(()),
+    }
+}
+
+/// `SELECT FROM table WHERE condition`
+fn as_query(condition: &Node, relation: Option<&Relation>) -> NodeEnum {
+    let mut select = build::select();
+    select.from_clause = relation.iter().map(|r| build::range_var(&r.schema, &r.name, None)).collect();
+    select.where_clause = Some(Box::new(condition.clone()));
+    NodeEnum::SelectStmt(Box::new(select))
+}
+
+/// Whether the condition reads the clock, of which each node has its own.
+pub fn reads_clock(condition: &Node) -> bool {
+    rewrite::replace_now(&mut as_query(condition, None))
+}
+
+/// The statement for nodes, with one time for all.
+pub fn text(copy: ast::CopyStmt) -> Result<Text> {
+    let mut tree = NodeEnum::CopyStmt(Box::new(copy));
+    rewrite::replace_now(&mut tree);
+    Text::of(&tree)
 }
 
 /// Refuses what each copy would decide for itself. `columns`: those that the data has; `marks_default`: it may say that a row
@@ -48,16 +93,7 @@ pub fn refuse(
     path.sort_unstable();
     path.dedup();
     let cx = Context::new(snapshot, &path, &[]);
-    let mut select = build::select();
-    let rv = ast::RangeVar {
-        schemaname: relation.schema.clone(),
-        relname: relation.name.clone(),
-        inh: true,
-        ..Default::default()
-    };
-    select.from_clause = vec![build::node(NodeEnum::RangeVar(rv))];
-    select.where_clause = Some(Box::new(condition.clone()));
-    let tree = NodeEnum::SelectStmt(Box::new(select));
+    let tree = as_query(condition, Some(relation));
     let what = same::differs(snapshot, &path, &Body::of_expression(condition)).or_else(|| clock_text::read(&tree, &cx));
     match what {
         None => Ok(()),

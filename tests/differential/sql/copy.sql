@@ -4,7 +4,14 @@ create table cpy (id int primary key, a int, t text, at timestamp default '2024-
 create table cpy_text (k text primary key, v int);
 create table cpy_ref (id int primary key, t text);
 create table cpy_local (id int primary key, t text);
+create table cpy_count (k int primary key, v int);
+create function cpy_n() returns bigint language sql stable as 'select count(*) from cpy_count';
+create function cpy_change(int) returns bool language plpgsql as 'begin update cpy_count set v = v + 1; return true; end';
+create function cpy_text_run(int) returns bool language plpgsql as $$declare n int; begin execute 'select count(*) from cpy_count' into n; return n = 9; end$$;
+create function cpy_of_local() returns bool language sql stable as 'select count(*) = 0 from cpy_local';
+create function cpy_own(int) returns bool language sql immutable as 'select $1 > 11';
 --! distribute cpy id
+--! distribute cpy_count k
 --! distribute cpy_text k
 --! reference cpy_ref
 --! reset
@@ -13,8 +20,87 @@ delete from cpy_text;
 delete from cpy_ref;
 delete from cpy_local;
 --! teardown
-drop table if exists cpy, cpy_text, cpy_ref, cpy_local;
+drop function if exists cpy_n, cpy_change, cpy_text_run, cpy_of_local, cpy_own;
+drop table if exists cpy, cpy_text, cpy_ref, cpy_local, cpy_count;
 --! tests
+-- Code in WHERE finds all of the tables it names, or it is not run.
+begin; insert into cpy_count select i, 0 from generate_series(1, 9) i;
+copy cpy (id) from stdin where cpy_n() = 9;
+1
+2
+3
+\.
+rollback;
+begin; insert into cpy_count select i, 0 from generate_series(1, 9) i;
+copy cpy_local (id) from stdin where cpy_n() = 9;
+1
+2
+\.
+rollback;
+begin; insert into cpy_count select i, 0 from generate_series(1, 9) i;
+copy cpy_ref (id) from stdin where cpy_n() = 9;
+1
+\.
+rollback;
+begin; insert into cpy_count select i, 0 from generate_series(1, 9) i;
+copy cpy (id) from stdin where cpy_change(id);
+1
+2
+\.
+rollback;
+begin; insert into cpy_count select i, 0 from generate_series(1, 9) i;
+copy cpy_local (id) from stdin where cpy_change(id);
+1
+\.
+rollback;
+begin; insert into cpy_count select i, 0 from generate_series(1, 9) i;
+copy cpy (id) from stdin where cpy_text_run(id);
+1
+2
+\.
+rollback;
+begin;
+copy cpy (id) from stdin where cpy_of_local();
+1
+2
+\.
+rollback;
+begin;
+copy cpy (id) from stdin where set_config('cpy.left', id::text, false) <> '';
+1
+2
+\.
+rollback;
+begin;
+copy cpy_local (id) from stdin where set_config('cpy.left', id::text, true) <> '';
+1
+2
+\.
+select current_setting('cpy.left', true);
+rollback;
+copy cpy (id) from stdin where cpy_own(id) and id % 2 = 0;
+10
+12
+13
+14
+\.
+select id from cpy order by id;
+delete from cpy;
+-- One time for all rows: the transaction's.
+begin;
+select length(set_config('cpy.now', now()::text, true)) > 0;
+select pg_sleep(0.01);
+copy cpy (id) from stdin where now()::text = current_setting('cpy.now') and id < 100;
+1
+2
+3
+4
+5
+6
+200
+\.
+select count(*) from cpy;
+rollback;
 copy cpy from stdin;
 1	10	one	2024-05-05 10:00:00
 2	\N	tab\there	2024-05-06 10:00:00

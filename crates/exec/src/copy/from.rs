@@ -13,8 +13,9 @@ use wire::{sqlstate, type_oid};
 
 use crate::bulk_settings::Batching;
 use crate::client::{Answer, Client, CopyInput};
-use crate::copy::{copy_text, format_error, unquoted, upsert};
+use crate::copy::{for_node, format_error, unquoted, upsert};
 use crate::error::{ExecError, Result};
+use crate::render::Fill;
 use crate::request::Bound;
 use crate::route::Forwarded;
 use crate::router::progress::{self, Running};
@@ -56,7 +57,7 @@ impl<C: Client> Work<'_, C> {
             None => SinkKind::Copy,
         };
         let one_time = !upsert && options.format != Format::Binary && relation.columns.iter().any(plan::reads_clock);
-        if one_time {
+        if one_time || copy.where_clause.as_deref().is_some_and(plan::copy_from::reads_clock) {
             // Before the nodes' connections are the rows'.
             self.settle_now().await?;
         }
@@ -73,7 +74,8 @@ impl<C: Client> Work<'_, C> {
         {
             return Err(sink.abort(self, e).await);
         }
-        let text = copy_text(copy, Some((&relation.schema, &relation.name, &sink.column_names())), true)?;
+        let tree = for_node(copy, &relation, &sink.column_names());
+        let text = Fill::new(&Bound::default(), &self.now).statement([&plan::copy_from::text(tree)?]).sql;
         if upsert {
             sink.start_held();
         } else if let Err(e) = sink.start_copy(&text).await {

@@ -48,7 +48,10 @@ impl Session {
             }
             self.epoch.snapshot.resolve(schema, name, &self.search_path).cloned()
         });
-        if !c.is_from {
+        if c.is_from {
+            let cx = plan::Context::new(&self.epoch.snapshot, &self.search_path, &self.temporary);
+            plan::copy_from::refuse_code(c, relation.as_deref(), &cx)?;
+        } else {
             self.work().tables_as_it_began(relation.iter()).await?;
         }
         let relation = relation.filter(|r| r.distribution().is_some() || r.is_reference() || herd_reads);
