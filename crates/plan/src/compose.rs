@@ -85,6 +85,11 @@ impl<'p, 'a> Composer<'p, 'a> {
 
     /// A level the nodes answer alone: its rows are a part, sorted and cut again in the finish.
     pub fn pushed(&mut self, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
+        self.pushed_sorted(s, level, false)
+    }
+
+    /// The same. `hidden`: behind its columns the part has one for each item of ORDER BY, also for those that are among them.
+    pub fn pushed_sorted(&mut self, s: &'p ast::SelectStmt, level: usize, hidden: bool) -> Result<ast::SelectStmt> {
         let Some(columns) = self.a.levels[level].columns.clone() else {
             return Err(Refusal::new("this use of * is not supported over several nodes", "Name the columns."));
         };
@@ -97,7 +102,7 @@ impl<'p, 'a> Composer<'p, 'a> {
                 let Some(NodeEnum::SortBy(sort)) = &item.node else { continue };
                 let Some(value) = sort.node.as_deref() else { continue };
                 let mut sort = sort.clone();
-                let visible = self.visible_position(value, s, &columns);
+                let visible = if hidden { None } else { self.visible_position(value, s, &columns) };
                 let column = match visible {
                     Some(i) => i,
                     None if s.distinct_clause.is_empty() => {

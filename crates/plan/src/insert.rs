@@ -411,12 +411,14 @@ impl ValuesList<'_> {
 }
 
 fn expression(value: &Node, views: &Views) -> Result<Text> {
+    // No column, which would get a name.
     let mut select = build::select();
-    select.target_list = vec![build::target(value.clone(), None)];
+    select.values_lists = vec![build::node(NodeEnum::List(ast::List { items: vec![value.clone()] }))];
     let mut statement = NodeEnum::SelectStmt(Box::new(select));
     rewrite::replace_now(&mut statement);
     let text = sql::deparse(&views.settle(statement)?)?;
-    Text::cut(text.strip_prefix("SELECT ").unwrap_or(&text), true)
+    let value = text.strip_prefix("VALUES (").and_then(|text| text.strip_suffix(')')).unwrap_or(&text);
+    Text::cut(value, true)
 }
 
 pub(crate) fn list_items(node: &Node) -> Vec<Node> {

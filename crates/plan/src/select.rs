@@ -177,7 +177,7 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
         None
     } else {
         let mut composer = Composer::new(a);
-        composer.pushed(select, level).and_then(|finish| composer.text(finish)).ok()
+        composer.pushed_sorted(select, level, true).and_then(|finish| composer.text(finish)).ok()
     };
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);

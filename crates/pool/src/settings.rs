@@ -27,9 +27,9 @@ pub struct Settings {
     defaults: Option<Arc<Defaults>>,
 }
 
-/// What is each transaction's own: it begins with the default of its like, and PostgreSQL has no RESET for it (GUC_NO_RESET in guc_tables.c). No
-/// connection has it beyond its transaction, so it is no setting of a session.
-const OF_TRANSACTIONS: [&str; 3] = ["transaction_deferrable", "transaction_isolation", "transaction_read_only"];
+/// What PostgreSQL has no RESET for (GUC_NO_RESET in guc_tables.c): what is each transaction's own, which begins with the default of its like, and
+/// what the random numbers of one connection follow from. Neither is a setting that other connections of the session are given.
+const NOT_KEPT: [&str; 4] = ["seed", "transaction_deferrable", "transaction_isolation", "transaction_read_only"];
 
 const CONFORMING: &str = "standard_conforming_strings";
 const ISOLATION: &str = "default_transaction_isolation";
@@ -83,10 +83,15 @@ impl Settings {
         }
     }
 
-    /// Puts a value in place of the one there is; the case of the name is of no account. What is a transaction's own is passed over.
+    /// Whether sessions have such a setting, by its name in any case.
+    pub fn keeps(name: &str) -> bool {
+        !NOT_KEPT.contains(&&*lower(name))
+    }
+
+    /// Puts a value in place of the one there is; the case of the name is of no account. What sessions do not keep is passed over.
     pub fn set(&mut self, name: &str, value: &str) {
         let name = lower(name).into_owned();
-        if OF_TRANSACTIONS.contains(&&*name) {
+        if !Settings::keeps(&name) {
             return;
         }
         self.fingerprint ^= hash(&name, value);
@@ -158,7 +163,7 @@ impl Settings {
     }
 
     /// Whether they say who the connection works for.
-    pub(crate) fn have_role(&self) -> bool {
+    pub fn have_role(&self) -> bool {
         !self.values.is_empty() && ROLE_NAMES.iter().any(|name| self.values.contains_key(*name))
     }
 

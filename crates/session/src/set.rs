@@ -11,6 +11,7 @@ use sql::ast::{self, Node};
 use txn::Cuts;
 use wire::backend::{self, Field};
 
+use crate::activity::Pins;
 use crate::idle::Idle;
 use crate::named_roles;
 use crate::router_settings::RouterSettings;
@@ -203,6 +204,11 @@ impl Session {
                 sqlstate::UNDEFINED_OBJECT,
                 format!("unrecognized configuration parameter \"{name}\""),
             ));
+        }
+        if name == "seed" {
+            // The numbers that follow come from one connection.
+            self.pin_home(Pins::SETTING);
+            return self.on_home(sql).await;
         }
         // Whoever the session becomes begins without a role (assign_session_authorization in PostgreSQL's variable.c).
         let names = if name == "session_authorization" { &[name, "role"][..] } else { &[name] };

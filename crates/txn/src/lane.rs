@@ -31,6 +31,10 @@ pub struct Look {
     pub key: StatementKey,
 }
 
+/// Why a session may no longer set what it has set.
+pub const CONNECT_AGAIN: &str =
+    "What the session's role may set, or has set for it, was changed since the session began: connect again.";
+
 impl Look {
     /// One that any connection may keep prepared.
     pub fn new(sql: String) -> Self {
@@ -126,7 +130,7 @@ impl Lane {
         match error {
             Some(mut fields) => {
                 if fields.code() == sqlstate::INSUFFICIENT_PRIVILEGE && fields.get(b'H').is_none() {
-                    fields = fields.hint("What the session's role may set, or has set for it, was changed since the session began: connect again.");
+                    fields = fields.hint(CONNECT_AGAIN);
                 }
                 // The connection is not in the state it should be in: what followed is not to be trusted.
                 self.conn.mark_broken();

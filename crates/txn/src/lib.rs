@@ -16,7 +16,7 @@ mod transaction;
 
 pub use commit::{CommitError, Ended};
 pub use gid::{Gid, Identity};
-pub use lane::{Lane, Look};
+pub use lane::{CONNECT_AGAIN, Lane, Look};
 pub use manner::{Manner, SHOWN};
 pub use said::Said;
 pub use seal::Seal;

@@ -28,6 +28,11 @@ insert into ins_src values (1, 10), (2, 20), (3, 30), (4, 40), (5, 50), (6, null
 --! teardown
 drop table if exists ins_at, ins, ins_src, ins_pair, ins_nopk, ins_ref, ins_local;
 --! tests
+-- A key of several rows that reads the clock.
+insert into ins_at values (now(), 1), (now() + '1 hour', 2);
+insert into ins_at (at, n) values (current_timestamp - interval '1 day', 3), (localtimestamp - interval '2 days', 4), (current_date, 5);
+select n, at > now() - interval '3 days' from ins_at order by n;
+delete from ins_at;
 insert into ins (id, a, b) values (1, 1, 'one');
 insert into ins values (2, 2, 'two');
 insert into ins (id) values (3);

@@ -1,6 +1,29 @@
 -- ORDER BY: expressions, positions, aliases, NULLs, collations, columns that are not selected.
 --! include events
+--! setup
+create table ord_r (k int primary key, r int4range, t text);
+insert into ord_r select i, case when i % 5 > 0 then int4range(i % 3, null) end, 'T' || i % 4 from generate_series(1, 30) i;
+--! distribute ord_r k
+--! teardown
+drop table if exists ord_r;
 --! tests
+-- Types that PostgreSQL alone compares, some of the items among the columns and some not.
+-- ordered
+select m.r, k from ord_r m order by m.r, m.k;
+-- ordered
+select m.r, k from ord_r m order by m.r nulls first, m.k desc limit 4 offset 1;
+-- ordered
+select k, m.r from ord_r m order by m.k % 3, r, m.k;
+-- ordered
+select *, k + 1 as n from ord_r m order by m.r, n desc;
+-- ordered
+select m.r, k, t from ord_r m order by 1 desc, m.t, m.k limit 5;
+-- ordered
+select lower(m.r), k from ord_r m order by lower(m.r), m.r, m.k desc;
+-- ordered
+select m.r, k from ord_r m order by k % 2, m.r, m.k offset 25;
+-- ordered
+select m.t collate "C", k from ord_r m order by m.t collate "C", m.r, m.k;
 -- ordered
 select id from events order by id;
 -- ordered

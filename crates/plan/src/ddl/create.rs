@@ -107,17 +107,27 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     if materialized {
         return materialized::create(cx, s);
     }
-    let mut empty = s.clone();
-    if let Some(into) = empty.into.as_deref_mut() {
-        into.skip_data = true;
-    }
-    let create = deparse(NodeEnum::CreateTableAsStmt(Box::new(empty)))?;
+    let create = without_data(s)?;
     let Some(query) = &query.node else { return Ok(Ddl::Home) };
     // Whatever the path finds before it.
     let (schema, name) = names::table(rv);
     let made = if rv.relpersistence == "t" { text((Some("pg_temp"), name)) } else { text((schema, name)) };
     let insert = format!("INSERT INTO {made} {}", sql::deparse(query)?);
     Ok(Ddl::CreateTableAs { create, insert })
+}
+
+/// The same statement WITH NO DATA. Its query stands in parentheses: `IS JSON` at the end of one would take WITH for its own.
+pub fn without_data(s: &ast::CreateTableAsStmt) -> Result<String, Refusal> {
+    let mut filled = s.clone();
+    if let Some(into) = filled.into.as_deref_mut() {
+        into.skip_data = false;
+    }
+    let query = s.query.as_deref().and_then(|q| q.node.as_ref()).map(sql::deparse).transpose()?.unwrap_or_default();
+    let text = deparse(NodeEnum::CreateTableAsStmt(Box::new(filled)))?;
+    match text.strip_suffix(&query) {
+        Some(head) => Ok(format!("{head}({query}) WITH NO DATA")),
+        None => Err(Refusal::bare("internal: CREATE … AS does not end with its query")),
+    }
 }
 
 fn has_parameters(query: &Node) -> bool {

@@ -6,7 +6,7 @@ use sql::ast;
 use sql::{NodeEnum, materialized, names};
 
 use super::facts::{Facts, NAME_BYTES_MAX, truncated};
-use super::place::{Cx, Name, deparse, text};
+use super::place::{Cx, Name, text};
 use super::{Ddl, Decided};
 use crate::Refusal;
 
@@ -46,10 +46,7 @@ impl Materialized {
         let definition = sql::parse(&materialized::definition(columns, &self.query), true)?.pop();
         let mut create = create.clone();
         create.query = Some(Box::new(ast::Node { node: definition }));
-        if let Some(into) = create.into.as_deref_mut() {
-            into.skip_data = true;
-        }
-        deparse(NodeEnum::CreateTableAsStmt(create)).map(Some)
+        super::create::without_data(&create).map(Some)
     }
 }
 
@@ -96,7 +93,7 @@ fn filled(view: Name, columns: Vec<String>, query: String, facts: &Facts) -> Mat
     let (schema, name) = view;
     let rows = text((schema, &rows_of(name, facts.unguessed)));
     let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
-    let create_rows = format!("CREATE UNLOGGED TABLE {rows}{columns} AS {query} WITH NO DATA");
+    let create_rows = format!("CREATE UNLOGGED TABLE {rows}{columns} AS ({query}) WITH NO DATA");
     Materialized { rows, create_rows, query, create: None, view: text(view), refresh: None, definition: None }
 }
 

@@ -136,6 +136,8 @@ impl Session {
                 let mut fields: ErrorFields = e.to_fields();
                 fields.set(b'S', "FATAL");
                 fields.set(b'V', "FATAL");
+                // It has only begun.
+                fields.fields.retain(|(code, text)| *code != b'H' || text != txn::CONNECT_AGAIN);
                 fields.put(self.out(), b'E');
                 self.io.send().await?;
                 Err(e)
@@ -148,7 +150,8 @@ impl Session {
         let asked = Box::pin(self.ask_parameters()).await;
         let parameters = match asked {
             Ok(parameters) => parameters,
-            Err(ExecError::Pool(e)) if e.is_node_trouble() => {
+            // Nobody can say whether it may have the role it asks for.
+            Err(ExecError::Pool(e)) if e.is_node_trouble() && !self.startup.have_role() => {
                 let parameters = self.router.parameters.load().as_ref().clone();
                 self.without_home(&parameters);
                 parameters
@@ -169,9 +172,13 @@ impl Session {
             lane.conn.mark_broken();
             self.work().put_back(txn::Participant::new(lane)).await;
         };
+        let mut without = lane.conn.settings.clone();
+        self.startup.iter().for_each(|(name, _)| without.remove(name));
         let at_login = lane.conn.at_login.clone();
         self.begin_as(&at_login);
         self.keep_idle(at_login.defaults.as_deref());
+        // What the client asks for may be no longer his, though an earlier session of his has left it there.
+        lane.want(&without);
         lane.want(&self.settings);
         let names = VALUES.map(|(name, _)| name).join(",");
         let question = format!(
