@@ -29,7 +29,7 @@ def conninfo(server: PlainPostgres, **more: str) -> str:
 
 
 class Router:
-    """One router process. `home` and `nodes` are connection strings; `more` is further text of herd.toml."""
+    """One router process. `home` and `nodes` are connection strings, or inline tables of TOML; `more` is further text of herd.toml."""
 
     def __init__(
         self, home: str, nodes: list[str], shards: int = 8, more: str = "", attempts: int = 5, start_seconds_max: float = 40
@@ -57,11 +57,11 @@ class Router:
         raise RuntimeError(f"the router did not start:\n{self.log()[-4000:]}")
 
     def _try_start(self) -> bool:
-        quoted = ", ".join(f'"{n}"' for n in self.nodes)
+        nodes = ", ".join(map(_toml, self.nodes))
         config = self.root / "herd.toml"
         # A later table would swallow plain settings: they come first.
         config.write_text(
-            f'listen = ["127.0.0.1:{self.port}"]\nhome = "{self.home}"\nnodes = [{quoted}]\nshards = {self.shards}\n{self.more}'
+            f'listen = ["127.0.0.1:{self.port}"]\nhome = {_toml(self.home)}\nnodes = [{nodes}]\nshards = {self.shards}\n{self.more}'
         )
         with open(self.root / "log", "ab") as log:
             self.process = subprocess.Popen(
@@ -92,6 +92,10 @@ class Router:
         self.process = None
         if not os.environ.get("PGHERD_TEST_KEEP"):
             unprivileged.remove_directory(self.root)
+
+
+def _toml(node: str) -> str:
+    return node if node.startswith("{") else f'"{node}"'
 
 
 def _listens(port: int) -> bool:

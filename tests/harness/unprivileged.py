@@ -3,6 +3,8 @@
 import os
 import pwd
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -39,3 +41,15 @@ def new_directory(prefix: str) -> Path:
 
 def remove_directory(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
+
+
+def python() -> str | None:
+    """A Python of this version that this user may run; the one we are may lie in root's home."""
+    for program in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
+        try:
+            told = subprocess.run([program, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True, cwd="/", **popen_arguments())
+        except OSError:
+            continue
+        if told.stdout.strip() == str(sys.version_info[:2]):
+            return program
+    return None

@@ -330,19 +330,35 @@ impl Config {
     }
 }
 
+/// A node that is a cluster of Patroni's.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LedByPatroni {
+    conninfo: String,
+    patroni: Vec<String>,
+}
+
 impl<'de> Deserialize<'de> for NodeConfig {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
+        impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = NodeConfig;
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\"")
+                f.write_str(
+                    "a connection string such as \"host=10.0.0.5 port=5432 dbname=app user=app\", \
+                     or { conninfo = \"…\", patroni = [\"http://10.0.0.5:8008\"] }",
+                )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NodeConfig, E> {
                 NodeConfig::from_str(text).map_err(E::custom)
             }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<NodeConfig, A::Error> {
+                let led = LedByPatroni::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+                let node = NodeConfig::from_str(&led.conninfo).and_then(|node| node.led_by_patroni(&led.patroni));
+                node.map_err(serde::de::Error::custom)
+            }
         }
-        deserializer.deserialize_str(Visitor)
+        deserializer.deserialize_any(Visitor)
     }
 }
 

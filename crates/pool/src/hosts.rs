@@ -8,13 +8,18 @@
 use std::collections::HashMap;
 use std::net::Shutdown;
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use socket2::Socket;
 
+use crate::patroni::Leader;
 use crate::target::NodeTarget;
 
 static NODES: LazyLock<Mutex<HashMap<NodeTarget, Node>>> = LazyLock::new(Mutex::default);
+
+/// How long what Patroni has said counts. Asked at each login, it would be asked a thousand times a second.
+const TOLD_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Node {
@@ -24,6 +29,12 @@ struct Node {
     /// A second handle of the socket of each connection, by its number.
     links: HashMap<u64, (Arc<NodeTarget>, Socket)>,
     numbers: u64,
+    /// Whom Patroni has called the leader, and when.
+    told: Option<(Instant, NodeTarget)>,
+    /// The greatest timeline of a leader.
+    timeline: u64,
+    /// Held by who asks Patroni; the others wait for what it says.
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What was known of a node when somebody began to connect.
@@ -72,6 +83,39 @@ pub(crate) fn answered(target: &Arc<NodeTarget>, view: &View, host: &Arc<NodeTar
     let number = node.numbers;
     node.links.insert(number, (host.clone(), socket));
     Some(Link { target: target.clone(), number })
+}
+
+/// Whom Patroni has called the leader just now.
+pub(crate) fn told(target: &NodeTarget) -> Option<NodeTarget> {
+    let nodes = NODES.lock();
+    let (when, leader) = nodes.get(target)?.told.as_ref()?;
+    (when.elapsed() < TOLD_FOR).then(|| leader.clone())
+}
+
+/// Who holds this may ask Patroni.
+pub(crate) fn asking(target: &NodeTarget) -> Arc<tokio::sync::Mutex<()>> {
+    NODES.lock().entry(target.clone()).or_default().asking.clone()
+}
+
+/// Patroni has said who leads. `None`: that is a leader of former times, told by who has not heard of the next one; each
+/// promotion begins a greater timeline.
+pub(crate) fn tell(target: &NodeTarget, leader: Leader) -> Option<NodeTarget> {
+    let mut nodes = NODES.lock();
+    let node = nodes.entry(target.clone()).or_default();
+    if leader.timeline < node.timeline {
+        return None;
+    }
+    node.timeline = leader.timeline;
+    let leader = NodeTarget { host: leader.host, port: leader.port, ..target.clone() };
+    node.told = Some((Instant::now(), leader.clone()));
+    Some(leader)
+}
+
+/// Who was called the leader can't be reached, or is a standby: the next one asks again.
+pub(crate) fn doubt(target: &NodeTarget) {
+    if let Some(node) = NODES.lock().get_mut(target) {
+        node.told = None;
+    }
 }
 
 impl Drop for Link {

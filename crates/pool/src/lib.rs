@@ -18,6 +18,7 @@ mod liveness;
 mod login;
 mod node_pool;
 mod own;
+mod patroni;
 mod pooled;
 mod pools;
 mod require_auth;

@@ -11,7 +11,8 @@ use crate::require_auth::RequireAuth;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeTarget {
     /// A name, an address, or (starting with `/`) the directory of a Unix socket. A node with standbys has a list,
-    /// `a,b:5433`; a host without a port of its own has `port`. Whichever is the primary is the node.
+    /// `a,b:5433`; a host without a port of its own has `port`. Whichever is the primary is the node. URLs in the list,
+    /// `a,b,http://a:8008`, are Patroni's REST API: it says which one that is.
     pub host: String,
     pub port: u16,
     pub database: String,
@@ -80,15 +81,24 @@ impl NodeTarget {
                 Some((name, port)) if !name.contains(':') => (name, port.parse().unwrap_or(self.port)),
                 _ => (host, self.port),
             };
-            NodeTarget { host: host.trim().to_string(), port, ..self.clone() }
+            NodeTarget { host: host.to_string(), port, ..self.clone() }
         };
         match self.has_standbys() {
-            true => self.host.split(',').map(each).collect(),
+            true => self.listed().filter(|entry| !is_url(entry)).map(each).collect(),
             false => vec![self.clone()],
         }
     }
 
-    /// Several hosts are given, of which one is the primary.
+    /// Where Patroni says which host is the primary. Empty: each host is asked itself.
+    pub fn patroni(&self) -> Vec<String> {
+        self.listed().filter(|entry| is_url(entry)).map(str::to_owned).collect()
+    }
+
+    fn listed(&self) -> impl Iterator<Item = &str> {
+        self.host.split(',').map(str::trim)
+    }
+
+    /// It is a list: several hosts, of which one is the primary, or Patroni says which host it is.
     pub fn has_standbys(&self) -> bool {
         self.host.contains(',')
     }
@@ -97,6 +107,10 @@ impl NodeTarget {
     pub fn is_unix(&self) -> bool {
         self.host.starts_with('/')
     }
+}
+
+fn is_url(entry: &str) -> bool {
+    entry.contains("://")
 }
 
 impl Login {
@@ -144,5 +158,10 @@ mod tests {
         assert_eq!(hosts("a"), ["a 5432"]);
         assert_eq!(hosts("::1"), ["::1 5432"]);
         assert_eq!(hosts("a,b:5433, ::1"), ["a 5432", "b 5433", "::1 5432"]);
+        assert_eq!(hosts("a, b:5433, http://a:8008"), ["a 5432", "b 5433"]);
+        assert_eq!(
+            NodeTarget::new("a,http://a:8008, http://b:8008", 1, "d").patroni(),
+            ["http://a:8008", "http://b:8008"]
+        );
     }
 }

@@ -126,6 +126,24 @@ impl FromStr for NodeConfig {
 }
 
 impl NodeConfig {
+    /// Patroni's REST API at one of these URLs says which host is the primary. They go into the list of hosts, and with
+    /// it into the catalog.
+    pub fn led_by_patroni(mut self, urls: &[String]) -> Result<Self, ConninfoError> {
+        let failed = |value: &str, reason| ConninfoError::Value { keyword: "patroni", value: value.to_owned(), reason };
+        if urls.is_empty() {
+            return Err(failed("", "name at least one URL of its REST API"));
+        }
+        for url in urls {
+            let address = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+            let has_port = |a: &str| a.rsplit_once(':').is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok());
+            if !address.is_some_and(|a| has_port(a) && !a.contains(['/', ',', ' '])) {
+                return Err(failed(url, "a URL is http://host:port"));
+            }
+            self.host = format!("{},{}", self.host, url.trim_end_matches('/'));
+        }
+        Ok(self)
+    }
+
     /// As libpq has it: one port for all hosts of a list, or one for each.
     fn set_ports(&mut self, ports: &[u16]) -> Result<(), ConninfoError> {
         let hosts: Vec<&str> = self.host.split(',').collect();
@@ -236,6 +254,19 @@ mod tests {
         for wrong in ["host=a,b port=1,2,3", "host=a port=1,2", "host=a,b target_session_attrs=standby"] {
             assert!(wrong.parse::<NodeConfig>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_node_led_by_patroni() {
+        let led = |text: &str, urls: &[&str]| {
+            node(text).led_by_patroni(&urls.iter().map(|u| u.to_string()).collect::<Vec<_>>())
+        };
+        let n = led("host=a,b port=1,2", &["http://a:8008", "http://b:8008/"]).unwrap();
+        assert_eq!((n.host.as_str(), n.port), ("a:1,b:2,http://a:8008,http://b:8008", 1));
+        for wrong in ["https://a:8008", "a:8008", "http://a", "http://a:8008/x", "http://a:1,http://b:2"] {
+            assert!(led("host=a", &[wrong]).unwrap_err().to_string().contains("http://host:port"), "{wrong}");
+        }
+        assert!(led("host=a", &[]).is_err());
     }
 
     #[test]

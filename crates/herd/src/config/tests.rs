@@ -47,6 +47,20 @@ fn every_setting_is_read_and_paths_start_at_the_file() {
 }
 
 #[test]
+fn a_node_may_be_led_by_patroni() {
+    let config = parse(
+        "listen = [\"127.0.0.1:6500\"]\nhome = { conninfo = \"host=a,b user=u\", patroni = [\"http://a:8008\"] }\n\
+         nodes = [\"host=c\", { conninfo = \"host=d\", patroni = [\"http://d:8008\", \"http://e:8008\"] }]\n",
+    )
+    .unwrap();
+    assert_eq!((config.home.host.as_str(), config.home.user.as_str()), ("a,b,http://a:8008", "u"));
+    assert_eq!(config.nodes[1].host, "d,http://d:8008,http://e:8008");
+    let wrong = |home: &str| parse(&format!("listen = [\"127.0.0.1:1\"]\nhome = {home}\n")).unwrap_err();
+    assert!(wrong("{ conninfo = \"host=a\", patroni = [] }").contains("patroni"));
+    assert!(wrong("{ conninfo = \"host=a\", patrony = [] }").contains("patrony"));
+}
+
+#[test]
 fn what_asks_nobody_may_be_reached_if_that_is_said() {
     let everywhere = "listen = [\"0.0.0.0:1\"]\nmetrics = \"0.0.0.0:2\"\nhome = \"host=a\"\nmetrics_anyone = true\n";
     assert!(parse(&format!("{everywhere}trust_anyone = true")).is_ok());

@@ -20,12 +20,15 @@ impl Node {
         if let Some((_, url)) = named.iter().find(|(name, _)| *name == self.name) {
             return url.clone();
         }
-        let several = self.host.contains(',');
+        // libpq knows nothing of Patroni: it asks each host.
+        let hosts: Vec<&str> = self.host.split(',').filter(|host| !host.contains("://")).collect();
+        let several = hosts.len() > 1;
         let Some((scheme, rest)) = router.split_once("://") else {
             // libpq takes the last of two equal keywords.
             let attrs = if several { " target_session_attrs=primary" } else { "" };
-            let port = if self.host.contains(':') { String::new() } else { format!(" port={}", self.port) };
-            return format!("{router} host={}{port} dbname={}{attrs}", quote(&self.host), quote(&self.database));
+            let hosts = hosts.join(",");
+            let port = if hosts.contains(':') { String::new() } else { format!(" port={}", self.port) };
+            return format!("{router} host={}{port} dbname={}{attrs}", quote(&hosts), quote(&self.database));
         };
         let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let query = tail.split_once('?').map_or("", |(_, query)| query);
@@ -35,17 +38,17 @@ impl Node {
             options.push("target_session_attrs=primary");
         }
         let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
-        format!("{scheme}://{login}{}/{}{options}", self.authority(), encode(&self.database))
+        format!("{scheme}://{login}{}/{}{options}", self.authority(&hosts), encode(&self.database))
     }
 
     /// `a:1`, or `a:1,b:2` for a node with standbys, which is kept as `a,b` with one port or `a:1,b:2`.
-    fn authority(&self) -> String {
-        let one = |host: &str| match host.contains(':') && !host.contains("::") {
-            true => host.to_owned(),
+    fn authority(&self, hosts: &[&str]) -> String {
+        let one = |host: &&str| match host.contains(':') && !host.contains("::") {
+            true => (*host).to_owned(),
             false if host.contains(':') => format!("[{host}]:{}", self.port),
             false => format!("{}:{}", encode(host), self.port),
         };
-        self.host.split(',').map(one).collect::<Vec<_>>().join(",")
+        hosts.iter().map(one).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -78,6 +81,8 @@ mod tests {
         assert_eq!(node("::1").conninfo("postgresql://h/x", &[]), "postgresql://[::1]:7002/my%20db");
         let standby = "postgresql://a:7002,b:7002/my%20db?target_session_attrs=primary";
         assert_eq!(node("a,b").conninfo("postgresql://h/x", &[]), standby);
+        assert_eq!(node("a,b,http://a:8008").conninfo("postgresql://h/x", &[]), standby);
+        assert_eq!(node("a,http://a:8008").conninfo("postgresql://h/x", &[]), "postgresql://a:7002/my%20db");
     }
 
     #[test]

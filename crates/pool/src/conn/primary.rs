@@ -8,22 +8,27 @@ use std::time::Duration;
 
 use super::Conn;
 use crate::error::PoolError;
-use crate::hosts;
 use crate::target::{Login, NodeTarget};
+use crate::{hosts, patroni};
 
 /// How much sooner than the next one a host is asked.
 const HEAD_START: Duration = Duration::from_millis(200);
 
 impl Conn {
     /// `target_session_attrs=primary`: the first that answers and is no standby. One that is slow to answer, or never
-    /// does, keeps nobody from asking the next.
+    /// does, keeps nobody from asking the next. Where Patroni says who leads, that host alone is asked; a standby is
+    /// refused all the same.
     pub(super) async fn connect_primary(
         target: Arc<NodeTarget>,
         login: &Login,
         startup: &[(&str, &str)],
         timeout: Duration,
     ) -> Result<Conn, PoolError> {
-        let (target, view) = (&target, &hosts::view(&target));
+        let (target, mut view) = (&target, hosts::view(&target));
+        if !target.patroni().is_empty() {
+            view.candidates = vec![patroni::leader(target, timeout).await?];
+        }
+        let view = &view;
         let one = async move |turn: u32, host: Arc<NodeTarget>| {
             tokio::time::sleep(HEAD_START * turn).await;
             let mut conn = Self::connect_one(host.clone(), login, startup, timeout).await?;
@@ -54,6 +59,7 @@ impl Conn {
                 }
             }
         }
+        hosts::doubt(target);
         Err(failure.unwrap_or_else(|| PoolError::Timeout { node: target.to_string(), doing: "connecting" }))
     }
 }

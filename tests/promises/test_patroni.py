@@ -1,0 +1,113 @@
+"""Nodes that are clusters of real Patroni's: a primary is killed under writes, Patroni promotes its synchronous standby, the
+router follows, and what was acknowledged is there: commits by two phases, the second node's as home's, the decider.
+"""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+from harness import patroni
+from harness.router import Router
+
+pytestmark = [
+    pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(180),
+    pytest.mark.skipif(patroni.missing() is not None, reason=str(patroni.missing())),
+]
+
+# A primary that crashes while its Patroni lives; a machine that is gone costs Patroni's ttl besides.
+_WRITES_SECONDS_MAX = 15
+# Rows of one transaction; those of each are on both nodes.
+_ROWS = 8
+
+
+class _Writer:
+    """Inserts rows by transactions of two phases, until it is told to stop."""
+
+    def __init__(self, server):
+        self._server, self._stop = server, threading.Event()
+        self.acknowledged, self.codes = [], []
+        self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(3)]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self, number: int) -> None:
+        batch = number
+        while not self._stop.is_set():
+            try:
+                with self._server.connect() as connection:
+                    while not self._stop.is_set():
+                        # Never twice: whether one was committed whose answer was lost is unknown.
+                        batch += 3
+                        connection.execute("insert into rows select %s * 8 + g, %s from generate_series(0, 7) g", (batch, batch))
+                        self.acknowledged.append(batch)
+            except psycopg.Error as error:
+                self.codes.append(error.sqlstate)
+                time.sleep(0.05)
+
+    def wait_for(self, more: int, seconds_max: float) -> None:
+        before, deadline = len(self.acknowledged), time.monotonic() + seconds_max
+        while len(self.acknowledged) < before + more:
+            assert time.monotonic() < deadline, f"no writes within {seconds_max} s: {self.codes[-5:]}"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+
+
+def _rows(clusters) -> list[dict[int, int]]:
+    """How many rows of each batch each node's primary has."""
+    found = []
+    for cluster in clusters:
+        with cluster.primary().connect() as connection:
+            found.append(dict(connection.execute("select batch, count(*) from rows group by 1").fetchall()))
+    return found
+
+
+def test_nothing_acknowledged_is_lost_when_a_primary_is_killed():
+    made = patroni.PatroniClusters("home", "second")
+    router = writer = None
+    try:
+        home, second = made.clusters
+        router = Router(home.toml, [second.toml], more='auth = "trust"\n')
+        router.server.run("create table rows (id bigint primary key, batch bigint)", "select create_distributed_table('rows', 'id')")
+        writer = _Writer(router.server)
+        writer.wait_for(20, 20)
+        for cluster in (second, home):
+            former = cluster.primary().port
+            cluster.kill_primary(made.root)
+            killed = time.monotonic()
+            # What was on its way may still be acknowledged.
+            while (now := cluster.primary()) is None or now.port == former:
+                assert time.monotonic() < killed + _WRITES_SECONDS_MAX, f"{cluster.scope}: {cluster.members()}"
+                time.sleep(0.05)
+            writer.wait_for(10, killed + _WRITES_SECONDS_MAX - time.monotonic())
+            print(f"{cluster.scope}: writes {time.monotonic() - killed:.1f} s after its primary was killed")
+        writer.stop()
+        # Transactions that were in doubt are finished by the router within seconds.
+        deadline = time.monotonic() + 15
+        while any(_prepared(cluster) for cluster in made.clusters):
+            assert time.monotonic() < deadline, [_prepared(cluster) for cluster in made.clusters]
+            time.sleep(0.1)
+        on_home, on_second = _rows(made.clusters)
+        counted = {batch: on_home.get(batch, 0) + on_second.get(batch, 0) for batch in on_home | on_second}
+        lost = [batch for batch in writer.acknowledged if counted.get(batch) != _ROWS]
+        print(f"{len(writer.acknowledged)} transactions acknowledged, {len(lost)} lost")
+        assert not lost, lost[:5]
+        assert set(counted.values()) == {_ROWS}, "a transaction is there in part"
+        assert sum(1 for batch in counted if batch in on_home and batch in on_second) > 20, "these were of one node"
+        with router.server.connect() as connection:
+            assert connection.execute("select count(*) from rows").fetchone()[0] == _ROWS * len(counted)
+        assert set(writer.codes) <= {None, "08006", "08007", "08001", "57P01", "57P02", "57P03", "25006"}, set(writer.codes)
+    finally:
+        for started in (writer, router, made):
+            if started is not None:
+                started.stop()
+
+
+def _prepared(cluster) -> list:
+    with cluster.primary().connect() as connection:
+        return connection.execute("select gid from pg_prepared_xacts").fetchall()
