@@ -16,8 +16,8 @@ pytestmark = [
     pytest.mark.skipif(patroni.missing() is not None, reason=str(patroni.missing())),
 ]
 
-# A primary that crashes while its Patroni lives; a machine that is gone costs Patroni's ttl besides.
-_WRITES_SECONDS_MAX = 15
+# A bound for slow machines; how long it took is printed.
+_WRITES_SECONDS_MAX = 60
 # Rows of one transaction; those of each are on both nodes.
 _ROWS = 8
 
