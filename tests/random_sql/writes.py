@@ -211,7 +211,7 @@ class Writes:
         if not clauses or rng.random() < 0.3:
             clauses.append("when matched then do nothing")
         # Rows that come must say by ON where they go.
-        if table.unique == [table.columns[0]] and on.startswith(f"{relation.columns[0].sql} = ") and rng.random() < 0.5:
+        if table.unique == [table.columns[0]] and on.startswith(f"{relation.columns[0].sql} = ") and rng.random() < 0.5 and not table.counts:
             given = [c for c in table.writable() if c is not table.columns[0] and not c.is_identity and (c.not_null or rng.random() < 0.5)]
             key = on.partition(" = ")[2]
             values_given = [context.constant(self.schema.row_value(table, c), c.type) for c in given]
