@@ -7,7 +7,7 @@ Four rules for what SQL leaves open:
 - Rows come in the order of `ordered_by`; among those that are equal there, in any.
 - Where one of several equal values stands for all (`any_of_equals`: DISTINCT, GROUP BY, UNION, min), which one is open: 1.0
   or 1.00, 0 or -0, '1 day' or '24:00:00'. These are compared as equal.
-- Of a write, only that a row was refused (classes 22, 23 and 44) is compared: where several rows are wrong, which is met first is open.
+- Of a write, only that a row was refused (classes 21, 22, 23 and 44) is compared: where several rows are wrong, which is met first is open.
 - An error of the herd with SQLSTATE 0A000 that plain PostgreSQL does not raise is a refusal: counted by reason, no difference.
 """
 
@@ -20,7 +20,7 @@ from .step import Step
 
 NOT_SUPPORTED = "0A000"
 _SHOWN_MAX = 5
-_OF_ROWS = ("22", "23", "44")
+_OF_ROWS = ("21", "22", "23", "44")
 _FIELDS = ("constraint_name", "table_name", "column_name")
 _INTERVAL = "1186"
 # numeric, float4, float8, jsonb, their arrays.
