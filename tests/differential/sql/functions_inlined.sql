@@ -13,6 +13,7 @@ insert into fi_names select g, 'name ' || g, g * 7 from generate_series(0, 22) g
 insert into fi_local select g, g % 5 from generate_series(1, 20) g;
 create function fi_total(p_customer int) returns bigint language sql stable as 'select sum(total) from fi_orders where customer = p_customer';
 create function fi_narrow(c int) returns int language sql stable as 'select sum(total) from fi_orders where customer = $1';
+create function fi_limited(c int) returns int language sql stable as 'select id from fi_orders where customer = c order by 1 limit c - 5';
 create function fi_all() returns bigint language sql stable as 'select count(*) from fi_orders';
 create function fi_volatile(c int) returns bigint language sql as 'select count(*) from fi_orders where customer = c';
 create function fi_first(c int) returns text language sql stable as 'select note from fi_orders where customer = c order by id';
@@ -44,6 +45,14 @@ create function fi_named(c int) returns bigint language sql stable as 'select mi
 create function fi_long(c text) returns bigint language sql stable as
   $$select count(*) from fi_orders where note = c or note = c or note = c or note = c or note = c or note = c or note = c or note = c$$;
 --! tests
+-- A function in FROM is called for each row, also where nothing reads what it gives: it may fail.
+select count(*) from fi_names n left join fi_limited(n.id) f on f > n.id;
+select count(*) from fi_names n left join fi_limited(n.id) f on true;
+select count(*) from fi_names n, fi_limited(n.id) f;
+select count(*), sum(f) from fi_names n left join fi_limited(n.id) f on f > n.id where n.id > 5;
+select g, n.id from fi_names n, fi_limited(n.id) f(g) where n.id > 5 order by 2;
+select f.f from fi_names n join lateral fi_limited(n.id) f on f.f < 100 where n.id > 5 order by 1;
+select * from fi_limited(9), fi_limited(10) t(u);
 select fi_total(5);
 select fi_total(5) as t, fi_narrow(6), fi_total(null);
 select fi_narrow(7), fi_all(), fi_volatile(3);
@@ -133,4 +142,4 @@ create or replace function fi_total(p_customer int) returns bigint language sql 
 select fi_total(5);
 --! teardown
 drop table fi_orders, fi_items, fi_names, fi_local cascade;
-drop function fi_total, fi_narrow, fi_all, fi_volatile, fi_first, fi_last, fi_ids, fi_best, fi_with, fi_twice, fi_of_name, fi_strict, fi_big, fi_since, fi_same, fi_null, fi_union, fi_again, fi_most, fi_counted, fi_over, fi_none, fi_at, fi_named, fi_long;
+drop function fi_limited, fi_total, fi_narrow, fi_all, fi_volatile, fi_first, fi_last, fi_ids, fi_best, fi_with, fi_twice, fi_of_name, fi_strict, fi_big, fi_since, fi_same, fi_null, fi_union, fi_again, fi_most, fi_counted, fi_over, fi_none, fi_at, fi_named, fi_long;

@@ -137,9 +137,9 @@ impl Body {
         let (types, own): (Vec<_>, Vec<String>) = match &self.gives {
             Gives::Value(_) => {
                 let name = column_names(alias, std::slice::from_ref(&alias.aliasname)).remove(0);
-                let value = build::node(self.value());
                 let mut select = build::select();
-                select.target_list = vec![build::target(value, Some(&name))];
+                select.target_list = vec![build::target(build::column(&["q", "c1"]), Some(&name))];
+                select.from_clause = vec![evaluated(self.value())];
                 return select;
             }
             Gives::Column(ty) => (vec![ty.clone()], vec![alias.aliasname.clone()]),
@@ -167,6 +167,18 @@ impl Body {
         }
         inner
     }
+}
+
+/// `FROM coalesce(value) q (c1)`: in FROM, a function's value is computed for each row, as it may fail, also where nothing reads it; that of a
+/// subquery is not.
+fn evaluated(value: NodeEnum) -> Node {
+    let coalesce = ast::CoalesceExpr { args: vec![build::node(value)], location: -1, ..Default::default() };
+    let call = vec![build::node(NodeEnum::CoalesceExpr(Box::new(coalesce))), Node { node: None }];
+    build::node(NodeEnum::RangeFunction(ast::RangeFunction {
+        functions: vec![build::node(NodeEnum::List(ast::List { items: call }))],
+        alias: Some(ast::Alias { aliasname: "q".into(), colnames: vec![build::string("c1")] }),
+        ..Default::default()
+    }))
 }
 
 /// `(SELECT …)`
