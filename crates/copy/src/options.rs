@@ -111,14 +111,23 @@ impl CopyOptions {
         }
     }
 
+    /// Whether the data is in the encoding in which values are held here.
+    pub fn is_utf8(&self) -> bool {
+        self.encoding.as_deref().is_none_or(|name| matches!(&*plain(name), "utf8" | "unicode" | "sqlascii"))
+    }
+
     /// Refuses text that can't be cut bytewise. `client_encoding` is the session's, used where the statement names
     /// none. Call it before splitting; passing a node's output on needs no such check.
     pub fn check_encoding(&self, client_encoding: &str) -> Result<(), CopyError> {
         let name = self.encoding.as_deref().unwrap_or(client_encoding);
-        let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-        if self.format != Format::Binary && EMBEDS_ASCII.contains(&plain.as_str()) {
+        if self.format != Format::Binary && EMBEDS_ASCII.contains(&&*plain(name)) {
             return Err(CopyError::Encoding(name.to_string()));
         }
         Ok(())
     }
+}
+
+/// An encoding's name without case and punctuation.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }

@@ -72,6 +72,33 @@ impl From<copy::CopyError> for ExecError {
     }
 }
 
+/// Refuses data in another encoding than that of the values here.
+fn need_utf8(options: &::copy::CopyOptions, what: &str) -> Result<()> {
+    if options.is_utf8() {
+        return Ok(());
+    }
+    let name = options.encoding.as_deref().unwrap_or_default();
+    let message = format!("{what} is not supported in encoding \"{name}\"");
+    Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Use UTF8."))
+}
+
+/// The columns that a COPY names, none of them twice.
+fn named_columns(copy: &ast::CopyStmt, relation: &Relation) -> Result<Vec<usize>> {
+    let mut found = vec![];
+    for name in sql::names::strings(&copy.attlist) {
+        let Some(at) = relation.columns.iter().position(|c| c.name == name) else {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", relation.name);
+            return Err(ExecError::sql(sqlstate::UNDEFINED_COLUMN, message));
+        };
+        if found.contains(&at) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(ExecError::sql(sqlstate::DUPLICATE_COLUMN, message));
+        }
+        found.push(at);
+    }
+    Ok(found)
+}
+
 /// A name as it is, from its spelling in SQL.
 fn unquoted(name: &str) -> String {
     let inner = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));

@@ -41,6 +41,7 @@ pub const T_R_DEADLOCK_DETECTED: &str = "40P01";
 pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
 pub const SYNTAX_ERROR: &str = "42601";
 pub const INVALID_NAME: &str = "42602";
+pub const DUPLICATE_COLUMN: &str = "42701";
 pub const UNDEFINED_COLUMN: &str = "42703";
 pub const UNDEFINED_OBJECT: &str = "42704";
 pub const DUPLICATE_OBJECT: &str = "42710";

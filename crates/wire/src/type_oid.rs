@@ -106,6 +106,11 @@ pub const INT8MULTIRANGE_ARRAY: Oid = 6157;
 /// From here on object ids are of users' own (`FirstNormalObjectId` in transam.h): each node has others.
 pub const FIRST_NORMAL_OBJECT_ID: Oid = 16384;
 
+/// name, text, bpchar or varchar.
+pub fn is_string(oid: Oid) -> bool {
+    matches!(oid, NAME | TEXT | BPCHAR | VARCHAR)
+}
+
 /// int2, int4 or int8.
 pub fn is_integer(oid: Oid) -> bool {
     matches!(oid, INT8 | INT2 | INT4)

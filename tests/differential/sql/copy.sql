@@ -86,6 +86,21 @@ copy cpy (id) from stdin where cpy_own(id) and id % 2 = 0;
 \.
 select id from cpy order by id;
 delete from cpy;
+-- Columns are named once; values come in the encoding that is asked for, or not at all.
+copy cpy (id, id) to stdout;
+copy cpy (id, a, id) from stdin;
+1	2	3
+\.
+copy cpy (nope) to stdout;
+insert into cpy (id, t) values (1, 'ü'), (2, 'é');
+copy (select id from cpy where t > 'a') to stdout (encoding 'sql_ascii');
+copy (select id, t from cpy) to stdout (encoding 'latin1');
+copy (select count(*), max(t) from cpy) to stdout (format csv, encoding 'latin1');
+copy (select id, t from cpy order by id) to stdout (encoding 'utf-8');
+copy cpy_text from stdin (encoding 'latin1');
+a	1
+\.
+delete from cpy;
 -- One time for all rows: the transaction's.
 begin;
 select length(set_config('cpy.now', now()::text, true)) > 0;

@@ -13,7 +13,7 @@ use wire::{sqlstate, type_oid};
 
 use crate::bulk_settings::Batching;
 use crate::client::{Answer, Client, CopyInput};
-use crate::copy::{for_node, format_error, unquoted, upsert};
+use crate::copy::{for_node, format_error, named_columns, need_utf8, unquoted, upsert};
 use crate::error::{ExecError, Result};
 use crate::render::Fill;
 use crate::request::Bound;
@@ -34,6 +34,10 @@ impl<C: Client> Work<'_, C> {
         // The router speaks nothing else with its clients, see `set client_encoding`.
         options.check_encoding("UTF8").map_err(format_error)?;
         let columns = given_columns(copy, &relation)?;
+        let mut keys = relation.distribution().into_iter().flat_map(|d| &d.key);
+        if keys.any(|k| type_oid::is_string(relation.columns[*k].type_oid)) {
+            need_utf8(&options, "COPY into a table that is distributed by text")?;
+        }
         if relation.distribution().is_some() && self.epoch.snapshot.nodes.len() > 1 {
             plan::copy_from::refuse_counts(copy)?;
         }
@@ -190,17 +194,10 @@ impl<C: Client> Work<'_, C> {
 
 /// The columns that the client's data has, in its order.
 fn given_columns(copy: &ast::CopyStmt, relation: &Relation) -> Result<Vec<usize>> {
-    let names = sql::names::strings(&copy.attlist);
-    if names.is_empty() {
-        return Ok(relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect());
+    match copy.attlist.is_empty() {
+        true => Ok(relation.columns.iter().enumerate().filter(|(_, c)| !c.generated).map(|(i, _)| i).collect()),
+        false => named_columns(copy, relation),
     }
-    let named = |name: &&str| {
-        relation.column(name).ok_or_else(|| {
-            let message = format!("column \"{name}\" of relation \"{}\" does not exist", relation.name);
-            ExecError::sql(sqlstate::UNDEFINED_COLUMN, message)
-        })
-    };
-    names.iter().map(named).collect()
 }
 
 /// Columns are filled of which the router does not know the binary format.

@@ -12,7 +12,7 @@ use sql::ast::{self, Node};
 use wire::{backend, sqlstate};
 
 use crate::client::{Answer, Client};
-use crate::copy::format_error;
+use crate::copy::{format_error, named_columns, need_utf8};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::object_ids;
@@ -28,18 +28,10 @@ use crate::write::capture::{Consumer, Rows};
 impl<C: Client> Work<'_, C> {
     /// COPY table TO STDOUT: every node's rows, one node after the other.
     pub(super) async fn copy_table_to(&mut self, copy: &ast::CopyStmt, relation: &Arc<Relation>) -> Result<Forwarded> {
-        let names: Vec<String> = match sql::names::strings(&copy.attlist)[..] {
-            [] => relation.columns.iter().filter(|c| !c.generated).map(|c| catalog::quote_ident(&c.name)).collect(),
-            ref names => names
-                .iter()
-                .map(|n| match relation.column(n) {
-                    Some(_) => Ok(catalog::quote_ident(n)),
-                    None => Err(ExecError::sql(
-                        sqlstate::UNDEFINED_COLUMN,
-                        format!("column \"{n}\" of relation \"{}\" does not exist", relation.name),
-                    )),
-                })
-                .collect::<Result<_>>()?,
+        let quoted = |c: &catalog::Column| catalog::quote_ident(&c.name);
+        let names: Vec<String> = match copy.attlist.is_empty() {
+            true => relation.columns.iter().filter(|c| !c.generated).map(quoted).collect(),
+            false => named_columns(copy, relation)?.into_iter().map(|at| quoted(&relation.columns[at])).collect(),
         };
         if relation.distribution().is_some_and(|d| d.is_partitioned()) && !self.is_query(relation, &names).await? {
             let message = format!("cannot copy from partitioned table \"{}\"", relation.name);
@@ -192,6 +184,7 @@ impl<C: Client> Work<'_, C> {
             Placed::Several(_) => {
                 let reads = matches!(query.plan, plan::Planned::Query { .. } | plan::Planned::Forward(_));
                 let options = CopyOptions::from_ast(&copy.options).map_err(format_error)?;
+                need_utf8(&options, "COPY of this query over several nodes")?;
                 if reads {
                     self.cut_for_read().await?;
                 }

@@ -14,11 +14,7 @@ use crate::error::{ExecError, Result};
 
 /// Whether the router orders values of these types exactly as PostgreSQL does.
 pub fn comparable(fields: &[Field], bytewise: bool) -> bool {
-    fields.iter().all(|f| key::orderable(f.type_oid) && (bytewise || !is_string(f.type_oid)))
-}
-
-fn is_string(oid: u32) -> bool {
-    matches!(oid, type_oid::NAME | type_oid::TEXT | type_oid::BPCHAR | type_oid::VARCHAR)
+    fields.iter().all(|f| key::orderable(f.type_oid) && (bytewise || !type_oid::is_string(f.type_oid)))
 }
 
 /// Sorted streams, one row of each in hand.
