@@ -172,14 +172,17 @@ impl Session {
             lane.conn.mark_broken();
             self.work().put_back(txn::Participant::new(lane)).await;
         };
-        let mut without = lane.conn.settings.clone();
-        self.startup.iter().for_each(|(name, _)| without.remove(name));
+        let asked: Vec<String> = self.startup.iter().map(|(name, _)| name.to_string()).collect();
+        let had = lane.conn.settings.clone();
         let at_login = lane.conn.at_login.clone();
         self.begin_as(&at_login);
         self.keep_idle(at_login.defaults.as_deref());
-        // What the client asks for may be no longer his, though an earlier session of his has left it there.
-        lane.want(&without);
         lane.want(&self.settings);
+        // What the client asks for may be no longer his, though an earlier session of his has left it there.
+        for name in asked.iter().filter(|name| had.get(name).is_some() && had.get(name) == self.settings.get(name)) {
+            let value = catalog::quote_literal(self.settings.get(name).unwrap_or_default());
+            lane.put_before(&format!("SELECT pg_catalog.set_config({}, {value}, false)", catalog::quote_literal(name)));
+        }
         let names = VALUES.map(|(name, _)| name).join(",");
         let question = format!(
             "SELECT n, pg_catalog.current_setting(n, true) FROM pg_catalog.unnest('{{search_path,{names}}}'::pg_catalog.text[]) n"
