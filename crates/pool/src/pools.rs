@@ -102,10 +102,25 @@ impl Pools {
         ClientLogin::new(&word.name, role)
     }
 
-    /// A client that home could not be asked about: nodes judge his name, and his connections serve nobody else.
+    /// A client that home could not be asked about: nodes judge his name, and his connections serve nobody else and end
+    /// with him.
     pub fn admit_unseen(&self, name: &str, secret: Secret) -> ClientLogin {
         let word = RoleWord { oid: 0, name: name.into(), version: 0, as_of: 0, has_settings: true };
-        ClientLogin::new(name, Arc::new(Role::new(RoleKey::unseen(), &word, secret)))
+        let role = Arc::new(Role::new(RoleKey::unseen(), &word, secret));
+        let (inner, of) = (Arc::downgrade(&self.inner), role.clone());
+        let leaves = move || {
+            of.is_gone();
+            if let Some(inner) = inner.upgrade() {
+                Pools { inner }.forget_role(&of);
+            }
+        };
+        ClientLogin::of_one_client(name, role, Box::new(leaves))
+    }
+
+    /// Ends the idle connections of a role that is gone; those that are lent end when they come back.
+    fn forget_role(&self, role: &Role) {
+        let of: Vec<_> = self.inner.pools.write().values_mut().filter_map(|roles| roles.remove(&role.key)).collect();
+        of.iter().for_each(NodePool::end_unfit);
     }
 
     /// A connection to `target` as the client's role: an idle one (most recently used first), a new one while there are

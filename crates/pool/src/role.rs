@@ -235,11 +235,27 @@ fn refused(target: &NodeTarget, error: &ErrorFields) -> PoolError {
 pub struct ClientLogin {
     user: Arc<str>,
     pub(crate) role: Arc<Role>,
+    /// Of a role that no other client has.
+    _leaves: Option<Arc<Leaves>>,
+}
+
+/// What becomes of a role when its only client has left.
+struct Leaves(Box<dyn Fn() + Send + Sync>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0();
+    }
 }
 
 impl ClientLogin {
     pub(crate) fn new(user: &str, role: Arc<Role>) -> Self {
-        ClientLogin { user: user.into(), role }
+        ClientLogin { user: user.into(), role, _leaves: None }
+    }
+
+    /// `leaves` is called when the last clone is gone.
+    pub(crate) fn of_one_client(user: &str, role: Arc<Role>, leaves: Box<dyn Fn() + Send + Sync>) -> Self {
+        ClientLogin { _leaves: Some(Arc::new(Leaves(leaves))), ..ClientLogin::new(user, role) }
     }
 
     /// The role's name when the client logged in.

@@ -97,6 +97,33 @@ async fn users_and_databases_do_not_share() {
 }
 
 #[tokio::test]
+async fn connections_of_a_client_home_could_not_be_asked_about_end_with_him() {
+    let lender = Lender::new(config(2));
+    let mut watcher = lender.get().await;
+    let others =
+        "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    for lent_at_the_end in [false, true] {
+        let client = lender.pools.admit_unseen(common::USER, Secret::None);
+        let clone = client.clone();
+        let (first, second) = (
+            lender.pools.get(&lender.target, &client).await.unwrap(),
+            lender.pools.get(&lender.target, &clone).await.unwrap(),
+        );
+        drop(client);
+        drop(first);
+        assert_eq!(one(&mut watcher, others).await, "2", "his clone may want them yet");
+        let lent = lent_at_the_end.then_some(second);
+        drop(clone);
+        drop(lent);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while one(&mut watcher, others).await != "0" {
+            assert!(Instant::now() < deadline, "they stay");
+        }
+    }
+    assert_eq!(lender.pools.stats().len(), 1);
+}
+
+#[tokio::test]
 async fn waiters_are_served_in_turn_and_those_who_left_are_skipped() {
     let lender = Lender::new(config(1));
     let held = lender.get().await;
