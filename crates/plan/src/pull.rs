@@ -15,7 +15,7 @@ use crate::compose::{Composer, part_column};
 use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
 use crate::rewrite::GroupItem;
-use crate::scope::{Item, Owner, Scope};
+use crate::scope::{Owner, Scope};
 use crate::{aggregate, expression, rewrite};
 
 /// Adds a part that reads the rows of the level; gives the query that home runs over them.
@@ -266,16 +266,14 @@ fn reads_tables(s: &ast::SelectStmt) -> bool {
     reads
 }
 
-/// One spelling for each column, whether qualified or not.
+/// One spelling for each column, whether qualified or not. Two columns of a subquery with the same value are two: GROUPING
+/// SETS may leave out one of them.
 pub fn canonical(c: &ast::ColumnRef, scope: &Scope) -> String {
     let parts = names::strings(&c.fields);
-    let has = |i: &&Item| i.columns.iter().any(|(column, _)| [column] == *parts);
-    let item = || scope.items.iter().find(has).filter(|_| !scope.merged.contains_key(parts[0]));
     // The first character keeps both apart, the separator parts of names that hold dots.
-    match (scope.resolve(&parts), &parts[..]) {
-        (Some(v), _) => format!("={v}"),
-        (None, [column]) if let Some(item) = item() => format!("?{}\u{1}{column}", item.alias),
-        (None, parts) => format!("?{}", parts.join("\u{1}")),
+    match scope.place(&parts) {
+        Some((hops, item, column)) => format!("={hops}.{item}.{column}"),
+        None => format!("?{}", parts.join("\u{1}")),
     }
 }
 

@@ -234,47 +234,56 @@ impl<'a> Scope<'a> {
 
     /// The variable a column reference means, if it is a plain column of something known.
     pub fn resolve(&self, parts: &[&str]) -> Option<Var> {
-        let mut scope = Some(self);
-        while let Some(s) = scope {
-            let found = match parts {
-                [column] => s.unqualified(column),
-                [table, column] => s.qualified(None, table, column),
-                [schema, table, column] => s.qualified(Some(schema), table, column),
-                _ => return None,
-            };
-            match found {
-                Found::Var(v) => return v,
+        for s in std::iter::successors(Some(self), |s| s.parent.as_deref()) {
+            match s.find(parts) {
+                Found::Column(_, v) | Found::Merged(v) => return v,
                 Found::Unknown => return None,
-                Found::Nothing => scope = s.parent.as_deref(),
+                Found::Nothing => {}
             }
         }
         None
     }
 
-    fn unqualified(&self, column: &str) -> Found {
-        if let Some(v) = self.merged.get(column) {
-            return Found::Var(*v);
-        }
-        let mut opaque = false;
-        for item in &self.items {
-            if let Some((_, v)) = item.columns.iter().find(|(n, _)| n == column) {
-                return Found::Var(*v);
+    /// Where the column of a reference stands: how many levels around, in which item, and its name there.
+    pub fn place<'n>(&self, parts: &[&'n str]) -> Option<(usize, usize, &'n str)> {
+        for (hops, s) in std::iter::successors(Some(self), |s| s.parent.as_deref()).enumerate() {
+            match s.find(parts) {
+                Found::Column(item, _) => return Some((hops, item, parts.last()?)),
+                Found::Nothing => {}
+                Found::Merged(_) | Found::Unknown => return None,
             }
-            opaque |= item.opaque;
         }
-        if opaque { Found::Unknown } else { Found::Nothing }
+        None
+    }
+
+    fn find(&self, parts: &[&str]) -> Found {
+        match parts {
+            [column] => self.unqualified(column),
+            [table, column] => self.qualified(None, table, column),
+            [schema, table, column] => self.qualified(Some(schema), table, column),
+            _ => Found::Unknown,
+        }
+    }
+
+    fn unqualified(&self, column: &str) -> Found {
+        let of = |item: &Item| item.columns.iter().find(|(n, _)| n == column).map(|(_, v)| *v);
+        if let Some(merged) = self.merged.get(column) {
+            // The one side's own, where the other can't be there without it.
+            let own = self.items.iter().position(|item| merged.is_some() && of(item) == Some(*merged));
+            return own.map_or(Found::Merged(*merged), |item| Found::Column(item, *merged));
+        }
+        let found = self.items.iter().enumerate().find_map(|(at, item)| Some(Found::Column(at, of(item)?)));
+        let opaque = || self.items.iter().any(|item| item.opaque);
+        found.unwrap_or_else(|| if opaque() { Found::Unknown } else { Found::Nothing })
     }
 
     fn qualified(&self, schema: Option<&str>, table: &str, column: &str) -> Found {
-        for item in &self.items {
-            if item.alias == table && schema.is_none_or(|s| item.schema.as_deref() == Some(s)) {
-                return match item.columns.iter().find(|(n, _)| n == column) {
-                    Some((_, v)) => Found::Var(*v),
-                    None => Found::Unknown,
-                };
-            }
+        let is = |i: &Item| i.alias == table && schema.is_none_or(|s| i.schema.as_deref() == Some(s));
+        let Some(at) = self.items.iter().position(is) else { return Found::Nothing };
+        match self.items[at].columns.iter().find(|(n, _)| n == column) {
+            Some((_, v)) => Found::Column(at, *v),
+            None => Found::Unknown,
         }
-        Found::Nothing
     }
 }
 
@@ -294,7 +303,10 @@ pub enum Owner {
 }
 
 enum Found {
-    Var(Option<Var>),
+    /// Of this item.
+    Column(usize, Option<Var>),
+    /// Of a join, and of no item.
+    Merged(Option<Var>),
     /// Named, but not a column we know: no equality can be drawn from it.
     Unknown,
     Nothing,

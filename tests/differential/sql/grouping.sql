@@ -101,3 +101,12 @@ select grp, count(*) from events x full join (select k as grp2, grp from events 
 select s.c as d, count(*) from (select 'x'::text as c, k from events) s group by c;
 select c as d, max(s.k) from (select array[grp] as c, k from events) s group by s.c;
 select s.c as d, s.k from (select 'x'::text as c, k from events) s group by c, k having min(s.c) = 'x';
+-- Columns of a subquery that have one value: GROUPING SETS leave out one of them.
+select t.a, t.b, count(*) from (select k % 3 as a, k % 3 as b from events) t group by grouping sets ((a, b), (a), ());
+select t.a, t.b, count(*) from (select grp as a, grp as b from events) t group by grouping sets ((a, b), (a), ());
+select t.a, t.b, grouping(a), grouping(b), count(*) from (select grp as a, grp as b from events) t group by rollup (a, b);
+select t.a, t.b, max(t.k) from (select grp as a, grp as b, k from events order by k) t group by cube (t.a, b) having count(*) > 2;
+select t.a, count(*) from (select grp as a, grp as b from events) t group by grouping sets ((a), (b));
+with t as (select grp as a, grp as b from events) select a, t.b, count(*), sum(count(*)) over () from t group by grouping sets ((t.a, b), (t.b));
+select x.grp, grp, count(*) from events x left join (select k as id, grp from events) y using (id, grp) group by grouping sets ((grp), (x.grp), ());
+select t.b, row_number() over (order by t.a, t.b) from (select id as a, id as b from events) t;
