@@ -142,8 +142,9 @@ class Talk:
             return Answer(status, error={name: _field(result, name) for name in _ERROR_FIELDS})
         answer = Answer(status, tag=(result.command_status or b"").decode())
         types = [result.ftype(i) for i in range(result.nfields)]
-        self._learn(types)
-        answer.columns = [("param", self._type(result.param_type(i))) for i in range(result.nparams)] + [
+        params = [result.param_type(i) for i in range(result.nparams)]
+        self._learn(types + params)
+        answer.columns = [("param", self._type(oid)) for oid in params] + [
             ((result.fname(i) or b"").decode(), self._type(oid), result.fmod(i), result.fformat(i), result.fsize(i))
             for i, oid in enumerate(types)
         ]

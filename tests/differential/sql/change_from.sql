@@ -1,6 +1,7 @@
 -- UPDATE, DELETE and MERGE that read other tables: not colocated, local, reference, or the changed table itself.
 --! setup
 create domain cf_dom as text check (value <> 'never');
+create type cf_mood as enum ('low', 'high');
 create table cf_t (id int primary key, k int, v numeric(10,2), s text, d cf_dom, tags int[]);
 create table cf_o (oid_ int primary key, tid int, w int, s varchar(10), d cf_dom, tags int[]);
 create table cf_c (id int primary key, q int);
@@ -23,6 +24,7 @@ insert into "Cf_Odd" select i, 'o''' || i, i from generate_series(1, 10) i;
 --! teardown
 drop table if exists cf_t, cf_o, cf_c, cf_ref, cf_l, "Cf_Odd";
 drop domain if exists cf_dom;
+drop type if exists cf_mood;
 --! tests
 update cf_t set v = o.w from cf_o o where o.oid_ = cf_t.k;
 select * from cf_t;
@@ -151,3 +153,10 @@ update cf_t set id = id + 1000 where id in (select tid from cf_o where w = 1) re
 update cf_t set v = o.w, id = cf_t.id + 2000 from cf_o o where o.oid_ = cf_t.id and o.w = 2;
 update cf_t t set v = (select count(*) from (select * from cf_o limit 3) o where o.tid is null or t.id > 0) returning v;
 update cf_t set v = random() * 0 where id in (select tid from cf_o where random() < 2) returning id, v;
+-- A parameter of an own type that the rows which are read do not need.
+-- params: n1, high
+update cf_l set note = note || '!' from cf_o o where o.oid_ = 2 and o.oid_ = cf_l.id returning case when note = $1::text and $2::cf_mood is distinct from 'low' then note end;
+-- params: n2, low
+update cf_l set note = note || '!' from cf_o o where o.oid_ = 4 and o.oid_ = cf_l.id returning case when note = $1::text or $2::cf_mood = 'low' then note end;
+-- params: n7, high
+update cf_l set note = note || '!' from cf_o o where o.oid_ = 14 and o.oid_ = cf_l.id returning case when note = $1::text or $2::cf_mood = 'low' then note end;

@@ -81,7 +81,8 @@ impl<C: Client> Work<'_, C> {
         let mut split_rows = None;
         for (n, (read, columns)) in reads.iter().zip(columns.iter()).enumerate() {
             self.uses = read.plan.whole().sequences.clone();
-            let request = Request::bound(&read.text, request.bound.map(|_| &text));
+            let less = text.without_strangers(&read.text);
+            let request = Request::bound(&read.text, request.bound.map(|_| less.as_ref().unwrap_or(&text)));
             if let Some(split) = from.split.as_ref().filter(|s| s.read == n) {
                 let bounds = split.relation.distribution().map(|d| self.epoch.bounds(d.group.id)).unwrap_or_default();
                 let held = (1 + nodes.len()) * before;
