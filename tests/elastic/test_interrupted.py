@@ -204,3 +204,20 @@ def test_a_node_without_logical_decoding_is_refused():
     finally:
         for node in nodes:
             node.stop()
+
+
+def test_its_copy_is_complete_while_its_progress_is_being_told(elastic, waiting):
+    with elastic.nodes[0].server.connect(autocommit=False) as holder:
+        holder.execute("select from herd.job where about like '%i_waits%' and state = 'running' for update")
+        told = "select 1 from pg_stat_activity where query like 'UPDATE herd.job%' and wait_event_type = 'Lock'"
+        deadline = time.monotonic() + 30
+        while not elastic.on_node(1, told):
+            assert time.monotonic() < deadline, "nobody tells"
+            time.sleep(0.05)
+        # It follows the changes now, and has no reason to wait but this one.
+        over = threading.Timer(1.5, holder.commit)
+        over.start()
+        error = waiting()
+        over.join()
+    assert error is None, error
+    elastic.is_tidy()

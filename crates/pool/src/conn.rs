@@ -223,6 +223,8 @@ impl Conn {
         if let Some(old) = evicted {
             put::close(&mut self.wbuf, b'S', &old);
         }
+        self.ledger.scan(&self.wbuf);
+        self.statements.sent(key, name, self.ledger.parses() + 1);
         put::parse(&mut self.wbuf, &name, sql, types);
         (name, true)
     }
@@ -240,6 +242,7 @@ impl Conn {
     /// A ReadyForQuery was taken out of `rbuf`.
     pub fn note_ready(&mut self, status: u8) {
         self.ledger.ready(status);
+        self.statements.settled(self.ledger.settled(false));
     }
 
     /// A ParameterStatus was taken out of `rbuf`.

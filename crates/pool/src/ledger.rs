@@ -8,6 +8,8 @@ const WORK: &[u8] = b"PBEDC";
 /// Message types that are each answered by one ReadyForQuery: Sync, Query, FunctionCall.
 const ANSWERED: &[u8] = b"SQF";
 
+use std::collections::VecDeque;
+
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// ReadyForQuery messages to come, by what the user said.
@@ -27,6 +29,12 @@ pub(crate) struct Ledger {
     /// A message header that was cut by the end of the buffer.
     header: [u8; 5],
     header_len: usize,
+    /// Parse messages written so far.
+    parses: u64,
+    /// How many of them had been, at each message that will be answered by ReadyForQuery.
+    parses_before: VecDeque<u64>,
+    /// How many of them were answered, or passed over behind an error.
+    settled: u64,
 }
 
 impl Ledger {
@@ -42,6 +50,9 @@ impl Ledger {
             skip: 0,
             header: [0; 5],
             header_len: 0,
+            parses: 0,
+            parses_before: VecDeque::new(),
+            settled: 0,
         }
     }
 
@@ -59,9 +70,31 @@ impl Ledger {
     /// A ReadyForQuery has come, with the transaction's status.
     pub fn ready(&mut self, status: u8) {
         self.status = status;
+        if let Some(parses) = self.parses_before.pop_front() {
+            self.settled = parses;
+        }
         match self.owed.checked_sub(1) {
             Some(left) => self.owed = left,
             None => self.surprised = true,
+        }
+    }
+
+    /// How many Parse messages were written.
+    pub fn parses(&self) -> u64 {
+        self.parses
+    }
+
+    /// A ParseComplete has come: the number of its Parse.
+    pub fn parsed(&mut self) -> u64 {
+        self.settled += 1;
+        self.settled
+    }
+
+    /// The number of the last Parse of which nothing more will be heard, now or once an error has come.
+    pub fn settled(&self, error: bool) -> u64 {
+        match error {
+            true => self.parses_before.front().copied().unwrap_or(self.parses),
+            false => self.settled,
         }
     }
 
@@ -114,7 +147,9 @@ impl Ledger {
                 self.header_len = 0;
                 let [tag, len @ ..] = self.header;
                 self.skip = (u32::from_be_bytes(len) as usize).saturating_sub(4);
+                self.parses += u64::from(tag == b'P');
                 if ANSWERED.contains(&tag) {
+                    self.parses_before.push_back(self.parses);
                     self.undeclared += 1;
                     self.unsynced = false;
                 } else if WORK.contains(&tag) {
@@ -176,6 +211,21 @@ mod tests {
         assert!(!ledger.is_clean() && ledger.is_undeclared());
         ledger.ready(b'I');
         assert!(!ledger.is_clean(), "a surprise");
+    }
+
+    #[test]
+    fn parses_are_told_apart_by_what_follows_their_sync() {
+        let mut ledger = Ledger::new();
+        for _ in 0..3 {
+            let bytes = extended(true);
+            ledger.scan(&bytes);
+            ledger.written(bytes.len());
+        }
+        assert_eq!((ledger.parses(), ledger.parsed()), (3, 1));
+        ledger.ready(b'I');
+        assert_eq!((ledger.settled(false), ledger.settled(true)), (1, 2), "an error is of the second");
+        ledger.ready(b'I');
+        assert_eq!((ledger.settled(false), ledger.parsed()), (2, 3));
     }
 
     #[test]

@@ -79,22 +79,23 @@ impl Conn {
     }
 
     fn put_kept(&mut self, sql: &str) {
-        let key = StatementKey::of(sql, &[]);
-        let name = match self.statements.get(&key) {
-            Some(name) => name,
-            None => {
-                let (name, evicted) = self.statements.insert(key);
-                if let Some(evicted) = evicted {
-                    put::close(self.out(), b'S', &evicted);
-                }
-                put::parse(self.out(), &name, sql, &[]);
-                name
-            }
-        };
+        let (name, _) = self.prepare(StatementKey::of(sql, &[]), sql, &[]);
         let out = self.out();
         put::bind(out, "", &name, &[], std::iter::empty(), &[]);
         put::execute(out, "", 0);
         put::sync(out);
+    }
+
+    /// Reads what is still to come of a statement that was given up half-way. That of a client must be cancelled first.
+    pub async fn finish_given_up(&mut self) -> Result<(), PoolError> {
+        self.flush().await?;
+        while self.outstanding() > 0 {
+            match self.simple_answer().await {
+                Err(e) if self.is_broken() => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn may_send(&self, sql: &str) -> Result<(), PoolError> {

@@ -88,8 +88,8 @@ pub struct StatementCache {
     free: Vec<u32>,
     max: usize,
     names: u64,
-    /// Inserted, and their Parses not answered yet, in order.
-    unproved: VecDeque<StatementKey>,
+    /// Inserted, and their Parses not answered yet, in order, with the numbers of these.
+    unproved: VecDeque<(u64, StatementKey, StatementName)>,
 }
 
 struct Entry {
@@ -114,14 +114,24 @@ impl StatementCache {
         }
     }
 
-    /// The node has answered: ParseComplete, or an error, after which no Parse on its way is looked at.
-    pub fn answered(&mut self, parsed: bool) {
-        match parsed {
-            true => drop(self.unproved.pop_front()),
-            false => {
-                while let Some(key) = self.unproved.pop_front() {
-                    self.remove(&key);
-                }
+    /// The Parse of a statement that was just inserted is on its way, the connection's so manieth.
+    pub(crate) fn sent(&mut self, key: StatementKey, name: StatementName, parse: u64) {
+        self.unproved.push_back((parse, key, name));
+    }
+
+    /// The node has answered that Parse.
+    pub(crate) fn parsed(&mut self, parse: u64) {
+        if self.unproved.front().is_some_and(|(of, ..)| *of == parse) {
+            self.unproved.pop_front();
+        }
+    }
+
+    /// The node has passed over Parses up to this one, or refused them: those are not there.
+    pub(crate) fn settled(&mut self, parse: u64) {
+        while let Some((_, key, name)) = self.unproved.front().copied().filter(|(of, ..)| *of <= parse) {
+            self.unproved.pop_front();
+            if self.slots.get(&key).is_some_and(|at| self.entries[*at as usize].name == name) {
+                self.remove(&key);
             }
         }
     }
@@ -161,7 +171,6 @@ impl StatementCache {
             }
         };
         self.slots.insert(key, at);
-        self.unproved.push_back(key);
         self.link_newest(at);
         (name, evicted)
     }

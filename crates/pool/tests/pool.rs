@@ -342,6 +342,47 @@ async fn prepared_statements_and_settings_stay_with_the_connection() {
 }
 
 #[tokio::test]
+async fn a_statement_whose_parse_was_passed_over_is_prepared_again() {
+    let lender = Lender::new(config(1));
+    let mut conn = lender.get().await;
+    let key = StatementKey::of("behind", &[]);
+    let ask = |conn: &mut PooledConn| {
+        let (name, _) = conn.prepare(key, "select 7", &[]);
+        put::bind(conn.out(), "", &name, &[], std::iter::empty(), &[]);
+        put::execute(conn.out(), "", 0);
+        put::sync(conn.out());
+        conn.sent_sync();
+    };
+    // The error of what stands in front has it passed over; that of an earlier round trip does not.
+    for (own_sync, there) in [(false, false), (true, true)] {
+        conn.simple("discard all").await.unwrap();
+        conn.statements.clear();
+        for text in ["select 1", "select 1 / (random() * 0)::int"] {
+            put::parse(conn.out(), "", text, &[]);
+            put::bind(conn.out(), "", "", &[], std::iter::empty(), &[]);
+            put::execute(conn.out(), "", 0);
+        }
+        if own_sync {
+            put::sync(conn.out());
+            conn.sent_sync();
+        }
+        ask(&mut conn);
+        conn.flush().await.unwrap();
+        while conn.outstanding() > 0 {
+            conn.frame().await.unwrap();
+        }
+        assert_eq!(conn.statements.get(&key).is_some(), there);
+        ask(&mut conn);
+        conn.flush().await.unwrap();
+        let mut tags = Vec::new();
+        while conn.outstanding() > 0 {
+            tags.push(conn.frame().await.unwrap().tag());
+        }
+        assert!(tags.contains(&b'D') && !tags.contains(&b'E'), "{tags:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_node_without_room_gets_some_from_other_roles_idle_connections() {
     let server = Server::options().set("max_connections = 9").start();
     let target = NodeTarget::new("127.0.0.1", server.port, common::DATABASE);

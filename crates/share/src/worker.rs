@@ -88,10 +88,6 @@ fn send_away(queue: &SharedQueue, jobs: impl Iterator<Item = Job>) {
 async fn run(queue: &SharedQueue, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
     let mut batch = Batch::send(queue, conn, jobs);
     let received = batch.receive(queue, conn, jobs).await;
-    // Statements whose Parse was not answered are not on the node.
-    for key in batch.parsing.drain(..) {
-        conn.statements.remove(&key);
-    }
     match (received, queue.kind) {
         (Ok(true), _) if !batch.hold => {}
         (Ok(true), _) => {

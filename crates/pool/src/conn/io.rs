@@ -74,10 +74,10 @@ impl Conn {
                     self.note_parameter(name, value);
                 }
                 b'E' => {
-                    self.statements.answered(false);
+                    self.statements.settled(self.ledger.settled(true));
                     self.note_error(&ErrorFields::parse(frame.body())?);
                 }
-                b'1' => self.statements.answered(true),
+                b'1' => self.statements.parsed(self.ledger.parsed()),
                 _ => {}
             }
         }

@@ -18,8 +18,6 @@ pub(super) struct Batch {
     before: u32,
     /// The first execution is the queue's own, not a job's.
     own: bool,
-    /// Parses not yet answered, in order.
-    pub(super) parsing: VecDeque<StatementKey>,
     /// Replies wait until all of the batch is done: for the commit, or for guards.
     pub(super) hold: bool,
     /// Those that wait.
@@ -35,7 +33,6 @@ impl Batch {
         let mut batch = Batch {
             before: 0,
             own: false,
-            parsing: Default::default(),
             hold: queue.kind == QueueKind::Write,
             done: Vec::new(),
             executions: VecDeque::new(),
@@ -101,10 +98,7 @@ impl Batch {
     }
 
     fn prepared(&mut self, conn: &mut PooledConn, key: StatementKey, text: &str, types: &[u32], bind: &[u8]) {
-        let (name, is_new) = conn.prepare(key, text, types);
-        if is_new {
-            self.parsing.push_back(key);
-        }
+        let (name, _) = conn.prepare(key, text, types);
         put::bind_tail(conn.out(), "", &name, bind);
         put::execute(conn.out(), "", 0);
     }
@@ -163,9 +157,6 @@ impl Batch {
                     failed = true;
                 }
                 _ if self.before > 0 => {}
-                b'1' => {
-                    self.parsing.pop_front();
-                }
                 b'C' if self.own => self.own = false,
                 // A guard's.
                 b'C' if self.hold && self.done.len() == jobs.len() => {}

@@ -63,7 +63,8 @@ impl Job {
         Ok(Job { id, desk, counters })
     }
 
-    /// Tells progress for as long as the job goes on; ends where somebody wants it to, or it is the router's no more.
+    /// Tells progress for as long as the job goes on; ends where somebody wants it to, or it is the router's no more. It may
+    /// be given up half-way.
     pub async fn watch(&mut self) -> ExecError {
         loop {
             tokio::time::sleep(NOTE_EVERY).await;
@@ -87,6 +88,7 @@ impl Job {
             count(&c.changes),
             self.id
         );
+        self.desk.finish_given_up().await?;
         match self.desk.simple(&note).await?.first().and_then(|row| row.first()?.as_deref()) {
             Some("f") => Ok(()),
             Some(_) => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "it was cancelled by herd.cancel_job()")),
@@ -108,8 +110,11 @@ impl Job {
             fields.code() == sqlstate::QUERY_CANCELED,
             self.id
         );
-        let noted = self.desk.simple(&note).await;
-        let undone = match noted {
+        let noted = async {
+            self.desk.finish_given_up().await?;
+            self.desk.simple(&note).await
+        };
+        let undone = match noted.await {
             Ok(_) => undo(&mut self.desk, herd, snapshot, self.id).await,
             Err(e) => Err(e.into()),
         };
