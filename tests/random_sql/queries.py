@@ -264,7 +264,7 @@ class Queries:
         else:
             outputs = [b for b in by if rng.random() < 0.85]
             outputs += [self._aggregate(make) for _ in range(rng.randrange(0 if outputs else 1, 4))]
-        tail = f" from {text}{where}"
+        tail, is_finished = f" from {text}{where}", False
         if by:
             names = [sql for sql, _ in by]
             if len(scope) == 1:
@@ -277,10 +277,14 @@ class Queries:
                 tail += f" group by grouping sets (({', '.join(names)}), ({names[0]}), ())"
             else:
                 tail += f" group by {', '.join(names)}"
+            # PostgreSQL (15 to 18) does not sort by the second of two columns that a join equates, although sets leave out one of them.
+            is_finished = "group by " + ", ".join(names) not in tail and len(names) > 1 and len(scope) > 1
         if rng.random() < 0.25:
             sql, of = self._aggregate(make)
             tail += f" having {sql} {'is not null' if not of.has_order else rng.choice(['is not null', 'is null'])}" if rng.random() < 0.5 else f" having count(*) {rng.choice(['>', '<', '>=', '<>'])} {rng.randrange(4)}"
-        return self._query(outputs, "", tail, scope)
+        query = self._query(outputs, "", tail, scope)
+        query.is_finished = is_finished
+        return query
 
     def _aggregate_of(self, make: Expressions, of: Type, by: list[tuple[str, Type]]) -> tuple[str, Type]:
         for sql, its in by:
