@@ -88,15 +88,8 @@ class Pair:
     def check(self, step: Step) -> Done:
         """`run`, and after a write what is stored, as soon as nobody has a transaction open."""
         done = self.run(step)
-        # COPY takes values ahead of its rows.
-        takes_more = done.sqlstate or step.data is not None
-        if takes_more and step.writes and not any(d.startswith("connection") for d in done.different):
-            self._is_stale = True
         if not done.different and step.writes and self.is_idle():
             done.different = self.stored()
-        if self._is_stale:
-            self.next_values()
-            self._is_stale = not self.is_idle()
         return done
 
     def run(self, step: Step) -> Done:
@@ -105,7 +98,14 @@ class Pair:
             return Done()
         if self._together and (different := self._run_together()):
             return Done(different)
-        return self._run_alone(step)
+        done = self._run_alone(step)
+        # COPY takes values ahead of its rows.
+        takes_more = done.sqlstate or step.data is not None
+        if takes_more and step.writes and not any(d.startswith("connection") for d in done.different):
+            self._is_stale = True
+        if self._is_stale:
+            self._is_stale = not (self.next_values() and self.is_idle())
+        return done
 
     def _run_together(self) -> list[str]:
         """What was gathered, from several clients at once: statements that meet on a node travel together."""
@@ -162,15 +162,16 @@ class Pair:
     def is_idle(self) -> bool:
         return all(plain.status == "IDLE" for _, plain in self._sessions.values())
 
-    def next_values(self) -> None:
-        """Values taken and not used are not given back, and how many were taken is open: both go on from one number."""
-        for herd, plain in self._sessions.values():
-            if plain.status in ("IDLE", "INTRANS"):
+    def next_values(self) -> bool:
+        """Values taken and not used are not given back, and how many were taken is open: both go on from one number. False: nobody could be told yet."""
+        for pair in self._sessions.values():
+            if all(connection.status in ("IDLE", "INTRANS") for connection in pair):
                 for name in self.sequences():
                     self._sequence += 1000
-                    for connection in (herd, plain):
+                    for connection in pair:
                         connection.send(Step(f"select setval({quoted(ident(name))}, {self._sequence})"))
-                return
+                return True
+        return False
 
     def stored(self) -> list[str]:
         """How what is stored differs: rows of all nodes together for distributed tables, each copy of reference tables."""

@@ -19,6 +19,7 @@ use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::backend::Field;
 use wire::{sqlstate, type_oid};
 
+use crate::binary_text::text_of;
 use crate::error::{ExecError, Result};
 use crate::request::Bound;
 use crate::route::Forwarded;
@@ -60,15 +61,14 @@ pub fn with_parameters(mut call: AdminCall, bound: &Bound) -> Result<AdminCall> 
                             .to_string(),
                     )
                 }
-                Some(v) => match v[..] {
-                    [a, b, c, d] => Arg::Text(i32::from_be_bytes([a, b, c, d]).to_string()),
-                    _ => {
-                        return Err(ExecError::sql(
-                            sqlstate::FEATURE_NOT_SUPPORTED,
-                            format!("{}() takes its parameters as text", call.name),
-                        ));
-                    }
-                },
+                Some(v) => {
+                    let read = bound.types.get(*n - 1).and_then(|ty| text_of(*ty, v));
+                    let text = read.and_then(|text| String::from_utf8(text.into_owned()).ok());
+                    Arg::Text(text.ok_or_else(|| {
+                        let message = format!("{}() does not read parameters of this type in binary", call.name);
+                        ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Give them as text.")
+                    })?)
+                }
             };
         }
     }
@@ -83,6 +83,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::CreateTimePartitions
         | AdminFunction::DropOldTimePartitions
         | AdminFunction::SplitShard
+        | AdminFunction::IsolateTenant
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),
         AdminFunction::MoveShard => Field::new(&call.column, type_oid::INT8, 8),

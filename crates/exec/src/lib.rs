@@ -29,7 +29,7 @@ mod work;
 mod write;
 
 pub use admin::function::ToDistribute;
-pub use admin::move_shard::{Split, next_move, undo_orphans};
+pub use admin::move_shard::{Isolation, Split, next_move, undo_orphans};
 pub use admin::{columns as admin_columns, with_parameters as admin_with_parameters};
 pub use binary_text::text_of;
 pub use budget::{Allowance, Budget, Purpose, Taken};

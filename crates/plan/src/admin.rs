@@ -49,6 +49,7 @@ pub enum AdminFunction {
     DropOldTimePartitions,
     MoveShard,
     SplitShard,
+    IsolateTenant,
     DrainNode,
     Rebalance,
     ExportSnapshot,
@@ -161,6 +162,7 @@ impl AdminFunction {
             "cluster" if herds => AdminFunction::Cluster,
             "move_shard" if herds => AdminFunction::MoveShard,
             "split_shard" if herds => AdminFunction::SplitShard,
+            "isolate_tenant" if herds => AdminFunction::IsolateTenant,
             "drain_node" if herds => AdminFunction::DrainNode,
             "rebalance" if herds => AdminFunction::Rebalance,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
@@ -416,6 +418,21 @@ impl AdminCall {
             Some(_) => vec![self.text(&v[3], "a value to split at")?],
         };
         Ok((self.shard(&v[1])?, node, at))
+    }
+
+    /// The key whose shard `herd.isolate_tenant` makes its own.
+    pub fn key(&self) -> Result<String> {
+        self.text(&self.tenant()?[1], "a value of the distribution key")
+    }
+
+    /// The node on which that shard is to be in the end.
+    pub fn key_node(&self) -> Result<Option<String>> {
+        let node = &self.tenant()?[2];
+        node.as_ref().map(|_| self.text(node, "a node's id or name")).transpose()
+    }
+
+    fn tenant(&self) -> Result<Vec<Option<Arg>>> {
+        self.named(&["table_name|table|relation", "key|tenant_id", "node"])
     }
 
     fn shard(&self, value: &Option<Arg>) -> Result<i32> {

@@ -149,6 +149,9 @@ impl Session {
         if call.function == AdminFunction::SplitShard {
             return self.split(call, described, format).await;
         }
+        if call.function == AdminFunction::IsolateTenant {
+            return self.isolate(call, described, format).await;
+        }
         if matches!(call.function, AdminFunction::DrainNode | AdminFunction::Rebalance) {
             return self.series_of_moves(call, described, format).await;
         }

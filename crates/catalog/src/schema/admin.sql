@@ -63,6 +63,11 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admi
 COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text)
     IS 'makes two shards of one of a table, and of those of the tables colocated with it, reads and writes going on (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, node text DEFAULT NULL) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.isolate_tenant(regclass, text, text)
+    IS 'splits the shard of a key until it holds that key alone or nearly, reads and writes going on (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.drain_node(node text) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drain_node'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.drain_node(text) IS 'moves all shards of a node to other nodes, one after another (through a router)';

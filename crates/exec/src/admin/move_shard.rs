@@ -1,5 +1,6 @@
 //! `herd.move_shard(table, shard, node)`: a shard, and those of the tables colocated with it, on another node, reads and writes going on; and
-//! `herd.split_shard(table, shard)`, the same on its own node, where a table of two partitions takes the rows.
+//! `herd.split_shard(table, shard)`, the same on its own node, where a table of two partitions takes the rows. Which splits make a
+//! shard of one key is `isolate.rs`'s.
 //!
 //! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`); what can't be is refused before anything is done
 //! 2. `job.rs`: the job is entered; what follows can be undone by whichever router looks
@@ -12,6 +13,7 @@
 mod changes;
 mod facts;
 mod goal;
+mod isolate;
 mod job;
 mod plan;
 mod split;
@@ -19,6 +21,7 @@ mod stream;
 mod switch;
 
 pub use goal::next_move;
+pub use isolate::Isolation;
 pub use job::undo_orphans;
 pub use split::Split;
 
@@ -26,7 +29,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::plan::admin::{AdminCall, split_name};
-use catalog::{NodeId, Relation, quote_literal};
+use catalog::{Colocation, NodeId, Relation, quote_literal};
 use wire::sqlstate;
 
 use self::facts::table;
@@ -111,8 +114,8 @@ impl<C: Client> Work<'_, C> {
         self.switch(of, &mut stream, job).await
     }
 
-    /// The shard that a call is about.
-    fn shard_of(&self, call: &AdminCall, number: i32, search_path: &[String]) -> Result<Named> {
+    /// The table that a call is about, with its colocation group.
+    fn distributed(&self, call: &AdminCall, search_path: &[String]) -> Result<(Arc<Relation>, Arc<Colocation>)> {
         let (schema, name) = split_name(&call.table()?)?;
         let relation =
             self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).ok_or_else(|| {
@@ -122,11 +125,17 @@ impl<C: Client> Work<'_, C> {
             ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{name}\" is not distributed"))
                 .hint("herd.shards shows what has shards.")
         })?;
-        let found = d.group.shards.iter().find(|s| s.number == number).ok_or_else(|| {
-            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("table \"{name}\" has no shard {number}"))
+        Ok((relation.clone(), d.group.clone()))
+    }
+
+    /// The shard that a call is about.
+    fn shard_of(&self, call: &AdminCall, number: i32, search_path: &[String]) -> Result<Named> {
+        let (table, group) = self.distributed(call, search_path)?;
+        let found = group.shards.iter().find(|s| s.number == number).ok_or_else(|| {
+            ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("table \"{}\" has no shard {number}", table.name))
                 .hint("herd.shards shows them.")
         })?;
-        Ok(Named { group: d.group.id, node: found.node, table: relation.clone() })
+        Ok(Named { group: group.id, node: found.node, table })
     }
 
     /// By its name or id.

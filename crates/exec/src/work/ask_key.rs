@@ -37,7 +37,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Asks PostgreSQL to read a text as the key's type; its error is the client's error.
-    pub(super) async fn ask_value(
+    pub(crate) async fn ask_value(
         &mut self,
         text: &str,
         relation: &Relation,

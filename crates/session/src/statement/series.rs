@@ -1,5 +1,5 @@
 //! `herd.drain_node` and `herd.rebalance`: one move of a shard after another, each committed by itself, until nothing is left to move; and
-//! `herd.split_shard`, behind which a half may be moved. Which comes next, and how a shard is moved, is not known here.
+//! `herd.split_shard`, behind which a half may be moved, and `herd.isolate_tenant`, which is several splits. Which comes next, and how a shard is moved, is not known here.
 
 use exec::{ExecError, Forwarded};
 use plan::admin::{AdminCall, AdminFunction, Arg};
@@ -38,31 +38,57 @@ impl Session {
 
     /// Answers with the number of the second half. That is moved, where it is to be on another node, when there is one.
     pub(super) async fn split(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
-        let path = self.search_path.clone();
-        let split: Result<exec::Split> = async {
-            let split = self.work().split_shard(&call, &path).await?;
-            self.load_own_catalog().await?;
-            Ok(split)
-        }
-        .await;
-        self.finish_implicit(split.is_err()).await?;
-        let split = split?;
+        let split = self.one_split(&call).await?;
         if split.moves {
             self.newest_epoch().await?;
             let (_, node, _) = call.shard_node_and_bound()?;
-            let args = [call.table()?, split.number.to_string(), node.unwrap_or_default()];
-            let next = AdminCall {
-                function: AdminFunction::MoveShard,
-                name: "move_shard".into(),
-                column: "move_shard".into(),
-                args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
-            };
-            if let Err(e) = Box::pin(self.one_move(&next)).await {
+            if let Err(e) = Box::pin(self.one_move(&move_of(&call, split.number, node)?)).await {
                 let detail = format!("The shard was split before: shard {} is its second half.", split.number);
                 return Err(ExecError::Partial(Box::new(e.to_fields().detail(detail))));
             }
         }
         Ok(self.work().answer_number(&call, described, split.number, format))
+    }
+
+    /// Answers with the number of the key's shard, and tells what is in it. That is moved, where it is to be on another node, last.
+    pub(super) async fn isolate(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
+        let mut splits = 0;
+        let isolated = loop {
+            let path = self.search_path.clone();
+            let next = self.work().next_isolation(&call, splits, &path).await;
+            self.finish_implicit(next.is_err()).await?;
+            let done = match next {
+                Ok(exec::Isolation::Done(isolated)) => break isolated,
+                Ok(exec::Isolation::Split(next)) => Box::pin(self.one_split(&next)).await,
+                Err(e) => Err(e),
+            };
+            match done {
+                Ok(_) => splits += 1,
+                Err(e) if splits == 0 => return Err(e),
+                Err(e) => {
+                    let fields = e.to_fields().detail(format!("The key's shard was split {splits} times before."));
+                    return Err(ExecError::Partial(Box::new(fields)));
+                }
+            }
+            self.newest_epoch().await?;
+        };
+        self.notice("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &isolated.said);
+        if isolated.moves {
+            Box::pin(self.one_move(&move_of(&call, isolated.shard, call.key_node()?)?)).await?;
+        }
+        Ok(self.work().answer_number(&call, described, isolated.shard, format))
+    }
+
+    async fn one_split(&mut self, call: &AdminCall) -> Result<exec::Split> {
+        let path = self.search_path.clone();
+        let split = async {
+            let split = self.work().split_shard(call, &path).await?;
+            self.load_own_catalog().await?;
+            Ok(split)
+        }
+        .await;
+        self.finish_implicit(split.is_err()).await?;
+        split
     }
 
     async fn one_move(&mut self, next: &AdminCall) -> Result<()> {
@@ -75,4 +101,15 @@ impl Session {
         self.finish_implicit(moved.is_err()).await?;
         moved
     }
+}
+
+/// The call that moves a shard of the table that another call is about.
+fn move_of(call: &AdminCall, shard: i32, node: Option<String>) -> Result<AdminCall> {
+    let args = [call.table()?, shard.to_string(), node.unwrap_or_default()];
+    Ok(AdminCall {
+        function: AdminFunction::MoveShard,
+        name: "move_shard".into(),
+        column: "move_shard".into(),
+        args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
+    })
 }

@@ -145,10 +145,15 @@ impl<C: Client> Work<'_, C> {
 
     /// The first value of what a node answers, inside the transaction.
     async fn ask_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
+        Ok(self.row_on(node, sql).await?.into_iter().next().flatten())
+    }
+
+    /// The first row, in the client's name; without columns if there is none.
+    pub(super) async fn row_on(&mut self, node: NodeId, sql: &str) -> Result<catalog::Row> {
         let mut p = self.lane(node).await?;
         let rows = p.lane.rows(sql).await;
         self.put_back(p).await;
-        Ok(rows?.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
+        Ok(rows?.into_iter().next().unwrap_or_default())
     }
 }
 

@@ -1,0 +1,192 @@
+//! `herd.isolate_tenant(table, key)`: which split comes next until the shard of a key holds that key alone, or nearly. How a shard is
+//! split, and that there are several splits, is not known here.
+//!
+//! Rows are counted in the client's name: they are his, and so is the code that planning to read them may run.
+
+use std::sync::Arc;
+
+use ::plan::admin::{AdminCall, AdminFunction, Arg};
+use catalog::{Colocation, Relation, qualified, quote_ident, quote_literal};
+use key::{Bound, Located};
+use wire::{sqlstate, type_oid};
+
+use super::plan::group_of;
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+use crate::work::shards::key_error;
+
+/// A shard is taken for alone where so many of its rows are the key's to each one of another key.
+const NEARLY: u64 = 100;
+/// How often one call halves a shard of hash: the other keys are one of 65 536 of what they were.
+const HALVINGS_MAX: usize = 16;
+/// How many of the other keys are named.
+const NAMED: usize = 5;
+
+/// How far the shard of a key is from holding that key alone.
+pub enum Isolation {
+    /// This split comes next.
+    Split(AdminCall),
+    /// It is as far as it goes.
+    Done(Isolated),
+}
+
+/// A shard that is as alone as it gets.
+pub struct Isolated {
+    pub shard: i32,
+    /// What is in it, for the client.
+    pub said: String,
+    /// It is to be moved to another node.
+    pub moves: bool,
+}
+
+/// The key and its shard.
+struct Tenant {
+    table: Arc<Relation>,
+    /// As PostgreSQL prints it.
+    text: String,
+    /// As SQL.
+    value: String,
+    shard: catalog::Shard,
+}
+
+/// Rows of a shard, with those of the colocated tables.
+struct Rows {
+    of_key: u64,
+    others: u64,
+    below: u64,
+    /// The next key, as PostgreSQL prints it.
+    next: Option<String>,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// `splits`: how many there were already.
+    pub async fn next_isolation(
+        &mut self,
+        call: &AdminCall,
+        splits: usize,
+        search_path: &[String],
+    ) -> Result<Isolation> {
+        self.may_begin_job(call).await?;
+        let (table, group) = self.distributed(call, search_path)?;
+        let node = call.key_node()?.map(|name| self.node_called(&name)).transpose()?;
+        // What can't be split is said before its rows are read.
+        self.in_order(group_of(&self.epoch.snapshot, group.id)).await?;
+        let tenant = self.tenant(call, &table, &group).await?;
+        let rows = self.rows_of(&tenant, &group).await?;
+        let (shard, at) = (tenant.shard.number, &tenant.text);
+        let values = match &tenant.shard.bound {
+            Bound::List { values } => values.len(),
+            _ => 0,
+        };
+        let at = match &tenant.shard.bound {
+            Bound::Hash { .. } if rows.of_key == 0 => {
+                let message = format!("table \"{}\" and those colocated with it have no rows of key {at}", table.name);
+                return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .hint("A shard of hash is halved until the key's rows are most of it."));
+            }
+            Bound::Hash { .. } if rows.others * NEARLY > rows.of_key && splits < HALVINGS_MAX => vec![],
+            Bound::Range { .. } if rows.below > 0 => vec![at.clone()],
+            Bound::Range { .. } if rows.others > 0 => rows.next.clone().into_iter().collect(),
+            Bound::List { .. } if values > 1 => vec![at.clone()],
+            Bound::Default => {
+                let message = format!("key {at} has no shard but that of all values without one");
+                return Err(
+                    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("The shard DEFAULT can't be split.")
+                );
+            }
+            _ => {
+                let said = self.told(&tenant, &group, &rows).await?;
+                let moves = node.is_some_and(|node| node != tenant.shard.node);
+                return Ok(Isolation::Done(Isolated { shard, said, moves }));
+            }
+        };
+        let args = [Arg::Text(qualified(&table.schema, &table.name)), Arg::Text(shard.to_string()), Arg::Null];
+        let at = if at.is_empty() { Arg::Null } else { Arg::List(at) };
+        Ok(Isolation::Split(AdminCall {
+            function: AdminFunction::SplitShard,
+            name: "split_shard".into(),
+            column: "split_shard".into(),
+            args: args.into_iter().chain([at]).map(|arg| (None, arg)).collect(),
+        }))
+    }
+
+    async fn tenant(&mut self, call: &AdminCall, table: &Arc<Relation>, group: &Colocation) -> Result<Tenant> {
+        let [column] = table.distribution().map_or(&[][..], |d| &d.key[..]) else {
+            let message = format!("table \"{}\" is distributed by several columns", table.name);
+            return Err(
+                ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("herd.split_shard() splits any shard.")
+            );
+        };
+        let (c, given) = (&table.columns[*column], call.key()?);
+        let bytes = self.ask_value(&given, table, *column).await?;
+        let bytes = bytes.map(|v| key::fit(c.type_oid, c.typmod, v)).transpose().map_err(key_error)?;
+        // A number is read as one first, as in `ask_value`.
+        let number = type_oid::is_integer(c.type_oid) && given.parse::<f64>().is_ok_and(f64::is_finite);
+        let value = if number { format!("({given})") } else { quote_literal(&given) };
+        let text = self.ask_home(&format!("SELECT ({value}::{})::pg_catalog.text", c.type_name)).await?;
+        let text = text.into_iter().flatten().flatten().next().unwrap_or_default();
+        let bounds = self.epoch.bounds(group.id);
+        let found = key::locate(group.strategy, &group.key_types, &bounds, &[bytes]).map_err(key_error)?;
+        let shard = match found {
+            Located::Shard(at) => group.shards.get(at).cloned(),
+            Located::Nowhere => None,
+        };
+        let shard = shard.ok_or_else(|| {
+            let message = format!("table \"{}\" has no shard for key {text}", table.name);
+            ExecError::sql(sqlstate::CHECK_VIOLATION, message).hint("herd.shards shows their bounds.")
+        })?;
+        let value = format!("{}::{}", quote_literal(&text), c.type_name);
+        Ok(Tenant { table: table.clone(), text, value, shard })
+    }
+
+    /// Every table's rows of the shard, each as its key, `k`.
+    fn keys_in(&self, tenant: &Tenant, group: &Colocation) -> String {
+        let of = |t: &Arc<Relation>| {
+            let d = t.distribution()?;
+            let column = &t.columns.get(*d.key.first()?)?.name;
+            let part = qualified("herd_shards", &format!("{}_{}", d.prefix, tenant.shard.number));
+            Some(format!("SELECT {} AS k FROM {part}", quote_ident(column)))
+        };
+        let all: Vec<_> = group_of(&self.epoch.snapshot, group.id).iter().filter_map(of).collect();
+        all.join(" UNION ALL ")
+    }
+
+    async fn rows_of(&mut self, tenant: &Tenant, group: &Colocation) -> Result<Rows> {
+        let (keys, value) = (self.keys_in(tenant, group), &tenant.value);
+        let is = |operator: &str| format!("x.k OPERATOR(pg_catalog.{operator}) {value}");
+        let sql = format!(
+            "SELECT pg_catalog.count(*) FILTER (WHERE {}), pg_catalog.count(*) FILTER (WHERE {}), \
+                    pg_catalog.count(*) FILTER (WHERE {}), \
+                    (SELECT x.k::pg_catalog.text FROM ({keys}) x WHERE {} ORDER BY x.k LIMIT 1) FROM ({keys}) x",
+            is("="),
+            is("<>"),
+            is("<"),
+            is(">"),
+        );
+        let row = self.row_on(tenant.shard.node, &sql).await?;
+        let count = |at: usize| row.get(at).and_then(|v| v.as_deref()?.parse().ok()).unwrap_or(0);
+        Ok(Rows { of_key: count(0), others: count(1), below: count(2), next: row.get(3).cloned().flatten() })
+    }
+
+    /// What is in the shard.
+    async fn told(&mut self, tenant: &Tenant, group: &Colocation, rows: &Rows) -> Result<String> {
+        let (shard, text, table) = (tenant.shard.number, &tenant.text, &tenant.table.name);
+        if rows.others == 0 {
+            return Ok(format!("shard {shard} of table \"{table}\" holds key {text} alone"));
+        }
+        let (keys, value) = (self.keys_in(tenant, group), &tenant.value);
+        let sql = format!(
+            "SELECT pg_catalog.count(*), pg_catalog.array_to_string((pg_catalog.array_agg(x.k::pg_catalog.text ORDER BY x.k))[1:{NAMED}], ', ') \
+             FROM (SELECT DISTINCT y.k FROM ({keys}) y WHERE y.k OPERATOR(pg_catalog.<>) {value}) x"
+        );
+        let row = self.row_on(tenant.shard.node, &sql).await?;
+        let (count, named) = (row.first().cloned().flatten(), row.get(1).cloned().flatten().unwrap_or_default());
+        let count: usize = count.and_then(|n| n.parse().ok()).unwrap_or(0);
+        let more = if count > NAMED { ", …" } else { "" };
+        Ok(format!(
+            "shard {shard} of table \"{table}\" holds {} rows of key {text}, and {} of {count} other keys: {named}{more}",
+            rows.of_key, rows.others
+        ))
+    }
+}
