@@ -12,6 +12,7 @@ use crate::bench::{self, Protocol};
 use crate::config::{Config, SHARDS_MAX};
 use crate::demo;
 use crate::dump;
+use crate::jobs;
 use crate::local::{self, NODES_MAX, Target, UpOptions, literal};
 use crate::status;
 
@@ -53,6 +54,14 @@ enum Command {
         of: Where,
         #[arg(long)]
         json: bool,
+    },
+    /// Show moves and splits of shards, how far they have come and how they ended
+    Jobs {
+        #[command(flatten)]
+        of: Where,
+        /// Show those that run until none does; exit code 0 when all of them were done
+        #[arg(long)]
+        watch: bool,
     },
     /// Open psql on a local herd
     Psql {
@@ -287,6 +296,11 @@ impl Cli {
                     print!("{status}");
                 }
                 Ok(Action::Done(ExitCode::from(u8::from(!status.up))))
+            }
+            Command::Jobs { of, watch: false } => Ok(jobs::list(&of.into()).map(done)?),
+            Command::Jobs { of, watch: true } => {
+                let all_done = jobs::watch(&of.into())?;
+                Ok(Action::Done(ExitCode::from(u8::from(!all_done))))
             }
             Command::Psql { dir, arguments } => Ok(local::psql(&dir.dir, &arguments).map(done)?),
             Command::Router { config } => {

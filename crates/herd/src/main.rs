@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod demo;
 mod dump;
+mod jobs;
 mod local;
 mod router;
 mod status;

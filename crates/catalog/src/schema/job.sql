@@ -36,7 +36,10 @@ COMMENT ON FUNCTION herd.has_owner(herd.job) IS 'whether a router works on a job
 
 CREATE OR REPLACE VIEW herd.jobs AS
     SELECT j.id, j.kind, j.about, j.state, j.step, j.router, herd.has_owner(j.*) AS has_owner, j.cancel AS cancel_asked,
-           j.bytes_done, j.bytes_total, j.rows_done, j.changes, j.lag_bytes, j.error, j.created_at, j.updated_at, j.ended_at
+           j.bytes_done, j.bytes_total, j.rows_done, j.changes, j.lag_bytes, j.error, j.created_at, j.updated_at, j.ended_at,
+           -- As long again for each byte as for those that were copied.
+           CASE WHEN j.state = 'running' AND j.bytes_done BETWEEN 1 AND j.bytes_total
+                THEN (j.updated_at - j.created_at) * ((j.bytes_total - j.bytes_done)::float8 / j.bytes_done) END AS time_left
       FROM herd.job j ORDER BY j.id;
 COMMENT ON VIEW herd.jobs IS 'moves and splits of shards: how far they have come, and how they ended';
 
