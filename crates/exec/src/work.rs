@@ -172,18 +172,18 @@ impl<C: Client> Work<'_, C> {
             return Ok(lane);
         }
         let target = self.herd.target(&self.epoch.snapshot, node)?;
-        let session = match &self.sequences {
-            Some(own) if node == self.epoch.snapshot.home => Some(own.number()),
+        let asker = match &self.sequences {
+            Some(own) if node == self.epoch.snapshot.home => own.asker().cloned(),
             _ => None,
         };
-        let conn = match self.herd.pools.try_get_for(&target, self.login, session) {
+        let conn = match self.herd.pools.try_get_for(&target, self.login, asker.as_ref()) {
             Some(conn) => conn,
             None => tokio::select! {
                 biased;
                 () = self.client.cancelled() => {
                     return Err(ExecError::cancelled());
                 }
-                conn = Box::pin(self.herd.pools.get_for(&target, self.login, session)) => conn?,
+                conn = Box::pin(self.herd.pools.get_for(&target, self.login, asker.as_ref())) => conn?,
             },
         };
         Ok(Lane::new(node, conn))

@@ -2,7 +2,7 @@
 //! and what the messages it carries mean only as far as it must (ReadyForQuery, ParameterStatus, FATAL).
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -35,23 +35,41 @@ const OUT: usize = 4 << 10;
 /// Prepared statements kept on a connection that belongs to no pool.
 const STATEMENTS_MAX: usize = 256;
 
+/// Held by a session for as long as it may ask for the values of sequences it has taken; when those must not be told any
+/// more, it takes another.
+#[derive(Clone, Debug, Default)]
+pub struct Asker(Arc<()>);
+
 /// Whose values of sequences PostgreSQL remembers on a connection (currval, lastval).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Remembers {
+    #[default]
     Nobodys,
-    /// A session's, by its number.
-    Session(u64),
+    /// Those of whoever holds this, if anybody does.
+    Of(Weak<()>),
     /// Those of somebody who can't ask for them.
     Somebodys,
 }
 
 impl Remembers {
-    /// Who may still ask for the values.
-    pub fn session(self) -> Option<u64> {
-        match self {
-            Remembers::Session(number) => Some(number),
-            Remembers::Nobodys | Remembers::Somebodys => None,
-        }
+    /// Those of this one.
+    pub fn of(asker: &Asker) -> Self {
+        Remembers::Of(Arc::downgrade(&asker.0))
+    }
+
+    /// Whether they are this one's.
+    pub fn are_of(&self, asker: &Asker) -> bool {
+        matches!(self, Remembers::Of(held) if std::ptr::eq(held.as_ptr(), Arc::as_ptr(&asker.0)))
+    }
+
+    /// Whether somebody may still ask for them.
+    pub fn are_wanted(&self) -> bool {
+        matches!(self, Remembers::Of(held) if held.strong_count() > 0)
+    }
+
+    /// Whether there are none.
+    pub fn are_none(&self) -> bool {
+        matches!(self, Remembers::Nobodys)
     }
 }
 

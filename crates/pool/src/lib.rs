@@ -33,7 +33,7 @@ mod tls;
 pub use alike::Alike;
 pub use at_login::{AtLogin, Defaults};
 pub use cancel::{CancelKey, cancel};
-pub use conn::{Conn, LongMessages, Progress, Remembers};
+pub use conn::{Asker, Conn, LongMessages, Progress, Remembers};
 pub use error::PoolError;
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;

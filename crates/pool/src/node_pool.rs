@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::cancel::cancel;
-use crate::conn::{Conn, Remembers};
+use crate::conn::{Asker, Conn, Remembers};
 use crate::error::PoolError;
 use crate::own::{CHECK, OWN_STARTUP};
 use crate::pooled::PooledConn;
@@ -57,8 +57,8 @@ struct State {
     waiters: VecDeque<oneshot::Sender<Grant>>,
     /// Waiters that gave up are swept out when the queue is this long.
     sweep_at: usize,
-    /// Sessions whose connection is being reset, and comes back with their values of sequences.
-    resetting: Vec<(u64, watch::Receiver<()>)>,
+    /// Connections that are being reset, and come back with the values of sequences of somebody who may ask for them.
+    resetting: Vec<(Remembers, watch::Receiver<()>)>,
 }
 
 /// What a waiter gets. If he is gone by then, dropping it passes it on.
@@ -100,13 +100,13 @@ impl NodePool {
     }
 
     /// A connection: an idle one, else a new one, else the first that comes back. Which idle one: see [`State::idle_for`].
-    pub async fn get(self: &Arc<Self>, session: Option<u64>) -> Result<PooledConn, PoolError> {
-        let reset = self.state.lock().reset_for(session);
+    pub async fn get(self: &Arc<Self>, asker: Option<&Asker>) -> Result<PooledConn, PoolError> {
+        let reset = self.state.lock().reset_for(asker);
         if let Some(mut reset) = reset {
             // It ends by being dropped.
             let _ = reset.changed().await;
         }
-        let turn = self.state.lock().turn(self, session);
+        let turn = self.state.lock().turn(self, asker);
         let grant = match turn {
             Turn::Conn(conn) => Grant::Conn(conn),
             Turn::Slot(slot) => Grant::Slot(slot),
@@ -149,14 +149,14 @@ impl NodePool {
     }
 
     /// An idle connection, if there is one.
-    pub fn try_get(self: &Arc<Self>, session: Option<u64>) -> Option<PooledConn> {
+    pub fn try_get(self: &Arc<Self>, asker: Option<&Asker>) -> Option<PooledConn> {
         loop {
             let conn = {
                 let mut state = self.state.lock();
-                if state.reset_for(session).is_some() {
+                if state.reset_for(asker).is_some() {
                     return None;
                 }
-                state.idle_for(self, session)?
+                state.idle_for(self, asker)?
             };
             let mut conn = PooledConn::new(conn, self.clone());
             if self.is_of_todays_role(&conn) && conn.is_alive() {
@@ -221,10 +221,9 @@ impl NodePool {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return self.discard(conn);
         };
-        let session = conn.sequences.session();
         let (done, waits) = watch::channel(());
-        if let Some(session) = session {
-            self.state.lock().resetting.push((session, waits));
+        if conn.sequences.are_wanted() {
+            self.state.lock().resetting.push((conn.sequences.clone(), waits));
         }
         let mut conn = PooledConn::new(conn, self.clone());
         let (limit, pool) = (self.config.connect_timeout, self.clone());
@@ -232,22 +231,11 @@ impl NodePool {
             if !matches!(tokio::time::timeout(limit, conn.reset()).await, Ok(Ok(()))) {
                 conn.mark_broken();
             }
-            if conn.sequences.session().is_some() && pool.state.lock().reset_for(session).is_none() {
-                conn.sequences = Remembers::Somebodys;
-            }
             drop(conn);
-            pool.state.lock().resetting.retain(|(of, _)| Some(*of) != session);
+            // Whoever waits is told by it.
             drop(done);
+            pool.state.lock().resetting.retain(|(_, waits)| waits.has_changed().is_ok());
         });
-    }
-
-    /// A session will not ask for its values of sequences again.
-    pub fn forget(&self, session: u64) {
-        let mut state = self.state.lock();
-        state.resetting.retain(|(of, _)| *of != session);
-        for conn in state.idle.iter_mut().filter(|c| c.sequences == Remembers::Session(session)) {
-            conn.sequences = Remembers::Somebodys;
-        }
     }
 
     /// Closes connections that were idle for too long, and those that turn out to be dead.
@@ -343,29 +331,29 @@ impl NodePool {
 }
 
 impl State {
-    /// The end of the reset of a session's connection.
-    fn reset_for(&self, session: Option<u64>) -> Option<watch::Receiver<()>> {
-        let session = session?;
-        self.resetting.iter().find(|(of, _)| *of == session).map(|(_, end)| end.clone())
+    /// The end of the reset of the connection that remembers somebody's values.
+    fn reset_for(&self, asker: Option<&Asker>) -> Option<watch::Receiver<()>> {
+        let asker = asker?;
+        self.resetting.iter().find(|(of, _)| of.are_of(asker)).map(|(_, end)| end.clone())
     }
 
-    /// The idle connection that was used last. Those that remember other sessions' values of sequences come last, and
-    /// only when no other may be opened: their sessions may ask for them again.
-    fn idle_for(&mut self, pool: &NodePool, session: Option<u64>) -> Option<Box<Conn>> {
-        if let Some(session) = session
-            && let Some(own) = self.idle.iter().rposition(|c| c.sequences == Remembers::Session(session))
+    /// The idle connection that was used last. Those that remember others' values of sequences come last, and only when no
+    /// other may be opened: they may be asked for them again.
+    fn idle_for(&mut self, pool: &NodePool, asker: Option<&Asker>) -> Option<Box<Conn>> {
+        if let Some(asker) = asker
+            && let Some(own) = self.idle.iter().rposition(|c| c.sequences.are_of(asker))
         {
             return Some(self.idle.remove(own));
         }
-        match self.idle.iter().rposition(|c| c.sequences.session().is_none()) {
+        match self.idle.iter().rposition(|c| !c.sequences.are_wanted()) {
             Some(at) => Some(self.idle.remove(at)),
             None if self.open >= pool.config.size && !self.idle.is_empty() => Some(self.idle.remove(0)),
             None => None,
         }
     }
 
-    fn turn(&mut self, pool: &Arc<NodePool>, session: Option<u64>) -> Turn {
-        if let Some(conn) = self.idle_for(pool, session) {
+    fn turn(&mut self, pool: &Arc<NodePool>, asker: Option<&Asker>) -> Turn {
+        if let Some(conn) = self.idle_for(pool, asker) {
             return Turn::Conn(PooledConn::new(conn, pool.clone()));
         }
         if self.open < pool.config.size {

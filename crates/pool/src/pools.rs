@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 use wire::sqlstate;
 
-use crate::conn::LongMessages;
+use crate::conn::{Asker, LongMessages};
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::own::OwnConns;
@@ -129,15 +129,15 @@ impl Pools {
         self.get_for(target, login, None).await
     }
 
-    /// The same for a session, by its number, if it may have values of sequences: the connection that remembers its values of sequences, if that is idle.
+    /// The same for who may ask for values of sequences: the connection that remembers them, if that is idle.
     pub async fn get_for(
         &self,
         target: &NodeTarget,
         login: &ClientLogin,
-        session: Option<u64>,
+        asker: Option<&Asker>,
     ) -> Result<PooledConn, PoolError> {
         let pool = self.pool(target, login);
-        let mut got = pool.get(session).await;
+        let mut got = pool.get(asker).await;
         for _ in 0..FULL_TRIES {
             // The node has no room, or not for this role: what others do not use makes some.
             let full =
@@ -146,7 +146,7 @@ impl Pools {
                 break;
             }
             tokio::time::sleep(FULL_WAIT).await;
-            got = pool.get(session).await;
+            got = pool.get(asker).await;
         }
         got
     }
@@ -199,13 +199,6 @@ impl Pools {
         Ok(())
     }
 
-    /// A session will not ask for its values of sequences again.
-    pub fn forget(&self, target: &NodeTarget, login: &ClientLogin, session: u64) {
-        if let Some(pool) = self.inner.pools.read().get(target).and_then(|roles| roles.get(&login.role.key)) {
-            pool.forget(session);
-        }
-    }
-
     /// Connections to one node for one role, at most.
     pub fn size(&self) -> usize {
         self.inner.config.size
@@ -216,10 +209,10 @@ impl Pools {
         self.try_get_for(target, login, None)
     }
 
-    /// The same for a session, as [`get_for`](Self::get_for).
-    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, session: Option<u64>) -> Option<PooledConn> {
+    /// The same for an asker, as [`get_for`](Self::get_for).
+    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, asker: Option<&Asker>) -> Option<PooledConn> {
         let pool = self.inner.pools.read().get(target)?.get(&login.role.key)?.clone();
-        pool.try_get(session)
+        pool.try_get(asker)
     }
 
     /// Every pool's figures, in no order.

@@ -168,11 +168,11 @@ impl Conn {
     /// Makes the session as good as new: no settings but those of its login, no statements, temporary tables, locks, cursors.
     /// Values of sequences that a session may still ask for stay: others' statements forget them before they could see them.
     pub async fn reset(&mut self) -> Result<(), PoolError> {
-        if self.sequences.session().is_none() {
+        if self.sequences.are_wanted() {
+            self.simple(ALL_BUT_SEQUENCES).await?;
+        } else {
             self.simple("DISCARD ALL").await?;
             self.sequences = Remembers::Nobodys;
-        } else {
-            self.simple(ALL_BUT_SEQUENCES).await?;
         }
         self.discarded();
         self.tainted = false;

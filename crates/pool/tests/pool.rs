@@ -28,8 +28,8 @@ impl Lender {
         self.get_for(None).await
     }
 
-    async fn get_for(&self, session: Option<u64>) -> PooledConn {
-        self.pools.get_for(&self.target, &self.login, session).await.unwrap()
+    async fn get_for(&self, asker: Option<&pool::Asker>) -> PooledConn {
+        self.pools.get_for(&self.target, &self.login, asker).await.unwrap()
     }
 
     /// Until `open` connections are open, `idle` of them idle.
@@ -284,6 +284,22 @@ async fn a_tainted_connection_is_reset_before_it_is_lent() {
 }
 
 #[tokio::test]
+async fn what_a_connection_remembers_keeps_it_from_others_as_long_as_somebody_may_ask() {
+    let lender = Lender::new(config(5));
+    let asker = pool::Asker::default();
+    let mut conn = lender.get().await;
+    conn.sequences = pool::Remembers::of(&asker);
+    let pid = conn.pid();
+    drop(conn);
+    let other = lender.get().await;
+    assert_ne!(other.pid(), pid, "another may be opened");
+    assert_eq!(lender.get_for(Some(&asker)).await.pid(), pid);
+    drop(asker);
+    assert_eq!(lender.get().await.pid(), pid, "nobody can ask for them any more");
+    assert_eq!(lender.pools.stats()[0].open, 2);
+}
+
+#[tokio::test]
 async fn a_reset_leaves_a_sessions_values_of_sequences() {
     let lender = Lender::new(config(2));
     let mut conn = lender.get().await;
@@ -293,15 +309,13 @@ async fn a_reset_leaves_a_sessions_values_of_sequences() {
     )
     .await
     .unwrap();
-    (conn.sequences, conn.tainted) = (pool::Remembers::Session(77), true);
+    let asker = pool::Asker::default();
+    (conn.sequences, conn.tainted) = (pool::Remembers::of(&asker), true);
     let pid = conn.pid();
     drop(conn);
-    let mut next = lender.get_for(Some(77)).await;
-    assert_eq!(
-        (next.pid(), next.sequences, next.tainted),
-        (pid, pool::Remembers::Session(77), false),
-        "the session waits for its own"
-    );
+    let mut next = lender.get_for(Some(&asker)).await;
+    assert_eq!((next.pid(), next.tainted), (pid, false), "the session waits for its own");
+    assert!(next.sequences.are_of(&asker));
     let left =
         "select concat_ws(' ', currval('kept') = lastval(), to_regclass('secret'), current_setting('search_path'),
         (select count(*) from pg_locks where locktype = 'advisory'), (select count(*) from pg_prepared_statements),

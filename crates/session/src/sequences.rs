@@ -117,15 +117,6 @@ impl Session {
             _ => error,
         }
     }
-
-    /// DISCARD SEQUENCES, or the end of the session.
-    pub fn forget_sequences(&mut self) {
-        let snapshot = &self.epoch.snapshot;
-        if let Ok(home) = self.router.herd.target(snapshot, snapshot.home) {
-            self.router.herd.pools.forget(&home, &self.login, self.sequences.number());
-        }
-        self.sequences.lose();
-    }
 }
 
 /// Whether a plan fails, or reads elsewhere, for want of values that home's connection remembers.

@@ -379,7 +379,7 @@ impl Session {
                 self.portals.clear();
                 self.cursors.clear();
                 self.pg_temp.clear();
-                self.forget_sequences();
+                self.sequences.lose();
                 self.unpin();
                 self.refresh_context();
                 Ok(Forwarded { tag: "DISCARD ALL".into(), ..Default::default() })
@@ -391,7 +391,7 @@ impl Session {
             ast::DiscardMode::DiscardPlans => Ok(Forwarded { tag: "DISCARD PLANS".into(), ..Default::default() }),
             _ => {
                 // A connection of the transaction, or that is pinned, forgets before it takes or tells anything again.
-                self.forget_sequences();
+                self.sequences.lose();
                 Ok(Forwarded { tag: "DISCARD SEQUENCES".into(), ..Default::default() })
             }
         }

@@ -1,5 +1,5 @@
 //! Where `currval` and `lastval` of a session are answered. PostgreSQL remembers a session's values of sequences in its
-//! backend; so the connection to home on which a session took values last is marked with the session's number, is lent
+//! backend; so the connection to home on which a session took values last is marked as the session's, is lent
 //! to others last (`pool::NodePool`), and forgets them before another session's statement may take or read values there.
 //! Values the router took for the session's rows on connections of nobody's own (COPY, INSERT … SELECT, shared rows) are
 //! kept here, until the session takes others by itself.
@@ -7,37 +7,26 @@
 //! A value is a session's own or not known to it (55000). It does not know which statements take or read values: plans
 //! say so ([`plan::Whole::sequences`]); a session that ran code that may keeps its connection (`session/src/code.rs`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use catalog::Oid;
 use plan::Sequences as Uses;
-use pool::Remembers;
+use pool::{Asker, Remembers};
 use txn::Lane;
 
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
 /// What a session has taken from sequences, and on which connection.
+#[derive(Default)]
 pub struct Sequences {
-    /// Marks the session's connection.
-    number: u64,
+    /// The connection that remembers the session's values knows it by this; `None`: there is none.
+    asker: Option<Asker>,
     /// Sequences, with the values the router took last: newer than what the connection remembers.
     seen: Vec<(Oid, String)>,
     /// `lastval`, and of which sequence, if it is the router that took it.
     last: Option<(Oid, String)>,
-    /// A connection has been marked.
-    marked: bool,
-}
-
-impl Default for Sequences {
-    fn default() -> Self {
-        Sequences { number: NEXT.fetch_add(1, Ordering::Relaxed), seen: vec![], last: None, marked: false }
-    }
 }
 
 impl Sequences {
-    /// What a connection is marked with that remembers the session's values; it changes when those must not be told any more.
-    pub fn number(&self) -> u64 {
-        self.number
+    /// Who asks the connection that remembers the session's values for them.
+    pub fn asker(&self) -> Option<&Asker> {
+        self.asker.as_ref()
     }
 
     /// What the session knows by the router.
@@ -77,7 +66,7 @@ impl Sequences {
                 self.seen.retain(|(oid, _)| !sequences.contains(oid));
                 // A statement without rows takes none, and what the connection remembers is older than what was known here.
                 if self.last.take().is_some() || self.seen.len() < known {
-                    self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+                    self.asker = None;
                 }
             }
             // Nobody knows of which sequence the connection will have the newer value.
@@ -85,11 +74,10 @@ impl Sequences {
             Uses::Any => {}
         }
         // Where it took some before, it may find older values than it takes now.
-        if self.marked && lane.conn.sequences != Remembers::Session(self.number) && !matches!(uses, Uses::Read) {
-            self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+        if !matches!(uses, Uses::Read) && self.asker.as_ref().is_some_and(|own| !lane.conn.sequences.are_of(own)) {
+            self.asker = None;
         }
-        self.marked = true;
-        claim(lane, self.number);
+        claim(lane, self.asker.get_or_insert_default());
     }
 }
 
@@ -98,13 +86,12 @@ pub(crate) fn claim_for_nobody(lane: &mut Lane) {
     lane.conn.sequences = Remembers::Somebodys;
 }
 
-fn claim(lane: &mut Lane, number: u64) {
-    let own = Remembers::Session(number);
-    if lane.conn.sequences == own {
+fn claim(lane: &mut Lane, asker: &Asker) {
+    if lane.conn.sequences.are_of(asker) {
         return;
     }
-    if lane.conn.sequences != Remembers::Nobodys {
+    if !lane.conn.sequences.are_none() {
         lane.put_before("DISCARD SEQUENCES");
     }
-    lane.conn.sequences = own;
+    lane.conn.sequences = Remembers::of(asker);
 }

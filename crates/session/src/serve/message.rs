@@ -74,7 +74,7 @@ impl Session {
             self.rollback().await;
         }
         self.unpin();
-        self.forget_sequences();
+        self.sequences.lose();
         self.io.close().await;
     }
 }
