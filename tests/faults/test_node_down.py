@@ -56,6 +56,28 @@ def test_keys_of_other_nodes_go_on(victim, table, dead):
             assert fresh.execute("update down set v = 2 where id = %s returning v", (key,)).fetchone() == (2,)
 
 
+def test_clients_that_come_while_home_is_away_leave_nothing_behind(victim, table):
+    key = table[1][0]
+    victim.kill(victim.herd.node_servers[0].port)
+    with victim.herd.node_servers[1].connect() as node:
+
+        def connections() -> int:
+            sql = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+            return node.execute(sql).fetchone()[0]
+
+        before = connections()
+        for n in range(30):
+            with victim.router.connect(prepare_threshold=None) as client:
+                assert client.execute("update down set v = v + 1 where id = %s returning v", (key,)).fetchone() == (n + 1,)
+                assert client.execute("select v from down where id = %s", (key,)).fetchone() == (n + 1,)
+        deadline = time.monotonic() + 10
+        # Those of the router's own may have been opened meanwhile.
+        while connections() > before + 3:
+            assert time.monotonic() < deadline, (before, connections())
+            time.sleep(0.1)
+    victim.repair()
+
+
 def test_a_transaction_over_both_nodes_is_all_or_nothing(victim, table):
     alive, gone = table[0][0], table[1][0]
     with victim.router.connect(autocommit=False, prepare_threshold=None) as connection:

@@ -113,7 +113,8 @@ impl Session {
         Work {
             own_catalog: self.own_catalog.is_own(),
             taint: self.taint,
-            sharing: Some(&mut self.sharing),
+            // A client home could not be asked about is nobody's equal, and leaves nothing behind.
+            sharing: self.login.oid().is_some().then_some(&mut self.sharing),
             sequences: Some(&mut self.sequences),
             cursors: Some(&self.cursors),
             reading: self.reading.as_ref(),
