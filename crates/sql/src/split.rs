@@ -4,8 +4,10 @@
 //! outside of brackets: the `BEGIN ATOMIC … END` body of an SQL routine.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use memchr::{memchr, memchr2, memchr3, memchr3_iter, memmem};
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr2, memchr3, memchr3_iter};
 
 use crate::lexer::{LexError, Lexer, Token, TokenKind};
 
@@ -24,11 +26,14 @@ pub fn split_statements(sql: &str, standard_conforming_strings: bool) -> Result<
     }
 }
 
+/// Made once: to make a searcher takes longer than a statement's text takes to search.
+static COMMENTS: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["--", "/*"].map(Finder::new));
+
 /// Seen without a look at its tokens: a text that begins with a word and has no semicolon, no comment, and no white space at its end.
 fn is_one_statement(sql: &str) -> bool {
     let ends = matches!(sql.as_bytes(), [first, .., last] if first.is_ascii_alphabetic() && *last > b' ');
-    let has = |part: &str| memmem::find(sql.as_bytes(), part.as_bytes()).is_some();
-    ends && memchr(b';', sql.as_bytes()).is_none() && !has("--") && !has("/*")
+    let comment = || COMMENTS.iter().any(|begins| begins.find(sql.as_bytes()).is_some());
+    ends && memchr(b';', sql.as_bytes()).is_none() && !comment()
 }
 
 /// Seen in the same way: a semicolon behind it is outside of strings, brackets and routines' bodies. Where that takes more to see: no.
