@@ -119,6 +119,19 @@ pub struct Relation {
     /// It stands for a view that is written through, of this object id: what else is said here, the object id included, is of the
     /// table under it.
     pub through: Option<Oid>,
+    /// Beside every node there is a column copy of its rows (distributed tables only).
+    pub column_copy: Option<Arc<ColumnCopy>>,
+}
+
+/// A column copy of a distributed table: beside each node a store has the node's rows of it, as `copy_<id>` (see `herd.column_copy`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnCopy {
+    /// The same on every node.
+    pub id: i64,
+    /// The names of the table's columns that it has: those of the primary key are among them.
+    pub columns: Vec<String>,
+    /// Its rows lie about in the order of these.
+    pub order_by: Vec<String>,
 }
 
 /// A view, as text to be read in its place.

@@ -84,6 +84,7 @@ fn snapshot() -> Snapshot {
             statement_triggers: false,
             refers_to_itself: false,
             through: None,
+            column_copy: None,
             triggers: false,
         };
         s.relations.insert((schema.into(), name.into()), Arc::new(relation));

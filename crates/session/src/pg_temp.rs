@@ -245,6 +245,7 @@ impl Session {
             triggers: text(first, 2) == "t",
             refers_to_itself: false,
             through: None,
+            column_copy: None,
         })))
     }
 

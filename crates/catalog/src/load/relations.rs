@@ -174,6 +174,7 @@ async fn load_relations<Q: Query>(
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),
             through: None,
+            column_copy: None,
         };
         drafts.insert(oid, Draft { relation, key });
     }

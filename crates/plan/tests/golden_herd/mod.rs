@@ -240,6 +240,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         statement_triggers: false,
         refers_to_itself: false,
         through: None,
+        column_copy: None,
         triggers: false,
     }
 }
