@@ -44,6 +44,8 @@ pub struct Snapshot {
     /// Schemas in which somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384,
     /// FirstNormalObjectId).
     pub own_equality: Vec<String>,
+    /// Operators of such types that somebody made, by name: their schemas.
+    pub own_operators: HashMap<String, Vec<String>>,
     /// A table's column has another collation than the database's.
     pub own_collations: bool,
     pub home: NodeId,

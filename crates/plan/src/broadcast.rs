@@ -204,7 +204,7 @@ fn plan_with<'a>(
             rewrite::replace_now(&mut out);
             match clauses::target(&out).and_then(|rv| a.cx.relation(rv)).filter(|r| r.is_reference()) {
                 Some(copied) => Made::Copies(Box::new(b.copies(out, copied, why)?)),
-                None => Made::Each(Part { text: a.cx.text(out)?, target: found }),
+                None => Made::Each(Part { text: a.cx.text(out)?, target: found, columns: None }),
             }
         }
     };
@@ -247,7 +247,7 @@ impl<'p, 'a> Broadcast<'p, 'a> {
     fn copies(&self, out: NodeEnum, relation: &Arc<Relation>, why: &Refusal) -> Result<CopiesFrom> {
         let cx = self.a.cx;
         let by_key = by_key::plan(&out, relation, cx)?.ok_or_else(|| why.clone())?;
-        let part = Part { text: by_key.on_home.clone(), target: Recipients::Shards(vec![]) };
+        let part = Part { text: by_key.on_home.clone(), target: Recipients::Shards(vec![]), columns: None };
         let tied = compared::tied(&out, relation, cx);
         Ok(CopiesFrom { relation: relation.clone(), part, by_key, tied, unreturned: why.clone() })
     }

@@ -14,7 +14,7 @@ use crate::levels::{Analysis, From};
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::tree::{AddFunction, Part, Recipients};
-use crate::{Result, aggregate, pull, rewrite, select, unread};
+use crate::{Result, aggregate, columns, pull, rewrite, select, unread};
 
 /// The outer query in the making, and the parts it reads.
 pub struct Composer<'p, 'a> {
@@ -172,10 +172,11 @@ impl<'p, 'a> Composer<'p, 'a> {
     pub fn add_part(&mut self, mut part: ast::SelectStmt, mut tables: Vec<usize>) -> Result<Node> {
         tables.extend(self.others.iter().filter(|u| !tables.contains(u)).copied().collect::<Vec<_>>());
         self.attach_ctes(&mut part)?;
+        let columns = columns::read(&part, &tables, self.a);
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());
-        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Recipients::Shards(tables) });
+        self.parts.push(Part { text: self.a.cx.text(statement)?, target: Recipients::Shards(tables), columns });
         Ok(build::subselect(rows, Some(build::alias("p")), false))
     }
 

@@ -229,7 +229,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     fn table_part(&mut self, text: Text, uses: &[usize]) -> usize {
         let shared = self.gather.iter().flat_map(|g| &g.tables).copied().find(|n| self.parts[*n].text == text);
         let number = shared.unwrap_or_else(|| {
-            self.parts.push(Part { text, target: Recipients::Shards(vec![]) });
+            self.parts.push(Part { text, target: Recipients::Shards(vec![]), columns: None });
             self.parts.len() - 1
         });
         let Recipients::Shards(known) = &mut self.parts[number].target;

@@ -523,7 +523,7 @@ fn from_select(
         template: false,
         ..Whole::on_home(true)
     };
-    let part = Part { text: colocated, target: Recipients::Shards((0..a.uses.len()).collect()) };
+    let part = Part { text: colocated, target: Recipients::Shards((0..a.uses.len()).collect()), columns: None };
     Ok(Planned::Insert { whole, rows: Insert::Each { relation, part }, share: None })
 }
 

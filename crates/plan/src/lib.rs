@@ -16,6 +16,7 @@ pub mod by_key;
 pub mod classes;
 pub mod clock_text;
 pub mod code;
+pub mod columns;
 pub mod compared;
 mod compose;
 pub mod copy_from;
@@ -71,6 +72,7 @@ pub mod views;
 
 pub use apart::Apart;
 pub use broadcast::{ChangeFrom, CopiesFrom, Made, ReadBefore, Split};
+pub use columns::{ColumnPart, ColumnRead, ColumnType};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;

@@ -253,7 +253,11 @@ fn each(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Part> {
     }
     let mut statement = statement.clone();
     rewrite::replace_now(&mut statement);
-    Ok(Part { text: a.cx.text(statement)?, target: tree::Recipients::Shards((0..a.uses.len()).collect()) })
+    Ok(Part {
+        text: a.cx.text(statement)?,
+        target: tree::Recipients::Shards((0..a.uses.len()).collect()),
+        columns: None,
+    })
 }
 
 /// Nodes that change rows need what they do not have.

@@ -113,7 +113,7 @@ pub fn plan(
         ..Default::default()
     };
     Ok(MoveRows {
-        delete: Part { text: cx.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found },
+        delete: Part { text: cx.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found, columns: None },
         insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
         set: changed,

@@ -3,6 +3,7 @@
 
 use catalog::Placement;
 
+use crate::columns::ColumnRead;
 use crate::text::Text;
 
 /// A text for nodes.
@@ -10,6 +11,8 @@ use crate::text::Text;
 pub struct Part {
     pub text: Text,
     pub target: Recipients,
+    /// What of it the nodes' column copies answer; `None`: no table of it has any.
+    pub columns: Option<ColumnRead>,
 }
 
 /// Who gets a Part.

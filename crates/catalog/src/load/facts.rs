@@ -22,9 +22,10 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     if !row.boolean() {
         return Err(CatalogError::NotHome);
     }
+    // No operator has a blank in its name.
     let sql = "SELECT h.id, e.epoch, e.kinds, \
-               ARRAY(SELECT DISTINCT n.nspname::text FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace \
-                     WHERE oprname = '=' AND n.nspname <> 'pg_catalog' AND oprleft < 16384 AND oprright < 16384), \
+               ARRAY(SELECT DISTINCT concat(oprname, ' ', n.nspname) FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace \
+                     WHERE n.nspname <> 'pg_catalog' AND oprleft < 16384 AND oprright < 16384), \
                pg_my_temp_schema() = 0 AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgdeferrable AND NOT tgisinternal \
                    AND tgrelid NOT IN ('herd.relation'::regclass, 'herd.node'::regclass)) \
                FROM herd.herd h, herd.epoch e";
@@ -34,7 +35,13 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     snapshot.herd_id = row.text();
     snapshot.epoch = row.number()?;
     snapshot.kinds = row.number()?;
-    snapshot.own_equality = row.texts();
+    for own in row.texts() {
+        let (name, schema) = own.split_once(' ').unwrap_or_default();
+        if name == "=" {
+            snapshot.own_equality.push(schema.to_string());
+        }
+        snapshot.own_operators.entry(name.to_string()).or_default().push(schema.to_string());
+    }
     snapshot.anyones = row.boolean();
 
     for row in rows(q, "SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id").await? {

@@ -1,0 +1,148 @@
+//! What of a Part a column copy answers: the Part's text for DuckDB, or why there is none.
+//!
+//! A table may have a *column copy*: beside each node a *store* has the node's rows of it in DuckDB (see [`catalog::ColumnCopy`]).
+//! A Part that reads such a table gets, besides its text for the node, what the store is asked instead. The answer must be the one
+//! PostgreSQL gives, value by value, so this is an allow-list: an expression's type is inferred from below as PostgreSQL would
+//! (`columns/infer.rs` and its like), names must mean PostgreSQL's own (`columns/own.rs`), and DuckDB's text is written from the typed
+//! tree that comes of it (`columns/expression.rs`), with casts wherever DuckDB's own types of results are others. Whatever is not on the list is refused
+//! in words for EXPLAIN, and rows answer as ever. An error of DuckDB's (an overflow) sends the Part to rows, too: so it may raise
+//! where PostgreSQL would not, and must raise where PostgreSQL would.
+//!
+//! It does not know stores, how fresh they are, or who may read a table.
+
+mod aggregate;
+mod arithmetic;
+mod compare;
+mod conditional;
+mod constant;
+mod expression;
+mod infer;
+mod own;
+mod scans;
+mod select;
+mod types;
+
+use std::fmt;
+
+use catalog::Oid;
+use sql::ast;
+use wire::type_oid;
+
+use crate::levels::Analysis;
+use crate::text::Text;
+
+/// What column copies are to a Part of whose tables one has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnRead {
+    Can(Box<ColumnPart>),
+    /// Why rows answer, in words for a user.
+    No(String),
+}
+
+/// A Part as stores answer it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnPart {
+    /// DuckDB's SQL. In the place of [`Piece::Param`](crate::Piece::Param) stands what [`parameter`] writes of its value; it has no other pieces.
+    pub text: Text,
+    /// The tables that have to have copies: indexes into [`crate::Whole::tables`].
+    pub tables: Vec<usize>,
+    /// The names of the tables' columns that are read: who may not read these may not have the answer.
+    pub columns: Vec<(usize, Vec<String>)>,
+    /// How each column of the answer is printed, those that the Part has for sorting included.
+    pub types: Vec<ColumnType>,
+    /// The client's parameters (from 1) that the text names, each with the type that it must have been given. Only then does it mean the same.
+    pub params: Vec<(usize, Oid)>,
+    /// It reads much of the table: no index that is known of would find its rows.
+    pub scans: bool,
+    /// The answer is small by construction: totals, groups, or a LIMIT.
+    pub bounded: bool,
+}
+
+/// How a store prints a column of its answer: as PostgreSQL prints this type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float4,
+    Float8,
+    /// With so many digits behind the point.
+    Numeric(u8),
+    Text,
+    Varchar,
+    /// By its modifier: the length in characters to which it is filled up with blanks, and 4.
+    Bpchar(i32),
+    /// In ISO's style: who has set another must not ask.
+    Date,
+    /// The same.
+    Timestamp,
+    Uuid,
+    /// In hexadecimal: who has set another format must not ask.
+    Bytea,
+}
+
+impl ColumnType {
+    /// The type's object id, which is the one that PostgreSQL gives the column.
+    pub fn oid(self) -> Oid {
+        match self {
+            ColumnType::Bool => type_oid::BOOL,
+            ColumnType::Int2 => type_oid::INT2,
+            ColumnType::Int4 => type_oid::INT4,
+            ColumnType::Int8 => type_oid::INT8,
+            ColumnType::Float4 => type_oid::FLOAT4,
+            ColumnType::Float8 => type_oid::FLOAT8,
+            ColumnType::Numeric(_) => type_oid::NUMERIC,
+            ColumnType::Text => type_oid::TEXT,
+            ColumnType::Varchar => type_oid::VARCHAR,
+            ColumnType::Bpchar(_) => type_oid::BPCHAR,
+            ColumnType::Date => type_oid::DATE,
+            ColumnType::Timestamp => type_oid::TIMESTAMP,
+            ColumnType::Uuid => type_oid::UUID,
+            ColumnType::Bytea => type_oid::BYTEA,
+        }
+    }
+}
+
+/// As stores are told.
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ColumnType::Bool => "bool",
+            ColumnType::Int2 => "int2",
+            ColumnType::Int4 => "int4",
+            ColumnType::Int8 => "int8",
+            ColumnType::Float4 => "float4",
+            ColumnType::Float8 => "float8",
+            ColumnType::Numeric(scale) => return write!(f, "numeric:{scale}"),
+            ColumnType::Text => "text",
+            ColumnType::Varchar => "varchar",
+            ColumnType::Bpchar(typmod) => return write!(f, "bpchar:{typmod}"),
+            ColumnType::Date => "date",
+            ColumnType::Timestamp => "timestamp",
+            ColumnType::Uuid => "uuid",
+            ColumnType::Bytea => "bytea",
+        })
+    }
+}
+
+/// A parameter's value, as PostgreSQL prints it, as DuckDB's SQL. `None`: it is not one that is surely read alike, and rows answer.
+pub fn parameter(oid: Oid, value: Option<&str>) -> Option<String> {
+    constant::parameter(oid, value)
+}
+
+/// What is found, or why rows must answer.
+type Found<T> = std::result::Result<T, String>;
+
+/// The words for what is not on the list.
+fn refused(what: &str) -> String {
+    format!("{what} is not computed on columns")
+}
+
+/// What column copies are to a Part, while it is still a tree. `tables`: the uses of tables that it reads.
+pub fn read(part: &ast::SelectStmt, tables: &[usize], a: &Analysis) -> Option<ColumnRead> {
+    tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| match select::read(part, tables, a) {
+        Ok(part) => ColumnRead::Can(Box::new(part)),
+        Err(why) => ColumnRead::No(why),
+    })
+}

@@ -1,0 +1,123 @@
+//! Calls of functions: the aggregates whose results are the same whatever the order of rows, and a few others.
+
+use sql::NodeEnum;
+use sql::ast;
+
+use super::compare;
+use super::expression::{Aggregate, Expr, Kind};
+use super::infer::Table;
+use super::own;
+use super::types::{DIGITS_MAX, Ty};
+use super::{Found, refused};
+
+/// A call, of an aggregate or not.
+pub fn call(t: &Table, f: &ast::FuncCall) -> Found<Expr> {
+    let name = own::function(f, t.cx)?;
+    if f.over.is_some() {
+        return Err(refused("a window function"));
+    }
+    if f.func_variadic || f.agg_within_group || !f.agg_order.is_empty() || f.args.iter().any(is_named) {
+        return Err(refused(&format!("{name}() as it is called here")));
+    }
+    let known = match name {
+        "count" => "count",
+        "sum" => "sum",
+        "min" => "min",
+        "max" => "max",
+        "bool_and" | "every" => "bool_and",
+        "bool_or" => "bool_or",
+        _ => return scalar(t, name, f),
+    };
+    if !t.aggregates.replace(false) {
+        return Err(refused(&format!("{name}() in this place")));
+    }
+    let found = aggregate(t, known, f);
+    t.aggregates.set(true);
+    found
+}
+
+fn is_named(arg: &ast::Node) -> bool {
+    matches!(arg.node, Some(NodeEnum::NamedArgExpr(_)))
+}
+
+fn aggregate(t: &Table, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
+    let filter = f.agg_filter.as_deref().map(|filter| t.condition(filter)).transpose()?;
+    let argument = match (&f.args[..], f.agg_star) {
+        ([], true) => None,
+        ([arg], false) => Some(t.expression(arg)?),
+        _ => return Err(refused(&format!("{name}() as it is called here"))),
+    };
+    let made = |argument| Kind::Aggregate(Box::new(Aggregate { name, distinct: f.agg_distinct, argument, filter }));
+    let Some(argument) = argument else {
+        let counts = name == "count" && !f.agg_distinct;
+        return counts.then(|| Expr { ty: Ty::Int8, kind: made(None) }).ok_or_else(|| refused(&format!("{name}(*)")));
+    };
+    if f.agg_distinct {
+        is_grouped(&argument)?;
+    }
+    let no = |ty: Ty| Err(refused(&format!("{name}() of {}", ty.name())));
+    Ok(match (name, argument.ty) {
+        ("count", Ty::Unknown) => match argument.kind {
+            Kind::Param(..) => return no(Ty::Unknown),
+            _ => Expr { ty: Ty::Int8, kind: made(Some(compare::settle(argument, Ty::Text)?)) },
+        },
+        ("count", _) => Expr { ty: Ty::Int8, kind: made(Some(argument)) },
+        // DuckDB adds up more than a bigint holds; a cast finds out.
+        ("sum", Ty::Int2 | Ty::Int4) => added(made(Some(argument)), Ty::Int8),
+        ("sum", Ty::Int8) => added(made(Some(argument)), Ty::Numeric { digits: DIGITS_MAX, scale: 0 }),
+        ("sum", Ty::Numeric { scale, .. }) => {
+            Expr { ty: Ty::Numeric { digits: DIGITS_MAX, scale }, kind: made(Some(argument)) }
+        }
+        ("min" | "max", Ty::Uuid | Ty::Bool) => return no(argument.ty),
+        ("min" | "max", ty) => {
+            is_ordered(t, &argument)?;
+            // There is none of varchar.
+            let ty = if ty.is_text() { Ty::Text } else { ty };
+            Expr { ty, kind: made(Some(argument)) }
+        }
+        ("bool_and" | "bool_or", Ty::Bool) => Expr::condition(made(Some(argument))),
+        (_, ty) => return no(ty),
+    })
+}
+
+fn added(sum: Kind, ty: Ty) -> Expr {
+    Expr { ty, kind: Kind::Cast(Box::new(Expr { ty: Ty::Opaque, kind: sum })) }
+}
+
+fn scalar(t: &Table, name: &str, f: &ast::FuncCall) -> Found<Expr> {
+    let plain = !f.agg_star && !f.agg_distinct && f.agg_filter.is_none();
+    let (Some(arg), 1, true) = (f.args.first(), f.args.len(), plain) else { return Err(refused(&format!("{name}()"))) };
+    if !matches!(name, "abs" | "length" | "char_length" | "character_length") {
+        return Err(refused(&format!("{name}()")));
+    }
+    let argument = t.expression(arg)?;
+    match (name, argument.ty) {
+        ("abs", ty) if ty.as_numeric().is_some() && !matches!(argument.kind, Kind::Param(..)) => {
+            Ok(Expr { ty, kind: Kind::Call("abs", vec![argument]) })
+        }
+        ("abs", ty) => Err(refused(&format!("abs() of {}", ty.name()))),
+        // Blanks at the end of a character(n) are none of its.
+        (_, ty) if ty.is_string() => {
+            Ok(Expr { ty: Ty::Opaque, kind: Kind::Call("length", vec![argument]) }.cast(Ty::Int4))
+        }
+        (name, ty) => Err(refused(&format!("{name}() of {}", ty.name()))),
+    }
+}
+
+/// Equal values are identical, or it does not matter which of them stands for all: they may be grouped.
+pub fn is_grouped(e: &Expr) -> Found<()> {
+    match e.ty {
+        Ty::Bool | Ty::Int2 | Ty::Int4 | Ty::Int8 | Ty::Numeric { .. } | Ty::Date | Ty::Timestamp | Ty::Uuid => Ok(()),
+        ty if ty.is_string() => compare::is_deterministic(e),
+        ty => Err(refused(&format!("a group or DISTINCT of {}", ty.name()))),
+    }
+}
+
+/// Which value is less is the same to both.
+pub fn is_ordered(t: &Table, e: &Expr) -> Found<()> {
+    match e.ty {
+        Ty::Bool | Ty::Int2 | Ty::Int4 | Ty::Int8 | Ty::Numeric { .. } | Ty::Date | Ty::Timestamp | Ty::Uuid => Ok(()),
+        ty if ty.is_string() => compare::is_bytewise(t, &[e]).and_then(|()| compare::is_deterministic(e)),
+        ty => Err(refused(&format!("an order of {}", ty.name()))),
+    }
+}

@@ -1,0 +1,263 @@
+//! Comparisons: which operator of PostgreSQL's is meant for two types, and when DuckDB's says the same.
+
+use sql::NodeEnum;
+use sql::ast::Node;
+use wire::type_oid;
+
+use super::constant;
+use super::expression::{Expr, Kind};
+use super::infer::Table;
+use super::types::{DIGITS_MAX, Ty};
+use super::{Found, refused};
+
+/// A comparison by its name.
+pub fn sign(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "=" => "=",
+        "<>" => "<>",
+        "<" => "<",
+        "<=" => "<=",
+        ">" => ">",
+        ">=" => ">=",
+        _ => return None,
+    })
+}
+
+/// Two values, compared by one of `=`, `<`, `IS DISTINCT FROM` and their like.
+pub fn comparison(t: &Table, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
+    let (left, right) = settled(left, right)?;
+    let ordered = matches!(word, "<" | "<=" | ">" | ">=");
+    let (left, right) = alike(t, left, right, ordered)?;
+    Ok(Expr::condition(Kind::Infix(word, vec![left, right])))
+}
+
+/// Where one has no type yet, it is read as the other's (`binary_oper_exact` in parse_oper.c).
+pub fn settled(left: Expr, right: Expr) -> Found<(Expr, Expr)> {
+    match (left.ty, right.ty) {
+        (Ty::Unknown, Ty::Unknown) => Err(refused("a comparison of two constants")),
+        (Ty::Unknown, ty) => Ok((settle(left, operand_type(ty))?, right)),
+        (ty, Ty::Unknown) => {
+            let right = settle(right, operand_type(ty))?;
+            Ok((left, right))
+        }
+        _ => Ok((left, right)),
+    }
+}
+
+/// The type of the other side of an operator: varchar has none of its own, and is text to them.
+fn operand_type(ty: Ty) -> Ty {
+    match ty {
+        Ty::Varchar => Ty::Text,
+        Ty::Bpchar(_) => Ty::Bpchar(-1),
+        Ty::Numeric { .. } => Ty::PARAMETER,
+        ty => ty,
+    }
+}
+
+/// A constant or parameter without a type, as one of this type.
+pub fn settle(e: Expr, ty: Ty) -> Found<Expr> {
+    let refuse = |what: String| Err(refused(&what));
+    match e.kind {
+        Kind::Null if ty.oid().is_some() => Ok(Expr { ty, ..e }),
+        Kind::Constant(text) => match constant::read(&text, ty) {
+            Some((ty, text)) => Ok(Expr { ty, kind: Kind::Constant(text) }),
+            None => refuse(format!("'{text}' as {}", ty.name())),
+        },
+        Kind::Param(n, _) => match ty.oid() {
+            Some(oid) if Ty::of_oid(oid).is_some() => Ok(Expr { ty, kind: Kind::Param(n, oid) }),
+            _ => refuse(format!("a parameter of type {}", ty.name())),
+        },
+        _ => refuse(format!("a comparison with {}", ty.name())),
+    }
+}
+
+/// Two values of types that are compared by one operator, with the casts that DuckDB needs. `ordered`: which is less matters.
+pub fn alike(t: &Table, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
+    let refuse = || {
+        let (mut a, mut b) = (left.ty.name(), right.ty.name());
+        if a > b {
+            (a, b) = (b, a);
+        }
+        Err(refused(&format!("a comparison of {a} with {b}")))
+    };
+    match (left.ty, right.ty) {
+        (a, b) if a.is_integer() && b.is_integer() => Ok((left, right)),
+        (a, b) if a.as_numeric().is_some() && b.as_numeric().is_some() => numbers(left, right),
+        (a, b) if a.is_float() || b.is_float() => match floats(&left, &right) {
+            Some(found) => Ok(found),
+            None => refuse(),
+        },
+        (a, b) if a.is_text() && b.is_text() => strings(t, left, right, ordered),
+        (Ty::Bpchar(_), Ty::Bpchar(_)) => strings(t, left, right, ordered),
+        (Ty::Bool, Ty::Bool) | (Ty::Date, Ty::Date) | (Ty::Timestamp, Ty::Timestamp) | (Ty::Uuid, Ty::Uuid) => {
+            Ok((left, right))
+        }
+        _ => refuse(),
+    }
+}
+
+/// An integer next to a numeric is one, too. DuckDB makes both one decimal type, in which both must fit.
+fn numbers(left: Expr, right: Expr) -> Found<(Expr, Expr)> {
+    let (left, right) = (as_numeric(left)?, as_numeric(right)?);
+    let ((a, b), (c, d)) = (numeric(&left)?, numeric(&right)?);
+    if (a - b).max(c - d) + b.max(d) > DIGITS_MAX {
+        return Err(refused("a comparison of numbers of so many digits"));
+    }
+    Ok((left, right))
+}
+
+/// Digits, and those behind the point.
+pub fn numeric(e: &Expr) -> Found<(u8, u8)> {
+    e.ty.as_numeric().ok_or_else(|| refused(&format!("{} as a number", e.ty.name())))
+}
+
+/// An integer as a numeric; a numeric as it is.
+pub fn as_numeric(e: Expr) -> Found<Expr> {
+    let (digits, scale) = numeric(&e)?;
+    if !e.ty.is_integer() {
+        return Ok(e);
+    }
+    Ok(match &e.kind {
+        Kind::Constant(text) => match constant::read(text, Ty::PARAMETER) {
+            Some((ty, text)) => Expr { ty, kind: Kind::Constant(text) },
+            None => e.cast(Ty::Numeric { digits, scale }),
+        },
+        _ => e.cast(Ty::Numeric { digits, scale }),
+    })
+}
+
+/// A float and a constant. Next to another number it is a double: float4 = 0.1 compares doubles, float4 = '0.1' does not.
+fn floats(left: &Expr, right: &Expr) -> Option<(Expr, Expr)> {
+    if !left.is_constant() && !right.is_constant() {
+        return None;
+    }
+    if left.ty == right.ty {
+        return Some((left.clone(), right.clone()));
+    }
+    let double = |e: &Expr| match &e.kind {
+        Kind::Constant(text) => {
+            let (ty, text) = constant::read(text, Ty::Float8)?;
+            Some(Expr { ty, kind: Kind::Constant(text) })
+        }
+        Kind::Param(..) if e.ty != Ty::Float8 => None,
+        _ => Some(e.clone().cast(Ty::Float8)),
+    };
+    Some((double(left)?, double(right)?))
+}
+
+fn strings(t: &Table, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
+    is_deterministic(&left)?;
+    is_deterministic(&right)?;
+    if ordered {
+        is_bytewise(t, &[&left, &right])?;
+    }
+    // Of two columns with other collations PostgreSQL takes neither.
+    let named = |e: &Expr| e.any(&mut |e| matches!(e.kind, Kind::Column(_)));
+    if t.cx.snapshot.own_collations && named(&left) && named(&right) {
+        return Err(refused("a comparison of columns that may have different collations"));
+    }
+    Ok((left, right))
+}
+
+/// Strings of other bytes are never equal.
+pub fn is_deterministic(e: &Expr) -> Found<()> {
+    match e.any(&mut |e| matches!(&e.kind, Kind::Column(c) if !c.deterministic)) {
+        true => Err(refused("a collation to which different strings may be equal")),
+        false => Ok(()),
+    }
+}
+
+/// Which string is less, their bytes say.
+pub fn is_bytewise(t: &Table, all: &[&Expr]) -> Found<()> {
+    let (mut named, mut bytes) = (false, true);
+    for e in all {
+        e.any(&mut |e| {
+            if let Kind::Column(c) = &e.kind {
+                (named, bytes) = (true, bytes && c.bytes);
+            }
+            false
+        });
+    }
+    match bytes && (named || t.cx.snapshot.collation_is_bytes) {
+        true => Ok(()),
+        false => Err(refused("an order by a collation other than C")),
+    }
+}
+
+/// `IN (…)`, `NOT IN (…)`. The elements of a list are of one type, to which the left side is compared (`transformAExprIn` in parse_expr.c).
+pub fn list(t: &Table, word: &'static str, left: &Node, right: &Node) -> Found<Expr> {
+    let Some(NodeEnum::List(list)) = &right.node else { return Err(refused("IN with a subquery")) };
+    let left = t.expression(left)?;
+    if left.ty.is_float() || left.ty == Ty::Unknown {
+        // Of several elements the common type may be float4, of one it is float8.
+        return Err(refused(&format!("IN of {}", left.ty.name())));
+    }
+    let several = list.items.len() > 1;
+    let mut elements = Vec::with_capacity(list.items.len());
+    let mut value = left.clone();
+    for item in &list.items {
+        let element = t.expression(item)?;
+        if !element.is_constant() {
+            return Err(refused("IN with anything but constants"));
+        }
+        // A parameter among several is of the list's type, which is the left side's where nothing else has a type.
+        let element = match element.kind {
+            Kind::Param(n, 0) if several && left.ty == Ty::Varchar => {
+                Expr { ty: Ty::Varchar, kind: Kind::Param(n, type_oid::VARCHAR) }
+            }
+            _ => element,
+        };
+        let (of, element) = settled(left.clone(), element)?;
+        let (of, element) = alike(t, of, element, false)?;
+        // An integer column with a numeric in its list is a numeric.
+        if of != left {
+            value = of;
+        }
+        elements.push(element);
+    }
+    let typed = |e: &Expr| !matches!(e.kind, Kind::Null) && e.ty.oid() != left.ty.oid() && !e.ty.is_text();
+    let params = elements.iter().any(|e| matches!(e.kind, Kind::Param(..)));
+    if several && params && elements.iter().any(typed) {
+        return Err(refused("IN with parameters and constants of another type"));
+    }
+    if value != left && elements.iter().any(|e| e.ty.is_integer()) {
+        elements = elements.into_iter().map(as_numeric).collect::<Found<_>>()?;
+    }
+    if let Some((digits, scale)) = elements.iter().filter_map(|e| e.ty.as_numeric()).reduce(common) {
+        let (own, behind) = value.ty.as_numeric().unwrap_or((0, 0));
+        let (whole, behind) = ((own - behind).max(digits - scale), behind.max(scale));
+        if whole + behind > DIGITS_MAX {
+            return Err(refused("a comparison of numbers of so many digits"));
+        }
+    }
+    Ok(Expr::condition(Kind::List(Box::new(value), word, elements)))
+}
+
+/// The type that has the digits of both before and behind the point; more than there are of if there is none.
+fn common((a, b): (u8, u8), (c, d): (u8, u8)) -> (u8, u8) {
+    let scale = b.max(d);
+    ((a - b).max(c - d).saturating_add(scale), scale)
+}
+
+/// LIKE of a constant pattern. Backslash is PostgreSQL's escape and `_` counts characters: neither is looked into.
+pub fn like(t: &Table, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
+    let (Kind::Constant(pattern), true) = (&right.kind, right.ty == Ty::Unknown || right.ty.is_text()) else {
+        return Err(refused("LIKE with anything but a constant"));
+    };
+    if pattern.contains(['\\', '_', '\0']) {
+        return Err(refused("LIKE with \\ or _ in its pattern"));
+    }
+    match left.ty {
+        ty if ty.is_text() => {}
+        // The blanks at the end, which stores do not have, are part of what LIKE looks at.
+        Ty::Bpchar(_) => {
+            let prefix = pattern.strip_suffix('%').filter(|p| !p.contains('%') && !p.ends_with(' '));
+            prefix.ok_or_else(|| refused("LIKE of character(n) by a pattern that is not a beginning"))?;
+        }
+        ty => return Err(refused(&format!("LIKE of {}", ty.name()))),
+    }
+    is_deterministic(&left)?;
+    let _ = t;
+    let pattern = Expr { ty: Ty::Text, kind: Kind::Constant(pattern.clone()) };
+    Ok(Expr::condition(Kind::Infix(word, vec![left, pattern])))
+}

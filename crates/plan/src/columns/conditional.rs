@@ -1,0 +1,105 @@
+//! CASE, COALESCE, NULLIF, GREATEST and LEAST: one of several values, which PostgreSQL makes one type of (`select_common_type` in parse_coerce.c).
+
+use sql::NodeEnum;
+use sql::ast;
+
+use super::aggregate;
+use super::compare;
+use super::expression::{Expr, Kind};
+use super::infer::Table;
+use super::types::Ty;
+use super::{Found, refused};
+
+/// `CASE WHEN …`, `CASE value WHEN …`
+pub fn case(t: &Table, c: &ast::CaseExpr) -> Found<Expr> {
+    let value = c.arg.as_deref().map(|arg| t.expression(arg)).transpose()?;
+    if value.is_some() {
+        super::own::is_own("=", t.cx)?;
+    }
+    let (mut conditions, mut results) = (vec![], vec![]);
+    for when in &c.args {
+        let Some(NodeEnum::CaseWhen(when)) = &when.node else { return Err(refused("CASE")) };
+        let (Some(condition), Some(result)) = (when.expr.as_deref(), when.result.as_deref()) else {
+            return Err(refused("CASE"));
+        };
+        conditions.push(match &value {
+            Some(value) => compare::comparison(t, "=", value.clone(), t.expression(condition)?)?,
+            None => t.condition(condition)?,
+        });
+        results.push(t.expression(result)?);
+    }
+    results.push(match c.defresult.as_deref() {
+        Some(other) => t.expression(other)?,
+        None => Expr { ty: Ty::Unknown, kind: Kind::Null },
+    });
+    let (ty, mut results) = common(t, results, "CASE")?;
+    let otherwise = Box::new(results.pop().ok_or_else(|| refused("CASE"))?);
+    let whens = conditions.into_iter().zip(results).collect();
+    Ok(Expr { ty, kind: Kind::Case { whens, otherwise } })
+}
+
+/// `COALESCE(…)`
+pub fn coalesce(t: &Table, c: &ast::CoalesceExpr) -> Found<Expr> {
+    let values = c.args.iter().map(|arg| t.expression(arg)).collect::<Found<Vec<_>>>()?;
+    let (ty, values) = common(t, values, "COALESCE")?;
+    Ok(Expr { ty, kind: Kind::Call("coalesce", values) })
+}
+
+/// `GREATEST(…)`, `LEAST(…)`
+pub fn greatest_or_least(t: &Table, m: &ast::MinMaxExpr) -> Found<Expr> {
+    let name = if m.op == ast::MinMaxOp::IsGreatest as i32 { "greatest" } else { "least" };
+    let values = m.args.iter().map(|arg| t.expression(arg)).collect::<Found<Vec<_>>>()?;
+    let (ty, values) = common(t, values, &name.to_uppercase())?;
+    values.iter().try_for_each(|v| aggregate::is_ordered(t, v))?;
+    Ok(Expr { ty, kind: Kind::Call(name, values) })
+}
+
+/// `NULLIF(left, right)`: the left as the operator takes it, unless they are equal.
+pub fn nullif(t: &Table, left: Expr, right: Expr) -> Found<Expr> {
+    let (left, right) = compare::settled(left, right)?;
+    let (left, right) = compare::alike(t, left, right, false)?;
+    let ty = match left.ty {
+        Ty::Varchar => Ty::Text,
+        Ty::Bpchar(_) | Ty::Float4 | Ty::Float8 => return Err(refused(&format!("NULLIF of {}", left.ty.name()))),
+        ty => ty,
+    };
+    let equal = Expr::condition(Kind::Infix("=", vec![left.clone(), right]));
+    let null = Expr { ty, kind: Kind::Null };
+    Ok(Expr { ty, kind: Kind::Case { whens: vec![(equal, null)], otherwise: Box::new(left) } })
+}
+
+/// The values as one type. Numerics must have as many digits behind the point each: PostgreSQL leaves them theirs.
+fn common(t: &Table, values: Vec<Expr>, what: &str) -> Found<(Ty, Vec<Expr>)> {
+    let of = |a: Ty, b: Ty| match (a, b) {
+        _ if a == b => Some(a),
+        _ if a.is_text() && b.is_text() => Some(Ty::Text),
+        (Ty::Numeric { digits: x, scale }, Ty::Numeric { digits: y, scale: other }) if scale == other => {
+            Some(Ty::Numeric { digits: x.max(y), scale })
+        }
+        _ => a.wider(b),
+    };
+    let mut ty: Option<Ty> = None;
+    for value in values.iter().filter(|v| v.ty != Ty::Unknown) {
+        let together = ty.map_or(Some(value.ty), |ty| of(ty, value.ty));
+        ty = Some(together.ok_or_else(|| refused(&format!("{what} of values of different types")))?);
+    }
+    // Constants alone are texts.
+    let mut ty = ty.unwrap_or(Ty::Text);
+    if matches!(ty, Ty::Bpchar(_) | Ty::Float4 | Ty::Float8 | Ty::Bytea | Ty::Opaque | Ty::Own) {
+        return Err(refused(&format!("{what} of {}", ty.name())));
+    }
+    let settled = |v: Expr| match v.ty {
+        Ty::Unknown => compare::settle(v, ty),
+        _ => Ok(v),
+    };
+    let values = values.into_iter().map(settled).collect::<Found<Vec<_>>>()?;
+    let named = |e: &Expr| e.ty.is_string() && e.any(&mut |e| matches!(e.kind, Kind::Column(_)));
+    if t.cx.snapshot.own_collations && values.iter().filter(|v| named(v)).count() > 1 {
+        return Err(refused("a choice among columns that may have different collations"));
+    }
+    for value in &values {
+        ty = of(ty, value.ty).ok_or_else(|| refused(&format!("{what} of numbers with different scales")))?;
+    }
+    let values = values.into_iter().map(|v| if ty.is_integer() { v.cast(ty) } else { v }).collect();
+    Ok((ty, values))
+}

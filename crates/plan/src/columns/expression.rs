@@ -1,0 +1,215 @@
+//! A typed expression of DuckDB's, and how it is written. Whoever makes one has seen to it that DuckDB computes what PostgreSQL would.
+
+use catalog::Oid;
+
+use super::constant;
+use super::types::Ty;
+use crate::text::{Piece, Text};
+
+/// The name of the table in DuckDB's SQL. Columns are written with it, so that no name of an output column is taken for theirs.
+pub const TABLE: &str = "t";
+
+/// With the type that PostgreSQL gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    pub ty: Ty,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    Column(Column),
+    /// Its text as DuckDB is to read it; with the type unknown as PostgreSQL was given it.
+    Constant(String),
+    Null,
+    /// The client's parameter, from 1, and the type it must have. Of an unknown type: as the client has declared it, or 0.
+    Param(usize, Oid),
+    /// Operands with a word between.
+    Infix(&'static str, Vec<Expr>),
+    Prefix(&'static str, Box<Expr>),
+    Postfix(Box<Expr>, &'static str),
+    /// To this expression's type.
+    Cast(Box<Expr>),
+    Case {
+        whens: Vec<(Expr, Expr)>,
+        otherwise: Box<Expr>,
+    },
+    Call(&'static str, Vec<Expr>),
+    /// IN or NOT IN.
+    List(Box<Expr>, &'static str, Vec<Expr>),
+    Aggregate(Box<Aggregate>),
+}
+
+/// A table's column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    pub name: String,
+    /// Its collation, if it has one, orders by bytes.
+    pub bytes: bool,
+    /// Strings of other bytes are not equal.
+    pub deterministic: bool,
+}
+
+/// A call of an aggregate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    pub name: &'static str,
+    pub distinct: bool,
+    /// `None`: `*`
+    pub argument: Option<Expr>,
+    pub filter: Option<Expr>,
+}
+
+impl Expr {
+    /// Each of its operands.
+    pub fn operands(&self) -> Vec<&Expr> {
+        match &self.kind {
+            Kind::Column(_) | Kind::Constant(_) | Kind::Null | Kind::Param(..) => vec![],
+            Kind::Infix(_, operands) | Kind::Call(_, operands) => operands.iter().collect(),
+            Kind::Prefix(_, e) | Kind::Postfix(e, _) | Kind::Cast(e) => vec![e],
+            Kind::Case { whens, otherwise } => {
+                whens.iter().flat_map(|(when, then)| [when, then]).chain([otherwise.as_ref()]).collect()
+            }
+            Kind::List(e, _, list) => std::iter::once(e.as_ref()).chain(list).collect(),
+            Kind::Aggregate(a) => a.argument.iter().chain(&a.filter).collect(),
+        }
+    }
+
+    /// It, and all that is below.
+    pub fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        test(self) || self.operands().into_iter().any(|e| e.any(test))
+    }
+
+    pub fn has_aggregate(&self) -> bool {
+        self.any(&mut |e| matches!(e.kind, Kind::Aggregate(_)))
+    }
+
+    /// A literal or a parameter.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Param(..))
+    }
+
+    /// This, as another type.
+    pub fn cast(self, ty: Ty) -> Expr {
+        if self.ty == ty { self } else { Expr { ty, kind: Kind::Cast(Box::new(self)) } }
+    }
+
+    /// True or false, or neither.
+    pub fn condition(kind: Kind) -> Expr {
+        Expr { ty: Ty::Bool, kind }
+    }
+}
+
+/// SQL in the making.
+#[derive(Default)]
+pub struct Writer {
+    done: Vec<Text>,
+    sql: String,
+    /// The parameters that it names, with the types they must have.
+    pub params: Vec<(usize, Oid)>,
+    /// The columns that it names.
+    pub columns: Vec<String>,
+}
+
+impl Writer {
+    pub fn sql(&mut self, sql: &str) {
+        self.sql.push_str(sql);
+    }
+
+    /// Each, with something between.
+    pub fn list<'e>(&mut self, list: impl IntoIterator<Item = &'e Expr>, between: &str) {
+        for (i, e) in list.into_iter().enumerate() {
+            self.sql(if i == 0 { "" } else { between });
+            self.expression(e);
+        }
+    }
+
+    pub fn expression(&mut self, e: &Expr) {
+        match &e.kind {
+            Kind::Column(column) => self.column(&column.name),
+            Kind::Constant(text) => self.sql(&constant::written(text, e.ty)),
+            Kind::Null => self.sql(&format!("NULL::{}", e.ty)),
+            Kind::Param(n, oid) => self.param(*n, *oid),
+            Kind::Infix(word, operands) => {
+                self.sql("(");
+                self.list(operands, &format!(" {word} "));
+                self.sql(")");
+            }
+            Kind::Prefix(word, e) => {
+                self.sql(&format!("({word} "));
+                self.expression(e);
+                self.sql(")");
+            }
+            Kind::Postfix(e, word) => {
+                self.sql("(");
+                self.expression(e);
+                self.sql(&format!(" {word})"));
+            }
+            Kind::Cast(operand) => {
+                self.sql("CAST(");
+                self.expression(operand);
+                self.sql(&format!(" AS {})", e.ty));
+            }
+            Kind::Case { whens, otherwise } => {
+                self.sql("CASE");
+                for (when, then) in whens {
+                    self.sql(" WHEN ");
+                    self.expression(when);
+                    self.sql(" THEN ");
+                    self.expression(then);
+                }
+                self.sql(" ELSE ");
+                self.expression(otherwise);
+                self.sql(" END");
+            }
+            Kind::Call(name, arguments) => {
+                self.sql(&format!("{name}("));
+                self.list(arguments, ", ");
+                self.sql(")");
+            }
+            Kind::List(e, word, list) => {
+                self.sql("(");
+                self.expression(e);
+                self.sql(&format!(" {word} ("));
+                self.list(list, ", ");
+                self.sql("))");
+            }
+            Kind::Aggregate(a) => self.aggregate(a),
+        }
+    }
+
+    fn aggregate(&mut self, a: &Aggregate) {
+        self.sql(&format!("{}({}", a.name, if a.distinct { "DISTINCT " } else { "" }));
+        match &a.argument {
+            Some(argument) => self.expression(argument),
+            None => self.sql("*"),
+        }
+        self.sql(")");
+        if let Some(filter) = &a.filter {
+            self.sql(" FILTER (WHERE ");
+            self.expression(filter);
+            self.sql(")");
+        }
+    }
+
+    fn column(&mut self, name: &str) {
+        self.sql(&format!("{TABLE}.\"{}\"", name.replace('"', "\"\"")));
+        if !self.columns.iter().any(|c| c == name) {
+            self.columns.push(name.to_string());
+        }
+    }
+
+    fn param(&mut self, n: usize, oid: Oid) {
+        let before = std::mem::take(&mut self.sql);
+        self.done.push(before.into());
+        self.done.push(Piece::Param(n).into());
+        if !self.params.contains(&(n, oid)) {
+            self.params.push((n, oid));
+        }
+    }
+
+    /// The text, when all is written.
+    pub fn text(self) -> Text {
+        Text::all(self.done.into_iter().chain([Text::from(self.sql)]))
+    }
+}

@@ -1,0 +1,241 @@
+//! From PostgreSQL's tree to a typed expression of DuckDB's, from below. Names are those of one table.
+//!
+//! What is not named here is refused.
+
+use std::cell::Cell;
+
+use catalog::{ColumnCopy, Relation};
+use sql::ast::{self, Node};
+use sql::{NodeEnum, names};
+
+use super::expression::{Column, Expr, Kind};
+use super::types::Ty;
+use super::{Found, aggregate, arithmetic, compare, conditional, constant, own, refused};
+use crate::{Context, rewrite};
+
+/// Nodes of a tree: the texts of longer ones are no store's to read.
+const NODES_MAX: usize = 10_000;
+/// Nodes within nodes.
+const DEPTH_MAX: usize = 200;
+
+/// The table that a Part reads, as its expressions name it.
+pub struct Table<'a> {
+    pub cx: &'a Context<'a>,
+    pub relation: &'a Relation,
+    pub copy: &'a ColumnCopy,
+    /// Its alias, or else its name.
+    pub shown: &'a str,
+    /// It has an alias: its schema is not named.
+    pub renamed: bool,
+    nodes: Cell<usize>,
+    depth: Cell<usize>,
+    /// Where an aggregate may stand.
+    pub aggregates: Cell<bool>,
+}
+
+impl<'a> Table<'a> {
+    pub fn new(cx: &'a Context<'a>, relation: &'a Relation, copy: &'a ColumnCopy, rv: &'a ast::RangeVar) -> Self {
+        let alias = rv.alias.as_ref();
+        let shown = alias.map_or(rv.relname.as_str(), |a| &a.aliasname);
+        let (nodes, depth, aggregates) = Default::default();
+        Table { cx, relation, copy, shown, renamed: alias.is_some(), nodes, depth, aggregates }
+    }
+
+    /// An expression, whatever its type.
+    pub fn expression(&self, node: &Node) -> Found<Expr> {
+        self.nodes.set(self.nodes.get() + 1);
+        if self.nodes.get() > NODES_MAX {
+            return Err("the statement is too long to be computed on columns".into());
+        }
+        if self.depth.get() >= DEPTH_MAX {
+            return Err("the statement is too deep to be computed on columns".into());
+        }
+        self.depth.set(self.depth.get() + 1);
+        let found = self.one(node);
+        self.depth.set(self.depth.get() - 1);
+        found
+    }
+
+    /// True or false: what WHERE, AND and their like are given.
+    pub fn condition(&self, node: &Node) -> Found<Expr> {
+        let e = self.expression(node)?;
+        match (e.ty, &e.kind) {
+            (Ty::Bool, _) => Ok(e),
+            (Ty::Unknown, Kind::Null) => Ok(Expr { ty: Ty::Bool, ..e }),
+            _ => Err(refused("a condition that is no boolean")),
+        }
+    }
+
+    fn one(&self, node: &Node) -> Found<Expr> {
+        let Some(node) = node.node.as_ref() else { return Err(refused("an empty expression")) };
+        match node {
+            NodeEnum::ColumnRef(c) => self.column(c),
+            NodeEnum::AConst(c) => constant::literal(c),
+            NodeEnum::ParamRef(p) => self.parameter(p.number),
+            NodeEnum::TypeCast(c) => self.cast(c),
+            NodeEnum::AExpr(e) => self.operator(e),
+            NodeEnum::BoolExpr(b) => self.boolean(b),
+            NodeEnum::NullTest(t) => self.null_test(t),
+            NodeEnum::BooleanTest(t) => self.boolean_test(t),
+            NodeEnum::CaseExpr(c) => conditional::case(self, c),
+            NodeEnum::CoalesceExpr(c) => conditional::coalesce(self, c),
+            NodeEnum::MinMaxExpr(m) => conditional::greatest_or_least(self, m),
+            NodeEnum::FuncCall(f) => aggregate::call(self, f),
+            NodeEnum::SubLink(_) => Err(refused("a subquery")),
+            NodeEnum::CollateClause(_) => Err(refused("COLLATE")),
+            NodeEnum::GroupingFunc(_) => Err(refused("GROUPING")),
+            NodeEnum::RowExpr(_) => Err(refused("a row")),
+            NodeEnum::AArrayExpr(_) => Err(refused("an array")),
+            NodeEnum::AIndirection(_) => Err(refused("a part of a value")),
+            node if rewrite::clock_type(node).is_some() => Err(refused("what the clock says")),
+            _ => Err(refused("an expression of this kind")),
+        }
+    }
+
+    fn column(&self, c: &ast::ColumnRef) -> Found<Expr> {
+        let parts = names::strings(&c.fields);
+        let is_shown = |name: &str| name == self.shown;
+        let name = match parts[..] {
+            [name] => name,
+            [table, name] if is_shown(table) => name,
+            [schema, table, name] if is_shown(table) && schema == self.relation.schema && !self.renamed => name,
+            _ => return Err(refused(&parts.join("."))),
+        };
+        let at = self.relation.column(name).filter(|_| !names::has_star(c));
+        self.of_position(at.ok_or_else(|| refused(name))?)
+    }
+
+    /// The column of the table at a position.
+    pub fn of_position(&self, at: usize) -> Found<Expr> {
+        let column = &self.relation.columns[at];
+        if !self.copy.columns.contains(&column.name) || column.generated {
+            return Err(format!("column \"{}\" is not in the column copy", column.name));
+        }
+        let (bytes, deterministic) = (column.collation_is_bytes, column.collation_deterministic);
+        let kind = Kind::Column(Column { name: column.name.clone(), bytes, deterministic });
+        Ok(Expr { ty: Ty::of_column(column), kind })
+    }
+
+    /// Of the type the client has declared, or of none yet.
+    fn parameter(&self, number: i32) -> Found<Expr> {
+        let n = usize::try_from(number).ok().filter(|n| *n > 0).ok_or_else(|| refused("a parameter"))?;
+        match self.cx.parameters.get(n - 1).copied().unwrap_or_default() {
+            0 => Ok(Expr { ty: Ty::Unknown, kind: Kind::Param(n, 0) }),
+            oid => {
+                let ty = Ty::of_oid(oid).ok_or_else(|| refused(&format!("a parameter of the type of ${n}")))?;
+                Ok(Expr { ty, kind: Kind::Param(n, oid) })
+            }
+        }
+    }
+
+    fn operator(&self, e: &ast::AExpr) -> Found<Expr> {
+        use ast::AExprKind::*;
+        let kind = ast::AExprKind::try_from(e.kind).unwrap_or(Undefined);
+        let (left, right) = (e.lexpr.as_deref(), e.rexpr.as_deref());
+        match (kind, left, right) {
+            (AexprOp, Some(left), Some(right)) => {
+                let name = own::operator(&e.name, self.cx)?;
+                match compare::sign(name) {
+                    Some(sign) => compare::comparison(self, sign, self.expression(left)?, self.expression(right)?),
+                    None => arithmetic::operator(name, self.expression(left)?, self.expression(right)?),
+                }
+            }
+            (AexprOp, None, Some(operand)) => {
+                arithmetic::sign(own::operator(&e.name, self.cx)?, self.expression(operand)?)
+            }
+            (AexprDistinct | AexprNotDistinct, Some(left), Some(right)) => {
+                own::operator(&e.name, self.cx)?;
+                let word = if kind == AexprDistinct { "IS DISTINCT FROM" } else { "IS NOT DISTINCT FROM" };
+                compare::comparison(self, word, self.expression(left)?, self.expression(right)?)
+            }
+            (AexprNullif, Some(left), Some(right)) => {
+                own::operator(&e.name, self.cx)?;
+                conditional::nullif(self, self.expression(left)?, self.expression(right)?)
+            }
+            (AexprIn, Some(left), Some(right)) => {
+                let word = if own::operator(&e.name, self.cx)? == "=" { "IN" } else { "NOT IN" };
+                compare::list(self, word, left, right)
+            }
+            (AexprLike, Some(left), Some(right)) => {
+                let word = if own::operator(&e.name, self.cx)? == "~~" { "LIKE" } else { "NOT LIKE" };
+                compare::like(self, word, self.expression(left)?, self.expression(right)?)
+            }
+            (AexprBetween | AexprNotBetween, Some(value), Some(Node { node: Some(NodeEnum::List(bounds)) })) => {
+                let [low, high] = &bounds.items[..] else { return Err(refused("BETWEEN")) };
+                let (above, below, word) = match kind {
+                    AexprBetween => (">=", "<=", "AND"),
+                    _ => ("<", ">", "OR"),
+                };
+                own::is_own(above, self.cx)?;
+                own::is_own(below, self.cx)?;
+                let value = self.expression(value)?;
+                let low = compare::comparison(self, above, value.clone(), self.expression(low)?)?;
+                let high = compare::comparison(self, below, value, self.expression(high)?)?;
+                Ok(Expr::condition(Kind::Infix(word, vec![low, high])))
+            }
+            (AexprIlike, ..) => Err(refused("ILIKE")),
+            (AexprSimilar, ..) => Err(refused("SIMILAR TO")),
+            (AexprOpAny | AexprOpAll, ..) => Err(refused("a comparison with an array")),
+            _ => Err(refused("an operator of this kind")),
+        }
+    }
+
+    fn boolean(&self, b: &ast::BoolExpr) -> Found<Expr> {
+        let operands = b.args.iter().map(|arg| self.condition(arg)).collect::<Found<Vec<_>>>()?;
+        Ok(Expr::condition(match (ast::BoolExprType::try_from(b.boolop), &operands[..]) {
+            (Ok(ast::BoolExprType::AndExpr), _) => Kind::Infix("AND", operands),
+            (Ok(ast::BoolExprType::OrExpr), _) => Kind::Infix("OR", operands),
+            (Ok(ast::BoolExprType::NotExpr), [operand]) => Kind::Prefix("NOT", Box::new(operand.clone())),
+            _ => return Err(refused("a condition of this kind")),
+        }))
+    }
+
+    fn null_test(&self, t: &ast::NullTest) -> Found<Expr> {
+        let operand = self.expression(t.arg.as_deref().ok_or_else(|| refused("IS NULL"))?)?;
+        if t.argisrow || matches!(operand.ty, Ty::Own | Ty::Unknown) {
+            return Err(refused(&format!("IS NULL of {}", operand.ty.name())));
+        }
+        let is_null = t.nulltesttype == ast::NullTestType::IsNull as i32;
+        Ok(Expr::condition(Kind::Postfix(Box::new(operand), if is_null { "IS NULL" } else { "IS NOT NULL" })))
+    }
+
+    fn boolean_test(&self, t: &ast::BooleanTest) -> Found<Expr> {
+        let operand = self.condition(t.arg.as_deref().ok_or_else(|| refused("IS TRUE"))?)?;
+        let word = match ast::BoolTestType::try_from(t.booltesttype) {
+            Ok(ast::BoolTestType::IsTrue) => "IS TRUE",
+            Ok(ast::BoolTestType::IsNotTrue) => "IS NOT TRUE",
+            Ok(ast::BoolTestType::IsFalse) => "IS FALSE",
+            Ok(ast::BoolTestType::IsNotFalse) => "IS NOT FALSE",
+            Ok(ast::BoolTestType::IsUnknown) => "IS UNKNOWN",
+            Ok(ast::BoolTestType::IsNotUnknown) => "IS NOT UNKNOWN",
+            _ => return Err(refused("a test of this kind")),
+        };
+        Ok(Expr::condition(Kind::Postfix(Box::new(operand), word)))
+    }
+
+    fn cast(&self, c: &ast::TypeCast) -> Found<Expr> {
+        let (Some(arg), Some(name)) = (c.arg.as_deref(), &c.type_name) else { return Err(refused("a cast")) };
+        let (operand, to) = (self.expression(arg)?, own::cast(name)?);
+        let refuse = || refused(&format!("a cast of {} to {}", operand.ty.name(), to.name()));
+        match (operand.ty, &operand.kind) {
+            (Ty::Unknown, _) => compare::settle(operand, to),
+            // A modifier that is not written is none: the value stays as it is, and text loses its blanks.
+            (from, _) if from == to || (from.is_string() && to.is_text()) => Ok(Expr { ty: to, ..operand }),
+            (Ty::Numeric { .. }, _) if matches!(to, Ty::Numeric { .. }) => Ok(operand),
+            (from, Kind::Constant(text)) if from.is_integer() && to.is_integer() => {
+                let (ty, text) = constant::read(text, to).ok_or_else(refuse)?;
+                Ok(Expr { ty, kind: Kind::Constant(text) })
+            }
+            (from, Kind::Constant(text)) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {
+                let (ty, text) = constant::read(text, to).ok_or_else(refuse)?;
+                Ok(Expr { ty, kind: Kind::Constant(text) })
+            }
+            (from, _) if from.is_integer() && to.is_integer() => Ok(operand.cast(to)),
+            (from, _) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {
+                let (digits, scale) = from.as_numeric().ok_or_else(refuse)?;
+                Ok(operand.cast(Ty::Numeric { digits, scale }))
+            }
+            _ => Err(refuse()),
+        }
+    }
+}
