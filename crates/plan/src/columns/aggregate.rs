@@ -93,7 +93,7 @@ fn scalar(t: &Table, name: &str, f: &ast::FuncCall) -> Found<Expr> {
     let argument = t.expression(arg)?;
     match (name, argument.ty) {
         ("abs", ty) if ty.as_numeric().is_some() && !matches!(argument.kind, Kind::Param(..)) => {
-            Ok(Expr { ty, kind: Kind::Call("abs", vec![argument]) })
+            Ok(Expr { ty, kind: Kind::Call("abs", vec![argument]) }.computed())
         }
         ("abs", ty) => Err(refused(&format!("abs() of {}", ty.name()))),
         // Blanks at the end of a character(n) are none of its.

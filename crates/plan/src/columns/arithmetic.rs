@@ -39,7 +39,7 @@ fn integers(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
         }
         word => word,
     };
-    Ok(Expr { ty, kind: Kind::Infix(word, vec![left.cast(ty), right.cast(ty)]) })
+    Ok(Expr { ty, kind: Kind::Infix(word, vec![left.cast(ty), right.cast(ty)]) }.computed())
 }
 
 /// As many digits behind the point as PostgreSQL gives the result (`add_var`, `mul_var` in numeric.c), and as many in all as there can be.
@@ -64,7 +64,7 @@ pub fn sign(name: &str, operand: Expr) -> Found<Expr> {
     let number = operand.ty.as_numeric().is_some() && !matches!(operand.kind, Kind::Param(..));
     match name {
         "+" if number => Ok(operand),
-        "-" if number => Ok(Expr { ty: operand.ty, kind: Kind::Prefix("-", Box::new(operand)) }),
+        "-" if number => Ok(Expr { ty: operand.ty, kind: Kind::Prefix("-", Box::new(operand)) }.computed()),
         name => Err(refused(&format!("operator {name} of {}", operand.ty.name()))),
     }
 }

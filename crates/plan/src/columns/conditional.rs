@@ -68,11 +68,10 @@ pub fn nullif(t: &Table, left: Expr, right: Expr) -> Found<Expr> {
     Ok(Expr { ty, kind: Kind::Case { whens: vec![(equal, null)], otherwise: Box::new(left) } })
 }
 
-/// The values as one type. Numerics must have as many digits behind the point each: PostgreSQL leaves them theirs.
+/// The values as one type. Of text and varchar PostgreSQL takes the one it looks at first: they are not mixed. Numerics must have as many digits behind the point each: PostgreSQL leaves them theirs.
 fn common(t: &Table, values: Vec<Expr>, what: &str) -> Found<(Ty, Vec<Expr>)> {
     let of = |a: Ty, b: Ty| match (a, b) {
         _ if a == b => Some(a),
-        _ if a.is_text() && b.is_text() => Some(Ty::Text),
         (Ty::Numeric { digits: x, scale }, Ty::Numeric { digits: y, scale: other }) if scale == other => {
             Some(Ty::Numeric { digits: x.max(y), scale })
         }

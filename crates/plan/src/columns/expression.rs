@@ -94,6 +94,15 @@ impl Expr {
         if self.ty == ty { self } else { Expr { ty, kind: Kind::Cast(Box::new(self)) } }
     }
 
+    /// An integer that may be too great for its type, which must be an error. DuckDB's optimizer makes `x > 4` of `x + 1 > 5`, adds up `x`
+    /// for the sum of `x + 1`, and counts rows where it should count sums, but computes what stands behind a sign.
+    pub fn computed(self) -> Expr {
+        match self.ty.is_integer() {
+            true => Expr { ty: self.ty, kind: Kind::Prefix("+", Box::new(self)) },
+            false => self,
+        }
+    }
+
     /// True or false, or neither.
     pub fn condition(kind: Kind) -> Expr {
         Expr { ty: Ty::Bool, kind }

@@ -234,7 +234,7 @@ impl<'a> Table<'a> {
                 let (ty, text) = constant::read(text, to).ok_or_else(refuse)?;
                 Ok(Expr { ty, kind: Kind::Constant(text) })
             }
-            (from, _) if from.is_integer() && to.is_integer() => Ok(operand.cast(to)),
+            (from, _) if from.is_integer() && to.is_integer() => Ok(operand.cast(to).computed()),
             (from, _) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {
                 let (digits, scale) = from.as_numeric().ok_or_else(refuse)?;
                 Ok(operand.cast(Ty::Numeric { digits, scale }))
