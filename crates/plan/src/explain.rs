@@ -1,6 +1,7 @@
 //! What EXPLAIN says of a plan. It does not run anything and does not know nodes' own plans.
 
 use crate::broadcast::Made;
+use crate::columns::ColumnRead;
 use crate::tree::*;
 use crate::types::*;
 
@@ -18,6 +19,7 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                 said.push(("Why", why.clone()));
             }
             said.push(("Finish", how(finish)));
+            said.extend(finish.parts().into_iter().filter_map(|part| Some(("Columns", columns(part.columns.as_ref()?)))));
             said
         }
         Planned::Insert { rows, .. } => match rows {
@@ -86,6 +88,14 @@ fn how(finish: &Finish) -> String {
         }
         Finish::AddUp(_) => "combine one row a node".into(),
         Finish::Statement(s) => format!("sql: {}", s.text),
+    }
+}
+
+/// What the nodes' column copies are asked in the place of a Part, or why they are not.
+fn columns(read: &ColumnRead) -> String {
+    match read {
+        ColumnRead::Can(part) => format!("DuckDB: {}", part.text),
+        ColumnRead::No(why) => format!("no: {why}"),
     }
 }
 

@@ -230,6 +230,10 @@ impl<'a> Table<'a> {
                 let (ty, text) = constant::read(text, to).ok_or_else(refuse)?;
                 Ok(Expr { ty, kind: Kind::Constant(text) })
             }
+            (from, Kind::Constant(text)) if from.as_numeric().is_some() && to == Ty::Float8 => {
+                let (ty, text) = constant::read(text, to).ok_or_else(refuse)?;
+                Ok(Expr { ty, kind: Kind::Constant(text) })
+            }
             (from, _) if from.is_integer() && to.is_integer() => Ok(operand.cast(to)),
             (from, _) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {
                 let (digits, scale) = from.as_numeric().ok_or_else(refuse)?;

@@ -42,12 +42,12 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], a: &Analysis) -> Found<Col
     if let Some((_, what)) = other.into_iter().find(|(is, _)| *is) {
         return Err(refused(what));
     }
-    let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &part.from_clause[..] else {
-        return Err("only one table is read on columns, and no subquery".into());
-    };
     if !a.cx.views.is_empty() {
         return Err("a view is not read on columns".into());
     }
+    let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &part.from_clause[..] else {
+        return Err("only one table is read on columns, and no subquery".into());
+    };
     let relation = a.cx.relation(rv).ok_or_else(|| refused(&format!("\"{}\"", rv.relname)))?;
     let number = tables.iter().copied().find(|u| Arc::ptr_eq(&a.uses[*u].relation, relation));
     let (Some(number), Some(copy)) = (number, &relation.column_copy) else {
