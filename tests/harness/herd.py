@@ -15,9 +15,10 @@ _DOWN_SECONDS_MAX = 60
 
 
 class Herd:
-    """`herd up` in a temporary directory. The herd's nodes listen on port+1 … port+nodes."""
+    """`herd up` in a temporary directory. The herd's nodes listen on port+1 … port+nodes, its stores of column copies, if any, on the ports behind."""
 
-    def __init__(self, nodes: int, shards: int):
+    def __init__(self, nodes: int, shards: int, columns: bool = False):
+        self.columns = columns
         self.nodes = nodes
         self.shards = shards
         self.binary = binaries.herd()
@@ -46,7 +47,7 @@ class Herd:
     def _first_up(self) -> None:
         said = ""
         for _ in range(5):
-            self.port = ports.free_row(self.nodes + 2)
+            self.port = ports.free_row(self.nodes * (2 if self.columns else 1) + 2)
             done = self.up(check=False)
             if done.returncode == 0:
                 return
@@ -58,6 +59,7 @@ class Herd:
 
     def up(self, check: bool = True) -> subprocess.CompletedProcess:
         arguments = ["up", "--dir", self.dir, "--nodes", self.nodes, "--port", self.port, "--shards", self.shards]
+        arguments += ["--columns"] if self.columns else []
         return self._command(arguments, _UP_SECONDS_MAX, check)
 
     def down(self, check: bool = True) -> subprocess.CompletedProcess:
@@ -77,6 +79,8 @@ class Herd:
     def _command(self, arguments: list, seconds_max: float, check: bool) -> subprocess.CompletedProcess:
         command = [str(self.binary), *map(str, arguments)]
         environment = os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())}
+        if self.columns:
+            environment["HERD_COLUMN_BIN"] = str(binaries.herd_column())
         # Output goes to files: a daemon that kept our pipe open would make us wait for its end.
         out, err = self.root / "stdout", self.root / "stderr"
         with open(out, "w") as stdout, open(err, "w") as stderr:

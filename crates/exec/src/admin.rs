@@ -5,6 +5,7 @@
 
 pub mod chunks;
 mod cluster;
+mod column_copy;
 pub mod distribute;
 pub mod export;
 pub mod function;
@@ -86,7 +87,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::IsolateTenant
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),
-        AdminFunction::MoveShard => Field::new(&call.column, type_oid::INT8, 8),
+        AdminFunction::MoveShard | AdminFunction::AddColumnCopy => Field::new(&call.column, type_oid::INT8, 8),
         AdminFunction::Version | AdminFunction::ExportSnapshot | AdminFunction::RestorePoint => {
             Field::new(&call.column, type_oid::TEXT, -1)
         }

@@ -2,6 +2,7 @@
 //! node held; what PostgreSQL finishes is in `query/finish.rs`.
 
 pub mod add_up;
+mod columns;
 pub mod cursor;
 pub mod finish;
 pub mod merge;
@@ -29,6 +30,13 @@ impl<C: Client> Work<'_, C> {
     pub async fn query(&mut self, compiled: &Compiled, request: &Request<'_>, finish: &Finish) -> Result<String> {
         if compiled.plan.whole().clock.is_some() {
             Box::pin(self.settle_now()).await?;
+        }
+        if finish.parts().iter().any(|part| part.columns.is_some()) {
+            let described = self.described(compiled, request.types()).await?;
+            if let Some(tag) = Box::pin(self.by_columns(compiled, request, finish, &described)).await? {
+                compiled.has_run();
+                return Ok(tag);
+            }
         }
         self.cut_for_read().await?;
         let described = self.described(compiled, request.types()).await?;

@@ -3,6 +3,7 @@
 
 pub mod barrier;
 pub mod bodies;
+pub mod column_stores;
 pub mod compiled;
 pub mod described;
 mod desk;

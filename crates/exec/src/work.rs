@@ -36,6 +36,7 @@ use txn::{Lane, Participant, Transaction};
 use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client, tell_parameter, tell_said};
+use crate::column_settings::ColumnUse;
 use crate::error::{ExecError, Result};
 use crate::now::Now;
 use crate::router::compiled::Epoch;
@@ -75,6 +76,7 @@ pub struct Work<'w, C: Client> {
     /// `now()` of the statement or its transaction.
     pub now: Now,
     pub bulk: Bulk,
+    pub columns: ColumnUse,
     /// What rows that wait here may take.
     pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
@@ -113,6 +115,7 @@ impl<'w, C: Client> Work<'w, C> {
             uses: plan::Sequences::default(),
             now: Now::default(),
             bulk: Bulk::default(),
+            columns: ColumnUse::default(),
             looks: Looks::default(),
             on_one: false,
         }

@@ -42,6 +42,9 @@ enum Command {
         /// A setting of the PostgreSQL servers, such as synchronous_commit=off (repeatable)
         #[arg(long = "set", value_name = "NAME=VALUE")]
         settings: Vec<String>,
+        /// A store of column copies beside each node, from now on
+        #[arg(long)]
+        columns: bool,
     },
     /// Stop a local herd; its data stays
     Down {
@@ -272,8 +275,8 @@ impl Cli {
     pub fn run(self) -> Result<Action, Error> {
         let done = |()| Action::Done(ExitCode::SUCCESS);
         match self.command {
-            Command::Up { dir, nodes, port, shards, settings } => {
-                let url = local::up(&UpOptions { dir: dir.dir.clone(), nodes, port, shards, settings })?;
+            Command::Up { dir, nodes, port, shards, settings, columns } => {
+                let url = local::up(&UpOptions { dir: dir.dir.clone(), nodes, port, shards, settings, columns })?;
                 // The URL alone on standard output, for scripts.
                 println!("{url}");
                 let option = if dir.dir.as_os_str() == ".herd" {

@@ -44,6 +44,9 @@ pub struct Config {
     /// Further nodes, registered when the herd is first made; afterwards the catalog decides.
     #[serde(default)]
     pub nodes: Vec<NodeConfig>,
+    /// Stores of column copies, each beside one node.
+    #[serde(default)]
+    pub column: Vec<StoreConfig>,
     /// Threads that serve clients; half the machine's cores when absent, as nodes and clients often share it.
     pub threads: Option<u16>,
     /// Shards of a distributed table, unless `create_distributed_table` is told otherwise.
@@ -69,6 +72,16 @@ pub struct Config {
     /// What is allowed and yet a mistake, most likely.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// A store of column copies (`herd-column`).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// Its node's number or name in `herd.nodes`.
+    pub node: String,
+    /// How it is reached.
+    pub store: NodeConfig,
 }
 
 /// How clients prove who they are.
@@ -236,7 +249,7 @@ impl Config {
 
     /// The file holds a superuser's password, and others than its owner may read it.
     fn readable_password(&self, path: &Path) -> Option<String> {
-        let secret = std::iter::once(&self.home).chain(&self.nodes).any(|node| node.password.is_some());
+        let secret = self.servers().any(|node| node.password.is_some());
         let mode = std::fs::metadata(path).ok()?.permissions().mode();
         (secret && mode & 0o077 != 0).then(|| {
             let path = path.display();
@@ -257,10 +270,15 @@ impl Config {
             tls.certificate = folder.join(&tls.certificate);
             tls.key = folder.join(&tls.key);
         }
-        for node in std::iter::once(&mut config.home).chain(&mut config.nodes) {
+        let stores = config.column.iter_mut().map(|c| &mut c.store);
+        for node in std::iter::once(&mut config.home).chain(&mut config.nodes).chain(stores) {
             node.sslrootcert = node.sslrootcert.take().map(|file| folder.join(file));
         }
         Ok(config)
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &NodeConfig> {
+        std::iter::once(&self.home).chain(&self.nodes).chain(self.column.iter().map(|c| &c.store))
     }
 
     fn check(&self) -> Result<(), (&'static str, String)> {
@@ -298,6 +316,10 @@ impl Config {
             if !seen.insert((&node.host, node.port)) {
                 return Err(("nodes", format!("has {}:{} twice", node.host, node.port)));
             }
+        }
+        let mut seen = std::collections::HashSet::new();
+        if let Some(twice) = self.column.iter().find(|c| !seen.insert(&c.node)) {
+            return Err(("column", format!("has two stores for node {}", twice.node)));
         }
         Ok(())
     }

@@ -151,7 +151,7 @@ fn herd_of(
     };
     let own = OwnConns::new(&PoolConfig { connect_timeout: Duration::from_secs(10), ..pool_config.clone() }, admin);
     let roles = Arc::new(Roles::new(own.clone(), home.clone(), config.auth == config::Auth::Scram));
-    let pools = Pools::new(pool_config, Some(roles.clone()));
+    let pools = Pools::new(pool_config.clone(), Some(roles.clone()));
     pools.spawn_reaper(own.clone());
     pools.spawn_role_follower();
     let seal = txn::Seal::from_hex(&key.seal).ok_or_else(|| exec::ExecError::internal("herd.seal is unreadable"))?;
@@ -160,9 +160,16 @@ fn herd_of(
         plan_bytes: config.limits.plan_bytes as usize,
         row_bytes_per_session: config.limits.row_bytes_per_session as usize,
         row_bytes: config.limits.row_bytes as usize,
+        stores: config.column.iter().map(|c| (c.node.clone(), store_of(&c.store, &pool_config))).collect(),
         seal,
     };
     Ok(Herd::new(herd_config, own, roles, pools, snapshot, rand::random()))
+}
+
+/// A store is not worth waiting for: rows are there.
+fn store_of(store: &NodeConfig, pool: &PoolConfig) -> exec::Store {
+    let config = PoolConfig { connect_timeout: Duration::from_secs(1), wait_timeout: Duration::from_secs(5), ..pool.clone() };
+    exec::Store { target: target(store), conns: OwnConns::new(&config, login(store)) }
 }
 
 async fn listen(config: &Config) -> Result<Vec<TcpListener>, RouterError> {

@@ -54,6 +54,8 @@ pub enum AdminFunction {
     Rebalance,
     ExportSnapshot,
     RestorePoint,
+    AddColumnCopy,
+    DropColumnCopy,
     Version,
 }
 
@@ -167,6 +169,8 @@ impl AdminFunction {
             "rebalance" if herds => AdminFunction::Rebalance,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "restore_point" if herds => AdminFunction::RestorePoint,
+            "add_column_copy" if herds => AdminFunction::AddColumnCopy,
+            "drop_column_copy" if herds => AdminFunction::DropColumnCopy,
             "add_node" if herds => AdminFunction::AddNode,
             "remove_node" if herds => AdminFunction::RemoveNode,
             _ => return None,
@@ -445,6 +449,24 @@ impl AdminCall {
     pub fn node(&self) -> Result<String> {
         let v = self.named(&["node"])?;
         self.text(&v[0], "a node's id or name")
+    }
+
+    /// Of `herd.add_column_copy`: the columns (none: all), and those that it is sorted by.
+    pub fn column_copy(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let v = self.named(&["table_name|table|relation", "columns", "order_by"])?;
+        let list = |value: &Option<Arg>| match value {
+            None => Ok(vec![]),
+            Some(Arg::List(names)) => Ok(names.clone()),
+            Some(Arg::Text(text)) => {
+                let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
+                Ok(inner.split(',').map(|name| unquote(name.trim())).filter(|name| !name.is_empty()).collect())
+            }
+            Some(_) => Err(wrong(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("{}() takes columns as an array of names", self.name),
+            )),
+        };
+        Ok((list(&v[1])?, list(&v[2])?))
     }
 
     /// What a restore point is to be called.

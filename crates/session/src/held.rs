@@ -75,6 +75,7 @@ impl Session {
             reading: self.reading.as_ref(),
             now,
             bulk: self.bulk,
+            columns: self.columns,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, held, pin, &self.memory)
         };
         let done = work.run(compiled, request).await;

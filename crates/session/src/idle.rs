@@ -89,7 +89,8 @@ pub fn spelled(name: &str, value: &str) -> Result<String> {
     Ok(unit.map_or_else(|| "0".to_string(), |(unit, size)| format!("{}{unit}", ms / size)))
 }
 
-fn milliseconds(value: &str) -> Option<u32> {
+/// A time as PostgreSQL reads it.
+pub fn milliseconds(value: &str) -> Option<u32> {
     parsed(value).map(|ms| ms as u32)
 }
 

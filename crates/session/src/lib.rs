@@ -16,6 +16,7 @@ pub mod cancel;
 mod cancel_forward;
 mod client_io;
 pub mod client_stream;
+mod column_use;
 mod constraints;
 mod cursor;
 mod doors;

@@ -8,6 +8,7 @@ use pool::Settings;
 use txn::Cuts;
 use wire::sqlstate;
 
+use crate::column_use;
 use crate::idle;
 use crate::session::Result;
 use crate::set::Pending;
@@ -25,7 +26,7 @@ pub struct RouterSettings {
 const SNAPSHOT: &str = "repeatable";
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 12] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 15] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
@@ -34,6 +35,9 @@ const ROUTER_SETTINGS: [(&str, &[&str], &str); 12] = [
     ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
     ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
     ("herd.in_flight_rows", &["ysql_max_in_flight_ops"], "0"),
+    (column_use::WAY, &[], "auto"),
+    (column_use::FRESHNESS, &[], column_use::STRICT),
+    (column_use::WAIT, &[], "1s"),
     ("citus.shard_count", &["herd.shard_count"], ""),
     ("citus.shard_replication_factor", &[], "1"),
     (idle::IN_TRANSACTION, &[], "0"),
@@ -137,6 +141,9 @@ impl RouterSettings {
                 Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
             },
             idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
+            column_use::WAY if value.eq_ignore_ascii_case("auto") => "auto".to_string(),
+            column_use::FRESHNESS if value.eq_ignore_ascii_case(column_use::STRICT) => column_use::STRICT.to_string(),
+            column_use::FRESHNESS | column_use::WAIT => idle::spelled(name, value)?,
             "herd.snapshot" if value.eq_ignore_ascii_case(SNAPSHOT) => SNAPSHOT.to_string(),
             _ => match value.to_ascii_lowercase().as_str() {
                 "on" | "true" | "yes" | "1" => "on".to_string(),

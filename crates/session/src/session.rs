@@ -98,6 +98,7 @@ pub struct Session {
     pub sharing: Sharing,
     pub sequences: exec::Sequences,
     pub bulk: Bulk,
+    pub columns: exec::ColumnUse,
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
     pub numbering: u64,
@@ -121,6 +122,7 @@ impl Session {
             patience,
             now,
             bulk: self.bulk,
+            columns: self.columns,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, client, pin, &self.memory)
         }
     }

@@ -11,6 +11,7 @@ use sql::ast::{self, Node};
 use txn::Cuts;
 use wire::backend::{self, Field};
 
+use crate::column_use;
 use crate::activity::Pins;
 use crate::idle::Idle;
 use crate::named_roles;
@@ -58,6 +59,7 @@ impl Session {
             in_flight_rows: number("herd.in_flight_rows"),
             session: self.bulk.session,
         };
+        self.columns = column_use::of(&self.own);
     }
 
     /// SET and RESET, and SET TRANSACTION with its like. The router's own settings go to no node.

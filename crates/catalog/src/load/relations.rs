@@ -9,10 +9,10 @@ use super::ahead::Ahead;
 use super::columns::{self, Elsewhere, KeptColumns};
 use super::definitions::Definitions;
 use super::facts::NOT_SYSTEM;
-use crate::load::reading;
+use crate::load::{Cells, reading};
 use crate::snapshot::LOCKED;
 use crate::{
-    CatalogError, Column, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
+    CatalogError, Column, ColumnCopy, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
 };
 
 /// A relation on its way into the snapshot, with its key by attribute numbers.
@@ -49,6 +49,7 @@ pub(super) async fn load<Q: Query>(
                 Some(key) => distribution.key = key,
                 None => {
                     draft.relation.placement = Placement::Local;
+                    draft.relation.column_copy = None;
                     snapshot.replaced.insert(draft.relation.oid);
                 }
             }
@@ -101,12 +102,14 @@ async fn load_relations<Q: Query>(
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
                             AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
-                EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f') \
+                EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f'), \
+                k.id, k.columns, k.order_by \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
          LEFT JOIN herd.relation h ON h.schema = n.nspname AND h.name = c.relname \
               AND c.relkind = CASE h.kind WHEN 'd' THEN 'p' ELSE 'r' END \
          LEFT JOIN herd.colocation g ON g.id = h.colocation \
+         LEFT JOIN herd.column_copy k ON k.relation = c.oid AND h.kind = 'd' \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND c.relpersistence <> 't' AND {NOT_SYSTEM}"
     );
     let mut drafts = HashMap::new();
@@ -174,11 +177,17 @@ async fn load_relations<Q: Query>(
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),
             through: None,
-            column_copy: None,
+            column_copy: column_copy(&mut row)?,
         };
         drafts.insert(oid, Draft { relation, key });
     }
     Ok(drafts)
+}
+
+fn column_copy<E: std::error::Error>(row: &mut Cells) -> Result<Option<Arc<ColumnCopy>>, CatalogError<E>> {
+    let (id, columns, order_by) = (row.opt_number()?, row.opt_texts(), row.opt_texts());
+    let copy = |id| ColumnCopy { id, columns: columns.unwrap_or_default(), order_by: order_by.unwrap_or_default() };
+    Ok(id.map(copy).map(Arc::new))
 }
 
 async fn load_unique_indexes<Q: Query>(

@@ -79,3 +79,12 @@ COMMENT ON FUNCTION herd.rebalance() IS 'moves shards until each node has as man
 CREATE OR REPLACE FUNCTION herd.restore_point(name text) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.restore_point'); SELECT NULL::text $$;
 COMMENT ON FUNCTION herd.restore_point(text) IS 'makes a named restore point on all nodes that cuts no transaction over several of them in half (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.add_column_copy(table_name regclass, columns text[] DEFAULT NULL, order_by text[] DEFAULT NULL) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.add_column_copy'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.add_column_copy(regclass, text[], text[])
+    IS 'has the stores beside the nodes keep a columnar copy of a table (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.drop_column_copy(table_name regclass) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drop_column_copy') $$;
+COMMENT ON FUNCTION herd.drop_column_copy(regclass) IS 'has the stores beside the nodes forget the columnar copy of a table (through a router)';

@@ -12,6 +12,9 @@ CREATE TABLE IF NOT EXISTS herd.node (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS node_home ON herd.node (is_home) WHERE is_home;
 
+-- Numbers of column copies; none is given twice.
+CREATE SEQUENCE IF NOT EXISTS herd.column_copy_number;
+
 -- Groups of distributed tables that share key types, bounds and placement. key_types are built-in types only.
 CREATE TABLE IF NOT EXISTS herd.colocation (
     id          integer PRIMARY KEY,
@@ -285,6 +288,7 @@ $$;
 CREATE OR REPLACE FUNCTION herd.forget_dropped() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
+DELETE FROM herd.column_copy k WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = k.relation);
 DELETE FROM herd.relation r WHERE NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = r.schema AND c.relname = r.name AND c.relkind = CASE r.kind WHEN 'd' THEN 'p' ELSE 'r' END

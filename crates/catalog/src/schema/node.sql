@@ -52,6 +52,15 @@ CREATE TABLE IF NOT EXISTS herd.seal (
     value bytea NOT NULL CHECK (length(value) = 32)
 );
 
+-- Which tables have a column copy, of which columns, sorted by which. A store beside the node (herd-column) makes what it has be what
+-- its node lists here.
+CREATE TABLE IF NOT EXISTS herd.column_copy (
+    id       bigint PRIMARY KEY, -- the same on all nodes
+    relation oid NOT NULL UNIQUE, -- this node's
+    columns  text[] NOT NULL,
+    order_by text[] NOT NULL DEFAULT '{}'
+);
+
 -- A node's own part of views over all nodes; a router joins them, and fills in what a node can't know.
 CREATE OR REPLACE VIEW herd.transactions AS
     SELECT NULL::integer AS node, p.gid, p.owner::text AS owner, p.prepared AS prepared_at,

@@ -56,6 +56,15 @@ impl<C: Client> Work<'_, C> {
             let text = if format == 0 { job.to_string().into_bytes() } else { job.to_be_bytes().to_vec() };
             return Ok(self.answer(&call, described, &text, vec![], true));
         }
+        if call.function == AdminFunction::AddColumnCopy {
+            let id = self.add_column_copy(&call, search_path).await?;
+            let text = if format == 0 { id.to_string().into_bytes() } else { id.to_be_bytes().to_vec() };
+            return Ok(self.answer(&call, described, &text, vec![], true));
+        }
+        if call.function == AdminFunction::DropColumnCopy {
+            self.drop_column_copy(&call, search_path).await?;
+            return Ok(self.answer(&call, described, b"", vec![], true));
+        }
         if matches!(call.function, AdminFunction::CreateTimePartitions | AdminFunction::DropOldTimePartitions) {
             let done = self.time_partitions(&call, search_path).await?;
             let text = if format == 0 { done.to_string().into_bytes() } else { done.to_be_bytes().to_vec() };

@@ -12,7 +12,7 @@ use crate::query::part_rows::PartRows;
 use crate::render::Fill;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
-use crate::router::described::Described;
+use crate::router::described::{Described, PartColumns};
 use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::Reply;
@@ -55,21 +55,7 @@ impl<C: Client> Work<'_, C> {
         if let Some(e) = failure {
             return Err(e);
         }
-        let fields = described.fields.as_deref().unwrap_or_default();
-        let row: Option<Vec<Option<Vec<u8>>>> = (0..functions.len())
-            .map(|i| {
-                let described = fields.get(i)?;
-                if !type_oid::is_integer(columns[0].fields.get(i)?.type_oid)
-                    || !type_oid::is_integer(described.type_oid)
-                    || fields.len() != functions.len()
-                {
-                    return None;
-                }
-                let value = fold(functions[i], partials.iter().map(|p| p.get(i).cloned().flatten()))?;
-                encode(value, described.type_oid, request.bound.map_or(0, |b| b.result_format(i)))
-            })
-            .collect();
-        match row {
+        match row(functions, &columns[0], described, request, &partials) {
             Some(row) => {
                 self.describe_to_client(request, described);
                 self.client.tell(Answer::Row(&row.iter().map(|v| v.as_deref()).collect::<Vec<_>>()));
@@ -85,6 +71,27 @@ impl<C: Client> Work<'_, C> {
             }
         }
     }
+}
+
+/// The answer, if all of it is integers.
+pub fn row(
+    functions: &[AddFunction],
+    columns: &PartColumns,
+    described: &Described,
+    request: &Request<'_>,
+    partials: &[Vec<Option<Vec<u8>>>],
+) -> Option<Vec<Option<Vec<u8>>>> {
+    let fields = described.fields.as_deref().unwrap_or_default();
+    let one = |i: usize| {
+        let described = fields.get(i)?;
+        let (of_part, of_all) = (columns.fields.get(i)?.type_oid, described.type_oid);
+        if !type_oid::is_integer(of_part) || !type_oid::is_integer(of_all) || fields.len() != functions.len() {
+            return None;
+        }
+        let value = fold(functions[i], partials.iter().map(|p| p.get(i).cloned().flatten()))?;
+        encode(value, described.type_oid, request.bound.map_or(0, |b| b.result_format(i)))
+    };
+    (0..functions.len()).map(one).collect()
 }
 
 /// `Some(None)`: NULL. `None`: not integers after all, or too large.

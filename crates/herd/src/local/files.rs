@@ -7,6 +7,8 @@
 //! .herd/router.pid    .herd/router.log
 //! .herd/node1/        PostgreSQL's data directory                   (node.rs)
 //! .herd/node1.log     its log
+//! .herd/column1/      its store of column copies, if there are any  (stores.rs)
+//! .herd/column1.toml  .herd/column1.log
 //! ```
 //! It does not know what stands in them.
 
@@ -65,6 +67,19 @@ impl Files {
     /// Where the node's PostgreSQL writes its log.
     pub fn node_log(&self, number: u16) -> PathBuf {
         self.dir.join(format!("node{number}.log"))
+    }
+
+    /// The directory of the store beside a node.
+    pub fn store(&self, number: u16) -> PathBuf {
+        self.dir.join(format!("column{number}"))
+    }
+    /// Its configuration.
+    pub fn store_config(&self, number: u16) -> PathBuf {
+        self.dir.join(format!("column{number}.toml"))
+    }
+    /// Its log.
+    pub fn store_log(&self, number: u16) -> PathBuf {
+        self.dir.join(format!("column{number}.log"))
     }
 
     /// Makes the directory where it is missing, closed to others. Where PostgreSQL runs as another user it may pass through

@@ -6,6 +6,7 @@
 //!       ─→ node_make.rs       initdb, settings, marker          node1/, node2/ …
 //!       ─→ node.rs            start, stop, crashed or not
 //!       ─→ router_process.rs  the router in the background      herd.toml, router.pid
+//!       ─→ stores.rs          stores of column copies         column1/, column1.toml
 //! plain.rs                    a plain PostgreSQL beside the herd, to measure it against
 //! ```
 //! All of it is plain blocking code. It knows servers and files, and nothing of SQL, tables or shards.
@@ -26,6 +27,7 @@ mod router_process;
 mod shape;
 mod state;
 mod status;
+mod stores;
 mod up;
 
 pub use binaries::program;

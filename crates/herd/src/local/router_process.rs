@@ -15,6 +15,7 @@ use super::files::{Files, open_log, tail, write_whole};
 use super::probe::{Answer, probe};
 use super::process;
 use super::state::{METRICS_OFFSET, State};
+use super::stores;
 use crate::config::Config;
 
 /// How long a router may take to make the catalog and listen.
@@ -70,13 +71,25 @@ pub fn write_config(files: &Files, state: &State) -> Result<()> {
          shards = {shards}\n\
          auth = \"trust\"\n\
          log = \"info\"\n\
-         log_format = \"text\"\n",
+         log_format = \"text\"\n\
+         {stores}",
+        stores = if state.columns { stores::for_router(state) } else { String::new() },
         port = state.port,
         home = address(1),
         further = further.join(", "),
         shards = state.shards,
     );
     write_whole(&files.config(), &text)
+}
+
+/// Names the stores in a configuration that was written before there were any; whether it named none.
+pub fn add_stores(files: &Files, state: &State) -> Result<bool> {
+    if !read_config(files, state)?.column.is_empty() {
+        return Ok(false);
+    }
+    let text = fs::read_to_string(files.config()).map_err(Error::io("read", files.config()))?;
+    write_whole(&files.config(), &(text + &stores::for_router(state)))?;
+    Ok(true)
 }
 
 /// A free port near the herd's own, and not one that a herd a hundred ports further would use.
@@ -153,7 +166,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn state() -> State {
-        State { pgherd: String::new(), nodes: 3, port: 6500, shards: 16, made: false, settings: BTreeMap::new() }
+        State { pgherd: String::new(), nodes: 3, port: 6500, shards: 16, made: false, settings: BTreeMap::new(), columns: false }
     }
 
     #[test]

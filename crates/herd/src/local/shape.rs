@@ -25,6 +25,8 @@ pub struct Options {
     pub shards: Option<u32>,
     /// `name=value`
     pub settings: Vec<String>,
+    /// Stores of column copies, from now on.
+    pub columns: bool,
 }
 
 /// The shape the herd has, or will have.
@@ -55,6 +57,7 @@ fn new_shape(options: &Options) -> Result<State> {
         shards: options.shards.unwrap_or(SHARDS),
         made: false,
         settings: BTreeMap::new(),
+        columns: false,
     };
     // The command line's own limits; the sum is checked here.
     let (port, nodes) = (state.port, state.nodes.min(NODES_MAX));
@@ -82,5 +85,6 @@ fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<Sta
         shards: options.shards.unwrap_or(SHARDS),
         made: true,
         settings: BTreeMap::new(),
+        columns: false,
     })
 }

@@ -14,6 +14,8 @@ use super::files::write_whole;
 
 /// The most nodes of a local herd. Keeps the metrics port (port + [`METRICS_OFFSET`]) clear of the nodes' ports.
 pub const NODES_MAX: u16 = 64;
+/// The most nodes of one with stores, for the same reason.
+pub const STORES_MAX: u16 = 44;
 /// Where the metrics page is, counted from the herd's port, when that port is free.
 pub const METRICS_OFFSET: u16 = 90;
 
@@ -30,6 +32,9 @@ pub struct State {
     /// PostgreSQL's settings, from `--set`.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// Each node has a store of column copies beside it.
+    #[serde(default)]
+    pub columns: bool,
 }
 
 impl State {
@@ -59,6 +64,11 @@ impl State {
     /// Nodes count from 1.
     pub fn node_port(&self, number: u16) -> u16 {
         self.port + number
+    }
+
+    /// Stores' ports are behind the nodes'.
+    pub fn store_port(&self, number: u16) -> u16 {
+        self.port + self.nodes + number
     }
 
     /// Of all nodes, from 1.
@@ -103,10 +113,10 @@ mod tests {
         let path = dir.path().join("herd.json");
         assert_eq!(State::load(&path).unwrap(), None);
         let settings = BTreeMap::from([("synchronous_commit".to_owned(), "off".to_owned())]);
-        let state = State { pgherd: "0.1.0".to_owned(), nodes: 3, port: 6500, shards: 8, made: true, settings };
+        let state = State { pgherd: "0.1.0".to_owned(), nodes: 3, port: 6500, shards: 8, made: true, settings, columns: true };
         state.save(&path).unwrap();
         assert_eq!(State::load(&path).unwrap().as_ref(), Some(&state));
-        assert_eq!(state.node_port(3), 6503);
+        assert_eq!((state.node_port(3), state.store_port(3)), (6503, 6506));
         assert_eq!(state.url(), "postgresql://postgres@127.0.0.1:6500/postgres");
     }
 

@@ -17,8 +17,8 @@ use super::error::{Error, Result};
 use super::files::Files;
 use super::node::{Condition, MARKER, Node};
 use super::shape::{Options, shape};
-use super::state::{State, parse_setting};
-use super::{node_make, process, reach, router_process};
+use super::state::{STORES_MAX, State, parse_setting};
+use super::{node_make, process, reach, router_process, stores};
 
 /// Makes, repairs and starts; returns the URL when the herd serves.
 pub fn up(options: &Options) -> Result<String> {
@@ -30,6 +30,10 @@ pub fn up(options: &Options) -> Result<String> {
 
     let mut state = shape(&files, options)?;
     state.settings.extend(given);
+    state.columns |= options.columns;
+    if state.columns && state.nodes > STORES_MAX {
+        return Err(Error::TooManyStores { nodes: state.nodes, max: STORES_MAX });
+    }
     let nodes: Vec<Node> = state.numbers().map(|number| Node::of(&files, &state, number)).collect();
     let missing = check_conditions(&state, &nodes)?;
 
@@ -49,7 +53,18 @@ pub fn up(options: &Options) -> Result<String> {
     // Made ones have a real path by now.
     let nodes: Vec<Node> = state.numbers().map(|number| Node::of(&files, &state, number)).collect();
     let started = start_nodes(&nodes, &binaries, &state)?;
-    let started = start_router(&files, &state, router)? || started;
+    let mut router = router;
+    let mut stores = false;
+    if state.columns {
+        stores = stores::start(&files, &state)?;
+        if files.config().exists() && router_process::add_stores(&files, &state)? {
+            if let Some(pid) = router.take() {
+                eprintln!("router: it is told of the stores, starting it anew");
+                router_process::stop(&files, pid)?;
+            }
+        }
+    }
+    let started = start_router(&files, &state, router)? || started || stores;
     if !started {
         eprintln!("this herd is running already");
     }

@@ -1,0 +1,142 @@
+//! `herd.add_column_copy` and `herd.drop_column_copy`: rows of `herd.column_copy` on all nodes, written in one transaction. Stores beside
+//! the nodes follow what these say (crate `column`), and statements are planned by them; neither is known here.
+
+use std::sync::Arc;
+
+use catalog::{NodeId, Relation, qualified, quote_literal};
+use plan::admin::{AdminCall, split_name};
+use wire::sqlstate;
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// The copy's number.
+    pub(super) async fn add_column_copy(&mut self, call: &AdminCall, search_path: &[String]) -> Result<i64> {
+        self.need_transaction();
+        self.may_change_kinds().await?;
+        let (columns, order_by) = call.column_copy()?;
+        let table = self.copied_table(call, search_path)?;
+        let columns = copied_columns(&table, columns, &order_by)?;
+        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        for node in &nodes {
+            self.can_be_followed(*node).await?;
+        }
+        let number = self.ask_home("SELECT pg_catalog.nextval('herd.column_copy_number')").await?;
+        let number: i64 = number
+            .first()
+            .and_then(|row| row.first()?.as_deref()?.parse().ok())
+            .ok_or_else(|| ExecError::internal("a column copy got no number"))?;
+        let insert = format!(
+            "INSERT INTO herd.column_copy (id, relation, columns, order_by) VALUES ({number}, {}::pg_catalog.regclass, {}, {})",
+            quote_literal(&qualified(&table.schema, &table.name)),
+            array(&columns),
+            array(&order_by)
+        );
+        for node in nodes {
+            self.write_column_copy(node, &insert).await.map_err(|e| match &*e.code() {
+                sqlstate::UNIQUE_VIOLATION => {
+                    let message = format!("table \"{}\" has a column copy already", table.name);
+                    ExecError::sql(sqlstate::DUPLICATE_OBJECT, message).hint("herd.drop_column_copy() first.")
+                }
+                _ => e,
+            })?;
+        }
+        Ok(number)
+    }
+
+    /// Wherever nodes say that there is one.
+    pub(super) async fn drop_column_copy(&mut self, call: &AdminCall, search_path: &[String]) -> Result<()> {
+        self.need_transaction();
+        self.may_change_kinds().await?;
+        let table = self.copied_table(call, search_path)?;
+        let Some(copy) = &table.column_copy else {
+            let message = format!("table \"{}\" has no column copy", table.name);
+            return Err(ExecError::sql(sqlstate::UNDEFINED_OBJECT, message));
+        };
+        let delete = format!("DELETE FROM herd.column_copy WHERE id OPERATOR(pg_catalog.=) {}", copy.id);
+        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        for node in nodes {
+            self.write_column_copy(node, &delete).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_column_copy(&mut self, node: NodeId, sql: &str) -> Result<()> {
+        let mut p = self.lane(node).await?;
+        p.wrote = true;
+        let done = p.lane.run(sql).await;
+        self.put_back(p).await;
+        done?;
+        Ok(())
+    }
+
+    /// A store follows what the node's log tells.
+    async fn can_be_followed(&mut self, node: NodeId) -> Result<()> {
+        let mut p = self.lane(node).await?;
+        let level = p.lane.rows("SELECT pg_catalog.current_setting('wal_level')").await;
+        self.put_back(p).await;
+        if level?.first().and_then(|row| row.first()?.as_deref()) == Some("logical") {
+            return Ok(());
+        }
+        let name = self.epoch.snapshot.node(node).map_or("", |n| &n.name);
+        let message = format!("node \"{name}\" does not write what a column copy needs into its log");
+        Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            .hint("Set wal_level = logical there, and restart it."))
+    }
+
+    fn copied_table(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
+        let (schema, name) = split_name(&call.table()?)?;
+        let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
+        relation
+            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
+    }
+}
+
+/// The columns that a copy is to have, if the table can have one.
+fn copied_columns(table: &Relation, asked: Vec<String>, order_by: &[String]) -> Result<Vec<String>> {
+    let name = &table.name;
+    let refused = |code, message: String, hint: &str| Err(ExecError::sql(code, message).hint(hint));
+    match table.distribution() {
+        None => {
+            let message = format!("table \"{name}\" is not distributed, and only distributed tables have column copies");
+            return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "create_distributed_table() first.");
+        }
+        Some(d) if d.is_partitioned() || d.is_part => {
+            let message = format!("table \"{name}\" is partitioned by its owner: column copies of it are not supported");
+            return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "Its rows serve all queries.");
+        }
+        Some(_) => {}
+    }
+    let Some(key) = table.unique.iter().find(|index| index.primary) else {
+        let message = format!("table \"{name}\" has no primary key, by which a column copy finds its rows");
+        return refused(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message, "ALTER TABLE … ADD PRIMARY KEY.");
+    };
+    let mut columns = asked;
+    if columns.is_empty() {
+        columns = table.columns.iter().filter(|c| !c.generated).map(|c| c.name.clone()).collect();
+    }
+    for column in columns.iter().chain(order_by) {
+        let Some(at) = table.column(column) else {
+            let message = format!("column \"{column}\" of relation \"{name}\" does not exist");
+            return Err(ExecError::sql(sqlstate::UNDEFINED_COLUMN, message));
+        };
+        if table.columns[at].generated {
+            let message = format!("column \"{column}\" is generated, and in no log");
+            return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "Leave it out: queries that need it read rows.");
+        }
+    }
+    for needed in key.columns.iter().map(|at| &table.columns[*at].name).chain(order_by) {
+        if !columns.contains(needed) {
+            let message = format!("a column copy of \"{name}\" needs column \"{needed}\"");
+            return refused(sqlstate::INVALID_PARAMETER_VALUE, message, "Its primary key and what it is sorted by are part of it.");
+        }
+    }
+    Ok(columns)
+}
+
+fn array(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| quote_literal(name)).collect();
+    format!("ARRAY[{}]::pg_catalog.text[]", names.join(", "))
+}

@@ -1,0 +1,251 @@
+//! A read whose parts column copies answer: each store beside a node is asked for its node's rows, and the answer is finished as ever.
+//!
+//! Any doubt, and whatever a store says that is not rows, leads back to the nodes' rows: a store is never needed. What can be asked of
+//! it at all is the plan's to say (`plan/src/columns.rs`), how fresh it has to be the session's. Rights are the client's: home is
+//! asked, as the client's role, for no rows of the very columns. The store compares the table's name and its shards' with what its
+//! node has in the moment it reads.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use catalog::{NodeId, Row, qualified, quote_ident};
+use plan::columns::{ColumnPart, ColumnRead, ColumnType, parameter};
+use plan::{AddUp, Finish, Merge, Part, Piece, Slice, Statement};
+use pool::PoolError;
+use txn::Cuts;
+use wire::sqlstate;
+
+use crate::binary_text::text_of;
+use crate::client::{Answer, Client};
+use crate::column_settings::ColumnWay;
+use crate::error::{ExecError, Result};
+use crate::query::part_rows::PartRows;
+use crate::query::{add_up, counts};
+use crate::request::{Bound, Request};
+use crate::router::column_stores::{Asked, Store, TableAsked};
+use crate::router::compiled::Compiled;
+use crate::router::described::Described;
+use crate::text_arrays::Arrays;
+use crate::work::Work;
+
+impl<C: Client> Work<'_, C> {
+    /// The command tag; `None`: nothing has been told, and rows are to be read.
+    pub async fn by_columns(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        finish: &Finish,
+        described: &Described,
+    ) -> Result<Option<String>> {
+        let parts = finish.parts();
+        let Some(reads) = self.column_parts(compiled, request, finish, &parts) else { return Ok(None) };
+        let bound = described.parameters(request);
+        let Some(limit) = self.may_read(compiled, &reads).await else { return Ok(None) };
+        let mut answers = Vec::with_capacity(parts.len());
+        for (part, read) in parts.iter().zip(&reads) {
+            let nodes = self.part_nodes(compiled, request, part).await?;
+            let Some(asked) = self.questions(compiled, read, &nodes, &bound) else { return Ok(None) };
+            let all = tokio::select! {
+                biased;
+                () = self.client.cancelled() => return Err(ExecError::cancelled()),
+                all = ask_all(asked, limit) => all?,
+            };
+            match all {
+                Ok(rows) => answers.push(rows),
+                Err(why) => {
+                    self.herd.columns.passed_over(&why);
+                    return Ok(None);
+                }
+            }
+        }
+        self.herd.columns.read();
+        let tag = self.finish_columns(compiled, request, finish, described, (&parts, answers)).await?;
+        Ok(Some(tag))
+    }
+
+    /// What stores are asked for each part, where each can be.
+    fn column_parts<'p>(
+        &self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        finish: &Finish,
+        parts: &[&'p Part],
+    ) -> Option<Vec<&'p ColumnPart>> {
+        let t = &self.transaction;
+        let alone = !t.is_active() && t.cut.is_empty() && t.wants != Cuts::All && !self.may_repeat();
+        let whole = compiled.plan.whole();
+        if !alone || self.own_catalog || self.columns.way == ColumnWay::Off || !whole.apart_views.is_empty() {
+            return None;
+        }
+        let text = |visible: usize| (0..visible).all(|i| request.bound.map_or(0, |b| b.result_format(i)) == 0);
+        match finish {
+            Finish::PassOn { .. } if !text(compiled.described.get()?.fields.as_ref()?.len()) => return None,
+            // What no setting of the session's prints in another way.
+            Finish::PassOn { rows, .. } if !matches!(&rows.columns, Some(ColumnRead::Can(c)) if c.types.iter().all(is_plain)) => return None,
+            Finish::Merge(Merge { otherwise: None, .. }) => return None,
+            Finish::Statement(Statement { as_described: true, .. }) => return None,
+            _ => {}
+        }
+        let can = |part: &&'p Part| match part.columns.as_ref()? {
+            ColumnRead::Can(c) if c.bounded && (c.scans || self.columns.way == ColumnWay::On) => Some(&**c),
+            _ => None,
+        };
+        let open = |c: &&ColumnPart| c.tables.iter().all(|t| !whole.tables[*t].relation.row_security);
+        parts.iter().map(|part| can(part).filter(open)).collect()
+    }
+
+    /// The client's role may read the columns, by what home says; how long the statement may take. An error is PostgreSQL's to tell,
+    /// where it reads rows.
+    async fn may_read(&mut self, compiled: &Compiled, reads: &[&ColumnPart]) -> Option<Option<Duration>> {
+        const LIMIT: &str = "(EXTRACT(epoch FROM pg_catalog.current_setting('statement_timeout')::pg_catalog.interval) OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8";
+        let mut asked = vec![LIMIT.to_string()];
+        for (table, columns) in reads.iter().flat_map(|read| &read.columns) {
+            let relation = &compiled.plan.whole().tables[*table].relation;
+            let columns: Vec<_> = columns.iter().map(|name| quote_ident(name)).collect();
+            let name = qualified(&relation.schema, &relation.name);
+            asked.push(format!("(SELECT 1 FROM (SELECT {} FROM {name} WHERE false) AS x)", columns.join(", ")));
+        }
+        let rows = self.ask_home(&format!("SELECT {}", asked.join(", "))).await.ok()?;
+        let ms: u64 = rows.first()?.first()?.as_deref()?.parse().ok()?;
+        Some((ms > 0).then(|| Duration::from_millis(ms)))
+    }
+
+    /// What is asked of each store; `None`: a node has none, or a parameter is not what columns were planned for.
+    fn questions(
+        &self,
+        compiled: &Compiled,
+        read: &ColumnPart,
+        nodes: &BTreeSet<NodeId>,
+        bound: &Bound,
+    ) -> Option<Vec<(Store, Asked)>> {
+        let sql = text(read, bound)?;
+        let mut asked = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let store = self.herd.store(&self.epoch.snapshot, *node)?.clone();
+            let table = |t: &usize| {
+                let relation = &compiled.plan.whole().tables[*t].relation;
+                let (d, copy) = (relation.distribution()?, relation.column_copy.as_ref()?);
+                Some(TableAsked::of(copy.id, relation, d, *node))
+            };
+            let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
+            let types = read.types.iter().map(ToString::to_string).collect();
+            asked.push((store, Asked { tables, types, sql: sql.clone(), fresh: self.columns }));
+        }
+        Some(asked)
+    }
+
+    async fn finish_columns(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        finish: &Finish,
+        described: &Described,
+        (parts, answers): (&[&Part], Vec<Vec<Row>>),
+    ) -> Result<String> {
+        let bound = described.parameters(request);
+        let otherwise = match finish {
+            Finish::PassOn { slice, .. } => {
+                return self.pass_on_columns(request, described, *slice, answers);
+            }
+            Finish::AddUp(AddUp { functions, otherwise, .. }) => {
+                let columns = self.part_columns(compiled, parts, &bound).await?;
+                let rows = answers.iter().flatten().map(|row| row.iter().map(|v| v.as_ref().map(|v| v.clone().into_bytes())).collect());
+                let partials: Vec<_> = rows.collect();
+                if let Some(row) = add_up::row(functions, &columns[0], described, request, &partials) {
+                    self.describe_to_client(request, described);
+                    self.client.tell(Answer::Row(&row.iter().map(|v| v.as_deref()).collect::<Vec<_>>()));
+                    return Ok("SELECT 1".into());
+                }
+                otherwise
+            }
+            Finish::Merge(Merge { otherwise: Some(text), .. }) => text,
+            Finish::Statement(s) => &s.text,
+            Finish::Merge(_) => return Err(ExecError::internal("columns can't be merged")),
+        };
+        let columns = self.part_columns(compiled, parts, &bound).await?;
+        let mut held = Vec::with_capacity(answers.len());
+        for (rows, c) in answers.iter().zip(columns.iter()) {
+            let mut arrays = Arrays::new(c.fields.len());
+            for row in rows {
+                arrays.push(&row.iter().map(|v| v.as_deref().map(str::as_bytes)).collect::<Vec<_>>())?;
+            }
+            held.push(PartRows::Held(arrays));
+        }
+        self.finish_over(compiled, request, otherwise, described, held, None).await
+    }
+
+    fn pass_on_columns(
+        &mut self,
+        request: &Request<'_>,
+        described: &Described,
+        slice: Slice,
+        answers: Vec<Vec<Row>>,
+    ) -> Result<String> {
+        let (limit, offset) = counts(slice, &described.parameters(request))?;
+        let most = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        self.describe_to_client(request, described);
+        let mut sent = 0;
+        for row in answers.iter().flatten().skip(from).take(most) {
+            self.client.tell(Answer::Row(&row.iter().map(|v| v.as_deref().map(str::as_bytes)).collect::<Vec<_>>()));
+            sent += 1;
+        }
+        Ok(format!("SELECT {sent}"))
+    }
+}
+
+/// The store's text of this execution.
+fn text(read: &ColumnPart, bound: &Bound) -> Option<String> {
+    if !read.params.iter().all(|(n, ty)| bound.types.get(n - 1) == Some(ty)) {
+        return None;
+    }
+    let mut sql = String::new();
+    for piece in read.text.pieces() {
+        match piece {
+            Piece::Sql(text) => sql.push_str(text),
+            Piece::Param(n) => {
+                let ty = *bound.types.get(n - 1)?;
+                let value = match bound.values.get(n - 1)? {
+                    None => None,
+                    Some(value) if bound.format(n - 1) == 0 => Some(Cow::Borrowed(&value[..])),
+                    Some(value) => Some(text_of(ty, value)?),
+                };
+                let value = value.as_deref().map(std::str::from_utf8).transpose().ok()?;
+                sql.push_str(&parameter(ty, value)?);
+            }
+            _ => return None,
+        }
+    }
+    Some(sql)
+}
+
+/// All at once. The outer error is the client's, the inner one only says why rows are to be read.
+async fn ask_all(asked: Vec<(Store, Asked)>, limit: Option<Duration>) -> Result<std::result::Result<Vec<Row>, PoolError>> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for (at, (store, asked)) in asked.into_iter().enumerate() {
+        tasks.spawn(async move { (at, store.rows(&asked).await) });
+    }
+    let gather = async {
+        let mut all = Vec::with_capacity(tasks.len());
+        while let Some(done) = tasks.join_next().await {
+            match done.map_err(|_| ExecError::internal("a store's answer was given up"))? {
+                (at, Ok(rows)) => all.push((at, rows)),
+                (_, Err(why)) => return Ok(Err(why)),
+            }
+        }
+        all.sort_unstable_by_key(|(at, _)| *at);
+        Ok(Ok(all.into_iter().flat_map(|(_, rows)| rows).collect()))
+    };
+    match limit {
+        None => gather.await,
+        Some(limit) => tokio::time::timeout(limit, gather).await.unwrap_or_else(|_| {
+            Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout"))
+        }),
+    }
+}
+
+/// Printed in one way, whatever the session has set.
+fn is_plain(ty: &ColumnType) -> bool {
+    !matches!(ty, ColumnType::Float4 | ColumnType::Float8 | ColumnType::Date | ColumnType::Timestamp | ColumnType::Bytea)
+}

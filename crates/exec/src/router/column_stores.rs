@@ -1,0 +1,98 @@
+//! The stores of column copies that a router knows, and how one is asked. Which statements go there, and what their rows become, is
+//! not known here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use catalog::{Distribution, NodeId, Relation, Row};
+use md5::Digest;
+use pool::{NodeTarget, OwnConns, PoolError};
+use serde_json::json;
+
+use crate::column_settings::ColumnUse;
+
+/// What one answer may have: more is a read of rows.
+const ROWS_MAX: usize = 100_000;
+const BYTES_MAX: usize = 64 << 20;
+
+/// A store of column copies, and the router's connections to it.
+#[derive(Clone)]
+pub struct Store {
+    pub target: NodeTarget,
+    pub conns: OwnConns,
+}
+
+/// What a store is asked.
+pub struct Asked {
+    pub tables: Vec<TableAsked>,
+    /// How each column of the answer is printed.
+    pub types: Vec<String>,
+    /// In the store's own SQL.
+    pub sql: String,
+    pub fresh: ColumnUse,
+}
+
+/// A table of which a copy is read, as the router's catalog has it.
+pub struct TableAsked {
+    copy: i64,
+    schema: String,
+    name: String,
+    /// Which shards the node has of it.
+    shards: String,
+}
+
+impl TableAsked {
+    /// A node's part of a table.
+    pub fn of(copy: i64, relation: &Relation, d: &Distribution, node: NodeId) -> Self {
+        let here = d.group.shards.iter().filter(|s| s.node == node);
+        let mut names: Vec<String> = here.map(|s| format!("{}_{}", d.prefix, s.number)).collect();
+        names.sort_unstable();
+        let shards = wire::hex::encode(&md5::Md5::digest(names.join(",")));
+        TableAsked { copy, schema: relation.schema.clone(), name: relation.name.clone(), shards }
+    }
+}
+
+impl Store {
+    /// The rows, as text.
+    pub async fn rows(&self, asked: &Asked) -> Result<Vec<Row>, PoolError> {
+        let table = |t: &TableAsked| json!({"copy": t.copy, "schema": t.schema, "name": t.name, "shards": t.shards});
+        let header = json!({
+            "tables": asked.tables.iter().map(table).collect::<Vec<_>>(),
+            "types": asked.types,
+            "wait_ms": asked.fresh.wait_ms,
+            "stale_ms": asked.fresh.stale_ms,
+            "rows_max": ROWS_MAX,
+            "bytes_max": BYTES_MAX,
+        });
+        self.conns.rows(&self.target, &format!("{header}\n{}", asked.sql)).await
+    }
+}
+
+/// How often columns have answered, for the metrics page.
+#[derive(Default)]
+pub struct ColumnReads {
+    read: AtomicU64,
+    passed_over: AtomicU64,
+}
+
+impl ColumnReads {
+    /// Stores have answered all parts of a statement.
+    pub fn read(&self) {
+        self.read.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A store could not answer, and rows were read.
+    pub fn passed_over(&self, why: &PoolError) {
+        self.passed_over.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(%why, "a column copy was passed over");
+    }
+
+    /// As lines of the metrics page.
+    pub fn page(&self) -> String {
+        let (read, passed_over) = (self.read.load(Ordering::Relaxed), self.passed_over.load(Ordering::Relaxed));
+        format!(
+            "# HELP herd_column_reads_total Statements that column copies were asked for, by what answered them.\n\
+             # TYPE herd_column_reads_total counter\n\
+             herd_column_reads_total{{by=\"columns\"}} {read}\nherd_column_reads_total{{by=\"rows\"}} {passed_over}\n"
+        )
+    }
+}

@@ -1,0 +1,128 @@
+//! The stores of a local herd (`herd up --columns`): a process `herd-column` beside each node, its configuration, its start and end.
+//!
+//! It does not know what a store does. The program is one of its own, beside `herd` or where `HERD_COLUMN_BIN` says.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::error::{Error, Result};
+use super::files::{Files, open_log, tail, write_whole};
+use super::probe::probe;
+use super::process;
+use super::state::State;
+
+const PROGRAM: &str = "herd-column";
+/// How long a store may take to listen, and to end.
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Starts those that do not run; true: at least one was started.
+pub fn start(files: &Files, state: &State) -> Result<bool> {
+    let mut started = false;
+    for number in state.numbers() {
+        if pid(files, number).is_some() {
+            continue;
+        }
+        start_one(files, state, number)?;
+        eprintln!("{}: ready on port {}", name(number), state.store_port(number));
+        started = true;
+    }
+    Ok(started)
+}
+
+/// Ends those that run.
+pub fn stop(files: &Files, state: &State) -> Result<()> {
+    for number in state.numbers() {
+        let Some(pid) = pid(files, number) else { continue };
+        process::signal(pid, Signal::TERM);
+        if !process::wait_for_end(pid, STOP_LIMIT) {
+            // What it had not noted it copies or applies again.
+            process::signal(pid, Signal::KILL);
+            if !process::wait_for_end(pid, STOP_LIMIT) {
+                return Err(Error::WillNotDie { pid });
+            }
+        }
+        eprintln!("{}: stopped", name(number));
+    }
+    Ok(())
+}
+
+/// What the router's configuration says of the stores.
+pub fn for_router(state: &State) -> String {
+    let one = |number| {
+        format!(
+            "\n[[column]]\nnode = \"{number}\"\nstore = \"host=127.0.0.1 port={} dbname=herd user=herd\"\n",
+            state.store_port(number)
+        )
+    };
+    state.numbers().map(one).collect()
+}
+
+/// The process of a node's store.
+fn pid(files: &Files, number: u16) -> Option<u32> {
+    let config = files.store_config(number).display().to_string();
+    let is_ours = |pid: &u32| {
+        process::arguments(*pid).is_some_and(|arguments| {
+            let program = arguments.first().and_then(|a| Path::new(a).file_name()?.to_str().map(str::to_owned));
+            program.as_deref() == Some(PROGRAM) && arguments.contains(&config)
+        })
+    };
+    process::all().into_iter().find(is_ours)
+}
+
+fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
+    let program = program()?;
+    let directory = files.store(number);
+    std::fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+    let config = files.store_config(number);
+    if !config.exists() {
+        let text = format!(
+            "# The store of column copies beside node{number}, written once by `herd up --columns`. Change it as you like.\n\
+             [column]\n\
+             node = \"host=127.0.0.1 port={} dbname=postgres user=postgres\"\n\
+             directory = \"{}\"\n\
+             listen = \"127.0.0.1:{}\"\n",
+            state.node_port(number),
+            directory.display(),
+            state.store_port(number),
+        );
+        write_whole(&config, &text)?;
+    }
+    let log = files.store_log(number);
+    let mut command = Command::new(&program);
+    command.arg("--config").arg(&config);
+    command.stdin(Stdio::null()).stdout(open_log(&log)?).stderr(open_log(&log)?).current_dir(files.dir());
+    command.process_group(0);
+    let mut child = command.spawn().map_err(|source| Error::Spawn { program: program.clone(), source })?;
+    let failed = |reason: String| Error::StoreStart { store: name(number), reason, tail: tail(&log, 12), log: log.clone() };
+    let end = Instant::now() + START_LIMIT;
+    while !probe(state.store_port(number)).is_ready() {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(failed(format!("it ended with {status}")));
+        }
+        if Instant::now() > end {
+            process::signal(child.id(), Signal::KILL);
+            return Err(failed(format!("it does not answer after {} s", START_LIMIT.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn name(number: u16) -> String {
+    format!("column{number}")
+}
+
+/// Beside this program, unless it is said where.
+fn program() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("HERD_COLUMN_BIN") {
+        return Ok(path.into());
+    }
+    let own = std::env::current_exe().map_err(Error::io("find", PathBuf::from("this program")))?;
+    let beside = own.with_file_name(PROGRAM);
+    if beside.exists() { Ok(beside) } else { Err(Error::NoStoreProgram { path: beside }) }
+}

@@ -1,0 +1,23 @@
+//! The settings of reads of column copies: `herd.column`, `herd.freshness`, `herd.freshness_wait`. What is done with them is not known here.
+
+use exec::{ColumnUse, ColumnWay};
+
+use crate::idle;
+use crate::router_settings::RouterSettings;
+
+pub const WAY: &str = "herd.column";
+pub const FRESHNESS: &str = "herd.freshness";
+pub const WAIT: &str = "herd.freshness_wait";
+
+/// What `herd.freshness` is unless it is set: nothing that was committed when the read began is missing.
+pub const STRICT: &str = "strict";
+
+/// As the session has set them.
+pub fn of(own: &RouterSettings) -> ColumnUse {
+    let way = match own.get(WAY) {
+        "on" => ColumnWay::On,
+        "off" => ColumnWay::Off,
+        _ => ColumnWay::Auto,
+    };
+    ColumnUse { way, stale_ms: idle::milliseconds(own.get(FRESHNESS)), wait_ms: idle::milliseconds(own.get(WAIT)).unwrap_or(0) }
+}

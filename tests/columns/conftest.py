@@ -1,0 +1,67 @@
+"""A herd of two nodes with a store of column copies beside each, or a line that says why there is none."""
+
+import os
+import re
+import time
+import urllib.request
+
+import pytest
+
+from harness import binaries
+from harness.herd import Herd
+from harness.server import Server
+
+_READY_SECONDS_MAX = 60
+
+
+class Columns:
+    """The herd, and what its stores and its router say of column copies."""
+
+    def __init__(self):
+        self.herd = Herd(nodes=2, shards=8, columns=True)
+        self.server = self.herd.server
+
+    @property
+    def stores(self) -> list[Server]:
+        return [Server(f"store {i}", self.herd.port + self.herd.nodes + i) for i in range(1, self.herd.nodes + 1)]
+
+    def copies(self, store: Server) -> list[dict]:
+        with store.connect(user="herd", dbname="herd") as connection:
+            cursor = connection.execute("SHOW copies")
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row)) for row in cursor.fetchall()]
+
+    def add(self, table: str, arguments: str = "") -> None:
+        """Adds a copy of a table, and waits until all stores have it."""
+        self.server.run(f"select herd.add_column_copy('{table}'{arguments})")
+        self.ready(table)
+
+    def ready(self, table: str) -> None:
+        deadline = time.monotonic() + _READY_SECONDS_MAX
+        while True:
+            states = [[c for c in self.copies(store) if table.split(".")[-1] in c["table"]] for store in self.stores]
+            if all(any(c["state"] == "ready" for c in of_store) for of_store in states):
+                return
+            assert time.monotonic() < deadline, states
+            time.sleep(0.1)
+
+    def reads(self) -> tuple[int, int]:
+        """How many statements columns have answered so far, and how many went to rows although columns were asked."""
+        address = self.herd.status()["router"]["metrics"]
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+            text = page.read().decode()
+        found = dict(re.findall(r'herd_column_reads_total\{by="(\w+)"\} (\d+)', text))
+        return int(found["columns"]), int(found["rows"])
+
+
+@pytest.fixture(scope="session")
+def columns():
+    try:
+        binaries.herd_column()
+    except binaries.Missing as missing:
+        if os.environ.get("PGHERD_TEST_ALL_CLIENTS") == "1":
+            raise
+        pytest.skip(str(missing))
+    made = Columns()
+    yield made
+    made.herd.stop()

@@ -1,0 +1,77 @@
+"""What columns answer is what a plain PostgreSQL answers, byte for byte, and some of it they do answer."""
+
+import pytest
+
+from . import tables
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(300)]
+
+_SEED = 20261125
+_ROWS = 400
+_QUERIES = 400
+
+
+@pytest.fixture(scope="module")
+def filled(columns, oracle):
+    tables.fill(columns.server, _SEED, _ROWS, distribute=True)
+    tables.fill(oracle, _SEED, _ROWS, distribute=False)
+    columns.add(tables.NAME)
+    return columns
+
+
+def test_random_queries_over_all_types(filled, oracle):
+    queries, different = tables.Queries(_SEED), []
+    before = filled.reads()
+    with filled.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.column = on")
+        for _ in range(_QUERIES):
+            sql, ordered = queries.next()
+            got, want = tables.answer(herd, sql), tables.answer(plain, sql)
+            if not ordered and isinstance(got, tuple) and isinstance(want, tuple):
+                got, want = (got[0], sorted(got[1], key=repr)), (want[0], sorted(want[1], key=repr))
+            if got != want:
+                different.append((sql, got, want))
+    by_columns, by_rows = (now - was for now, was in zip(filled.reads(), before))
+    print(f"{_QUERIES} queries: {by_columns} by columns, {by_rows} asked of columns and answered by rows, different {len(different)}")
+    assert not different, different[:3]
+    assert by_columns > _QUERIES / 3, (by_columns, by_rows)
+
+
+@pytest.mark.parametrize("protocol", ["text", "binary"])
+def test_parameters(filled, oracle, protocol):
+    statements = [
+        (f"select count(*), sum(i), min(t) from {tables.NAME} where i > %s and t like 'a%%'", (0,)),
+        (f"select count(*) from {tables.NAME} where t = %s or n = %s", ("it's", 1)),
+        (f"select t, count(*) from {tables.NAME} where s >= %s group by t order by t", (1,)),
+    ]
+    with filled.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.column = on")
+        for sql, values in statements:
+            answers = [c.cursor(binary=protocol == "binary").execute(sql, values, prepare=True).fetchall() for c in (herd, plain, herd)]
+            assert answers[0] == answers[1] == answers[2], sql
+
+
+def test_auto_takes_columns_for_scans_alone(filled):
+    def columns_answer(sql: str) -> bool:
+        before = filled.reads()
+        with filled.server.connect() as connection:
+            connection.execute(sql)
+        return filled.reads()[0] > before[0]
+
+    assert columns_answer(f"select count(*) from {tables.NAME}")
+    assert columns_answer(f"select t, sum(i) from {tables.NAME} where c like '1%' group by t")
+    assert columns_answer(f"select id from {tables.NAME} where c like '1%' order by c, id limit 3")
+    assert not columns_answer(f"select * from {tables.NAME} where id = 7")
+    assert not columns_answer(f"select count(*) from {tables.NAME} where id between 3 and 9")
+    assert not columns_answer(f"select id from {tables.NAME} where c like '1%' order by id limit 3")
+    assert not columns_answer(f"select id, t from {tables.NAME}")
+
+
+def test_explain_says_which_way(filled):
+    with filled.server.connect() as connection:
+        for sql, wanted in [
+            (f"explain select sum(i) from {tables.NAME} where t like 'a%'", "Columns: "),
+            (f"explain select count(*) from {tables.NAME} where lower(t) = 'a'", "lower"),
+        ]:
+            text = "\n".join(row[0] for row in connection.execute(sql).fetchall())
+            assert wanted in text, text

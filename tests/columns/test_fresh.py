@@ -1,0 +1,192 @@
+"""A strict read misses nothing that was acknowledged before it began, whatever happens to the table meanwhile, and whoever is gone."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(300)]
+
+
+def _made(columns, table: str, more: str = "") -> None:
+    columns.server.run(
+        f"drop table if exists {table}", f"create table {table} (id int primary key, k int not null, t text{more})",
+        f"select create_distributed_table('{table}', 'id')", f"insert into {table} select g, g % 7, 't' || g from generate_series(1, 500) g",
+    )  # fmt: skip
+    columns.add(table)
+
+
+@pytest.mark.parametrize("commit", ["on", "off"])
+def test_ones_own_writes_are_seen(columns, commit):
+    _made(columns, "c_own")
+    before = columns.reads()
+    with columns.server.connect() as connection:
+        connection.execute(f"set synchronous_commit = {commit}")
+        connection.execute("set herd.column = on")
+        count, total = connection.execute("select count(*), sum(k) from c_own").fetchone()
+        for n in range(60):
+            connection.execute("insert into c_own values (%s, 3, 'x')", (10_000 + n,))
+            count, total = count + 1, total + 3
+            if n % 3 == 0:
+                connection.execute("update c_own set k = k + 1 where id = %s", (n + 1,))
+                total += 1
+            if n % 5 == 0:
+                gone = connection.execute("delete from c_own where id = %s returning k", (n + 100,)).fetchone()
+                count, total = count - 1, total - gone[0]
+            assert connection.execute("select count(*), sum(k) from c_own").fetchone() == (count, total), n
+    assert columns.reads()[0] - before[0] > 30
+
+
+def test_beside_writers(columns):
+    """Each writer knows what it was told; a reader that begins then sees at least as much."""
+    _made(columns, "c_beside")
+    done, failures, end = [0] * 3, [], time.monotonic() + 8
+
+    def write(number: int) -> None:
+        with columns.server.connect() as connection:
+            while time.monotonic() < end:
+                keys = [1_000_000 * (number + 1) + done[number] * 2 + i for i in range(2)]
+                # Both nodes, most likely: a transaction over several.
+                connection.execute("insert into c_beside values (%s, 1, 'w'), (%s, 1, 'w')", keys)
+                done[number] += 1
+
+    def read() -> None:
+        with columns.server.connect() as connection:
+            connection.execute("set herd.column = on")
+            while time.monotonic() < end:
+                least = [500 + 2 * sum(done)]
+                seen = connection.execute("select count(*) from c_beside").fetchone()[0]
+                if seen < least[0]:
+                    failures.append((seen, least))
+
+    before = columns.reads()
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(3)] + [threading.Thread(target=read) for _ in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failures, failures[:3]
+    assert sum(done) > 20 and columns.reads()[0] - before[0] > 5
+
+
+def _agree(columns, table: str, sql: str) -> None:
+    with columns.server.connect() as connection:
+        connection.execute("set herd.column = on")
+        got = connection.execute(sql).fetchall()
+        connection.execute("set herd.column = off")
+        assert got == connection.execute(sql).fetchall(), (table, sql)
+
+
+def test_changes_of_the_table(columns):
+    _made(columns, "c_changed", ", n numeric(10,2) default 1.5")
+    total = "select count(*), sum(k), count(t), max(t) from c_changed"
+    for change in [
+        "alter table c_changed add column extra int default 5",
+        "alter table c_changed alter column k type int using k + 1",
+        "alter table c_changed rename column t to t2",
+        "alter table c_changed rename column t2 to t",
+        "truncate c_changed",
+        "insert into c_changed (id, k, t) select g, 1, 'again' from generate_series(1, 50) g",
+        "alter table c_changed alter column k type bigint",
+        "alter table c_changed drop column n",
+        "alter table c_changed rename to c_other",
+        "alter table c_other rename to c_changed",
+        "update c_changed set t = repeat('long', 3000) where id < 20",
+        "update c_changed set k = k + 1",
+        "create index on c_changed (k)",
+        "select herd.cluster('c_changed', 'c_changed_pkey')",
+    ]:
+        columns.server.run(change)
+        if "rename to c_other" not in change:
+            _agree(columns, "c_changed", total)
+
+
+def test_two_tables_exchange_their_names(columns):
+    _made(columns, "c_one")
+    _made(columns, "c_two")
+    columns.server.run("update c_two set k = 100")
+    columns.server.run("alter table c_one rename to c_three", "alter table c_two rename to c_one", "alter table c_three rename to c_two")
+    with columns.server.connect() as connection:
+        connection.execute("set herd.column = on")
+        assert connection.execute("select min(k) from c_one").fetchone() == (100,)
+        assert connection.execute("select max(k) from c_two").fetchone() == (6,)
+
+
+def test_shards_move_and_split(columns):
+    _made(columns, "c_moved")
+    stop, failures = threading.Event(), []
+
+    def read() -> None:
+        with columns.server.connect() as connection:
+            connection.execute("set herd.column = on")
+            while not stop.is_set():
+                seen = connection.execute("select count(*), sum(k) from c_moved").fetchone()
+                if seen != want:
+                    failures.append(seen)
+
+    with columns.server.connect() as connection:
+        want = connection.execute("select count(*), sum(k) from c_moved").fetchone()
+        reader = threading.Thread(target=read)
+        reader.start()
+        shard, node = connection.execute("select shard, node from herd.shards where name = 'c_moved' order by 1 limit 1").fetchone()
+        other = "node2" if node == "node1" else "node1"
+        connection.execute(f"select herd.move_shard('c_moved', {shard}, '{other}')")
+        connection.execute(f"select herd.split_shard('c_moved', {shard})")
+        connection.execute(f"select herd.move_shard('c_moved', {shard}, '{node}')")
+        stop.set()
+        reader.join()
+    assert not failures, failures[:3]
+    columns.ready("c_moved")
+    _agree(columns, "c_moved", "select k, count(*), min(t) from c_moved group by k order by k")
+
+
+def test_stores_that_are_gone_cost_nothing_but_time(columns):
+    _made(columns, "c_gone")
+    pids = [int(p) for p in _store_pids(columns)]
+    assert len(pids) == 2, pids
+    import os
+    import signal
+
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    with columns.server.connect() as connection:
+        connection.execute("set herd.column = on")
+        connection.execute("insert into c_gone values (9000, 1, 'while away')")
+        assert connection.execute("select count(*) from c_gone").fetchone() == (501,)
+        columns.herd.up()
+        columns.ready("c_gone")
+        before = columns.reads()
+        deadline = time.monotonic() + 30
+        while columns.reads()[0] == before[0]:
+            assert connection.execute("select count(*) from c_gone").fetchone() == (501,)
+            assert time.monotonic() < deadline
+    _agree(columns, "c_gone", "select k, count(*), max(t) from c_gone group by k order by k")
+
+
+def _store_pids(columns) -> list[str]:
+    import pathlib
+
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"herd-column") and any(str(columns.herd.dir).encode() in w for w in words):
+            found.append(path.parent.name)
+    return found
+
+
+def test_no_copy_is_left(columns):
+    _made(columns, "c_left")
+    columns.server.run("select herd.drop_column_copy('c_left')", "drop table c_left")
+    deadline = time.monotonic() + 30
+    while any("c_left" in c["table"] for store in columns.stores for c in columns.copies(store)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    _made(columns, "c_dropped")
+    columns.server.run("drop table c_dropped")
+    while any("c_dropped" in c["table"] for store in columns.stores for c in columns.copies(store)):
+        assert time.monotonic() < deadline + 30
+        time.sleep(0.1)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        columns.server.run("select count(*) from c_dropped")

@@ -1,0 +1,78 @@
+"""Who may not read a table may not read its columns; and what a copy is refused for."""
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def secret(columns):
+    columns.server.run(
+        "drop table if exists c_secret", "drop role if exists c_reader", "create role c_reader login",
+        "create table c_secret (id int primary key, k int, hidden text)", "select create_distributed_table('c_secret', 'id')",
+        "insert into c_secret select g, g, 'h' from generate_series(1, 50) g", "grant select (id, k) on c_secret to c_reader",
+    )  # fmt: skip
+    columns.add("c_secret")
+    return columns
+
+
+def _as_reader(columns):
+    connection = psycopg.connect(columns.server.conninfo.replace("user=postgres", "user=c_reader"), autocommit=True)
+    connection.execute("set herd.column = on")
+    return connection
+
+
+def test_rights_are_the_clients(secret):
+    before = secret.reads()
+    with _as_reader(secret) as reader:
+        assert reader.execute("select count(*), sum(k) from c_secret").fetchone() == (50, 1275)
+        assert reader.execute("select count(*) from c_secret where k > 10").fetchone() == (40,)
+        for sql in ["select min(hidden) from c_secret", "select count(*) from c_secret where hidden = 'h'", "select hidden, count(*) from c_secret group by 1"]:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute(sql)
+        secret.server.run("revoke select (k) on c_secret from c_reader")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.execute("select count(*), sum(k) from c_secret")
+        secret.server.run("grant select (k) on c_secret to c_reader")
+    assert secret.reads()[0] - before[0] == 2
+
+
+def test_policies_are_heeded(secret):
+    secret.server.run("create policy few on c_secret using (id <= 5)", "alter table c_secret enable row level security")
+    try:
+        with _as_reader(secret) as reader:
+            assert reader.execute("select count(*) from c_secret").fetchone() == (5,)
+    finally:
+        secret.server.run("alter table c_secret disable row level security", "drop policy few on c_secret")
+
+
+def test_a_transaction_reads_its_own_rows(secret):
+    with secret.server.connect(autocommit=False) as connection:
+        connection.execute("set herd.column = on")
+        connection.execute("insert into c_secret values (1000, 0, 'mine')")
+        assert connection.execute("select count(*) from c_secret").fetchone() == (51,)
+        connection.rollback()
+
+
+def test_what_can_have_no_copy_is_refused(columns):
+    columns.server.run(
+        "drop table if exists c_local, c_keyless", "create table c_local (id int primary key)",
+        "create table c_keyless (id int)", "select create_distributed_table('c_keyless', 'id')",
+    )  # fmt: skip
+    with columns.server.connect() as connection:
+        for sql, state, said in [
+            ("select herd.add_column_copy('c_local')", "0A000", "not distributed"),
+            ("select herd.add_column_copy('c_keyless')", "55000", "no primary key"),
+            ("select herd.add_column_copy('c_secret', '{id,nothing}')", "42703", "nothing"),
+            ("select herd.add_column_copy('c_secret', '{k}')", "22023", "id"),
+            ("select herd.drop_column_copy('c_keyless')", "42704", "no column copy"),
+        ]:
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute(sql)
+            assert error.value.sqlstate == state and said in str(error.value), (sql, error.value)
+
+
+def test_only_members_of_the_herds_owner_add_copies(secret):
+    with _as_reader(secret) as reader, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        reader.execute("select herd.drop_column_copy('c_secret')")
