@@ -36,11 +36,21 @@ class Columns:
         self.server.run(f"select herd.add_column_copy('{table}'{arguments})")
         self.ready(table)
 
+    def id(self, table: str) -> str:
+        """The number of its copy."""
+        with self.herd.node_servers[0].connect() as home:
+            return str(home.execute(f"select id from herd.column_copy where relation = '{table}'::regclass").fetchone()[0])
+
+    def states(self, table: str) -> list[str | None]:
+        """Of its copy, store by store; None: a store has none."""
+        number = self.id(table)
+        return [next((c["state"] for c in self.copies(store) if str(c["copy"]) == number), None) for store in self.stores]
+
     def ready(self, table: str) -> None:
         deadline = time.monotonic() + _READY_SECONDS_MAX
         while True:
-            states = [[c for c in self.copies(store) if table.split(".")[-1] in c["table"]] for store in self.stores]
-            if all(any(c["state"] == "ready" for c in of_store) for of_store in states):
+            states = self.states(table)
+            if all(state == "ready" for state in states):
                 return
             assert time.monotonic() < deadline, states
             time.sleep(0.1)

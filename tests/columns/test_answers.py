@@ -23,7 +23,7 @@ def test_random_queries_over_all_types(filled, oracle):
     queries, different = tables.Queries(_SEED), []
     before = filled.reads()
     with filled.server.connect() as herd, oracle.connect() as plain:
-        herd.execute("set herd.column = on")
+        herd.execute("set herd.columns = on")
         for _ in range(_QUERIES):
             sql, ordered = queries.next()
             got, want = tables.answer(herd, sql), tables.answer(plain, sql)
@@ -33,8 +33,16 @@ def test_random_queries_over_all_types(filled, oracle):
                 different.append((sql, got, want))
     by_columns, by_rows = (now - was for now, was in zip(filled.reads(), before))
     print(f"{_QUERIES} queries: {by_columns} by columns, {by_rows} asked of columns and answered by rows, different {len(different)}")
-    assert not different, different[:3]
+    for sql, got, want in different[:5]:
+        print(sql, *(f"\n  {name}: {_short(one, other)}" for name, one, other in (("herd", got, want), ("plain", want, got))))
+    assert not different
     assert by_columns > _QUERIES / 3, (by_columns, by_rows)
+
+
+def _short(answer, other):
+    if isinstance(answer, str) or isinstance(other, str):
+        return str(answer)[:200]
+    return (answer[0] if answer[0] != other[0] else "", [row for row in answer[1] if row not in other[1]][:5])
 
 
 @pytest.mark.parametrize("protocol", ["text", "binary"])
@@ -45,7 +53,7 @@ def test_parameters(filled, oracle, protocol):
         (f"select t, count(*) from {tables.NAME} where s >= %s group by t order by t", (1,)),
     ]
     with filled.server.connect() as herd, oracle.connect() as plain:
-        herd.execute("set herd.column = on")
+        herd.execute("set herd.columns = on")
         for sql, values in statements:
             answers = [c.cursor(binary=protocol == "binary").execute(sql, values, prepare=True).fetchall() for c in (herd, plain, herd)]
             assert answers[0] == answers[1] == answers[2], sql

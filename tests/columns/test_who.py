@@ -19,7 +19,7 @@ def secret(columns):
 
 def _as_reader(columns):
     connection = psycopg.connect(columns.server.conninfo.replace("user=postgres", "user=c_reader"), autocommit=True)
-    connection.execute("set herd.column = on")
+    connection.execute("set herd.columns = on")
     return connection
 
 
@@ -49,7 +49,7 @@ def test_policies_are_heeded(secret):
 
 def test_a_transaction_reads_its_own_rows(secret):
     with secret.server.connect(autocommit=False) as connection:
-        connection.execute("set herd.column = on")
+        connection.execute("set herd.columns = on")
         connection.execute("insert into c_secret values (1000, 0, 'mine')")
         assert connection.execute("select count(*) from c_secret").fetchone() == (51,)
         connection.rollback()

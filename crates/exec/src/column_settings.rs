@@ -4,7 +4,7 @@
 /// When statements go to column copies, and how fresh these have to be.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnUse {
-    /// `herd.column`.
+    /// `herd.columns`.
     pub way: ColumnWay,
     /// `herd.freshness`: what was committed so many milliseconds ago may be missing; `None` (`strict`): nothing.
     pub stale_ms: Option<u32>,

@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
         if compiled.plan.whole().clock.is_some() {
             Box::pin(self.settle_now()).await?;
         }
-        if finish.parts().iter().any(|part| part.columns.is_some()) {
+        if finish.parts().iter().any(|part| matches!(part.columns, Some(plan::columns::ColumnRead::Can(_)))) {
             let described = self.described(compiled, request.types()).await?;
             if let Some(tag) = Box::pin(self.by_columns(compiled, request, finish, &described)).await? {
                 compiled.has_run();

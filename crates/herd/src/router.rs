@@ -168,7 +168,8 @@ fn herd_of(
 
 /// A store is not worth waiting for: rows are there.
 fn store_of(store: &NodeConfig, pool: &PoolConfig) -> exec::Store {
-    let config = PoolConfig { connect_timeout: Duration::from_secs(1), wait_timeout: Duration::from_secs(5), ..pool.clone() };
+    let config =
+        PoolConfig { connect_timeout: Duration::from_secs(1), wait_timeout: Duration::from_secs(5), ..pool.clone() };
     exec::Store { target: target(store), conns: OwnConns::new(&config, login(store)) }
 }
 

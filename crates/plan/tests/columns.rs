@@ -167,7 +167,8 @@ fn snapshot() -> Snapshot {
         builtin.insert(name.into(), vec![function(FunctionKind::Aggregate)]);
     }
     snapshot.builtin_functions = Arc::new(builtin);
-    let mine = Function { schema: "own".into(), arguments: None, user_defined: true, ..function(FunctionKind::Function) };
+    let mine =
+        Function { schema: "own".into(), arguments: None, user_defined: true, ..function(FunctionKind::Function) };
     // Nobody's integers or strings are what these take.
     let of_a_type = Function { arguments: Some(vec![20_001]), ..mine.clone() };
     snapshot.functions.insert("abs".into(), vec![mine]);

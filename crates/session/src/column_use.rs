@@ -1,11 +1,11 @@
-//! The settings of reads of column copies: `herd.column`, `herd.freshness`, `herd.freshness_wait`. What is done with them is not known here.
+//! The settings of reads of column copies: `herd.columns`, `herd.freshness`, `herd.freshness_wait`. What is done with them is not known here.
 
 use exec::{ColumnUse, ColumnWay};
 
 use crate::idle;
 use crate::router_settings::RouterSettings;
 
-pub const WAY: &str = "herd.column";
+pub const WAY: &str = "herd.columns";
 pub const FRESHNESS: &str = "herd.freshness";
 pub const WAIT: &str = "herd.freshness_wait";
 
@@ -19,5 +19,9 @@ pub fn of(own: &RouterSettings) -> ColumnUse {
         "off" => ColumnWay::Off,
         _ => ColumnWay::Auto,
     };
-    ColumnUse { way, stale_ms: idle::milliseconds(own.get(FRESHNESS)), wait_ms: idle::milliseconds(own.get(WAIT)).unwrap_or(0) }
+    ColumnUse {
+        way,
+        stale_ms: idle::milliseconds(own.get(FRESHNESS)),
+        wait_ms: idle::milliseconds(own.get(WAIT)).unwrap_or(0),
+    }
 }

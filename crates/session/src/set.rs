@@ -11,8 +11,8 @@ use sql::ast::{self, Node};
 use txn::Cuts;
 use wire::backend::{self, Field};
 
-use crate::column_use;
 use crate::activity::Pins;
+use crate::column_use;
 use crate::idle::Idle;
 use crate::named_roles;
 use crate::router_settings::RouterSettings;

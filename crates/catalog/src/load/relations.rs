@@ -12,7 +12,8 @@ use super::facts::NOT_SYSTEM;
 use crate::load::{Cells, reading};
 use crate::snapshot::LOCKED;
 use crate::{
-    CatalogError, Column, ColumnCopy, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot, UniqueIndex, View,
+    CatalogError, Column, ColumnCopy, Distribution, Oid, Placement, Query, Relation, RelationKind, Snapshot,
+    UniqueIndex, View,
 };
 
 /// A relation on its way into the snapshot, with its key by attribute numbers.

@@ -89,8 +89,7 @@ impl<C: Client> Work<'_, C> {
     fn copied_table(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
         let (schema, name) = split_name(&call.table()?)?;
         let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-        relation
-            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
+        relation.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
     }
 }
 
@@ -100,11 +99,13 @@ fn copied_columns(table: &Relation, asked: Vec<String>, order_by: &[String]) -> 
     let refused = |code, message: String, hint: &str| Err(ExecError::sql(code, message).hint(hint));
     match table.distribution() {
         None => {
-            let message = format!("table \"{name}\" is not distributed, and only distributed tables have column copies");
+            let message =
+                format!("table \"{name}\" is not distributed, and only distributed tables have column copies");
             return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "create_distributed_table() first.");
         }
         Some(d) if d.is_partitioned() || d.is_part => {
-            let message = format!("table \"{name}\" is partitioned by its owner: column copies of it are not supported");
+            let message =
+                format!("table \"{name}\" is partitioned by its owner: column copies of it are not supported");
             return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "Its rows serve all queries.");
         }
         Some(_) => {}
@@ -130,7 +131,11 @@ fn copied_columns(table: &Relation, asked: Vec<String>, order_by: &[String]) -> 
     for needed in key.columns.iter().map(|at| &table.columns[*at].name).chain(order_by) {
         if !columns.contains(needed) {
             let message = format!("a column copy of \"{name}\" needs column \"{needed}\"");
-            return refused(sqlstate::INVALID_PARAMETER_VALUE, message, "Its primary key and what it is sorted by are part of it.");
+            return refused(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                message,
+                "Its primary key and what it is sorted by are part of it.",
+            );
         }
     }
     Ok(columns)

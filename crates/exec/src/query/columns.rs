@@ -82,7 +82,9 @@ impl<C: Client> Work<'_, C> {
         match finish {
             Finish::PassOn { .. } if !text(compiled.described.get()?.fields.as_ref()?.len()) => return None,
             // What no setting of the session's prints in another way.
-            Finish::PassOn { rows, .. } if !matches!(&rows.columns, Some(ColumnRead::Can(c)) if c.types.iter().all(is_plain)) => return None,
+            Finish::PassOn { rows, .. } if !matches!(&rows.columns, Some(ColumnRead::Can(c)) if c.types.iter().all(is_plain)) => {
+                return None;
+            }
             Finish::Merge(Merge { otherwise: None, .. }) => return None,
             Finish::Statement(Statement { as_described: true, .. }) => return None,
             _ => {}
@@ -150,7 +152,10 @@ impl<C: Client> Work<'_, C> {
             }
             Finish::AddUp(AddUp { functions, otherwise, .. }) => {
                 let columns = self.part_columns(compiled, parts, &bound).await?;
-                let rows = answers.iter().flatten().map(|row| row.iter().map(|v| v.as_ref().map(|v| v.clone().into_bytes())).collect());
+                let rows = answers
+                    .iter()
+                    .flatten()
+                    .map(|row| row.iter().map(|v| v.as_ref().map(|v| v.clone().into_bytes())).collect());
                 let partials: Vec<_> = rows.collect();
                 if let Some(row) = add_up::row(functions, &columns[0], described, request, &partials) {
                     self.describe_to_client(request, described);
@@ -221,7 +226,10 @@ fn text(read: &ColumnPart, bound: &Bound) -> Option<String> {
 }
 
 /// All at once. The outer error is the client's, the inner one only says why rows are to be read.
-async fn ask_all(asked: Vec<(Store, Asked)>, limit: Option<Duration>) -> Result<std::result::Result<Vec<Row>, PoolError>> {
+async fn ask_all(
+    asked: Vec<(Store, Asked)>,
+    limit: Option<Duration>,
+) -> Result<std::result::Result<Vec<Row>, PoolError>> {
     let mut tasks = tokio::task::JoinSet::new();
     for (at, (store, asked)) in asked.into_iter().enumerate() {
         tasks.spawn(async move { (at, store.rows(&asked).await) });
@@ -247,5 +255,8 @@ async fn ask_all(asked: Vec<(Store, Asked)>, limit: Option<Duration>) -> Result<
 
 /// Printed in one way, whatever the session has set.
 fn is_plain(ty: &ColumnType) -> bool {
-    !matches!(ty, ColumnType::Float4 | ColumnType::Float8 | ColumnType::Date | ColumnType::Timestamp | ColumnType::Bytea)
+    !matches!(
+        ty,
+        ColumnType::Float4 | ColumnType::Float8 | ColumnType::Date | ColumnType::Timestamp | ColumnType::Bytea
+    )
 }

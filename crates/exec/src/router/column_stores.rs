@@ -12,7 +12,7 @@ use crate::column_settings::ColumnUse;
 
 /// What one answer may have: more is a read of rows.
 const ROWS_MAX: usize = 100_000;
-const BYTES_MAX: usize = 64 << 20;
+const BYTES_MAX: usize = 16 << 20;
 
 /// A store of column copies, and the router's connections to it.
 #[derive(Clone)]

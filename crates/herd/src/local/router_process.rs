@@ -166,7 +166,15 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn state() -> State {
-        State { pgherd: String::new(), nodes: 3, port: 6500, shards: 16, made: false, settings: BTreeMap::new(), columns: false }
+        State {
+            pgherd: String::new(),
+            nodes: 3,
+            port: 6500,
+            shards: 16,
+            made: false,
+            settings: BTreeMap::new(),
+            columns: false,
+        }
     }
 
     #[test]

@@ -113,7 +113,8 @@ mod tests {
         let path = dir.path().join("herd.json");
         assert_eq!(State::load(&path).unwrap(), None);
         let settings = BTreeMap::from([("synchronous_commit".to_owned(), "off".to_owned())]);
-        let state = State { pgherd: "0.1.0".to_owned(), nodes: 3, port: 6500, shards: 8, made: true, settings, columns: true };
+        let state =
+            State { pgherd: "0.1.0".to_owned(), nodes: 3, port: 6500, shards: 8, made: true, settings, columns: true };
         state.save(&path).unwrap();
         assert_eq!(State::load(&path).unwrap().as_ref(), Some(&state));
         assert_eq!((state.node_port(3), state.store_port(3)), (6503, 6506));

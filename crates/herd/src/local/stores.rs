@@ -98,7 +98,8 @@ fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
     command.stdin(Stdio::null()).stdout(open_log(&log)?).stderr(open_log(&log)?).current_dir(files.dir());
     command.process_group(0);
     let mut child = command.spawn().map_err(|source| Error::Spawn { program: program.clone(), source })?;
-    let failed = |reason: String| Error::StoreStart { store: name(number), reason, tail: tail(&log, 12), log: log.clone() };
+    let failed =
+        |reason: String| Error::StoreStart { store: name(number), reason, tail: tail(&log, 12), log: log.clone() };
     let end = Instant::now() + START_LIMIT;
     while !probe(state.store_port(number)).is_ready() {
         if let Ok(Some(status)) = child.try_wait() {

@@ -77,6 +77,7 @@ fn page(router: &Router, health: &Health) -> String {
             ));
         }
     }
+    out.push_str(&router.herd.columns.page());
     for (name, help, bytes) in [
         ("herd_plan_bytes", "What kept plans take, in bytes.", router.herd.epoch.load().plan_bytes()),
         ("herd_prepared_bytes", "What clients' prepared statements take, in bytes.", router.budget.used()),
