@@ -19,7 +19,9 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                 said.push(("Why", why.clone()));
             }
             said.push(("Finish", how(finish)));
-            said.extend(finish.parts().into_iter().filter_map(|part| Some(("Columns", columns(part.columns.as_ref()?)))));
+            said.extend(
+                finish.parts().into_iter().filter_map(|part| Some(("Columns", columns(part.columns.as_ref()?)))),
+            );
             said
         }
         Planned::Insert { rows, .. } => match rows {

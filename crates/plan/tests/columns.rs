@@ -152,7 +152,7 @@ fn snapshot() -> Snapshot {
     for (id, name, columns) in tables {
         let columns: Vec<Column> = columns.into_iter().map(|(name, ty)| column(name, ty)).collect();
         let copied = columns.iter().map(|c| c.name.clone()).filter(|name| name != "country").collect();
-        let copy = ColumnCopy { id, columns: copied, order_by: vec![] };
+        let copy = ColumnCopy { id, columns: copied, order_by: vec![], indexed: vec!["k".into()] };
         let relation = relation(&snapshot, 21_000 + id as u32, name, columns, copy);
         snapshot.relations.insert(("public".into(), name.into()), Arc::new(relation));
     }
@@ -167,7 +167,8 @@ fn snapshot() -> Snapshot {
         builtin.insert(name.into(), vec![function(FunctionKind::Aggregate)]);
     }
     snapshot.builtin_functions = Arc::new(builtin);
-    let mine = Function { schema: "own".into(), arguments: None, user_defined: true, ..function(FunctionKind::Function) };
+    let mine =
+        Function { schema: "own".into(), arguments: None, user_defined: true, ..function(FunctionKind::Function) };
     // Nobody's integers or strings are what these take.
     let of_a_type = Function { arguments: Some(vec![20_001]), ..mine.clone() };
     snapshot.functions.insert("abs".into(), vec![mine]);
