@@ -134,6 +134,8 @@ pub struct ColumnCopy {
     pub columns: Vec<String>,
     /// Its rows lie about in the order of these.
     pub order_by: Vec<String>,
+    /// The table's columns that lead an index of the nodes' which has all of the rows.
+    pub indexed: Vec<String>,
 }
 
 /// A view, as text to be read in its place.

@@ -16,6 +16,7 @@ mod compare;
 mod conditional;
 mod constant;
 mod expression;
+mod from;
 mod infer;
 mod own;
 mod scans;

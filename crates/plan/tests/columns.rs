@@ -152,7 +152,7 @@ fn snapshot() -> Snapshot {
     for (id, name, columns) in tables {
         let columns: Vec<Column> = columns.into_iter().map(|(name, ty)| column(name, ty)).collect();
         let copied = columns.iter().map(|c| c.name.clone()).filter(|name| name != "country").collect();
-        let copy = ColumnCopy { id, columns: copied, order_by: vec![] };
+        let copy = ColumnCopy { id, columns: copied, order_by: vec![], indexed: vec!["k".into()] };
         let relation = relation(&snapshot, 21_000 + id as u32, name, columns, copy);
         snapshot.relations.insert(("public".into(), name.into()), Arc::new(relation));
     }

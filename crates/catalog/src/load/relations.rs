@@ -91,6 +91,9 @@ async fn load_relations<Q: Query>(
     let parts = "ARRAY(SELECT o.prefix FROM pg_inherits i JOIN pg_class b ON b.oid = i.inhrelid JOIN pg_namespace m ON m.oid = b.relnamespace \
                  JOIN herd.relation o ON o.schema = m.nspname AND o.name = b.relname AND o.kind = 'd' \
                  WHERE i.inhparent = c.oid ORDER BY b.oid)";
+    let indexed = "ARRAY(SELECT DISTINCT a.attname::text FROM pg_index i JOIN pg_class b ON b.oid = i.indexrelid JOIN pg_am m ON m.oid = b.relam \
+                   JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
+                   WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND m.amname IN ('btree', 'hash'))";
     let sql = format!(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN h.key IS NOT NULL THEN array_to_string(h.key, ' ') \
                 WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs::text END, \
@@ -104,7 +107,7 @@ async fn load_relations<Q: Query>(
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
                             AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f'), \
-                k.id, k.columns, k.order_by \
+                k.id, k.columns, k.order_by, CASE WHEN k.id IS NOT NULL THEN {indexed} END \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
          LEFT JOIN herd.relation h ON h.schema = n.nspname AND h.name = c.relname \
@@ -186,9 +189,10 @@ async fn load_relations<Q: Query>(
 }
 
 fn column_copy<E: std::error::Error>(row: &mut Cells) -> Result<Option<Arc<ColumnCopy>>, CatalogError<E>> {
-    let (id, columns, order_by) = (row.opt_number()?, row.opt_texts(), row.opt_texts());
-    let copy = |id| ColumnCopy { id, columns: columns.unwrap_or_default(), order_by: order_by.unwrap_or_default() };
-    Ok(id.map(copy).map(Arc::new))
+    let id = row.opt_number()?;
+    let mut names = || row.opt_texts().unwrap_or_default();
+    let (columns, order_by, indexed) = (names(), names(), names());
+    Ok(id.map(|id| Arc::new(ColumnCopy { id, columns, order_by, indexed })))
 }
 
 async fn load_unique_indexes<Q: Query>(

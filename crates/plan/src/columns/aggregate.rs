@@ -5,14 +5,14 @@ use sql::ast;
 
 use super::compare;
 use super::expression::{Aggregate, Expr, Kind};
-use super::infer::Table;
+use super::infer::Reader;
 use super::own;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 
 /// A call, of an aggregate or not.
-pub fn call(t: &Table, f: &ast::FuncCall) -> Found<Expr> {
-    let name = own::function(f, t.cx)?;
+pub fn call(r: &Reader, f: &ast::FuncCall) -> Found<Expr> {
+    let name = own::function(f, r.cx)?;
     if f.over.is_some() {
         return Err(refused("a window function"));
     }
@@ -26,13 +26,13 @@ pub fn call(t: &Table, f: &ast::FuncCall) -> Found<Expr> {
         "max" => "max",
         "bool_and" | "every" => "bool_and",
         "bool_or" => "bool_or",
-        _ => return scalar(t, name, f),
+        _ => return scalar(r, name, f),
     };
-    if !t.aggregates.replace(false) {
+    if !r.aggregates.replace(false) {
         return Err(refused(&format!("{name}() in this place")));
     }
-    let found = aggregate(t, known, f);
-    t.aggregates.set(true);
+    let found = aggregate(r, known, f);
+    r.aggregates.set(true);
     found
 }
 
@@ -40,11 +40,11 @@ fn is_named(arg: &ast::Node) -> bool {
     matches!(arg.node, Some(NodeEnum::NamedArgExpr(_)))
 }
 
-fn aggregate(t: &Table, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
-    let filter = f.agg_filter.as_deref().map(|filter| t.condition(filter)).transpose()?;
+fn aggregate(r: &Reader, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
+    let filter = f.agg_filter.as_deref().map(|filter| r.condition(filter)).transpose()?;
     let argument = match (&f.args[..], f.agg_star) {
         ([], true) => None,
-        ([arg], false) => Some(t.expression(arg)?),
+        ([arg], false) => Some(r.expression(arg)?),
         _ => return Err(refused(&format!("{name}() as it is called here"))),
     };
     let made = |argument| Kind::Aggregate(Box::new(Aggregate { name, distinct: f.agg_distinct, argument, filter }));
@@ -70,7 +70,7 @@ fn aggregate(t: &Table, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
         }
         ("min" | "max", Ty::Uuid | Ty::Bool) => return no(argument.ty),
         ("min" | "max", ty) => {
-            is_ordered(t, &argument)?;
+            is_ordered(r, &argument)?;
             // There is none of varchar.
             let ty = if ty.is_text() { Ty::Text } else { ty };
             Expr { ty, kind: made(Some(argument)) }
@@ -84,13 +84,13 @@ fn added(sum: Kind, ty: Ty) -> Expr {
     Expr { ty, kind: Kind::Cast(Box::new(Expr { ty: Ty::Opaque, kind: sum })) }
 }
 
-fn scalar(t: &Table, name: &str, f: &ast::FuncCall) -> Found<Expr> {
+fn scalar(r: &Reader, name: &str, f: &ast::FuncCall) -> Found<Expr> {
     let plain = !f.agg_star && !f.agg_distinct && f.agg_filter.is_none();
     let (Some(arg), 1, true) = (f.args.first(), f.args.len(), plain) else { return Err(refused(&format!("{name}()"))) };
     if !matches!(name, "abs" | "length" | "char_length" | "character_length") {
         return Err(refused(&format!("{name}()")));
     }
-    let argument = t.expression(arg)?;
+    let argument = r.expression(arg)?;
     match (name, argument.ty) {
         ("abs", ty) if ty.as_numeric().is_some() && !matches!(argument.kind, Kind::Param(..)) => {
             Ok(Expr { ty, kind: Kind::Call("abs", vec![argument]) }.computed())
@@ -114,10 +114,10 @@ pub fn is_grouped(e: &Expr) -> Found<()> {
 }
 
 /// Which value is less is the same to both.
-pub fn is_ordered(t: &Table, e: &Expr) -> Found<()> {
+pub fn is_ordered(r: &Reader, e: &Expr) -> Found<()> {
     match e.ty {
         Ty::Bool | Ty::Int2 | Ty::Int4 | Ty::Int8 | Ty::Numeric { .. } | Ty::Date | Ty::Timestamp | Ty::Uuid => Ok(()),
-        ty if ty.is_string() => compare::is_bytewise(t, &[e]).and_then(|()| compare::is_deterministic(e)),
+        ty if ty.is_string() => compare::is_bytewise(r, &[e]).and_then(|()| compare::is_deterministic(e)),
         ty => Err(refused(&format!("an order of {}", ty.name()))),
     }
 }

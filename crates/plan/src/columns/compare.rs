@@ -6,7 +6,7 @@ use wire::type_oid;
 
 use super::constant;
 use super::expression::{Expr, Kind};
-use super::infer::Table;
+use super::infer::Reader;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 
@@ -24,10 +24,10 @@ pub fn sign(name: &str) -> Option<&'static str> {
 }
 
 /// Two values, compared by one of `=`, `<`, `IS DISTINCT FROM` and their like.
-pub fn comparison(t: &Table, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
+pub fn comparison(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     let (left, right) = settled(left, right)?;
     let ordered = matches!(word, "<" | "<=" | ">" | ">=");
-    let (left, right) = alike(t, left, right, ordered)?;
+    let (left, right) = alike(r, left, right, ordered)?;
     Ok(Expr::condition(Kind::Infix(word, vec![left, right])))
 }
 
@@ -72,7 +72,7 @@ pub fn settle(e: Expr, ty: Ty) -> Found<Expr> {
 }
 
 /// Two values of types that are compared by one operator, with the casts that DuckDB needs. `ordered`: which is less matters.
-pub fn alike(t: &Table, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
+pub fn alike(r: &Reader, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
     let refuse = || {
         let (mut a, mut b) = (left.ty.name(), right.ty.name());
         if a > b {
@@ -87,8 +87,8 @@ pub fn alike(t: &Table, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, 
             Some(found) => Ok(found),
             None => refuse(),
         },
-        (a, b) if a.is_text() && b.is_text() => strings(t, left, right, ordered),
-        (Ty::Bpchar(_), Ty::Bpchar(_)) => strings(t, left, right, ordered),
+        (a, b) if a.is_text() && b.is_text() => strings(r, left, right, ordered),
+        (Ty::Bpchar(_), Ty::Bpchar(_)) => strings(r, left, right, ordered),
         (Ty::Bool, Ty::Bool) | (Ty::Date, Ty::Date) | (Ty::Timestamp, Ty::Timestamp) | (Ty::Uuid, Ty::Uuid) => {
             Ok((left, right))
         }
@@ -145,15 +145,15 @@ fn floats(left: &Expr, right: &Expr) -> Option<(Expr, Expr)> {
     Some((double(left)?, double(right)?))
 }
 
-fn strings(t: &Table, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
+fn strings(r: &Reader, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
     is_deterministic(&left)?;
     is_deterministic(&right)?;
     if ordered {
-        is_bytewise(t, &[&left, &right])?;
+        is_bytewise(r, &[&left, &right])?;
     }
     // Of two columns with other collations PostgreSQL takes neither.
     let named = |e: &Expr| e.any(&mut |e| matches!(e.kind, Kind::Column(_)));
-    if t.cx.snapshot.own_collations && named(&left) && named(&right) {
+    if r.cx.snapshot.own_collations && named(&left) && named(&right) {
         return Err(refused("a comparison of columns that may have different collations"));
     }
     Ok((left, right))
@@ -168,7 +168,7 @@ pub fn is_deterministic(e: &Expr) -> Found<()> {
 }
 
 /// Which string is less, their bytes say.
-pub fn is_bytewise(t: &Table, all: &[&Expr]) -> Found<()> {
+pub fn is_bytewise(r: &Reader, all: &[&Expr]) -> Found<()> {
     let (mut named, mut bytes) = (false, true);
     for e in all {
         e.any(&mut |e| {
@@ -178,16 +178,16 @@ pub fn is_bytewise(t: &Table, all: &[&Expr]) -> Found<()> {
             false
         });
     }
-    match bytes && (named || t.cx.snapshot.collation_is_bytes) {
+    match bytes && (named || r.cx.snapshot.collation_is_bytes) {
         true => Ok(()),
         false => Err(refused("an order by a collation other than C")),
     }
 }
 
 /// `IN (…)`, `NOT IN (…)`. The elements of a list are of one type, to which the left side is compared (`transformAExprIn` in parse_expr.c).
-pub fn list(t: &Table, word: &'static str, left: &Node, right: &Node) -> Found<Expr> {
+pub fn list(r: &Reader, word: &'static str, left: &Node, right: &Node) -> Found<Expr> {
     let Some(NodeEnum::List(list)) = &right.node else { return Err(refused("IN with a subquery")) };
-    let left = t.expression(left)?;
+    let left = r.expression(left)?;
     if left.ty.is_float() || left.ty == Ty::Unknown {
         // Of several elements the common type may be float4, of one it is float8.
         return Err(refused(&format!("IN of {}", left.ty.name())));
@@ -196,7 +196,7 @@ pub fn list(t: &Table, word: &'static str, left: &Node, right: &Node) -> Found<E
     let mut elements = Vec::with_capacity(list.items.len());
     let mut value = left.clone();
     for item in &list.items {
-        let element = t.expression(item)?;
+        let element = r.expression(item)?;
         if !element.is_constant() {
             return Err(refused("IN with anything but constants"));
         }
@@ -208,7 +208,7 @@ pub fn list(t: &Table, word: &'static str, left: &Node, right: &Node) -> Found<E
             _ => element,
         };
         let (of, element) = settled(left.clone(), element)?;
-        let (of, element) = alike(t, of, element, false)?;
+        let (of, element) = alike(r, of, element, false)?;
         // An integer column with a numeric in its list is a numeric.
         if of != left {
             value = of;
@@ -240,7 +240,7 @@ fn common((a, b): (u8, u8), (c, d): (u8, u8)) -> (u8, u8) {
 }
 
 /// LIKE of a constant pattern. Backslash is PostgreSQL's escape and `_` counts characters: neither is looked into.
-pub fn like(t: &Table, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
+pub fn like(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     let (Kind::Constant(pattern), true) = (&right.kind, right.ty == Ty::Unknown || right.ty.is_text()) else {
         return Err(refused("LIKE with anything but a constant"));
     };
@@ -257,7 +257,6 @@ pub fn like(t: &Table, word: &'static str, left: Expr, right: Expr) -> Found<Exp
         ty => return Err(refused(&format!("LIKE of {}", ty.name()))),
     }
     is_deterministic(&left)?;
-    let _ = t;
     let pattern = Expr { ty: Ty::Text, kind: Kind::Constant(pattern.clone()) };
     Ok(Expr::condition(Kind::Infix(word, vec![left, pattern])))
 }

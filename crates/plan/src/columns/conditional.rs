@@ -6,15 +6,15 @@ use sql::ast;
 use super::aggregate;
 use super::compare;
 use super::expression::{Expr, Kind};
-use super::infer::Table;
+use super::infer::Reader;
 use super::types::Ty;
 use super::{Found, refused};
 
 /// `CASE WHEN …`, `CASE value WHEN …`
-pub fn case(t: &Table, c: &ast::CaseExpr) -> Found<Expr> {
-    let value = c.arg.as_deref().map(|arg| t.expression(arg)).transpose()?;
+pub fn case(r: &Reader, c: &ast::CaseExpr) -> Found<Expr> {
+    let value = c.arg.as_deref().map(|arg| r.expression(arg)).transpose()?;
     if value.is_some() {
-        super::own::is_own("=", t.cx)?;
+        super::own::is_own("=", r.cx)?;
     }
     let (mut conditions, mut results) = (vec![], vec![]);
     for when in &c.args {
@@ -23,41 +23,41 @@ pub fn case(t: &Table, c: &ast::CaseExpr) -> Found<Expr> {
             return Err(refused("CASE"));
         };
         conditions.push(match &value {
-            Some(value) => compare::comparison(t, "=", value.clone(), t.expression(condition)?)?,
-            None => t.condition(condition)?,
+            Some(value) => compare::comparison(r, "=", value.clone(), r.expression(condition)?)?,
+            None => r.condition(condition)?,
         });
-        results.push(t.expression(result)?);
+        results.push(r.expression(result)?);
     }
     results.push(match c.defresult.as_deref() {
-        Some(other) => t.expression(other)?,
+        Some(other) => r.expression(other)?,
         None => Expr { ty: Ty::Unknown, kind: Kind::Null },
     });
-    let (ty, mut results) = common(t, results, "CASE")?;
+    let (ty, mut results) = common(r, results, "CASE")?;
     let otherwise = Box::new(results.pop().ok_or_else(|| refused("CASE"))?);
     let whens = conditions.into_iter().zip(results).collect();
     Ok(Expr { ty, kind: Kind::Case { whens, otherwise } })
 }
 
 /// `COALESCE(…)`
-pub fn coalesce(t: &Table, c: &ast::CoalesceExpr) -> Found<Expr> {
-    let values = c.args.iter().map(|arg| t.expression(arg)).collect::<Found<Vec<_>>>()?;
-    let (ty, values) = common(t, values, "COALESCE")?;
+pub fn coalesce(r: &Reader, c: &ast::CoalesceExpr) -> Found<Expr> {
+    let values = c.args.iter().map(|arg| r.expression(arg)).collect::<Found<Vec<_>>>()?;
+    let (ty, values) = common(r, values, "COALESCE")?;
     Ok(Expr { ty, kind: Kind::Call("coalesce", values) })
 }
 
 /// `GREATEST(…)`, `LEAST(…)`
-pub fn greatest_or_least(t: &Table, m: &ast::MinMaxExpr) -> Found<Expr> {
+pub fn greatest_or_least(r: &Reader, m: &ast::MinMaxExpr) -> Found<Expr> {
     let name = if m.op == ast::MinMaxOp::IsGreatest as i32 { "greatest" } else { "least" };
-    let values = m.args.iter().map(|arg| t.expression(arg)).collect::<Found<Vec<_>>>()?;
-    let (ty, values) = common(t, values, &name.to_uppercase())?;
-    values.iter().try_for_each(|v| aggregate::is_ordered(t, v))?;
+    let values = m.args.iter().map(|arg| r.expression(arg)).collect::<Found<Vec<_>>>()?;
+    let (ty, values) = common(r, values, &name.to_uppercase())?;
+    values.iter().try_for_each(|v| aggregate::is_ordered(r, v))?;
     Ok(Expr { ty, kind: Kind::Call(name, values) })
 }
 
 /// `NULLIF(left, right)`: the left as the operator takes it, unless they are equal.
-pub fn nullif(t: &Table, left: Expr, right: Expr) -> Found<Expr> {
+pub fn nullif(r: &Reader, left: Expr, right: Expr) -> Found<Expr> {
     let (left, right) = compare::settled(left, right)?;
-    let (left, right) = compare::alike(t, left, right, false)?;
+    let (left, right) = compare::alike(r, left, right, false)?;
     let ty = match left.ty {
         Ty::Varchar => Ty::Text,
         Ty::Bpchar(_) | Ty::Float4 | Ty::Float8 => return Err(refused(&format!("NULLIF of {}", left.ty.name()))),
@@ -69,7 +69,7 @@ pub fn nullif(t: &Table, left: Expr, right: Expr) -> Found<Expr> {
 }
 
 /// The values as one type. Of text and varchar PostgreSQL takes the one it looks at first: they are not mixed. Numerics must have as many digits behind the point each: PostgreSQL leaves them theirs.
-fn common(t: &Table, values: Vec<Expr>, what: &str) -> Found<(Ty, Vec<Expr>)> {
+fn common(r: &Reader, values: Vec<Expr>, what: &str) -> Found<(Ty, Vec<Expr>)> {
     let of = |a: Ty, b: Ty| match (a, b) {
         _ if a == b => Some(a),
         (Ty::Numeric { digits: x, scale }, Ty::Numeric { digits: y, scale: other }) if scale == other => {
@@ -93,7 +93,7 @@ fn common(t: &Table, values: Vec<Expr>, what: &str) -> Found<(Ty, Vec<Expr>)> {
     };
     let values = values.into_iter().map(settled).collect::<Found<Vec<_>>>()?;
     let named = |e: &Expr| e.ty.is_string() && e.any(&mut |e| matches!(e.kind, Kind::Column(_)));
-    if t.cx.snapshot.own_collations && values.iter().filter(|v| named(v)).count() > 1 {
+    if r.cx.snapshot.own_collations && values.iter().filter(|v| named(v)).count() > 1 {
         return Err(refused("a choice among columns that may have different collations"));
     }
     for value in &values {

@@ -6,9 +6,6 @@ use super::constant;
 use super::types::Ty;
 use crate::text::{Piece, Text};
 
-/// The name of the table in DuckDB's SQL. Columns are written with it, so that no name of an output column is taken for theirs.
-pub const TABLE: &str = "t";
-
 /// With the type that PostgreSQL gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
@@ -43,6 +40,8 @@ pub enum Kind {
 /// A table's column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
+    /// Which of the tables that are read.
+    pub table: usize,
     pub name: String,
     /// Its collation, if it has one, orders by bytes.
     pub bytes: bool,
@@ -116,11 +115,26 @@ pub struct Writer {
     sql: String,
     /// The parameters that it names, with the types they must have.
     pub params: Vec<(usize, Oid)>,
-    /// The columns that it names.
-    pub columns: Vec<String>,
+    /// The columns that it names, each with the number of its table.
+    pub columns: Vec<(usize, String)>,
+    /// Several tables are read.
+    several: bool,
 }
 
 impl Writer {
+    /// For so many tables.
+    pub fn new(tables: usize) -> Self {
+        Writer { several: tables > 1, ..Self::default() }
+    }
+
+    /// A table's name. Columns are written with it, so that no name of an output column is taken for theirs.
+    pub fn table(&mut self, number: usize) {
+        match self.several {
+            true => self.sql(&format!("t{number}")),
+            false => self.sql("t"),
+        }
+    }
+
     pub fn sql(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
@@ -135,7 +149,7 @@ impl Writer {
 
     pub fn expression(&mut self, e: &Expr) {
         match &e.kind {
-            Kind::Column(column) => self.column(&column.name),
+            Kind::Column(column) => self.column(column),
             Kind::Constant(text) => self.sql(&constant::written(text, e.ty)),
             Kind::Null => self.sql(&format!("NULL::{}", e.ty)),
             Kind::Param(n, oid) => self.param(*n, *oid),
@@ -201,10 +215,12 @@ impl Writer {
         }
     }
 
-    fn column(&mut self, name: &str) {
-        self.sql(&format!("{TABLE}.\"{}\"", name.replace('"', "\"\"")));
-        if !self.columns.iter().any(|c| c == name) {
-            self.columns.push(name.to_string());
+    fn column(&mut self, column: &Column) {
+        self.table(column.table);
+        self.sql(&format!(".\"{}\"", column.name.replace('"', "\"\"")));
+        let named = (column.table, column.name.clone());
+        if !self.columns.contains(&named) {
+            self.columns.push(named);
         }
     }
 

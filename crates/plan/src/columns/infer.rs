@@ -1,12 +1,13 @@
-//! From PostgreSQL's tree to a typed expression of DuckDB's, from below. Names are those of one table.
+//! From PostgreSQL's tree to a typed expression of DuckDB's, from below. Names are those of the tables in FROM.
 //!
 //! What is not named here is refused.
 
 use std::cell::Cell;
 
-use catalog::{ColumnCopy, Relation};
+use catalog::{ColumnCopy, Relation, UniqueIndex};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
+use wire::type_oid;
 
 use super::expression::{Column, Expr, Kind};
 use super::types::Ty;
@@ -18,27 +19,42 @@ const NODES_MAX: usize = 10_000;
 /// Nodes within nodes.
 const DEPTH_MAX: usize = 200;
 
-/// The table that a Part reads, as its expressions name it.
-pub struct Table<'a> {
+/// Reads the expressions of a Part.
+pub struct Reader<'a> {
     pub cx: &'a Context<'a>,
-    pub relation: &'a Relation,
-    pub copy: &'a ColumnCopy,
-    /// Its alias, or else its name.
-    pub shown: &'a str,
-    /// It has an alias: its schema is not named.
-    pub renamed: bool,
+    pub tables: Vec<Table<'a>>,
     nodes: Cell<usize>,
     depth: Cell<usize>,
     /// Where an aggregate may stand.
     pub aggregates: Cell<bool>,
 }
 
-impl<'a> Table<'a> {
-    pub fn new(cx: &'a Context<'a>, relation: &'a Relation, copy: &'a ColumnCopy, rv: &'a ast::RangeVar) -> Self {
-        let alias = rv.alias.as_ref();
-        let shown = alias.map_or(rv.relname.as_str(), |a| &a.aliasname);
+/// A table that a Part reads, as its expressions name it.
+pub struct Table<'a> {
+    /// Its use, as [`crate::Whole::tables`] has it.
+    pub number: usize,
+    pub relation: &'a Relation,
+    pub copy: &'a ColumnCopy,
+    /// Its alias, or else its name.
+    pub shown: &'a str,
+    /// It has an alias: its schema is not named.
+    pub renamed: bool,
+}
+
+impl Table<'_> {
+    /// The column leads an index of the nodes'.
+    pub fn is_indexed(&self, name: &str) -> bool {
+        let at = self.relation.column(name);
+        let unique = |index: &UniqueIndex| index.columns.first().copied() == at;
+        self.copy.indexed.iter().any(|c| c == name) || self.relation.unique.iter().any(unique)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// With no tables yet.
+    pub fn new(cx: &'a Context<'a>) -> Self {
         let (nodes, depth, aggregates) = Default::default();
-        Table { cx, relation, copy, shown, renamed: alias.is_some(), nodes, depth, aggregates }
+        Reader { cx, tables: vec![], nodes, depth, aggregates }
     }
 
     /// An expression, whatever its type.
@@ -94,25 +110,38 @@ impl<'a> Table<'a> {
 
     fn column(&self, c: &ast::ColumnRef) -> Found<Expr> {
         let parts = names::strings(&c.fields);
-        let is_shown = |name: &str| name == self.shown;
-        let name = match parts[..] {
-            [name] => name,
-            [table, name] if is_shown(table) => name,
-            [schema, table, name] if is_shown(table) && schema == self.relation.schema && !self.renamed => name,
+        let is = |t: &Table, schema: Option<&str>, table: Option<&str>| {
+            table.is_none_or(|name| name == t.shown)
+                && schema.is_none_or(|name| name == t.relation.schema && !t.renamed)
+        };
+        let (schema, table, name) = match parts[..] {
+            [name] => (None, None, name),
+            [table, name] => (None, Some(table), name),
+            [schema, table, name] => (Some(schema), Some(table), name),
             _ => return Err(refused(&parts.join("."))),
         };
-        let at = self.relation.column(name).filter(|_| !names::has_star(c));
-        self.of_position(at.ok_or_else(|| refused(name))?)
+        let tables = self.tables.iter().enumerate().filter(|(_, t)| is(t, schema, table));
+        let mut found = tables.filter_map(|(n, t)| Some((n, t.relation.column(name)?)));
+        match (found.next(), found.next()) {
+            (Some((table, at)), None) if !names::has_star(c) => self.of_position(table, at),
+            _ => Err(refused(&parts.join("."))),
+        }
     }
 
-    /// The column of the table at a position.
-    pub fn of_position(&self, at: usize) -> Found<Expr> {
-        let column = &self.relation.columns[at];
-        if !self.copy.columns.contains(&column.name) || column.generated {
+    /// A name without a table's means a column of one.
+    pub fn has_column(&self, name: &str) -> bool {
+        self.tables.iter().any(|t| t.relation.column(name).is_some())
+    }
+
+    /// The column of a table at a position.
+    pub fn of_position(&self, table: usize, at: usize) -> Found<Expr> {
+        let Table { relation, copy, .. } = self.tables[table];
+        let column = &relation.columns[at];
+        if !copy.columns.contains(&column.name) || column.generated {
             return Err(format!("column \"{}\" is not in the column copy", column.name));
         }
         let (bytes, deterministic) = (column.collation_is_bytes, column.collation_deterministic);
-        let kind = Kind::Column(Column { name: column.name.clone(), bytes, deterministic });
+        let kind = Kind::Column(Column { table, name: column.name.clone(), bytes, deterministic });
         Ok(Expr { ty: Ty::of_column(column), kind })
     }
 
@@ -120,7 +149,7 @@ impl<'a> Table<'a> {
     fn parameter(&self, number: i32) -> Found<Expr> {
         let n = usize::try_from(number).ok().filter(|n| *n > 0).ok_or_else(|| refused("a parameter"))?;
         match self.cx.parameters.get(n - 1).copied().unwrap_or_default() {
-            0 => Ok(Expr { ty: Ty::Unknown, kind: Kind::Param(n, 0) }),
+            0 | type_oid::UNKNOWN => Ok(Expr { ty: Ty::Unknown, kind: Kind::Param(n, 0) }),
             oid => {
                 let ty = Ty::of_oid(oid).ok_or_else(|| refused(&format!("a parameter of the type of ${n}")))?;
                 Ok(Expr { ty, kind: Kind::Param(n, oid) })
@@ -158,7 +187,7 @@ impl<'a> Table<'a> {
             }
             (AexprLike, Some(left), Some(right)) => {
                 let word = if own::operator(&e.name, self.cx)? == "~~" { "LIKE" } else { "NOT LIKE" };
-                compare::like(self, word, self.expression(left)?, self.expression(right)?)
+                compare::like(word, self.expression(left)?, self.expression(right)?)
             }
             (AexprBetween | AexprNotBetween, Some(value), Some(Node { node: Some(NodeEnum::List(bounds)) })) => {
                 let [low, high] = &bounds.items[..] else { return Err(refused("BETWEEN")) };

@@ -1,18 +1,14 @@
 //! Whether rows would be read in great numbers: then columns are the better way. What an index finds, rows answer sooner.
 
-use catalog::Relation;
-
 use super::expression::{Expr, Kind};
+use super::infer::Reader;
 use super::select::Select;
 
 /// No index that is known of helps: neither with the condition nor with an order of which the first rows are wanted. Rows that stream out
 /// as they are, are no scan's either: there the node is as good.
-pub fn scans(select: &Select, relation: &Relation) -> bool {
+pub fn scans(select: &Select, reader: &Reader) -> bool {
     let leads = |e: &Expr| match &e.kind {
-        Kind::Column(column) => {
-            let at = relation.column(&column.name);
-            relation.unique.iter().any(|index| index.columns.first().copied() == at)
-        }
+        Kind::Column(column) => reader.tables[column.table].is_indexed(&column.name),
         _ => false,
     };
     let first = || select.order.first().is_some_and(|(e, _)| leads(e));

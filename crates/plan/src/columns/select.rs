@@ -1,17 +1,15 @@
-//! A Part's SELECT as DuckDB's: one table, its clauses translated one by one.
-
-use std::sync::Arc;
+//! A Part's SELECT as DuckDB's, its clauses translated one by one.
 
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
-use super::expression::{Expr, Kind, TABLE, Writer};
-use super::infer::Table;
+use super::expression::{Expr, Kind, Writer};
+use super::from::{self, From};
+use super::infer::Reader;
 use super::types::Ty;
 use super::{ColumnPart, Found, aggregate, compare, refused, scans};
 use crate::levels::Analysis;
 use crate::rewrite;
-use crate::tree::Count;
 
 /// So many rows are few.
 const FEW_ROWS: u64 = 100_000;
@@ -25,7 +23,7 @@ pub struct Select {
     pub groups: Vec<Expr>,
     pub having: Option<Expr>,
     pub order: Vec<(Expr, &'static str)>,
-    pub limit: Option<u64>,
+    pub limit: Option<Expr>,
 }
 
 /// See [`super::read`].
@@ -45,47 +43,57 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], a: &Analysis) -> Found<Col
     if !a.cx.views.is_empty() {
         return Err("a view is not read on columns".into());
     }
-    let [Node { node: Some(NodeEnum::RangeVar(rv)) }] = &part.from_clause[..] else {
-        return Err("only one table is read on columns, and no subquery".into());
-    };
-    let relation = a.cx.relation(rv).ok_or_else(|| refused(&format!("\"{}\"", rv.relname)))?;
-    let number = tables.iter().copied().find(|u| Arc::ptr_eq(&a.uses[*u].relation, relation));
-    let (Some(number), Some(copy)) = (number, &relation.column_copy) else {
-        return Err(format!("\"{}\" has no column copy", relation.name));
-    };
-    if relation.row_security {
-        return Err(format!("\"{}\" has row-level security", relation.name));
-    }
-    if !rv.inh || relation.through.is_some() || rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty()) {
-        return Err(format!("\"{}\" is not read on columns under these names", relation.name));
-    }
-    let table = Table::new(a.cx, relation, copy, rv);
-    let select = Select::of(&table, part)?;
+    let mut reader = Reader::new(a.cx);
+    let from = from::read(&part.from_clause, tables, a, &mut reader)?;
+    let select = Select::of(&reader, part)?;
     let types = select.targets.iter().map(|(_, e)| match e.ty.printed() {
         Some(ty) => Ok(ty),
         None => Err(format!("a value of {} is not read from columns", e.ty.name())),
     });
     let types = types.collect::<Found<Vec<_>>>()?;
-    let (scans, bounded) = (scans::scans(&select, relation), select.is_bounded());
-    let mut writer = Writer::default();
-    select.write(copy.id, &mut writer);
+    let mut writer = Writer::new(reader.tables.len());
+    select.write(&from, &reader, &mut writer);
     let mut params = writer.params.clone();
     params.sort_unstable();
     if let Some(twice) = params.windows(2).find(|w| w[0].0 == w[1].0) {
         return Err(format!("parameter ${} is of two types on columns", twice[0].0));
     }
-    let columns = vec![(number, writer.columns.clone())];
-    Ok(ColumnPart { text: writer.text(), tables: vec![number], columns, types, params, scans, bounded })
+    let mut columns: Vec<(usize, Vec<String>)> = vec![];
+    for table in &reader.tables {
+        if columns.iter().all(|(number, _)| *number != table.number) {
+            columns.push((table.number, vec![]));
+        }
+    }
+    for (table, name) in &writer.columns {
+        let number = reader.tables[*table].number;
+        let named = columns.iter_mut().find(|(n, _)| *n == number).map(|(_, names)| names);
+        named.filter(|names| !names.contains(name)).map(|names| names.push(name.clone())).unwrap_or_default();
+    }
+    Ok(ColumnPart {
+        text: writer.text(),
+        tables: columns.iter().map(|(number, _)| *number).collect(),
+        columns,
+        types,
+        params,
+        scans: scans::scans(&select, &reader),
+        bounded: select.is_bounded(),
+    })
 }
 
 impl Select {
-    fn of(t: &Table, s: &ast::SelectStmt) -> Found<Select> {
-        let condition = s.where_clause.as_deref().map(|w| t.condition(w)).transpose()?;
-        t.aggregates.set(true);
+    fn of(r: &Reader, s: &ast::SelectStmt) -> Found<Select> {
+        let condition = s.where_clause.as_deref().map(|w| r.condition(w)).transpose()?;
+        r.aggregates.set(true);
         let mut targets = Vec::with_capacity(s.target_list.len());
         for target in &s.target_list {
-            if !star(t, target, &mut targets)? {
-                targets.push(output(t, target)?);
+            let value = rewrite::target_value(target).and_then(|v| v.node.as_ref());
+            let star = match value {
+                Some(NodeEnum::ColumnRef(c)) => from::star(r, c)?,
+                _ => None,
+            };
+            match star {
+                Some(columns) => targets.extend(columns),
+                None => targets.push(output(r, target)?),
             }
         }
         if targets.is_empty() {
@@ -99,22 +107,19 @@ impl Select {
         let mut select =
             Select { distinct, targets, condition, groups: vec![], having: None, order: vec![], limit: None };
         for item in &s.group_clause {
-            let group = select.group(t, item)?;
+            let group = select.group(r, item)?;
             if !group.is_constant() {
                 aggregate::is_grouped(&group)?;
             }
             select.groups.push(group);
         }
-        select.having = s.having_clause.as_deref().map(|h| t.condition(h)).transpose()?;
+        select.having = s.having_clause.as_deref().map(|h| r.condition(h)).transpose()?;
         for item in &s.sort_clause {
-            let sorted = select.sorted(t, item)?;
+            let sorted = select.sorted(r, item)?;
             select.order.push(sorted);
         }
-        select.limit = match (rewrite::count(s.limit_count.as_deref()), &s.limit_offset) {
-            (Ok(None), None) => None,
-            (Ok(Some(Count::Constant(n))), None) => Some(n),
-            _ => return Err(refused("LIMIT or OFFSET by a parameter or an expression")),
-        };
+        r.aggregates.set(false);
+        select.limit = limit(r, s)?;
         if distinct {
             select.targets.iter().try_for_each(|(_, e)| aggregate::is_grouped(e))?;
         }
@@ -123,7 +128,7 @@ impl Select {
     }
 
     /// What an item of GROUP BY stands for: a column's name is one of FROM before it is one of the output's.
-    fn group(&self, t: &Table, item: &Node) -> Found<Expr> {
+    fn group(&self, r: &Reader, item: &Node) -> Found<Expr> {
         if let Some(NodeEnum::AConst(c)) = &item.node {
             return self.position(c);
         }
@@ -131,11 +136,11 @@ impl Select {
             return Err(refused("GROUPING SETS"));
         }
         match names::column(item).as_deref() {
-            Some([name]) if t.relation.column(name).is_none() => self.named(name)?.ok_or_else(|| refused(name)),
+            Some([name]) if !r.has_column(name) => self.named(name)?.ok_or_else(|| refused(name)),
             _ => {
-                t.aggregates.set(false);
-                let group = t.expression(item);
-                t.aggregates.set(true);
+                r.aggregates.set(false);
+                let group = r.expression(item);
+                r.aggregates.set(true);
                 group
             }
         }
@@ -161,7 +166,7 @@ impl Select {
     }
 
     /// An item of ORDER BY: an output column by its position or name, before anything of FROM.
-    fn sorted(&self, t: &Table, item: &Node) -> Found<(Expr, &'static str)> {
+    fn sorted(&self, r: &Reader, item: &Node) -> Found<(Expr, &'static str)> {
         let Some(NodeEnum::SortBy(s)) = &item.node else { return Err(refused("ORDER BY")) };
         let Some(value) = s.node.as_deref() else { return Err(refused("ORDER BY")) };
         let by_name = match names::column(value).as_deref() {
@@ -171,9 +176,9 @@ impl Select {
         let e = match (&value.node, by_name) {
             (_, Some(e)) => e,
             (Some(NodeEnum::AConst(c)), None) => self.position(c)?,
-            _ => t.expression(value)?,
+            _ => r.expression(value)?,
         };
-        aggregate::is_ordered(t, &e)?;
+        aggregate::is_ordered(r, &e)?;
         if self.distinct && !self.targets.iter().any(|(_, target)| *target == e) {
             return Err(refused("an order by what is not selected"));
         }
@@ -225,13 +230,21 @@ impl Select {
 
     /// The answer is small by construction.
     pub fn is_bounded(&self) -> bool {
-        self.distinct || self.groups_rows() || self.limit.is_some_and(|n| n <= FEW_ROWS)
+        let few = |limit: &Expr| match &limit.kind {
+            Kind::Constant(n) => n.parse::<u64>().is_ok_and(|n| n <= FEW_ROWS),
+            Kind::Null => false,
+            _ => true,
+        };
+        self.distinct || self.groups_rows() || self.limit.as_ref().is_some_and(few)
     }
 
-    fn write(&self, copy: i64, w: &mut Writer) {
+    fn write(&self, from: &[From], r: &Reader, w: &mut Writer) {
         w.sql(if self.distinct { "SELECT DISTINCT " } else { "SELECT " });
         w.list(self.targets.iter().map(|(_, e)| e), ", ");
-        w.sql(&format!(" FROM copy_{copy} AS {TABLE}"));
+        for (i, item) in from.iter().enumerate() {
+            w.sql(if i == 0 { " FROM " } else { ", " });
+            item.write(r, w);
+        }
         if let Some(condition) = &self.condition {
             w.sql(" WHERE ");
             w.expression(condition);
@@ -249,8 +262,9 @@ impl Select {
             self.output(e, w);
             w.sql(&format!(" {direction}"));
         }
-        if let Some(limit) = self.limit {
-            w.sql(&format!(" LIMIT {limit}"));
+        if let Some(limit) = &self.limit {
+            w.sql(" LIMIT ");
+            w.expression(limit);
         }
     }
 
@@ -263,33 +277,31 @@ impl Select {
     }
 }
 
-/// `*` or `t.*`, as its columns; false: it is none.
-fn star(t: &Table, target: &Node, targets: &mut Vec<(String, Expr)>) -> Found<bool> {
-    let Some(NodeEnum::ColumnRef(c)) = rewrite::target_value(target).and_then(|v| v.node.as_ref()) else {
-        return Ok(false);
+/// So many rows, of what parameters say: the sum of two, where OFFSET is one (see `push_limit`).
+fn limit(r: &Reader, s: &ast::SelectStmt) -> Found<Option<Expr>> {
+    if s.limit_offset.is_some() {
+        return Err(refused("OFFSET"));
+    }
+    let Some(count) = s.limit_count.as_deref() else { return Ok(None) };
+    let count = match r.expression(count)? {
+        e if e.ty == Ty::Unknown => compare::settle(e, Ty::Int8)?,
+        e => e,
     };
-    if !names::has_star(c) {
-        return Ok(false);
+    let computed = count.any(&mut |e| matches!(e.kind, Kind::Column(_)));
+    match count.ty {
+        ty if ty.is_integer() && !computed => Ok(Some(count)),
+        _ => Err(refused("LIMIT by anything but integers and parameters")),
     }
-    match names::strings(&c.fields)[..] {
-        [] => {}
-        [table] if table == t.shown => {}
-        _ => return Err(refused("this use of *")),
-    }
-    for (at, column) in t.relation.columns.iter().enumerate() {
-        targets.push((column.name.clone(), t.of_position(at)?));
-    }
-    Ok(true)
 }
 
 /// An output column, with its name. A constant without a type is a text.
-fn output(t: &Table, target: &Node) -> Found<(String, Expr)> {
+fn output(r: &Reader, target: &Node) -> Found<(String, Expr)> {
     let Some(NodeEnum::ResTarget(target)) = &target.node else { return Err(refused("an output column of this kind")) };
     let (Some(value), true) = (target.val.as_deref(), target.indirection.is_empty()) else {
         return Err(refused("an output column of this kind"));
     };
     let name = if target.name.is_empty() { names::figure_column(value) } else { target.name.clone() };
-    let e = t.expression(value)?;
+    let e = r.expression(value)?;
     let e = match (e.ty, &e.kind) {
         (Ty::Unknown, Kind::Param(..)) => return Err(refused("a parameter of no known type")),
         (Ty::Unknown, _) => compare::settle(e, Ty::Text)?,
