@@ -42,10 +42,10 @@ def arguments(description: str, **defaults: int) -> argparse.Namespace:
 
 
 @contextlib.contextmanager
-def herd(nodes: int = 2, shards: int = 32):
+def herd(nodes: int = 2, shards: int = 32, columns: bool = False):
     """A fresh herd; a plain PostgreSQL instead if PGHERD_TEST_FAKE=1, to try a script out."""
     allow_many_files()
-    made = FakeHerd("bench") if os.environ.get("PGHERD_TEST_FAKE") == "1" else Herd(nodes, shards)
+    made = FakeHerd("bench") if os.environ.get("PGHERD_TEST_FAKE") == "1" else Herd(nodes, shards, columns)
     try:
         yield made
     finally:

@@ -1,0 +1,88 @@
+"""W2 by column copies: Q1–Q5 through a router whose nodes have stores, beside the same herd without them, a plain PostgreSQL, and DuckDB
+itself (PyPI's `duckdb`, where it is installed) on a file with one table of the same rows. Turns interleaved; the same answers, or it ends.
+
+    python tests/bench/w2_columns.py [--rows 1000000] [--rounds 9] [--sorted 0]      # --sorted 1: the copy is sorted by c
+"""
+
+import statistics
+import tempfile
+import time
+
+from common import arguments, fill_sbtest1, herd, plain, print_table
+from harness.server import Server
+from w2_aggregates import QUERIES, measure
+
+try:
+    import duckdb
+except ImportError:
+    duckdb = None
+
+
+def filled_duckdb(source: Server, directory: str):
+    connection = duckdb.connect(f"{directory}/all.duckdb", config={"threads": 2})
+    connection.execute("create table sbtest1 (id integer, k integer, c varchar, pad varchar)")
+    path = f"{directory}/rows.csv"
+    with source.connect() as server, open(path, "wb") as out, server.cursor().copy("copy sbtest1 to stdout (format csv)") as copy:
+        for piece in copy:
+            out.write(piece)
+    connection.execute(f"insert into sbtest1 select * from read_csv('{path}', header = false, columns = {{'id': 'integer', 'k': 'integer', 'c': 'varchar', 'pad': 'varchar'}})")
+    connection.execute("checkpoint")
+    return connection
+
+
+def measure_duckdb(connection, sql: str) -> tuple[list, float]:
+    started = time.perf_counter()
+    rows = connection.execute(sql).fetchall()
+    return rows, (time.perf_counter() - started) * 1000
+
+
+def wait_for_copies(made) -> float:
+    """Until every store has its copy; how long that took, in seconds."""
+    begun = time.monotonic()
+    for number in range(1, made.nodes + 1):
+        store = Server("store", made.port + made.nodes + number, user="herd", dbname="herd")
+        while True:
+            with store.connect() as connection:
+                cursor = connection.execute("SHOW copies")
+                states = [dict(zip((c.name for c in cursor.description), row))["state"] for row in cursor.fetchall()]
+            if states == ["ready"]:
+                break
+            time.sleep(0.1)
+    return time.monotonic() - begun
+
+
+def main() -> None:
+    chosen = arguments(__doc__, rows=1_000_000, rounds=9, sorted=0)
+    with plain() as postgres, herd(columns=True) as many, tempfile.TemporaryDirectory() as directory:
+        fill_sbtest1(postgres.server, chosen.rows, distributed=False)
+        fill_sbtest1(many.server, chosen.rows, distributed=True)
+        order = ", order_by => array['c']" if chosen.sorted else ""
+        many.server.run(f"select herd.add_column_copy('sbtest1'{order})")
+        print(f"copied in {wait_for_copies(many):.1f} s")
+        embedded = filled_duckdb(postgres.server, directory) if duckdb else None
+        table = []
+        with postgres.server.connect() as one, many.server.connect() as by_columns, many.server.connect() as by_rows:
+            by_rows.execute("set herd.columns = off")
+            for name, sql in QUERIES.items():
+                ways = {"plain": lambda: measure(one, sql), "rows": lambda: measure(by_rows, sql), "columns": lambda: measure(by_columns, sql)}
+                if embedded:
+                    ways["duckdb"] = lambda: measure_duckdb(embedded, sql)
+                times: dict[str, list[float]] = {way: [] for way in ways}
+                for _ in range(chosen.rounds):
+                    answers = {}
+                    for way, run in ways.items():
+                        answers[way], took = run()
+                        times[way].append(took)
+                    expected = answers["plain"]
+                    if any(answers[way] != expected for way in ("rows", "columns")):
+                        raise SystemExit(f"{name}: another answer: {answers}")
+                medians = {way: statistics.median(each) for way, each in times.items()}
+                table.append(
+                    [name, *(medians[way] for way in ("plain", "rows", "columns")), medians.get("duckdb", float("nan")), medians["plain"] / medians["columns"]]
+                )
+        head = ["query", "plain ms", "herd, rows ms", "herd, columns ms", "DuckDB ms", "plain/columns"]
+        print_table(f"W2, {chosen.rows:,} rows, medians of {chosen.rounds}{', sorted by c' if chosen.sorted else ''}", head, table)
+
+
+if __name__ == "__main__":
+    main()
