@@ -47,7 +47,8 @@ impl Session {
         let key = catalog::schema::read_key(&mut server.connect("n1").await).await.unwrap();
         let seal = txn::Seal::from_hex(&key.seal).unwrap();
         let (plan_bytes, row_bytes_per_session, row_bytes) = (1 << 20, 1 << 20, 1 << 20);
-        let config = HerdConfig { home: server.target("n1"), plan_bytes, row_bytes_per_session, row_bytes, seal };
+        let (home, stores) = (server.target("n1"), vec![]);
+        let config = HerdConfig { home, plan_bytes, row_bytes_per_session, row_bytes, stores, seal };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let own = OwnConns::new(&PoolConfig::default(), admin);
         let roles = Arc::new(Roles::new(own.clone(), config.home.clone(), false));
