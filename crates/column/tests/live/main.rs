@@ -1,0 +1,5 @@
+//! The program against a real PostgreSQL.
+
+mod path;
+mod server;
+mod store;
