@@ -81,7 +81,8 @@ impl Room<'_> {
 pub struct Writer {
     pub(crate) conn: Connection,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) copies: HashMap<u32, Held>,
+    /// By their tables' oids.
+    pub(crate) copies: HashMap<u32, Vec<Held>>,
     /// The transaction that is being read: where its commit begins, and whether it was applied before.
     current: Option<(Lsn, bool)>,
     /// All before this is applied, or in the batch.
@@ -109,7 +110,7 @@ pub(crate) struct Held {
 }
 
 impl Writer {
-    pub(crate) fn new(conn: Connection, shared: Arc<Shared>, copies: HashMap<u32, Held>) -> Self {
+    pub(crate) fn new(conn: Connection, shared: Arc<Shared>, copies: HashMap<u32, Vec<Held>>) -> Self {
         let now = Instant::now();
         let (current, done) = (None, Lsn(0));
         Writer {
@@ -180,7 +181,7 @@ impl Writer {
     /// Whatever is not committed is as if it had not been read.
     fn undo(&mut self) -> Result<()> {
         (self.current, self.pending) = (None, false);
-        for held in self.copies.values_mut() {
+        for held in self.copies.values_mut().flatten() {
             held.net = Net::default();
             held.places = None;
         }
@@ -230,7 +231,7 @@ impl Writer {
                 self.done = self.done.max(end);
             }
             Message::Relation(relation) => {
-                if let Some(held) = self.copies.get_mut(&relation.id) {
+                for held in self.copies.get_mut(&relation.id).into_iter().flatten() {
                     held.places = held.shape.places_in(&relation);
                 }
             }
@@ -266,24 +267,24 @@ impl Writer {
         Ok(())
     }
 
-    fn change(&mut self, relation: u32, f: impl FnOnce(&mut Held, &[usize]) -> Result<()>) -> Result<()> {
+    fn change(&mut self, relation: u32, f: impl Fn(&mut Held, &[usize]) -> Result<()>) -> Result<()> {
         let Some((last, was_applied)) = self.current else {
             return Err(Error::surprise("a change came outside of a transaction"));
         };
-        let Some(held) = self.copies.get_mut(&relation) else { return Ok(()) };
-        if was_applied || last < held.since {
-            return Ok(());
+        let mut is_full = false;
+        for held in self.copies.get_mut(&relation).into_iter().flatten() {
+            if was_applied || last < held.since {
+                continue;
+            }
+            let Some(places) = held.places.take() else {
+                return Err(held.broken("the table has other columns than it had".into()));
+            };
+            f(held, &places)?;
+            held.places = Some(places);
+            self.pending = true;
+            is_full |= held.net.bytes() >= BATCH_BYTES;
         }
-        let Some(places) = held.places.take() else {
-            return Err(held.broken("the table has other columns than it had".into()));
-        };
-        f(held, &places)?;
-        held.places = Some(places);
-        self.pending = true;
-        if held.net.bytes() >= BATCH_BYTES {
-            self.flush()?;
-        }
-        Ok(())
+        if is_full { self.flush() } else { Ok(()) }
     }
 
     /// What has been read goes to DuckDB, if it is time.
@@ -317,7 +318,7 @@ impl Writer {
 
     fn flush(&mut self) -> Result<()> {
         self.begin()?;
-        for held in self.copies.values_mut().filter(|held| !held.net.is_empty()) {
+        for held in self.copies.values_mut().flatten().filter(|held| !held.net.is_empty()) {
             let mut net = std::mem::take(&mut held.net);
             duck::apply(&self.conn, held.id, &held.shape, &mut net)
                 .map_err(|e| if let Error::Duck(e) = &e { blamed(held.id, e) } else { e })?;

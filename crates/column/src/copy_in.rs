@@ -43,6 +43,9 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     };
     let facts = source.simple(&fingerprint::question(wanted.relation, &shared.config.slot)).await?;
     let facts = fingerprint::answer(&facts)?.ok_or_else(|| Error::surprise("a table went away"))?;
+    if facts.fingerprint.is_empty() {
+        return Err(Error::surprise("not all changes of a table are published"));
+    }
     let rows = rows(&mut source, writer, wanted, &table).await?;
     source.simple("COMMIT").await?;
     let fresh = Fresh {
@@ -61,17 +64,23 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     Ok(())
 }
 
-/// The table is in the publication.
+/// The table is in the publication, with all its rows and columns.
 async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &Definition) -> Result<()> {
     let sql = format!(
-        "SELECT 1 FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid WHERE p.pubname = {} AND r.prrelid = {relation}::oid",
+        "SELECT r.prqual IS NULL AND r.prattrs IS NULL FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+         WHERE p.pubname = {} AND r.prrelid = {relation}::oid",
         quote_literal(publication)
     );
-    let there = control.simple(&sql);
-    if there.await?.is_empty() {
-        let add = format!("ALTER PUBLICATION {} ADD TABLE {}", quote_ident(publication), table.qualified());
-        control.simple(&add).await?;
+    let there = control.simple(&sql).await?;
+    let (publication, table) = (quote_ident(publication), table.qualified());
+    match cell(&there, 0) {
+        Some("t") => return Ok(()),
+        Some(_) => {
+            control.simple(&format!("ALTER PUBLICATION {publication} DROP TABLE {table}")).await?;
+        }
+        None => {}
     }
+    control.simple(&format!("ALTER PUBLICATION {publication} ADD TABLE {table}")).await?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@ pub struct Facts {
     pub name: String,
     /// md5 of the names of its leaf partitions, sorted by bytes, between commas.
     pub shards: String,
+    /// Empty: not all of its changes are published.
     pub fingerprint: String,
 }
 
@@ -38,7 +39,10 @@ SELECT n.nspname, c.relname,
             FROM pg_index i JOIN rels r ON r.oid = i.indrelid WHERE i.indisprimary OR i.indisreplident),
         (SELECT ROW(p.oid, p.xmin, pr.oid, pr.xmin)::text FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
             WHERE p.pubname = $PUBLICATION AND pr.prrelid = c.oid)
-    )::text)
+    )::text),
+    EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
+        WHERE p.pubname = $PUBLICATION AND pr.prrelid = c.oid AND pr.prqual IS NULL AND pr.prattrs IS NULL
+            AND p.pubviaroot AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $OID::oid"#;
 
 /// The question for a table, by its oid, and the publication it is in.
@@ -50,11 +54,11 @@ pub fn question(relation: u32, publication: &str) -> String {
 pub fn answer(rows: &[Row]) -> Result<Option<Facts>> {
     match rows.first().map(Vec::as_slice) {
         None => Ok(None),
-        Some([Some(schema), Some(name), Some(shards), Some(fingerprint)]) => Ok(Some(Facts {
+        Some([Some(schema), Some(name), Some(shards), Some(fingerprint), Some(published)]) => Ok(Some(Facts {
             schema: schema.clone(),
             name: name.clone(),
             shards: shards.clone(),
-            fingerprint: fingerprint.clone(),
+            fingerprint: if published == "t" { fingerprint.clone() } else { String::new() },
         })),
         Some(_) => Err(Error::surprise("the node does not say what a table is")),
     }

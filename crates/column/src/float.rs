@@ -10,7 +10,15 @@ pub fn print_float8(value: f64, out: &mut String) {
     let fraction = bits & ((1 << 52) - 1);
     let (mantissa, power) = if exponent == 0 { (fraction, -1074) } else { (fraction | (1 << 52), exponent - 1075) };
     let exact = Exact { mantissa, power, edge: fraction == 0 && exponent > 1 };
-    print(value, exact, 15, out, |digits, value| format!("{value:.digits$e}"), |text| text.parse() == Ok(value));
+    print(
+        value,
+        format!("{value:e}"),
+        exact,
+        15,
+        out,
+        |digits, value| format!("{value:.digits$e}"),
+        |text| text.parse() == Ok(value),
+    );
 }
 
 /// As `float4out`.
@@ -21,7 +29,15 @@ pub fn print_float4(value: f32, out: &mut String) {
     let (mantissa, power) = if exponent == 0 { (fraction, -149) } else { (fraction | (1 << 23), exponent - 150) };
     let exact = Exact { mantissa, power, edge: fraction == 0 && exponent > 1 };
     let parsed = |text: &str| text.parse::<f32>() == Ok(value);
-    print(f64::from(value), exact, 6, out, |digits, value| format!("{:.digits$e}", value as f32), parsed);
+    print(
+        f64::from(value),
+        format!("{value:e}"),
+        exact,
+        6,
+        out,
+        |digits, value| format!("{:.digits$e}", value as f32),
+        parsed,
+    );
 }
 
 /// The number is `mantissa * 2^power`.
@@ -35,6 +51,7 @@ struct Exact {
 
 fn print(
     value: f64,
+    shortest: String,
     exact: Exact,
     fixed_below: i32,
     out: &mut String,
@@ -51,13 +68,20 @@ fn print(
     if value == 0.0 {
         return out.push('0');
     }
-    for digits in 0..17 {
-        let text = with_digits(digits, value);
-        if is_it(&text) {
-            let (digits, exponent) = parts(&text);
-            if !exact.is_between(&digits, exponent) || digits.len() == 17 {
-                return put(&digits, exponent, fixed_below, out);
-            }
+    // The fewest digits, nearest to the number, and the even one of two that are as near; it may be the middle of two numbers.
+    let (mut digits, mut exponent) = parts(&shortest);
+    let even = with_digits(digits.len() - 1, value);
+    if is_it(&even) {
+        (digits, exponent) = parts(&even);
+    }
+    if !exact.is_between(&digits, exponent) {
+        return put(&digits, exponent, fixed_below, out);
+    }
+    for more in digits.len()..17 {
+        let text = with_digits(more, value);
+        let (digits, exponent) = parts(&text);
+        if is_it(&text) && !exact.is_between(&digits, exponent) {
+            return put(&digits, exponent, fixed_below, out);
         }
     }
     let (digits, exponent) = parts(&with_digits(16, value));
@@ -132,6 +156,8 @@ mod tests {
             (5e-324, "5e-324"),
             (f64::MAX, "1.7976931348623157e+308"),
             (9007199254740993.0, "9.007199254740992e+15"),
+            // A power of two: it is nearer to its neighbour below.
+            (2f64.powi(-957), "8.209073602596753e-289"),
         ] {
             let mut out = String::new();
             print_float8(value, &mut out);
@@ -139,9 +165,13 @@ mod tests {
             let text = if value == 1e23 { "9.999999999999999e+22" } else { text };
             assert_eq!(out, text);
         }
-        for (value, text) in
-            [(0.1f32, "0.1"), (1234567.0, "1.234567e+06"), (16777216.0, "1.6777216e+07"), (1e-45, "1e-45")]
-        {
+        for (value, text) in [
+            (0.1f32, "0.1"),
+            (1234567.0, "1.234567e+06"),
+            (16777216.0, "1.6777216e+07"),
+            (1e-45, "1e-45"),
+            (3065387.25, "3.0653872e+06"),
+        ] {
             let mut out = String::new();
             print_float4(value, &mut out);
             assert_eq!(out, text);

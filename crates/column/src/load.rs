@@ -55,7 +55,7 @@ impl Writer {
                 duck::open(&config.directory, &config.memory, config.threads)?
             }
         };
-        let mut copies = HashMap::new();
+        let mut copies: HashMap<u32, Vec<Held>> = HashMap::new();
         let mut kept = vec!["herd_state".to_string(), "herd_copy".to_string()];
         let mut statement = conn.prepare("SELECT id, relation, since, shape, fingerprint FROM herd_copy")?;
         let rows = statement.query_map([], |row| {
@@ -65,7 +65,8 @@ impl Writer {
         for row in rows {
             let (id, relation, since, (shape, fingerprint)) = row?;
             let shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
-            copies.insert(relation, Held { id, shape, fingerprint, since, places: None, net: Net::default() });
+            let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
+            copies.entry(relation).or_default().push(held);
             kept.push(table(id));
         }
         drop(statement);
@@ -104,29 +105,33 @@ impl Writer {
 
     /// Which copies there are.
     pub fn ids(&self) -> Vec<i64> {
-        self.copies.values().map(|held| held.id).collect()
+        self.copies.values().flatten().map(|held| held.id).collect()
     }
 
     /// Which copies there are, and of which tables, by their oids.
     pub fn held(&self) -> Vec<(i64, u32)> {
-        self.copies.iter().map(|(relation, held)| (held.id, *relation)).collect()
+        self.copies.iter().flat_map(|(relation, of)| of.iter().map(|held| (held.id, *relation))).collect()
     }
 
     /// The fingerprint and the columns that a copy is made of.
     pub fn made_of(&self, id: i64) -> Result<Option<(String, Vec<String>)>> {
-        let Some(held) = self.copies.values().find(|held| held.id == id) else { return Ok(None) };
+        let Some(held) = self.copies.values().flatten().find(|held| held.id == id) else { return Ok(None) };
         let columns = held.shape.columns.iter().map(|column| column.name.clone()).collect();
         Ok(Some((held.fingerprint.clone(), columns)))
     }
 
-    /// Of which table a copy is, by its oid.
-    pub fn relation(&self, id: i64) -> Option<u32> {
-        self.copies.iter().find(|(_, held)| held.id == id).map(|(relation, _)| *relation)
+    /// Of which table a copy is, by its oid, if no other copy is of the same.
+    pub fn relation_alone(&self, id: i64) -> Option<u32> {
+        let is_alone = |of: &[Held]| of.len() == 1 && of[0].id == id;
+        self.copies.iter().find(|(_, of)| is_alone(of)).map(|(relation, _)| *relation)
     }
 
     /// Nothing of this copy stays. The stream must not be in the middle of something.
     pub fn drop_copy(&mut self, id: i64) -> Result<()> {
-        self.copies.retain(|_, held| held.id != id);
+        self.copies.retain(|_, of| {
+            of.retain(|held| held.id != id);
+            !of.is_empty()
+        });
         let sql = format!(
             "BEGIN TRANSACTION; DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; COMMIT",
             table(id)
@@ -174,7 +179,7 @@ impl Writer {
         }
         let Fresh { shape, fingerprint, .. } = fresh;
         let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
-        self.copies.insert(relation, held);
+        self.copies.entry(relation).or_default().push(held);
         Ok(())
     }
 

@@ -75,12 +75,7 @@ pub async fn prepare(conn: &mut Conn, shared: &Shared, writer: &Handle) -> Resul
 
 /// Whether it was there, as it should be; it is now.
 async fn publication(conn: &mut Conn, name: &str) -> Result<bool> {
-    let sql = format!(
-        "SELECT pubviaroot AND NOT puballtables AND pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = {}",
-        quote_literal(name)
-    );
-    let there = conn.simple(&sql);
-    let there = there.await?;
+    let there = published(conn, name).await?;
     match cell(&there, 0) {
         Some("t") => return Ok(true),
         Some(_) => drop_publication(conn, name).await?,
@@ -94,6 +89,19 @@ async fn publication(conn: &mut Conn, name: &str) -> Result<bool> {
 async fn drop_publication(conn: &mut Conn, name: &str) -> Result<()> {
     conn.simple(&format!("DROP PUBLICATION {}", catalog::quote_ident(name))).await?;
     Ok(())
+}
+
+/// Whether all changes of its tables are published.
+pub async fn is_published(conn: &mut Conn, name: &str) -> Result<bool> {
+    Ok(cell(&published(conn, name).await?, 0) == Some("t"))
+}
+
+async fn published(conn: &mut Conn, name: &str) -> Result<Vec<catalog::Row>> {
+    let sql = format!(
+        "SELECT pubviaroot AND NOT puballtables AND pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = {}",
+        quote_literal(name)
+    );
+    Ok(conn.simple(&sql).await?)
 }
 
 /// What the slot is at; `None`: there is none.

@@ -114,6 +114,9 @@ impl Store {
     /// A slot that holds back too much log is worth less than the node's disk.
     async fn watch_slot(&self, control: &mut Conn) -> Result<()> {
         let config = &self.shared.config;
+        if !slot::is_published(control, &config.slot).await? {
+            return Err(Error::surprise("the publication is not as it was"));
+        }
         match slot::look(control, &config.slot).await? {
             Some(slot) if slot.ours && slot.held_bytes <= config.wal_bytes_max => Ok(()),
             Some(slot) if slot.ours => Err(Error::TooMuch {
@@ -245,7 +248,7 @@ impl Store {
 
     async fn give_up(&self, control: &mut Conn, id: i64, remade: bool) -> Result<()> {
         let relation = self.writer.call(move |w| {
-            let relation = w.relation(id);
+            let relation = w.relation_alone(id);
             w.drop_copy(id).map(|()| relation)
         });
         let (Some(relation), false) = (relation.await??, remade) else { return Ok(()) };
