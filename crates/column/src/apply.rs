@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duckdb::Connection;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use wire::Frame;
 
-use crate::batch::{KeyText, Net, key_text};
+use crate::batch::Net;
 use crate::duck;
+use crate::duck_error::is_of_the_system;
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::lsn::Lsn;
-use crate::pgoutput::{self, Cell, Message, Streamed, Tuple};
-use crate::shape::Shape;
+use crate::pgoutput::{self, Message, Streamed};
 use crate::shared::{Position, Shared, State};
-use crate::value::Val;
 
 /// While nobody waits, DuckDB commits this often at most.
 const COMMIT_EVERY: Duration = Duration::from_millis(50);
@@ -26,56 +25,6 @@ const COMMIT_EVERY: Duration = Duration::from_millis(50);
 const STORE_IDLE_EVERY: Duration = Duration::from_secs(10);
 /// A batch that takes as many bytes goes to DuckDB, also in the middle of a transaction.
 const BATCH_BYTES: usize = 64 << 20;
-/// What waits for the thread.
-const JOBS: usize = 16;
-
-type Call = Box<dyn FnOnce(&mut Writer) + Send>;
-
-enum Job {
-    /// CopyData of the stream.
-    Frames(Vec<Frame>),
-    /// Somebody waits for what is not committed yet.
-    Nudge,
-    Call(Call),
-}
-
-/// Hands work to the thread.
-#[derive(Clone)]
-pub struct Handle {
-    jobs: mpsc::Sender<Job>,
-}
-
-impl Handle {
-    /// Runs this on the thread, in its turn.
-    pub async fn call<R: Send + 'static>(&self, f: impl FnOnce(&mut Writer) -> R + Send + 'static) -> Result<R> {
-        let (answer, answered) = oneshot::channel();
-        let call: Call = Box::new(move |writer| {
-            let _ = answer.send(f(writer));
-        });
-        self.jobs.send(Job::Call(call)).await.map_err(|_| Error::Gone)?;
-        answered.await.map_err(|_| Error::Gone)
-    }
-
-    /// Room for one more run of frames; waits for it.
-    pub async fn room(&self) -> Result<Room<'_>> {
-        self.jobs.reserve().await.map(Room).map_err(|_| Error::Gone)
-    }
-
-    /// What is whole is committed soon; who is busy looks by himself.
-    pub fn nudge(&self) {
-        let _ = self.jobs.try_send(Job::Nudge);
-    }
-}
-
-/// See [`Handle::room`].
-pub struct Room<'h>(mpsc::Permit<'h, Job>);
-
-impl Room<'_> {
-    /// Hands over messages of the stream, in order.
-    pub fn frames(self, frames: Vec<Frame>) {
-        self.0.send(Job::Frames(frames));
-    }
-}
 
 /// The thread's own.
 pub struct Writer {
@@ -95,18 +44,6 @@ pub struct Writer {
     failed: bool,
     last_commit: Instant,
     last_stored: Instant,
-}
-
-/// A copy that follows its table.
-pub(crate) struct Held {
-    pub id: i64,
-    pub shape: Shape,
-    pub fingerprint: String,
-    /// Transactions whose commits begin before this are in it already.
-    pub since: Lsn,
-    /// Where its columns are in the rows that are told; `None`: of another table, or not told yet.
-    pub places: Option<Vec<usize>>,
-    pub net: Net,
 }
 
 impl Writer {
@@ -132,73 +69,40 @@ impl Writer {
         &self.conn
     }
 
-    /// Begins the thread; it ends with the last handle.
-    pub fn spawn(mut self) -> std::io::Result<Handle> {
-        let (jobs, mut coming) = mpsc::channel(JOBS);
-        let runtime = tokio::runtime::Handle::current();
-        let work = move || {
-            loop {
-                let job = match self.pending {
-                    true => {
-                        let due = self.last_commit + COMMIT_EVERY;
-                        runtime.block_on(async { tokio::time::timeout_at(due, coming.recv()).await })
-                    }
-                    false => Ok(coming.blocking_recv()),
-                };
-                let done = match job {
-                    Ok(None) => return,
-                    Ok(Some(Job::Call(call))) => {
-                        call(&mut self);
-                        Ok(())
-                    }
-                    Ok(Some(Job::Frames(frames))) if !self.failed => self.read(&frames),
-                    Ok(Some(Job::Frames(_) | Job::Nudge)) | Err(_) => Ok(()),
-                };
-                if let Err(error) = done.and_then(|()| self.settle(coming.is_empty())) {
-                    self.fail(&error);
-                }
-            }
-        };
-        std::thread::Builder::new().name("duckdb".into()).spawn(work)?;
-        Ok(Handle { jobs })
-    }
-
     /// The stream begins (again): from where it is to be read.
-    pub fn begin_stream(&mut self) -> Result<Lsn> {
-        self.undo()?;
+    pub fn begin_stream(&mut self) -> Lsn {
+        self.undo();
         self.failed = false;
         let Position { applied, stored } = *self.shared.position.borrow();
         self.done = applied;
-        Ok(stored)
+        stored
     }
 
     /// Nothing more comes of the stream for now.
-    pub fn end_stream(&mut self) -> Result<()> {
+    pub fn end_stream(&mut self) {
         self.failed = true;
-        self.undo()
+        self.undo();
     }
 
     /// Whatever is not committed is as if it had not been read.
-    fn undo(&mut self) -> Result<()> {
+    fn undo(&mut self) {
         (self.current, self.pending) = (None, false);
         for held in self.copies.values_mut().flatten() {
             held.net = Net::default();
             held.places = None;
         }
-        if std::mem::take(&mut self.open) {
-            self.conn.execute_batch("ROLLBACK")?;
-        }
-        Ok(())
+        self.open = false;
+        // There may be none.
+        let _ = self.conn.execute_batch("ROLLBACK");
     }
 
     fn fail(&mut self, error: &Error) {
         tracing::warn!("what was read of the node's stream can't be used: {error}");
         self.failed = true;
-        let mut undone = self.undo();
-        if let Error::Copy { id, why } = error {
-            undone = undone.and_then(|()| self.lose(*id, why));
-        }
-        if let Err(error) = undone {
+        self.undo();
+        if let Error::Copy { id, why } = error
+            && let Err(error) = self.lose(*id, why)
+        {
             tracing::error!("{error}");
         }
         self.shared.failures.send_modify(|n| *n += 1);
@@ -212,7 +116,16 @@ impl Writer {
         Ok(())
     }
 
-    fn read(&mut self, frames: &[Frame]) -> Result<()> {
+    /// Reads messages of the stream, in order.
+    pub(crate) fn read(&mut self, frames: &[Frame]) {
+        if !self.failed
+            && let Err(error) = self.read_all(frames)
+        {
+            self.fail(&error);
+        }
+    }
+
+    fn read_all(&mut self, frames: &[Frame]) -> Result<()> {
         for frame in frames.iter().filter(|frame| frame.tag() == b'd') {
             match pgoutput::streamed(frame.body())? {
                 Streamed::Data(data) => self.message(pgoutput::message(data)?)?,
@@ -236,22 +149,18 @@ impl Writer {
                 }
             }
             Message::Insert { relation, new } => self.change(relation, |held, places| {
-                let (key, _) = held.key(places, &new, held.id)?;
+                let (key, _) = held.key(places, &new, None)?;
                 let vals = held.vals(places, &new)?;
                 held.net.insert(key, vals).map_err(|e| held.broken(e.to_string()))
             })?,
             Message::Update { relation, old, new } => self.change(relation, |held, places| {
-                let (key, _) = held.key(places, &new, held.id).or_else(|e| match &old {
-                    // A key may be long, too.
-                    Some(old) => held.key(places, old, held.id),
-                    None => Err(e),
-                })?;
-                let (before, was) = held.key(places, old.as_ref().unwrap_or(&new), held.id)?;
+                let (key, _) = held.key(places, &new, old.as_ref())?;
+                let (before, was) = held.key(places, old.as_ref().unwrap_or(&new), None)?;
                 let vals = held.vals(places, &new)?;
                 held.net.update(before, was, key, vals).map_err(|e| held.broken(e.to_string()))
             })?,
             Message::Delete { relation, old } => self.change(relation, |held, places| {
-                let (key, was) = held.key(places, &old, held.id)?;
+                let (key, was) = held.key(places, &old, None)?;
                 held.net.delete(key, was).map_err(|e| held.broken(e.to_string()))
             })?,
             Message::Truncate { relations } => {
@@ -287,11 +196,22 @@ impl Writer {
         if is_full { self.flush() } else { Ok(()) }
     }
 
+    /// When what has been read is to go to DuckDB at the latest; `None`: nothing is whole.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (self.pending && self.current.is_none()).then(|| self.last_commit + COMMIT_EVERY)
+    }
+
     /// What has been read goes to DuckDB, if it is time.
-    fn settle(&mut self, nothing_waits: bool) -> Result<()> {
-        if self.failed || self.current.is_some() {
-            return Ok(());
+    pub(crate) fn settle(&mut self, nothing_waits: bool) {
+        if !self.failed
+            && self.current.is_none()
+            && let Err(error) = self.settle_whole(nothing_waits)
+        {
+            self.fail(&error);
         }
+    }
+
+    fn settle_whole(&mut self, nothing_waits: bool) -> Result<()> {
         if self.pending {
             let wanted = self.shared.wanted().is_some_and(|wanted| nothing_waits || self.done >= wanted);
             if wanted || self.last_commit.elapsed() >= COMMIT_EVERY {
@@ -338,50 +258,8 @@ impl Writer {
     }
 }
 
-/// An error of DuckDB while a copy is written to. One of the system's would come again, and again for every other copy.
+/// An error of DuckDB while a copy is written to.
 fn blamed(id: i64, error: &duckdb::Error) -> Error {
     let why = error.to_string();
-    let of_the_system =
-        ["IO Error", "Out of Memory", "FATAL", "INTERNAL", "INTERRUPT"].iter().any(|kind| why.contains(kind));
-    if of_the_system { Error::surprise(why) } else { Error::Copy { id, why } }
-}
-
-impl Held {
-    fn broken(&self, why: String) -> Error {
-        Error::Copy { id: self.id, why }
-    }
-
-    /// A row's key, as it is told and as it is in DuckDB.
-    fn key(&self, places: &[usize], tuple: &Tuple<'_>, id: i64) -> Result<(KeyText, Box<[Val]>)> {
-        let lacks = || Error::Copy { id, why: "a row came without its key".into() };
-        let mut texts = Vec::with_capacity(self.shape.key.len());
-        let mut vals = Vec::with_capacity(self.shape.key.len());
-        for at in &self.shape.key {
-            let Some(Cell::Text(text)) = tuple.get(places[*at]) else { return Err(lacks()) };
-            texts.push(*text);
-            vals.push(self.val(*at, text)?);
-        }
-        Ok((key_text(texts.into_iter()), vals.into()))
-    }
-
-    fn vals(&self, places: &[usize], tuple: &Tuple<'_>) -> Result<Box<[Val]>> {
-        let val = |(at, place): (usize, &usize)| match tuple.get(*place) {
-            Some(Cell::Text(text)) => self.val(at, text),
-            Some(Cell::Null) => Ok(Val::Null),
-            Some(Cell::Unchanged) => Ok(Val::Kept),
-            None => Err(self.broken("a row has fewer values than its table has columns".into())),
-        };
-        places.iter().enumerate().map(val).collect()
-    }
-
-    fn val(&self, at: usize, text: &str) -> Result<Val> {
-        let column = &self.shape.columns[at];
-        Val::parse(column.kind(), text).ok_or_else(|| self.broken(unfit(&column.name, text)))
-    }
-}
-
-/// Says which value has no place in DuckDB.
-pub(crate) fn unfit(column: &str, text: &str) -> String {
-    let shown: String = text.chars().take(40).collect();
-    format!("a value of column \"{column}\" can't be held here: {shown}")
+    if is_of_the_system(error) { Error::surprise(why) } else { Error::Copy { id, why } }
 }

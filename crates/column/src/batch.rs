@@ -58,6 +58,7 @@ impl Net {
         self.rows.iter().flatten().count()
     }
 
+    /// A row that was not there.
     pub fn insert(&mut self, key: KeyText, vals: Box<[Val]>) -> Result<(), Impossible> {
         if vals.contains(&Val::Kept) {
             return Err(Impossible("a new row lacks a value"));
@@ -65,7 +66,7 @@ impl Net {
         self.put(key, Row { vals, source: None })
     }
 
-    /// `old`: the key as it is in the copy.
+    /// A row goes; `old` is its key as it is in the copy.
     pub fn delete(&mut self, key: KeyText, old: Box<[Val]>) -> Result<(), Impossible> {
         self.take(key, old).map(|_| ())
     }

@@ -7,10 +7,10 @@ use pool::{Conn, PoolError};
 use tokio::sync::mpsc;
 use wire::{ErrorFields, put};
 
-use crate::apply::Handle;
 use crate::definition::{self, Definition, Found};
 use crate::error::{Error, Result};
 use crate::fingerprint;
+use crate::jobs::Handle;
 use crate::load::Fresh;
 use crate::lsn::Lsn;
 use crate::node::{self, cell};

@@ -2,6 +2,7 @@
 
 use catalog::qualified;
 use pool::Conn;
+use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 
 use crate::error::{Error, Result};
 use crate::node::cell;
@@ -32,9 +33,6 @@ pub enum Found {
     /// The table's name, and why.
     Refused(String, String),
 }
-
-/// Object ids of users' own types are this or more.
-const FIRST_OWN: u32 = 16384;
 
 struct Attribute {
     told: Told,
@@ -145,11 +143,11 @@ fn refusal(attribute: &Attribute) -> Option<&'static str> {
     if let Some(why) = types::refusal(oid).or(types::refusal(attribute.element)).or(types::refusal(attribute.base)) {
         return Some(why);
     }
-    let own = oid >= FIRST_OWN;
+    let own = oid >= FIRST_NORMAL_OBJECT_ID;
     let fixed = match &*attribute.kind {
-        "b" => attribute.element < FIRST_OWN || !own && attribute.element == 0,
+        "b" => attribute.element < FIRST_NORMAL_OBJECT_ID || !own && attribute.element == 0,
         "e" => true,
-        "d" => attribute.base < FIRST_OWN,
+        "d" => attribute.base < FIRST_NORMAL_OBJECT_ID,
         "r" | "m" => !own,
         _ => false,
     };

@@ -151,8 +151,8 @@ mod tests {
             (123456789012345.0, "123456789012345"),
             (0.0001, "0.0001"),
             (0.00001, "1e-05"),
-            (1e23, "1e+23"),
-            (9.999999999999999e22, "9.999999999999999e+22"),
+            // It is exactly in the middle between this number and the next.
+            (1e23, "9.999999999999999e+22"),
             (5e-324, "5e-324"),
             (f64::MAX, "1.7976931348623157e+308"),
             (9007199254740993.0, "9.007199254740992e+15"),
@@ -161,8 +161,6 @@ mod tests {
         ] {
             let mut out = String::new();
             print_float8(value, &mut out);
-            // 1e23 is read as its lower neighbour, of which it is exactly the upper middle.
-            let text = if value == 1e23 { "9.999999999999999e+22" } else { text };
             assert_eq!(out, text);
         }
         for (value, text) in [
@@ -170,7 +168,7 @@ mod tests {
             (1234567.0, "1.234567e+06"),
             (16777216.0, "1.6777216e+07"),
             (1e-45, "1e-45"),
-            (3065387.25, "3.0653872e+06"),
+            (f32::from_bits(0x4a3b_18ad), "3.0653872e+06"),
         ] {
             let mut out = String::new();
             print_float4(value, &mut out);

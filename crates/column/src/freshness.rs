@@ -192,8 +192,9 @@ async fn look(freshness: Freshness) {
             }
         }
         let applied = position.borrow_and_update().applied;
-        while let Some((when, _)) = asked.pop_front_if(|(_, end)| *end <= applied) {
-            freshness.shared.is_fresh_as_of(when);
+        while let Some((when, _)) = asked.front().filter(|(_, end)| *end <= applied) {
+            freshness.shared.is_fresh_as_of(*when);
+            asked.pop_front();
         }
     }
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use wire::Frame;
 
-use crate::apply::{Held, Writer, unfit};
+use crate::apply::Writer;
 use crate::batch::Net;
 use crate::columns::Columns;
 use crate::duck::{self, BYTES_AT_ONCE, quoted, table};
+use crate::duck_error;
 use crate::error::{Error, Result};
+use crate::held::{Held, unfit};
 use crate::lsn::Lsn;
 use crate::shape::Shape;
 use crate::shared::{Position, Shared};
@@ -48,7 +50,7 @@ impl Writer {
         let config = &shared.config;
         let conn = match duck::open(&config.directory, &config.memory, config.threads) {
             Ok(conn) => conn,
-            Err(error) if error.to_string().contains("lock") => return Err(error),
+            Err(error) if duck_error::is_in_use(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!("the file of copies can't be opened, and is made anew: {error}");
                 set_aside(&config.directory);
@@ -90,7 +92,7 @@ impl Writer {
 
     /// All copies go; the stream is one of a new slot.
     pub fn begin_anew(&mut self, stored: &Stored) -> Result<()> {
-        self.end_stream()?;
+        self.end_stream();
         self.shared.begin_anew(Position::default());
         for id in self.ids() {
             self.drop_copy(id)?;

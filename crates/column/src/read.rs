@@ -11,11 +11,12 @@ use bytes::BytesMut;
 use tokio::time::timeout;
 use wire::backend;
 
-use crate::apply::Handle;
 use crate::duck;
 use crate::error::{Error, Result};
 use crate::fingerprint::Facts;
 use crate::freshness::Freshness;
+use crate::jobs::Handle;
+use crate::lsn::Lsn;
 use crate::print::{As, put_rows};
 use crate::query::{Query, Table};
 use crate::readers::{Reader, Readers};
@@ -39,6 +40,7 @@ pub struct Answer {
 /// What a copy in a snapshot is made of.
 struct Made {
     relation: u32,
+    since: Lsn,
     facts: Facts,
 }
 
@@ -49,8 +51,13 @@ impl Reads {
         self.all_are_ready(&query.tables)?;
         self.fresh(&query, came).await?;
         let mut reader = self.readers.get().await?;
+        let applied = self.shared.applied();
         let ids: Vec<i64> = query.tables.iter().map(|table| table.copy).collect();
         let made = reader.run(move |conn| snapshot(conn, &ids)).await?;
+        // A copy that is newer than all others are is not read until they are as new.
+        if let Some(made) = made.iter().find(|made| made.since > applied) {
+            return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
+        }
         let tables = query.tables.clone();
         let (same, answer) = tokio::join!(self.all_are_same(&tables, &made), run(&mut reader, query));
         // A table that is another one now may be why it failed.
@@ -113,10 +120,10 @@ impl Reads {
 /// Step 3: the transaction sees what is committed from its first statement on.
 fn snapshot(conn: &duckdb::Connection, ids: &[i64]) -> Result<Vec<Made>> {
     conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
-    let mut statement = conn.prepare("SELECT id, relation, schema, name, fingerprint FROM herd_copy")?;
+    let mut statement = conn.prepare("SELECT id, relation, schema, name, fingerprint, since FROM herd_copy")?;
     let rows = statement.query_map([], |row| {
         let facts = Facts { schema: row.get(2)?, name: row.get(3)?, shards: String::new(), fingerprint: row.get(4)? };
-        Ok((row.get::<_, i64>(0)?, Made { relation: row.get(1)?, facts }))
+        Ok((row.get::<_, i64>(0)?, Made { relation: row.get(1)?, since: Lsn(row.get(5)?), facts }))
     })?;
     let mut all = rows.collect::<duckdb::Result<Vec<_>>>()?;
     let mut take = |id: &i64| {

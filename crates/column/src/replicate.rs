@@ -8,8 +8,8 @@ use pool::{Conn, PoolError};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use wire::{ErrorFields, Frame, put, sqlstate};
 
-use crate::apply::Handle;
 use crate::error::{Error, Result};
+use crate::jobs::Handle;
 use crate::lsn::Lsn;
 use crate::node;
 use crate::pgoutput::{self, Streamed};
@@ -30,7 +30,7 @@ const ACTIVE_EVERY: Duration = Duration::from_millis(100);
 pub async fn stream(shared: &Shared, writer: &Handle) -> Result<()> {
     let mut failures = shared.failures.subscribe();
     failures.mark_unchanged();
-    let from = writer.call(|w| w.begin_stream()).await??;
+    let from = writer.call(|w| w.begin_stream()).await?;
     let conn = start(shared, from).await?;
     let mut stream = Stream { shared, writer, conn, received: from, ask: None };
     let mut tick = tokio::time::interval(TICK);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use catalog::quote_literal;
 use pool::Conn;
 
-use crate::apply::Handle;
 use crate::error::{Error, Result};
+use crate::jobs::Handle;
 use crate::load::Stored;
 use crate::lsn::Lsn;
 use crate::node::{self, cell};

@@ -10,11 +10,11 @@ use catalog::quote_ident;
 use pool::Conn;
 use tokio::time::{Instant, sleep};
 
-use crate::apply::Handle;
 use crate::copy_in::copy_in;
 use crate::definition::{self, Found};
 use crate::error::{Error, Result};
 use crate::fingerprint;
+use crate::jobs::Handle;
 use crate::node;
 use crate::replicate;
 use crate::shared::{Copy, Shared, State};
@@ -26,6 +26,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// Between tries of a copy that failed, from the first to the last.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LAST: Duration = Duration::from_secs(60);
+/// A copy of a table that is changed all the time is made so often in so long: the others have to wait meanwhile.
+const MADE_MAX: usize = 30;
+const MADE_IN: Duration = Duration::from_secs(120);
 /// Between tries of everything.
 const AGAIN_FIRST: Duration = Duration::from_millis(200);
 const AGAIN_LAST: Duration = Duration::from_secs(10);
@@ -35,6 +38,8 @@ struct Store {
     writer: Handle,
     /// Which copies failed: how long was waited, and until when.
     failed: HashMap<i64, (Duration, Instant)>,
+    /// When copies were made, of late.
+    made: Vec<(i64, Instant)>,
 }
 
 /// What there is to do while the stream is not read.
@@ -46,7 +51,7 @@ struct Work {
 
 /// For as long as the process lives.
 pub async fn run(shared: Arc<Shared>, writer: Handle) -> Infallible {
-    let mut store = Store { shared, writer, failed: HashMap::new() };
+    let mut store = Store { shared, writer, failed: HashMap::new(), made: Vec::new() };
     let mut pause = AGAIN_FIRST;
     loop {
         let began = Instant::now();
@@ -68,14 +73,12 @@ impl Store {
         slot::prepare(&mut control, &self.shared, &self.writer).await?;
         control.simple("LISTEN herd_column").await?;
         loop {
-            let work = self.look(&mut control).await?;
-            self.work(&mut control, work).await?;
             let (shared, writer) = (self.shared.clone(), self.writer.clone());
             let ended = tokio::select! {
                 Err(error) = replicate::stream(&shared, &writer) => Err(error),
                 found = self.until_work(&mut control) => found,
             };
-            self.writer.call(|w| w.end_stream()).await??;
+            self.writer.call(|w| w.end_stream()).await?;
             let work = ended?;
             self.work(&mut control, work).await?;
         }
@@ -95,7 +98,11 @@ impl Store {
     async fn until_work(&mut self, control: &mut Conn) -> Result<Work> {
         loop {
             let work = self.look(control).await?;
-            if !work.drop.is_empty() || !work.make.is_empty() {
+            if !work.make.is_empty() {
+                self.wait_for_transactions(control).await?;
+                return Ok(work);
+            }
+            if !work.drop.is_empty() {
                 return Ok(work);
             }
             self.watch_slot(control).await?;
@@ -107,6 +114,22 @@ impl Store {
                     while control.buffered_frame()?.is_some() {}
                     control.take_notifications();
                 }
+            }
+        }
+    }
+
+    /// A first copy waits for all transactions that are open: most of that is done here, while the stream is still read.
+    async fn wait_for_transactions(&self, control: &mut Conn) -> Result<()> {
+        let mut conn = node::connect(&self.shared.config).await?;
+        let name = format!("{}_{}", self.shared.config.slot, conn.pid());
+        // It goes with its connection.
+        let make = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', true)");
+        let making = conn.simple(&make);
+        tokio::pin!(making);
+        loop {
+            tokio::select! {
+                made = &mut making => return Ok(made.map(|_| ())?),
+                () = sleep(POLL) => self.watch_slot(control).await?,
             }
         }
     }
@@ -177,7 +200,11 @@ impl Store {
         Ok(same && !reported)
     }
 
-    fn is_due(&self, id: i64) -> bool {
+    fn is_due(&mut self, id: i64) -> bool {
+        self.made.retain(|(_, when)| when.elapsed() <= MADE_IN);
+        if self.made.iter().filter(|(of, _)| *of == id).count() >= MADE_MAX {
+            return false;
+        }
         self.failed.get(&id).is_none_or(|(_, until)| *until <= Instant::now())
     }
 
@@ -214,6 +241,7 @@ impl Store {
             match self.make(control, &wanted).await {
                 Ok(()) => {
                     self.failed.remove(&id);
+                    self.made.push((id, Instant::now()));
                 }
                 // The connection is fine: it is this copy's.
                 Err(error @ (Error::Copy { .. } | Error::Duck(_) | Error::Surprise(_) | Error::Node(_)))
