@@ -1,5 +1,6 @@
 //! The program against a real PostgreSQL.
 
+mod doubt;
 mod faults;
 mod fresh;
 mod gap;

@@ -65,8 +65,7 @@ impl Store {
     }
 
     pub async fn login(&self, user: &str, secret: Secret) -> Result<Conn, PoolError> {
-        let target = NodeTarget::new("127.0.0.1", self.port, "postgres");
-        Conn::connect(&target, &Login::new(user, secret), &[], Duration::from_secs(10)).await
+        login(self.port, user, secret).await
     }
 
     pub async fn connect(&self) -> Conn {
@@ -154,6 +153,11 @@ impl Asked {
             }
         }
     }
+}
+
+pub async fn login(port: u16, user: &str, secret: Secret) -> Result<Conn, PoolError> {
+    let target = NodeTarget::new("127.0.0.1", port, "postgres");
+    Conn::connect(&target, &Login::new(user, secret), &[], Duration::from_secs(10)).await
 }
 
 /// The SQLSTATE of an answer that must be an error.
