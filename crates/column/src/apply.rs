@@ -1,0 +1,265 @@
+//! The one thread that writes to DuckDB: it reads pgoutput's messages, nets them, and commits whole transactions in their order together
+//! with how far that is. It does not know where the messages come from. Any error undoes what is not committed, and the stream is
+//! read anew from what is; an error of one copy is the end of that copy alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duckdb::Connection;
+use tokio::time::Instant;
+use wire::Frame;
+
+use crate::batch::Net;
+use crate::duck;
+use crate::duck_error::is_of_the_system;
+use crate::error::{Error, Result};
+use crate::held::Held;
+use crate::lsn::Lsn;
+use crate::pgoutput::{self, Message, Streamed};
+use crate::shared::{Position, Shared, State};
+
+/// While nobody waits, DuckDB commits this often at most.
+const COMMIT_EVERY: Duration = Duration::from_millis(50);
+/// That nothing happened is put down this often.
+const STORE_IDLE_EVERY: Duration = Duration::from_secs(10);
+/// A batch that takes as many bytes goes to DuckDB, also in the middle of a transaction.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// The thread's own.
+pub struct Writer {
+    pub(crate) conn: Connection,
+    pub(crate) shared: Arc<Shared>,
+    /// By their tables' oids.
+    pub(crate) copies: HashMap<u32, Vec<Held>>,
+    /// The transaction that is being read: where its commit begins, and whether it was applied before.
+    current: Option<(Lsn, bool)>,
+    /// All before this is applied, or in the batch.
+    done: Lsn,
+    /// DuckDB has a transaction.
+    open: bool,
+    /// Whole transactions wait for being committed.
+    pending: bool,
+    /// The stream is not read any more until it begins anew.
+    failed: bool,
+    last_commit: Instant,
+    last_stored: Instant,
+}
+
+impl Writer {
+    pub(crate) fn new(conn: Connection, shared: Arc<Shared>, copies: HashMap<u32, Vec<Held>>) -> Self {
+        let now = Instant::now();
+        let (current, done) = (None, Lsn(0));
+        Writer {
+            conn,
+            shared,
+            copies,
+            current,
+            done,
+            open: false,
+            pending: false,
+            failed: true,
+            last_commit: now,
+            last_stored: now,
+        }
+    }
+
+    /// To open others to the same database.
+    pub fn connection(&self) -> &Connection {
+        &self.conn
+    }
+
+    /// The stream begins (again): from where it is to be read.
+    pub fn begin_stream(&mut self) -> Lsn {
+        self.undo();
+        self.failed = false;
+        let Position { applied, stored } = *self.shared.position.borrow();
+        self.done = applied;
+        stored
+    }
+
+    /// Nothing more comes of the stream for now.
+    pub fn end_stream(&mut self) {
+        self.failed = true;
+        self.undo();
+    }
+
+    /// Whatever is not committed is as if it had not been read.
+    fn undo(&mut self) {
+        (self.current, self.pending) = (None, false);
+        for held in self.copies.values_mut().flatten() {
+            held.net = Net::default();
+            held.places = None;
+        }
+        self.open = false;
+        // There may be none.
+        let _ = self.conn.execute_batch("ROLLBACK");
+    }
+
+    fn fail(&mut self, error: &Error) {
+        tracing::warn!("what was read of the node's stream can't be used: {error}");
+        self.failed = true;
+        self.undo();
+        if let Error::Copy { id, why } = error
+            && let Err(error) = self.lose(*id, why)
+        {
+            tracing::error!("{error}");
+        }
+        self.shared.failures.send_modify(|n| *n += 1);
+    }
+
+    /// The copy is no more, and will be made anew.
+    fn lose(&mut self, id: i64, why: &str) -> Result<()> {
+        self.drop_copy(id)?;
+        self.shared.set_state(id, State::Rebuilding, why);
+        self.shared.attention.notify_one();
+        Ok(())
+    }
+
+    /// Reads messages of the stream, in order.
+    pub(crate) fn read(&mut self, frames: &[Frame]) {
+        if !self.failed
+            && let Err(error) = self.read_all(frames)
+        {
+            self.fail(&error);
+        }
+    }
+
+    fn read_all(&mut self, frames: &[Frame]) -> Result<()> {
+        for frame in frames.iter().filter(|frame| frame.tag() == b'd') {
+            match pgoutput::streamed(frame.body())? {
+                Streamed::Data(data) => self.message(pgoutput::message(data)?)?,
+                Streamed::Keepalive { end, .. } if self.current.is_none() => self.done = self.done.max(end),
+                Streamed::Keepalive { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: Message<'_>) -> Result<()> {
+        match message {
+            Message::Begin { last } => self.current = Some((last, last < self.done)),
+            Message::Commit { end } => {
+                self.current = None;
+                self.done = self.done.max(end);
+            }
+            Message::Relation(relation) => {
+                for held in self.copies.get_mut(&relation.id).into_iter().flatten() {
+                    held.places = held.shape.places_in(&relation);
+                }
+            }
+            Message::Insert { relation, new } => self.change(relation, |held, places| {
+                let (key, _) = held.key(places, &new, None)?;
+                let vals = held.vals(places, &new)?;
+                held.net.insert(key, vals).map_err(|e| held.broken(e.to_string()))
+            })?,
+            Message::Update { relation, old, new } => self.change(relation, |held, places| {
+                let (key, _) = held.key(places, &new, old.as_ref())?;
+                let (before, was) = held.key(places, old.as_ref().unwrap_or(&new), None)?;
+                let vals = held.vals(places, &new)?;
+                held.net.update(before, was, key, vals).map_err(|e| held.broken(e.to_string()))
+            })?,
+            Message::Delete { relation, old } => self.change(relation, |held, places| {
+                let (key, was) = held.key(places, &old, None)?;
+                held.net.delete(key, was).map_err(|e| held.broken(e.to_string()))
+            })?,
+            Message::Truncate { relations } => {
+                for relation in relations {
+                    self.change(relation, |held, _| {
+                        held.net.truncate();
+                        Ok(())
+                    })?;
+                }
+            }
+            Message::Other => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, relation: u32, f: impl Fn(&mut Held, &[usize]) -> Result<()>) -> Result<()> {
+        let Some((last, was_applied)) = self.current else {
+            return Err(Error::surprise("a change came outside of a transaction"));
+        };
+        let mut is_full = false;
+        for held in self.copies.get_mut(&relation).into_iter().flatten() {
+            if was_applied || last < held.since {
+                continue;
+            }
+            let Some(places) = held.places.take() else {
+                return Err(held.broken("the table has other columns than it had".into()));
+            };
+            f(held, &places)?;
+            held.places = Some(places);
+            self.pending = true;
+            is_full |= held.net.bytes() >= BATCH_BYTES;
+        }
+        if is_full { self.flush() } else { Ok(()) }
+    }
+
+    /// When what has been read is to go to DuckDB at the latest; `None`: nothing is whole.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (self.pending && self.current.is_none()).then(|| self.last_commit + COMMIT_EVERY)
+    }
+
+    /// What has been read goes to DuckDB, if it is time.
+    pub(crate) fn settle(&mut self, nothing_waits: bool) {
+        if !self.failed
+            && self.current.is_none()
+            && let Err(error) = self.settle_whole(nothing_waits)
+        {
+            self.fail(&error);
+        }
+    }
+
+    fn settle_whole(&mut self, nothing_waits: bool) -> Result<()> {
+        if self.pending {
+            let wanted = self.shared.wanted().is_some_and(|wanted| nothing_waits || self.done >= wanted);
+            if wanted || self.last_commit.elapsed() >= COMMIT_EVERY {
+                self.commit()?;
+            }
+            return Ok(());
+        }
+        let Position { applied, stored } = *self.shared.position.borrow();
+        if self.done > stored && self.last_stored.elapsed() >= STORE_IDLE_EVERY {
+            self.commit()?;
+        } else if self.done > applied {
+            self.shared.position.send_modify(|position| position.applied = self.done);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if !self.open {
+            self.conn.execute_batch("BEGIN TRANSACTION")?;
+            self.open = true;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.begin()?;
+        for held in self.copies.values_mut().flatten().filter(|held| !held.net.is_empty()) {
+            let mut net = std::mem::take(&mut held.net);
+            duck::apply(&self.conn, held.id, &held.shape, &mut net)
+                .map_err(|e| if let Error::Duck(e) = &e { blamed(held.id, e) } else { e })?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.flush()?;
+        self.conn.execute("UPDATE herd_state SET lsn = ?", [self.done.0])?;
+        self.open = false;
+        self.conn.execute_batch("COMMIT")?;
+        self.pending = false;
+        (self.last_commit, self.last_stored) = (Instant::now(), Instant::now());
+        self.shared.position.send_replace(Position { applied: self.done, stored: self.done });
+        Ok(())
+    }
+}
+
+/// An error of DuckDB while a copy is written to.
+fn blamed(id: i64, error: &duckdb::Error) -> Error {
+    let why = error.to_string();
+    if is_of_the_system(error) { Error::surprise(why) } else { Error::Copy { id, why } }
+}

@@ -1,0 +1,270 @@
+//! The writing thread's work on whole copies: what is in the file at the start, rows of a first copy, dropping. It does not
+//! know the stream.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use wire::Frame;
+
+use crate::apply::Writer;
+use crate::batch::Net;
+use crate::columns::Columns;
+use crate::duck::{self, BYTES_AT_ONCE, quoted, table};
+use crate::duck_error;
+use crate::error::{Error, Result};
+use crate::held::{Held, unfit};
+use crate::lsn::Lsn;
+use crate::shape::Shape;
+use crate::shared::{Position, Shared};
+use crate::value::Val;
+
+/// DuckDB's row groups have as many.
+const ROWS_AT_ONCE: usize = 122_880;
+
+/// What the stream's state was, as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub system: String,
+    pub slot: String,
+    pub lsn: Lsn,
+}
+
+/// A copy that is about to be one.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    pub id: i64,
+    pub relation: u32,
+    pub since: Lsn,
+    pub schema: String,
+    pub name: String,
+    pub fingerprint: String,
+    pub shape: Shape,
+    pub order_by: Vec<String>,
+}
+
+impl Writer {
+    /// Opens the file of a store. What is half done in it goes.
+    pub fn open(shared: Arc<Shared>) -> Result<Writer> {
+        let config = &shared.config;
+        let conn = match duck::open(&config.directory, &config.memory, config.threads) {
+            Ok(conn) => conn,
+            Err(error) if duck_error::is_in_use(&error) => return Err(error),
+            Err(error) => {
+                tracing::warn!("the file of copies can't be opened, and is made anew: {error}");
+                set_aside(&config.directory);
+                duck::open(&config.directory, &config.memory, config.threads)?
+            }
+        };
+        let mut copies: HashMap<u32, Vec<Held>> = HashMap::new();
+        let mut kept = vec!["herd_state".to_string(), "herd_copy".to_string()];
+        let mut statement = conn.prepare("SELECT id, relation, since, shape, fingerprint FROM herd_copy")?;
+        let rows = statement.query_map([], |row| {
+            let texts = (row.get::<_, String>(3)?, row.get::<_, String>(4)?);
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, Lsn(row.get(2)?), texts))
+        })?;
+        for row in rows {
+            let (id, relation, since, (shape, fingerprint)) = row?;
+            let shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
+            let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
+            copies.entry(relation).or_default().push(held);
+            kept.push(table(id));
+        }
+        drop(statement);
+        let mut statement =
+            conn.prepare("SELECT table_name FROM duckdb_tables() WHERE NOT internal AND NOT temporary")?;
+        let names = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<duckdb::Result<Vec<_>>>()?;
+        drop(statement);
+        for name in names.iter().filter(|name| !kept.contains(name)) {
+            conn.execute_batch(&format!("DROP TABLE {}", quoted(name)))?;
+        }
+        Ok(Writer::new(conn, shared, copies))
+    }
+
+    /// The stream's state in the file; `None`: it never had one.
+    pub fn stored(&self) -> Result<Option<Stored>> {
+        let mut statement = self.conn.prepare("SELECT system, slot, lsn FROM herd_state")?;
+        let mut rows = statement
+            .query_map([], |row| Ok(Stored { system: row.get(0)?, slot: row.get(1)?, lsn: Lsn(row.get(2)?) }))?;
+        Ok(rows.next().transpose()?)
+    }
+
+    /// All copies go; the stream is one of a new slot.
+    pub fn begin_anew(&mut self, stored: &Stored) -> Result<()> {
+        self.end_stream();
+        self.shared.begin_anew(Position::default());
+        for id in self.ids() {
+            self.drop_copy(id)?;
+        }
+        self.conn.execute_batch("BEGIN TRANSACTION; DELETE FROM herd_state")?;
+        let values = duckdb::params![stored.system, stored.slot, stored.lsn.0];
+        self.conn.execute("INSERT INTO herd_state VALUES (?, ?, ?)", values)?;
+        self.conn.execute_batch("COMMIT")?;
+        self.shared.begin_anew(Position { applied: stored.lsn, stored: stored.lsn });
+        Ok(())
+    }
+
+    /// Which copies there are.
+    pub fn ids(&self) -> Vec<i64> {
+        self.copies.values().flatten().map(|held| held.id).collect()
+    }
+
+    /// Which copies there are, and of which tables, by their oids.
+    pub fn held(&self) -> Vec<(i64, u32)> {
+        self.copies.iter().flat_map(|(relation, of)| of.iter().map(|held| (held.id, *relation))).collect()
+    }
+
+    /// The fingerprint and the columns that a copy is made of.
+    pub fn made_of(&self, id: i64) -> Result<Option<(String, Vec<String>)>> {
+        let Some(held) = self.copies.values().flatten().find(|held| held.id == id) else { return Ok(None) };
+        let columns = held.shape.columns.iter().map(|column| column.name.clone()).collect();
+        Ok(Some((held.fingerprint.clone(), columns)))
+    }
+
+    /// Of which table a copy is, by its oid, if no other copy is of the same.
+    pub fn relation_alone(&self, id: i64) -> Option<u32> {
+        let is_alone = |of: &[Held]| of.len() == 1 && of[0].id == id;
+        self.copies.iter().find(|(_, of)| is_alone(of)).map(|(relation, _)| *relation)
+    }
+
+    /// Nothing of this copy stays. The stream must not be in the middle of something.
+    pub fn drop_copy(&mut self, id: i64) -> Result<()> {
+        self.copies.retain(|_, of| {
+            of.retain(|held| held.id != id);
+            !of.is_empty()
+        });
+        let sql = format!(
+            "BEGIN TRANSACTION; DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; COMMIT",
+            table(id)
+        );
+        self.conn.execute_batch(&sql).inspect_err(|_| {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        })?;
+        Ok(())
+    }
+
+    /// Rows of a first copy, as COPY tells them, until no more come. They are not part of any copy yet.
+    pub fn load(&mut self, id: i64, shape: &Shape, mut coming: mpsc::Receiver<Vec<Frame>>) -> Result<u64> {
+        self.drop_copy(id)?;
+        let name = format!("load_{id}");
+        self.conn.execute_batch(&duck::create(&name, shape))?;
+        let mut columns = Columns::new(shape.kinds());
+        let mut total = 0;
+        while let Some(frames) = coming.blocking_recv() {
+            for frame in &frames {
+                push_row(id, shape, frame.body(), &mut columns)?;
+                let (rows, bytes) = columns.size();
+                if rows >= ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE * 2 {
+                    duck::append_all(&self.conn, &name, columns.finish()?)?;
+                }
+            }
+            total += frames.len() as u64;
+            if let Some(copy) = self.shared.copies.lock().get_mut(&id) {
+                copy.rows = total;
+            }
+        }
+        duck::append_all(&self.conn, &name, columns.finish()?)?;
+        Ok(total)
+    }
+
+    /// What was loaded is a copy from now on.
+    pub fn finish_load(&mut self, fresh: Fresh) -> Result<()> {
+        let Fresh { id, relation, since, .. } = fresh;
+        let (from, to) = (format!("load_{id}"), table(id));
+        self.conn.execute_batch("BEGIN TRANSACTION")?;
+        let made = self.make(&fresh, &from, &to);
+        let finished = made.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
+        if let Err(error) = finished {
+            let _ = self.conn.execute_batch("ROLLBACK");
+            return Err(error);
+        }
+        let Fresh { shape, fingerprint, .. } = fresh;
+        let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
+        self.copies.entry(relation).or_default().push(held);
+        Ok(())
+    }
+
+    fn make(&self, fresh: &Fresh, from: &str, to: &str) -> Result<()> {
+        if fresh.order_by.is_empty() {
+            self.conn.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}"))?;
+        } else {
+            let order = fresh.order_by.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+            self.conn.execute_batch(&duck::create(to, &fresh.shape))?;
+            self.conn
+                .execute_batch(&format!("INSERT INTO {to} SELECT * FROM {from} ORDER BY {order}; DROP TABLE {from}"))?;
+        }
+        let shape = serde_json::to_string(&fresh.shape).map_err(|e| Error::surprise(e.to_string()))?;
+        let Fresh { id, relation, since, schema, name, fingerprint, .. } = fresh;
+        let values = duckdb::params![id, relation, since.0, schema, name, fingerprint, shape];
+        self.conn.execute("INSERT INTO herd_copy VALUES (?, ?, ?, ?, ?, ?, ?)", values)?;
+        Ok(())
+    }
+}
+
+/// A file that can't be opened is of no use, but somebody may want to see why.
+fn set_aside(directory: &Path) {
+    for name in [duck::FILE.to_string(), format!("{}.wal", duck::FILE)] {
+        let _ = std::fs::rename(directory.join(&name), directory.join(format!("{name}.broken")));
+    }
+}
+
+/// One line of COPY's text format (`CopyAttributeOutText` in copyto.c).
+fn push_row(id: i64, shape: &Shape, line: &[u8], columns: &mut Columns) -> Result<()> {
+    let strange = || Error::Copy { id, why: "a copied row can't be read".into() };
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let mut fields = line.split(|byte| *byte == b'\t');
+    for (at, column) in shape.columns.iter().enumerate() {
+        let field = fields.next().ok_or_else(strange)?;
+        if field == b"\\N" {
+            columns.push(at, &Val::Null)?;
+            continue;
+        }
+        let plain;
+        let text = match field.contains(&b'\\') {
+            false => std::str::from_utf8(field),
+            true => {
+                plain = unescaped(field).ok_or_else(strange)?;
+                std::str::from_utf8(&plain)
+            }
+        };
+        let text = text.map_err(|_| strange())?;
+        let unfit = || Error::Copy { id, why: unfit(&column.name, text) };
+        columns.push(at, &Val::parse(column.kind(), text).ok_or_else(unfit)?)?;
+    }
+    columns.end_row();
+    fields.next().map_or(Ok(()), |_| Err(strange()))
+}
+
+fn unescaped(field: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut bytes = field.iter();
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'\\' => match bytes.next()? {
+                b'b' => 8,
+                b'f' => 12,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'v' => 11,
+                b'\\' => b'\\',
+                _ => return None,
+            },
+            other => *other,
+        });
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_copy() {
+        assert_eq!(unescaped(b"a\\\\b\\n\\t\\N"), None);
+        assert_eq!(unescaped(b"a\\\\b\\n\\t").unwrap(), b"a\\b\n\t");
+        assert_eq!(unescaped(b"a\\"), None);
+    }
+}

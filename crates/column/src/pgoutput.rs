@@ -1,0 +1,238 @@
+//! The messages of a logical replication stream by pgoutput, protocol version 1 (`logicalrep_write_…` in PostgreSQL's proto.c),
+//! and those around them (XLogData, keepalives). Pure: it does not know what is done with them.
+
+use wire::WireError;
+use wire::frame::Reader;
+
+use crate::lsn::Lsn;
+
+type Result<T> = std::result::Result<T, WireError>;
+
+/// What a walsender's CopyData holds.
+#[derive(Debug)]
+pub enum Streamed<'a> {
+    /// XLogData: one of pgoutput's messages.
+    Data(&'a [u8]),
+    /// The server has read its log up to here, and has sent all that came of it.
+    Keepalive { end: Lsn, reply: bool },
+}
+
+/// One of pgoutput's messages.
+#[derive(Debug, PartialEq)]
+pub enum Message<'a> {
+    /// `last`: where the transaction's commit record begins.
+    Begin {
+        last: Lsn,
+    },
+    /// `end`: where the commit record ends.
+    Commit {
+        end: Lsn,
+    },
+    Relation(Relation),
+    Insert {
+        relation: u32,
+        new: Tuple<'a>,
+    },
+    /// `old`: the key, or the whole row, as it was, if it has changed or is always told.
+    Update {
+        relation: u32,
+        old: Option<Tuple<'a>>,
+        new: Tuple<'a>,
+    },
+    Delete {
+        relation: u32,
+        old: Tuple<'a>,
+    },
+    Truncate {
+        relations: Vec<u32>,
+    },
+    /// Origin, Type, Message.
+    Other,
+}
+
+/// A table's columns, as they are in the messages that follow.
+#[derive(Debug, PartialEq, Clone)]
+pub struct Relation {
+    pub id: u32,
+    pub columns: Vec<RelationColumn>,
+}
+
+/// One column of a [`Relation`].
+#[derive(Debug, PartialEq, Clone)]
+pub struct RelationColumn {
+    pub name: String,
+    pub type_oid: u32,
+    pub modifier: i32,
+}
+
+/// A row's values, in the order of its relation's columns.
+pub type Tuple<'a> = Vec<Cell<'a>>;
+
+/// One value of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell<'a> {
+    Null,
+    /// As it was: too long to be told again.
+    Unchanged,
+    Text(&'a str),
+}
+
+/// Of CopyData's body; `Err`: something else.
+pub fn streamed(body: &[u8]) -> Result<Streamed<'_>> {
+    let mut r = Reader::new(body);
+    match r.u8()? {
+        b'w' => {
+            r.bytes(24)?;
+            Ok(Streamed::Data(r.bytes(r.remaining())?))
+        }
+        b'k' => {
+            let end = lsn(&mut r)?;
+            r.bytes(8)?;
+            Ok(Streamed::Keepalive { end, reply: r.u8()? != 0 })
+        }
+        _ => Err(WireError::Other("an unknown message of replication")),
+    }
+}
+
+/// Of one XLogData; `Err`: it is malformed, or none that is known.
+pub fn message(data: &[u8]) -> Result<Message<'_>> {
+    let mut r = Reader::new(data);
+    Ok(match r.u8()? {
+        b'B' => Message::Begin { last: lsn(&mut r)? },
+        b'C' => {
+            r.bytes(1 + 8)?;
+            Message::Commit { end: lsn(&mut r)? }
+        }
+        b'R' => Message::Relation(relation(&mut r)?),
+        b'I' => {
+            let relation = r.u32()?;
+            tagged(&mut r, b"N")?;
+            Message::Insert { relation, new: tuple(&mut r)? }
+        }
+        b'U' => {
+            let relation = r.u32()?;
+            let mut old = None;
+            if tagged(&mut r, b"KON")? != b'N' {
+                old = Some(tuple(&mut r)?);
+                tagged(&mut r, b"N")?;
+            }
+            Message::Update { relation, old, new: tuple(&mut r)? }
+        }
+        b'D' => {
+            let relation = r.u32()?;
+            tagged(&mut r, b"KO")?;
+            Message::Delete { relation, old: tuple(&mut r)? }
+        }
+        b'T' => {
+            let (count, _) = (r.u32()?, r.u8()?);
+            Message::Truncate { relations: (0..count).map(|_| r.u32()).collect::<Result<_>>()? }
+        }
+        b'O' | b'Y' | b'M' => Message::Other,
+        _ => return Err(WireError::Other("an unknown message of pgoutput")),
+    })
+}
+
+/// Standby status update: received, and never to be told again, up to these.
+pub fn put_status(out: &mut bytes::BytesMut, received: Lsn, done: Lsn, reply: bool) {
+    let mut body = [0; 34];
+    body[0] = b'r';
+    for (at, lsn) in [(1, received), (9, done), (17, done)] {
+        body[at..at + 8].copy_from_slice(&lsn.0.to_be_bytes());
+    }
+    // The clock, which nobody looks at, stays 0.
+    body[33] = u8::from(reply);
+    wire::put::copy_data(out, &body);
+}
+
+fn lsn(r: &mut Reader<'_>) -> Result<Lsn> {
+    let bytes = r.bytes(8)?;
+    Ok(Lsn(bytes.iter().fold(0, |lsn, byte| lsn << 8 | u64::from(*byte))))
+}
+
+fn relation(r: &mut Reader<'_>) -> Result<Relation> {
+    let id = r.u32()?;
+    let (_schema, _name, _identity) = (r.cstr()?, r.cstr()?, r.u8()?);
+    let count = r.count(10)?;
+    let mut columns = Vec::with_capacity(count);
+    for _ in 0..count {
+        r.u8()?;
+        columns.push(RelationColumn { name: r.cstr()?.to_string(), type_oid: r.u32()?, modifier: r.i32()? });
+    }
+    Ok(Relation { id, columns })
+}
+
+fn tagged(r: &mut Reader<'_>, of: &[u8]) -> Result<u8> {
+    let tag = r.u8()?;
+    if of.contains(&tag) { Ok(tag) } else { Err(WireError::Other("an unknown part of a message of pgoutput")) }
+}
+
+fn tuple<'a>(r: &mut Reader<'a>) -> Result<Tuple<'a>> {
+    let count = r.count(1)?;
+    let mut cells = Vec::with_capacity(count);
+    for _ in 0..count {
+        cells.push(match r.u8()? {
+            b'n' => Cell::Null,
+            b'u' => Cell::Unchanged,
+            b't' => {
+                let len = r.u32()? as usize;
+                Cell::Text(std::str::from_utf8(r.bytes(len)?).map_err(|_| WireError::String)?)
+            }
+            _ => return Err(WireError::Other("an unknown value of pgoutput")),
+        });
+    }
+    Ok(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: &str) -> Vec<u8> {
+        [b"t", &(value.len() as u32).to_be_bytes()[..], value.as_bytes()].concat()
+    }
+
+    #[test]
+    fn messages_are_read() {
+        let (id, two) = (&7u32.to_be_bytes()[..], &2i16.to_be_bytes()[..]);
+        let row = |a: &[u8], b: &[u8]| [two, a, b].concat();
+        let begin = [b"B", &5u64.to_be_bytes()[..], &[0; 12]].concat();
+        assert_eq!(message(&begin).unwrap(), Message::Begin { last: Lsn(5) });
+        let commit = [b"C\0", &5u64.to_be_bytes()[..], &9u64.to_be_bytes(), &[0; 8]].concat();
+        assert_eq!(message(&commit).unwrap(), Message::Commit { end: Lsn(9) });
+        let told = [b"R", id, b"s\0t\0d", &1i16.to_be_bytes(), b"\x01a\0", &20u32.to_be_bytes(), &[255; 4]].concat();
+        let columns = vec![RelationColumn { name: "a".into(), type_oid: 20, modifier: -1 }];
+        assert_eq!(message(&told).unwrap(), Message::Relation(Relation { id: 7, columns }));
+        let insert = [b"I", id, b"N", &row(&text("1"), b"n")].concat();
+        let one = Cell::Text("1");
+        assert_eq!(message(&insert).unwrap(), Message::Insert { relation: 7, new: vec![one, Cell::Null] });
+        let update = [b"U", id, b"K", &row(&text("1"), b"n"), b"N", &row(&text("2"), b"u")].concat();
+        let (old, new) = (Some(vec![one, Cell::Null]), vec![Cell::Text("2"), Cell::Unchanged]);
+        assert_eq!(message(&update).unwrap(), Message::Update { relation: 7, old, new });
+        let delete = [b"D", id, b"K", &row(&text("1"), b"n")].concat();
+        assert_eq!(message(&delete).unwrap(), Message::Delete { relation: 7, old: vec![one, Cell::Null] });
+        let truncate = [b"T", &1u32.to_be_bytes()[..], b"\0", id].concat();
+        assert_eq!(message(&truncate).unwrap(), Message::Truncate { relations: vec![7] });
+        for whole in [begin, commit, told, insert, update, delete, truncate] {
+            // Begin and Commit end with what is not read.
+            let needed = if matches!(whole[0], b'B') {
+                9
+            } else if whole[0] == b'C' {
+                18
+            } else {
+                whole.len()
+            };
+            for len in 0..needed {
+                assert!(message(&whole[..len]).is_err(), "{:?}", &whole[..len]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_around_them() {
+        let keepalive = [b"k", &9u64.to_be_bytes()[..], &[0; 8], b"\x01"].concat();
+        assert!(matches!(streamed(&keepalive).unwrap(), Streamed::Keepalive { end: Lsn(9), reply: true }));
+        let data = [b"w", &[0; 24][..], b"B"].concat();
+        assert!(matches!(streamed(&data).unwrap(), Streamed::Data(b"B")));
+        assert!(streamed(b"").is_err() && streamed(b"x").is_err() && streamed(b"k").is_err());
+    }
+}

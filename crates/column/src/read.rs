@@ -1,0 +1,172 @@
+//! One read, in five steps: (1) where does the node's log end, (2) wait until that is applied, (3) take a snapshot of the copies,
+//! (4) ask the node whether the tables are still what the copies were made of, (5) run the SELECT in the snapshot.
+//!
+//! Why (4) is after (3): what rewrote a table before (4) is seen by (4); what rewrites it later is not in the snapshot.
+//! It does not know who asks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::time::timeout;
+use wire::backend;
+
+use crate::duck;
+use crate::error::{Error, Result};
+use crate::fingerprint::Facts;
+use crate::freshness::Freshness;
+use crate::jobs::Handle;
+use crate::lsn::Lsn;
+use crate::print::{As, put_rows};
+use crate::query::{Query, Table};
+use crate::readers::{Reader, Readers};
+use crate::shared::{Shared, State};
+
+/// Answers questions. All clones are one.
+#[derive(Clone)]
+pub struct Reads {
+    pub shared: Arc<Shared>,
+    pub freshness: Freshness,
+    pub readers: Readers,
+    pub writer: Handle,
+}
+
+/// Messages for the client, and how many rows are among them.
+pub struct Answer {
+    pub messages: BytesMut,
+    pub rows: u64,
+}
+
+/// What a copy in a snapshot is made of.
+struct Made {
+    relation: u32,
+    since: Lsn,
+    facts: Facts,
+}
+
+impl Reads {
+    /// The whole answer, or an error and nothing of it.
+    pub async fn read(&self, query: Query) -> Result<Answer> {
+        let came = Instant::now();
+        self.all_are_ready(&query.tables)?;
+        self.fresh(&query, came).await?;
+        let mut reader = self.readers.get().await?;
+        let applied = self.shared.applied();
+        let ids: Vec<i64> = query.tables.iter().map(|table| table.copy).collect();
+        let made = reader.run(move |conn| snapshot(conn, &ids)).await?;
+        // A copy that is newer than all others are is not read until they are as new.
+        if let Some(made) = made.iter().find(|made| made.since > applied) {
+            return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
+        }
+        let tables = query.tables.clone();
+        let (same, answer) = tokio::join!(self.all_are_same(&tables, &made), run(&mut reader, query));
+        // A table that is another one now may be why it failed.
+        same?;
+        answer
+    }
+
+    fn all_are_ready(&self, tables: &[Table]) -> Result<()> {
+        let copies = self.shared.copies.lock();
+        for table in tables {
+            match copies.get(&table.copy) {
+                Some(copy) if copy.state == State::Ready => {}
+                Some(copy) => {
+                    return Err(Error::Changed(format!("copy {} is {}: {}", table.copy, copy.state.word(), copy.why)));
+                }
+                None => return Err(Error::Changed(format!("there is no copy {}", table.copy))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps 1 and 2. With a bound, nothing is waited for where all that was committed that long ago is known to be applied: the node was
+    /// asked where its log ends at a moment that is not longer ago, and all of that is applied. Where that is not known, it is as without a bound.
+    async fn fresh(&self, query: &Query, came: Instant) -> Result<()> {
+        if let Some(stale_ms) = query.stale_ms
+            && self.shared.fresh_as_of().is_some_and(|as_of| as_of + Duration::from_millis(stale_ms) >= came)
+        {
+            return Ok(());
+        }
+        let reached = async {
+            let end = self.freshness.end().await?;
+            self.writer.nudge();
+            self.freshness.reach(end).await;
+            Ok(())
+        };
+        let wait = Duration::from_millis(query.wait_ms).saturating_sub(came.elapsed());
+        let late = |_| Error::NotFresh(format!("the node's changes were not applied within {} ms", query.wait_ms));
+        timeout(wait, reached).await.map_err(late)?
+    }
+
+    /// Step 4.
+    async fn all_are_same(&self, tables: &[Table], made: &[Made]) -> Result<()> {
+        for (table, made) in tables.iter().zip(made) {
+            let now = self.freshness.table(made.relation).await?;
+            let Some(now) = now.filter(|now| now.fingerprint == made.facts.fingerprint) else {
+                self.shared.is_changed(table.copy, "the table was changed");
+                return Err(Error::Changed(format!("the table of copy {} is not what was copied", table.copy)));
+            };
+            if (&*now.schema, &*now.name, &*now.shards) != (&*table.schema, &*table.name, &*table.shards) {
+                return Err(Error::Changed(format!(
+                    "copy {} is of {}.{} with shards {}, which is not what was asked for",
+                    table.copy, now.schema, now.name, now.shards
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Step 3: the transaction sees what is committed from its first statement on.
+fn snapshot(conn: &duckdb::Connection, ids: &[i64]) -> Result<Vec<Made>> {
+    conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
+    let mut statement = conn.prepare("SELECT id, relation, schema, name, fingerprint, since FROM herd_copy")?;
+    let rows = statement.query_map([], |row| {
+        let facts = Facts { schema: row.get(2)?, name: row.get(3)?, shards: String::new(), fingerprint: row.get(4)? };
+        Ok((row.get::<_, i64>(0)?, Made { relation: row.get(1)?, since: Lsn(row.get(5)?), facts }))
+    })?;
+    let mut all = rows.collect::<duckdb::Result<Vec<_>>>()?;
+    let mut take = |id: &i64| {
+        let at = all.iter().position(|(of, _)| of == id)?;
+        Some(all.swap_remove(at).1)
+    };
+    let made = ids.iter().map(|id| take(id).ok_or_else(|| Error::Changed(format!("there is no copy {id}"))));
+    made.collect()
+}
+
+/// Step 5.
+async fn run(reader: &mut Reader, query: Query) -> Result<Answer> {
+    reader
+        .run(move |conn| {
+            let batches = duck::all(conn, &query.sql)?;
+            let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+            if rows as u64 > query.rows_max {
+                return Err(Error::TooMuch { max: query.rows_max, what: "rows" });
+            }
+            let mut messages = BytesMut::new();
+            let Query { types, bytes_max, .. } = &query;
+            if let Some(batch) = batches.first() {
+                let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+                if names.len() != types.len() {
+                    return Err(Error::Answer(format!(
+                        "there are {} columns, and types of {}",
+                        names.len(),
+                        types.len()
+                    )));
+                }
+                describe(&mut messages, types, &names);
+            } else {
+                describe(&mut messages, types, &vec![String::new(); types.len()]);
+            }
+            for batch in &batches {
+                put_rows(batch, types, &mut messages, *bytes_max as usize)?;
+            }
+            Ok(Answer { messages, rows: rows as u64 })
+        })
+        .await
+}
+
+fn describe(messages: &mut BytesMut, types: &[As], names: &[String]) {
+    let fields: Vec<_> = types.iter().zip(names).map(|(shown, name)| shown.field(name)).collect();
+    backend::row_description(messages, &fields);
+}

@@ -1,0 +1,148 @@
+//! Reads the slot's stream, hands it over to be applied, and tells the node how far that is. It asks the node to tell where it is when
+//! somebody waits. It does not know what the messages mean, but for keepalives.
+
+use std::time::Duration;
+
+use catalog::quote_literal;
+use pool::{Conn, PoolError};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+use wire::{ErrorFields, Frame, put, sqlstate};
+
+use crate::error::{Error, Result};
+use crate::jobs::Handle;
+use crate::lsn::Lsn;
+use crate::node;
+use crate::pgoutput::{self, Streamed};
+use crate::shared::Shared;
+
+/// Bytes that are handed over at once.
+const RUN_BYTES: usize = 1 << 20;
+/// The node hears of us, and we of it, this often at least.
+const TICK: Duration = Duration::from_secs(1);
+/// While somebody waits, the node is asked again after the first of these, then later and later up to the second.
+const ASK_FIRST: Duration = Duration::from_micros(300);
+const ASK_LAST: Duration = Duration::from_millis(5);
+/// A slot that was just left may be active a while longer.
+const ACTIVE_TRIES: usize = 100;
+const ACTIVE_EVERY: Duration = Duration::from_millis(100);
+
+/// Until something fails. May be dropped at any moment; what was read is then to be undone by [`crate::apply::Writer::end_stream`].
+pub async fn stream(shared: &Shared, writer: &Handle) -> Result<()> {
+    let mut failures = shared.failures.subscribe();
+    failures.mark_unchanged();
+    let from = writer.call(|w| w.begin_stream()).await?;
+    let conn = start(shared, from).await?;
+    let mut stream = Stream { shared, writer, conn, received: from, ask: None };
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let again = stream.ask.map_or_else(|| Instant::now() + TICK, |(at, _)| at);
+        tokio::select! {
+            biased;
+            _ = failures.changed() => return Err(Error::surprise("what was read could not be applied")),
+            () = shared.waits.notified() => stream.ask(true).await?,
+            frame = stream.conn.frame() => stream.hand_over(frame?).await?,
+            () = sleep_until(again) => stream.ask(false).await?,
+            _ = tick.tick() => stream.tell(true).await?,
+        }
+    }
+}
+
+async fn start(shared: &Shared, from: Lsn) -> Result<Conn> {
+    let name = &shared.config.slot;
+    let sql = format!(
+        "START_REPLICATION SLOT \"{name}\" LOGICAL {from} (proto_version '1', publication_names {})",
+        quote_literal(&catalog::quote_ident(name))
+    );
+    let mut conn = node::connect_to_replicate(&shared.config).await?;
+    for attempt in 0.. {
+        put::query(conn.out(), &sql);
+        conn.sent_sync();
+        conn.flush().await?;
+        let mut failure = None;
+        loop {
+            let frame = conn.frame().await?;
+            match frame.tag() {
+                b'W' => return Ok(conn),
+                b'E' => failure = Some(ErrorFields::parse(frame.body())?),
+                b'Z' => break,
+                _ => {}
+            }
+        }
+        match failure {
+            Some(e) if e.code() == sqlstate::OBJECT_IN_USE && attempt < ACTIVE_TRIES => {}
+            Some(e) => return Err(PoolError::Server(Box::new(e)).into()),
+            None => return Err(Error::surprise("the node does not stream")),
+        }
+        tokio::time::sleep(ACTIVE_EVERY).await;
+    }
+    Err(Error::surprise("the slot is in use"))
+}
+
+struct Stream<'s> {
+    shared: &'s Shared,
+    writer: &'s Handle,
+    conn: Conn,
+    received: Lsn,
+    /// When the node is asked again where it is, and how long was waited.
+    ask: Option<(Instant, Duration)>,
+}
+
+impl Stream<'_> {
+    /// Tells the node how far we are.
+    async fn tell(&mut self, reply: bool) -> Result<()> {
+        let stored = self.shared.position.borrow().stored;
+        pgoutput::put_status(self.conn.out(), self.received.max(stored), stored, reply);
+        Ok(self.conn.flush().await?)
+    }
+
+    /// Asks where it is, if somebody still waits.
+    async fn ask(&mut self, first: bool) -> Result<()> {
+        if self.shared.wanted().is_none() {
+            self.ask = None;
+            return Ok(());
+        }
+        let waited = match self.ask {
+            Some((_, waited)) if !first => (waited * 2).min(ASK_LAST),
+            _ => ASK_FIRST,
+        };
+        self.ask = Some((Instant::now() + waited, waited));
+        self.tell(true).await
+    }
+
+    async fn hand_over(&mut self, first: Frame) -> Result<()> {
+        let (mut bytes, mut frames, mut reply) = (0, Vec::new(), false);
+        let mut next = Some(first);
+        while let Some(frame) = next {
+            match frame.tag() {
+                b'd' => match pgoutput::streamed(frame.body())? {
+                    Streamed::Keepalive { end, reply: asked } => {
+                        self.received = self.received.max(end);
+                        reply |= asked;
+                    }
+                    Streamed::Data(_) => {}
+                },
+                b'E' => return Err(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)).into()),
+                b'c' => return Err(Error::surprise("the node has ended the stream")),
+                _ => {}
+            }
+            bytes += frame.raw.len();
+            frames.push(frame);
+            next = if bytes < RUN_BYTES { self.conn.buffered_frame()? } else { None };
+        }
+        if reply {
+            self.tell(false).await?;
+        }
+        let writer = self.writer;
+        loop {
+            tokio::select! {
+                room = writer.room() => {
+                    room?.frames(frames);
+                    return Ok(());
+                }
+                // However long it takes to apply, the node hears that we live.
+                () = tokio::time::sleep(TICK) => self.tell(false).await?,
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What the parts of a store know of one another: how far it is, what copies there are, who waits for what. It does nothing
+//! by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::config::Config;
+use crate::lsn::Lsn;
+
+/// How far the node's log is in DuckDB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// All that was committed before this can be read.
+    pub applied: Lsn,
+    /// As [`applied`](Self::applied), and it would still be so after a crash: the slot need not keep it.
+    pub stored: Lsn,
+}
+
+/// Which server the stream comes from. Positions of another one, or of another timeline, mean nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub system: String,
+    pub timeline: String,
+}
+
+/// What a copy is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Copying,
+    Ready,
+    /// It was one, and will be made anew.
+    Rebuilding,
+    /// The table can't be copied as it is.
+    Refused,
+}
+
+impl State {
+    /// As SHOW copies has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Copying => "copying",
+            State::Ready => "ready",
+            State::Rebuilding => "rebuilding",
+            State::Refused => "refused",
+        }
+    }
+}
+
+/// One of the copies that are listed.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    pub relation: u32,
+    /// Schema and name, as far as they are known.
+    pub table: String,
+    pub state: State,
+    pub why: String,
+    /// Rows copied so far, while it is copied.
+    pub rows: u64,
+}
+
+/// All clones are one, behind an [`Arc`].
+pub struct Shared {
+    pub config: Config,
+    pub position: watch::Sender<Position>,
+    pub copies: Mutex<BTreeMap<i64, Copy>>,
+    pub identity: Mutex<Option<Identity>>,
+    /// What readers wait for, at most.
+    wanted: AtomicU64,
+    /// Somebody has begun to wait.
+    pub waits: Notify,
+    /// The stream has to be read anew: what was read of it can't be used.
+    pub failures: watch::Sender<u64>,
+    /// There is something to do for who looks after the copies.
+    pub attention: Notify,
+    /// All that had been committed at this moment can be read.
+    fresh: Mutex<Option<Instant>>,
+    /// The node's end of log, when it was last asked.
+    pub node_end: AtomicU64,
+    pub started: SystemTime,
+}
+
+impl Shared {
+    /// Of a store that begins.
+    pub fn new(config: Config) -> Arc<Self> {
+        Arc::new(Shared {
+            config,
+            position: watch::Sender::new(Position::default()),
+            copies: Mutex::default(),
+            identity: Mutex::default(),
+            wanted: AtomicU64::new(0),
+            waits: Notify::new(),
+            failures: watch::Sender::new(0),
+            attention: Notify::new(),
+            fresh: Mutex::default(),
+            node_end: AtomicU64::new(0),
+            started: SystemTime::now(),
+        })
+    }
+
+    /// How far it is.
+    pub fn applied(&self) -> Lsn {
+        self.position.borrow().applied
+    }
+
+    /// Somebody waits for this.
+    pub fn want(&self, lsn: Lsn) {
+        self.wanted.fetch_max(lsn.0, Ordering::Relaxed);
+        self.waits.notify_one();
+    }
+
+    /// What somebody waits for, if anybody does.
+    pub fn wanted(&self) -> Option<Lsn> {
+        let wanted = Lsn(self.wanted.load(Ordering::Relaxed));
+        (wanted > self.applied()).then_some(wanted)
+    }
+
+    /// Positions begin anew, of another slot: nobody waits for old ones.
+    pub fn begin_anew(&self, position: Position) {
+        self.wanted.store(0, Ordering::Relaxed);
+        *self.fresh.lock() = None;
+        self.position.send_replace(position);
+    }
+
+    /// At `asked`, the node's log ended here or earlier, and all of it is applied.
+    pub fn is_fresh_as_of(&self, asked: Instant) {
+        let mut fresh = self.fresh.lock();
+        *fresh = (*fresh).max(Some(asked));
+    }
+
+    /// See [`is_fresh_as_of`](Self::is_fresh_as_of).
+    pub fn fresh_as_of(&self) -> Option<Instant> {
+        *self.fresh.lock()
+    }
+
+    /// Says what a copy is at; nothing if it is none that is listed.
+    pub fn set_state(&self, id: i64, state: State, why: &str) {
+        if let Some(copy) = self.copies.lock().get_mut(&id) {
+            (copy.state, copy.why) = (state, why.into());
+        }
+    }
+
+    /// The copy is not what its table is: it is to be made anew.
+    pub fn is_changed(&self, id: i64, why: &str) {
+        let mut copies = self.copies.lock();
+        if let Some(copy) = copies.get_mut(&id).filter(|copy| copy.state == State::Ready) {
+            (copy.state, copy.why) = (State::Rebuilding, why.into());
+            self.attention.notify_one();
+        }
+    }
+}

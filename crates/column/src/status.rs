@@ -1,0 +1,73 @@
+//! What a store says of itself: SHOW copies, SHOW version. It reads what others keep.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use wire::backend::{self, Field};
+use wire::type_oid as oid;
+
+use crate::duck;
+use crate::error::Result;
+use crate::read::{Answer, Reads};
+use crate::shared::State;
+
+/// One row: this program's version, and DuckDB's.
+pub fn version() -> Answer {
+    let mut messages = BytesMut::new();
+    backend::row_description(&mut messages, &[Field::text("version")]);
+    let text = concat!("herd-column ", env!("CARGO_PKG_VERSION"));
+    backend::data_row(&mut messages, [Some(text.as_bytes())].into_iter());
+    Answer { messages, rows: 1 }
+}
+
+/// A row for each copy that is listed.
+pub async fn copies(reads: &Reads) -> Result<Answer> {
+    let shared = &reads.shared;
+    let listed: Vec<_> = shared.copies.lock().iter().map(|(id, copy)| (*id, copy.clone())).collect();
+    let ready: Vec<i64> = listed.iter().filter(|(_, copy)| copy.state == State::Ready).map(|(id, _)| *id).collect();
+    let mut reader = reads.readers.get().await?;
+    let counts = reader.run(move |conn| {
+        let count = |id: &i64| {
+            conn.query_row(&format!("SELECT count(*) FROM {}", duck::table(*id)), [], |row| row.get::<_, i64>(0)).ok()
+        };
+        Ok(ready.iter().map(|id| (*id, count(id))).collect::<Vec<_>>())
+    });
+    let counts = counts.await?;
+    let applied = shared.applied();
+    let lag_bytes = shared.node_end.load(Ordering::Relaxed).saturating_sub(applied.0);
+    let lag_ms = shared.fresh_as_of().map(|as_of| Instant::now().saturating_duration_since(as_of).as_millis());
+    let file = shared.config.directory.join(duck::FILE);
+    let bytes = std::fs::metadata(file).map(|file| file.len()).unwrap_or(0);
+    let mut messages = BytesMut::new();
+    let int = |name| Field::new(name, oid::INT8, 8);
+    let fields = [
+        int("copy"),
+        Field::text("table"),
+        Field::text("state"),
+        Field::text("why"),
+        int("rows"),
+        Field::text("applied"),
+        int("lag_bytes"),
+        int("lag_ms"),
+        int("file_bytes"),
+    ];
+    backend::row_description(&mut messages, &fields);
+    for (id, copy) in &listed {
+        let counted = counts.iter().find(|(of, _)| of == id).and_then(|(_, count)| *count);
+        let rows = counted.map_or_else(|| copy.rows.to_string(), |count| count.to_string());
+        let cells = [
+            Some(id.to_string()),
+            Some(copy.table.clone()),
+            Some(copy.state.word().to_string()),
+            Some(copy.why.clone()),
+            Some(rows),
+            Some(applied.to_string()),
+            Some(lag_bytes.to_string()),
+            lag_ms.map(|ms| ms.to_string()),
+            Some(bytes.to_string()),
+        ];
+        backend::data_row(&mut messages, cells.iter().map(|cell| cell.as_deref().map(str::as_bytes)));
+    }
+    Ok(Answer { messages, rows: listed.len() as u64 })
+}

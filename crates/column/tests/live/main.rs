@@ -1,0 +1,10 @@
+//! The program against a real PostgreSQL.
+
+mod doubt;
+mod faults;
+mod fresh;
+mod gap;
+mod path;
+mod server;
+mod store;
+mod types;
