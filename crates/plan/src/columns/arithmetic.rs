@@ -1,6 +1,7 @@
 //! Operators that compute: their results have PostgreSQL's types, and what does not fit is an error to both.
 
 use super::compare;
+use super::constant;
 use super::expression::{Expr, Kind};
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
@@ -16,6 +17,10 @@ pub fn operator(name: &str, left: Expr, right: Expr) -> Found<Expr> {
         _ => return Err(refused(&format!("operator {name}"))),
     };
     let (left, right) = compare::settled(left, right).map_err(|_| refused(&format!("operator {name} here")))?;
+    if matches!(left.kind, Kind::Null) || matches!(right.kind, Kind::Null) {
+        // DuckDB gives it no type.
+        return Err(refused("what is computed with NULL"));
+    }
     match (left.ty, right.ty) {
         (a, b) if a.is_integer() && b.is_integer() => integers(word, left, right),
         (a, b) if a.as_numeric().is_some() && b.as_numeric().is_some() && !matches!(word, "/" | "%") => {
@@ -39,7 +44,25 @@ fn integers(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
         }
         word => word,
     };
+    if let Some(constant) = folded(word, &left, &right, ty) {
+        return Ok(constant);
+    }
     Ok(Expr { ty, kind: Kind::Infix(word, vec![left.cast(ty), right.cast(ty)]) }.computed())
+}
+
+/// Of two constants, if it is of the type. (PostgreSQL computes it once, too, where there is no row as well.)
+fn folded(word: &str, left: &Expr, right: &Expr, ty: Ty) -> Option<Expr> {
+    let (Kind::Constant(left), Kind::Constant(right)) = (&left.kind, &right.kind) else { return None };
+    let (left, right) = (left.parse::<i64>().ok()?, right.parse::<i64>().ok()?);
+    let value = match word {
+        "+" => left.checked_add(right),
+        "-" => left.checked_sub(right),
+        "*" => left.checked_mul(right),
+        "//" => left.checked_div(right),
+        _ => left.checked_rem(right),
+    };
+    let (ty, text) = constant::read(&value?.to_string(), ty)?;
+    Some(Expr { ty, kind: Kind::Constant(text) })
 }
 
 /// As many digits behind the point as PostgreSQL gives the result (`add_var`, `mul_var` in numeric.c), and as many in all as there can be.

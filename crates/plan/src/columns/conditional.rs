@@ -13,8 +13,12 @@ use super::{Found, refused};
 /// `CASE WHEN …`, `CASE value WHEN …`
 pub fn case(r: &Reader, c: &ast::CaseExpr) -> Found<Expr> {
     let value = c.arg.as_deref().map(|arg| r.expression(arg)).transpose()?;
-    if value.is_some() {
+    if let Some(value) = &value {
         super::own::is_own("=", r.cx)?;
+        // PostgreSQL takes it for a text, whatever it is compared to.
+        if value.ty == Ty::Unknown {
+            return Err(refused("CASE of a constant"));
+        }
     }
     let (mut conditions, mut results) = (vec![], vec![]);
     for when in &c.args {

@@ -83,6 +83,12 @@ impl Expr {
         self.any(&mut |e| matches!(e.kind, Kind::Aggregate(_)))
     }
 
+    /// Some of it is computed of no column, which PostgreSQL does even where there is no row, and says if it does not fit.
+    pub fn computes_of_none(&self) -> bool {
+        let of_row = |e: &Expr| matches!(e.kind, Kind::Column(_) | Kind::Aggregate(_));
+        self.any(&mut |e| matches!(e.kind, Kind::Prefix("+", _)) && !e.any(&mut |e| of_row(e)))
+    }
+
     /// A literal or a parameter.
     pub fn is_constant(&self) -> bool {
         matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Param(..))

@@ -91,6 +91,7 @@ fn read_join<'a>(join: &'a ast::JoinExpr, uses: &[usize], a: &'a Analysis<'a>, r
     let outside = |on: &Expr| on.any(&mut |e| matches!(&e.kind, Kind::Column(c) if c.table < first));
     match on {
         Some(on) if outside(&on) => Err(refused("a join by columns of others")),
+        Some(on) if on.computes_of_none() => Err(refused("an expression of no column")),
         on => Ok(From::Join { word, left, right, on }),
     }
 }

@@ -118,6 +118,7 @@ impl Select {
             let sorted = select.sorted(r, item)?;
             select.order.push(sorted);
         }
+        select.computes_of_rows()?;
         r.aggregates.set(false);
         select.limit = limit(r, s)?;
         if distinct {
@@ -205,6 +206,16 @@ impl Select {
     fn groups_rows(&self) -> bool {
         let above = self.targets.iter().map(|(_, e)| e).chain(&self.having).chain(self.order.iter().map(|(e, _)| e));
         !self.groups.is_empty() || self.having.is_some() || above.into_iter().any(Expr::has_aggregate)
+    }
+
+    /// No constants are left to be computed (see [`Expr::computes_of_none`]).
+    fn computes_of_rows(&self) -> Found<()> {
+        let below = self.condition.iter().chain(&self.groups);
+        let above = self.targets.iter().map(|(_, e)| e).chain(&self.having).chain(self.order.iter().map(|(e, _)| e));
+        match below.chain(above).any(Expr::computes_of_none) {
+            true => Err(refused("an expression of no column")),
+            false => Ok(()),
+        }
     }
 
     /// Above groups a column of a row stands in an aggregate, or is part of what is grouped by.
