@@ -73,3 +73,37 @@ def test_a_key_that_is_deferrable_is_none(elastic):
     with pytest.raises(psycopg.errors.FeatureNotSupported, match="no primary key"):
         elastic.moves("e_deferred", 1)
     elastic.a.run("drop table e_deferred")
+
+
+@pytest.mark.parametrize("code", [
+    "create index bait_x on hers.bait ((hers.quiet(1) + v))",
+    "create index bait_x on hers.bait (v) where hers.quiet(1) > 0",
+    "create statistics hers.bait_x on (hers.quiet(1) + v), v from hers.bait",
+    "alter table hers.bait add constraint bait_x check (hers.quiet(1) > 0)",
+])
+@pytest.mark.parametrize("asked", ["hers.bait", "mine_beside"])
+def test_rows_that_are_counted_to_isolate_a_key(elastic, hers, code, asked):
+    """To plan what counts them would run the owner's code as who asks, of tables that are only colocated, too."""
+    try:
+        elastic.a.run("create table mine_beside (id int primary key)", "select create_distributed_table('mine_beside', 'id', colocate_with => 'hers.bait')",
+                      "insert into mine_beside values (5)")
+        with elastic.a.connect(user="mover_mallory") as mallory:
+            mallory.execute(code)
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="mover_mallory"):
+            elastic.a.run(f"select herd.isolate_tenant('{asked}', '5')")
+        risen = [n for n in (1, 2, 3) if elastic.on_node(n, "select rolsuper from pg_roles where rolname = 'mover_mallory'") != [(False,)]]
+        assert risen == []
+    finally:
+        elastic.a.run("drop table if exists mine_beside")
+
+
+def test_a_key_of_a_type_of_the_owners(elastic, hers):
+    with elastic.a.connect(user="mover_mallory") as mallory:
+        mallory.execute("create domain hers.key as int check (hers.quiet(1) > 0)")
+        mallory.execute("create table hers.typed (id hers.key primary key)")
+    try:
+        elastic.a.run("select create_distributed_table('hers.typed', 'id', colocate_with => 'none')")
+    except psycopg.errors.FeatureNotSupported:
+        return
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="mover_mallory"):
+        elastic.a.run("select herd.isolate_tenant('hers.typed', '5')")

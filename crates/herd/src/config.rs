@@ -191,6 +191,8 @@ pub struct Limits {
     pub prepared_bytes_per_session: u64,
     /// The same of all sessions.
     pub prepared_bytes: u64,
+    /// Bytes that reading and planning large statements takes, of all sessions; one role has half of it.
+    pub statement_bytes: u64,
     /// Bytes that rows which wait in the router take for one session: what PostgreSQL is to finish and cannot be put into
     /// a table, rows of cursors and of RETURNING.
     pub row_bytes_per_session: u64,
@@ -212,6 +214,7 @@ impl Default for Limits {
             message_bytes_max: 1 << 30,
             prepared_bytes_per_session: 256 << 20,
             prepared_bytes: 1 << 30,
+            statement_bytes: 4 << 30,
             row_bytes_per_session: 256 << 20,
             row_bytes: 1 << 30,
             plan_bytes: 128 << 20,
@@ -301,6 +304,9 @@ impl Config {
         }
         at_least_one("limits.prepared_bytes_per_session", self.limits.prepared_bytes_per_session)?;
         at_least_one("limits.prepared_bytes", self.limits.prepared_bytes)?;
+        if self.limits.statement_bytes < 64 << 20 {
+            return Err(("limits.statement_bytes", "must be at least 67108864".to_owned()));
+        }
         at_least_one("limits.row_bytes_per_session", self.limits.row_bytes_per_session)?;
         at_least_one("limits.row_bytes", self.limits.row_bytes)?;
         at_least_one("limits.login_timeout_s", self.limits.login_timeout_s)?;

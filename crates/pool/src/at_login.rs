@@ -3,7 +3,7 @@
 //! and they are brought to what the session began with ([`Settings`](crate::Settings)). It does not know sessions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use wire::{ErrorFields, sqlstate};
 
@@ -40,7 +40,7 @@ pub struct Defaults {
 
 /// Parameters that the session may set, and those it may not but that decide what its statements mean: a connection that can't be given a session's
 /// says so. What else only a superuser may set (what is logged, …) each connection has for itself.
-const QUESTION: &str = "SELECT CASE WHEN source OPERATOR(pg_catalog.=) ANY ('{global,database,user,database user}'::pg_catalog.text[]) THEN 'own' ELSE 'default' END, \
+const FOUND: &str = "SELECT CASE WHEN source OPERATOR(pg_catalog.=) ANY ('{global,database,user,database user}'::pg_catalog.text[]) THEN 'own' ELSE 'default' END, \
     pg_catalog.lower(name), setting FROM pg_catalog.pg_settings \
   WHERE source OPERATOR(pg_catalog.<>) ALL ('{client,session}'::pg_catalog.text[]) AND name OPERATOR(pg_catalog.!~) '^transaction_' \
     AND (context OPERATOR(pg_catalog.=) 'user' OR context OPERATOR(pg_catalog.=) 'superuser' \
@@ -59,21 +59,35 @@ const QUESTION: &str = "SELECT CASE WHEN source OPERATOR(pg_catalog.=) ANY ('{gl
   UNION ALL SELECT 'own', 'role', pg_catalog.current_setting('role') WHERE pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none' \
   UNION ALL SELECT 'role', NULL, pg_catalog.quote_ident(current_user::pg_catalog.text)::pg_catalog.regrole::pg_catalog.oid::pg_catalog.text";
 
+/// Of more than the limit the number of bytes alone.
+fn question() -> &'static str {
+    static QUESTION: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "WITH found (kind, name, setting) AS ({FOUND}), \
+               size (bytes) AS (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(name) OPERATOR(pg_catalog.+) pg_catalog.octet_length(setting)), 0) \
+                 FROM found WHERE kind OPERATOR(pg_catalog.=) 'own' OR kind OPERATOR(pg_catalog.=) 'hidden') \
+             SELECT kind, name, setting FROM found, size WHERE bytes OPERATOR(pg_catalog.<=) {MAX} \
+             UNION ALL SELECT 'bytes', NULL, bytes::pg_catalog.text FROM size WHERE bytes OPERATOR(pg_catalog.>) {MAX}"
+        )
+    });
+    &QUESTION
+}
+
 impl Conn {
     /// Asks what the login has made of settings, and takes the connection to have that. To be called before anything is set.
     pub(crate) async fn read_at_login(&mut self) -> Result<(), PoolError> {
         let (mut found, mut defaults) = (AtLogin::default(), BTreeMap::new());
-        for row in self.simple(QUESTION).await? {
+        for row in self.simple(question()).await? {
             let [Some(kind), name, Some(value)] = &row[..] else { continue };
             match (kind.as_str(), name) {
                 ("own", Some(name)) => found.own.set(name, value),
                 ("hidden", Some(name)) => found.hidden.set(name, value),
                 ("names", _) => found.names_role = true,
                 ("default", Some(name)) => drop(defaults.insert(name.clone(), value.clone())),
+                ("bytes", _) => return Err(too_much(value, &self.target)),
                 _ => found.role = value.parse().ok(),
             }
         }
-        found.refuse_too_many(&self.target)?;
         found.role = found.role.filter(|_| found.own.get("role").is_some());
         found.defaults = Some(Defaults::of(defaults));
         self.settings = found.own.clone();
@@ -103,19 +117,12 @@ impl Conn {
     }
 }
 
-impl AtLogin {
-    /// Each connection of the role's has them, and each session.
-    fn refuse_too_many(&self, target: &NodeTarget) -> Result<(), PoolError> {
-        let bytes: usize =
-            self.own.iter().chain(self.hidden.iter()).map(|(name, value)| name.len() + value.len()).sum();
-        if bytes <= MAX {
-            return Ok(());
-        }
-        let error = ErrorFields::error(sqlstate::OUT_OF_MEMORY, "out of memory for settings that logins begin with")
-            .detail(format!("{bytes} bytes would be in use, {MAX} are the limit."))
-            .hint("Another role can take them away: ALTER ROLE … RESET ALL, ALTER DATABASE … RESET ALL.");
-        Err(PoolError::Auth { node: target.to_string(), error: Box::new(error) })
-    }
+/// Each connection of the role's would have them, and each session.
+fn too_much(bytes: &str, target: &NodeTarget) -> PoolError {
+    let error = ErrorFields::error(sqlstate::OUT_OF_MEMORY, "out of memory for settings that logins begin with")
+        .detail(format!("{bytes} bytes would be in use, {MAX} are the limit."))
+        .hint("Another role can take them away: ALTER ROLE … RESET ALL, ALTER DATABASE … RESET ALL.");
+    PoolError::Auth { node: target.to_string(), error: Box::new(error) }
 }
 
 impl Defaults {

@@ -77,8 +77,6 @@ pub(crate) struct Slot {
 pub struct PoolStats {
     pub target: NodeTarget,
     pub user: String,
-    /// They are the router's own.
-    pub own: bool,
     /// Idle, lent and being opened.
     pub open: usize,
     pub idle: usize,
@@ -294,7 +292,6 @@ impl NodePool {
         PoolStats {
             target: (*self.target).clone(),
             user: self.owner.name(),
-            own: matches!(self.owner, Owner::Router(_)),
             open: state.open,
             idle: state.idle.len(),
             waiting: state.waiters.iter().filter(|w| !w.is_closed()).count(),

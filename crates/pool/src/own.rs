@@ -2,7 +2,7 @@
 //! [`Pools`](crate::Pools).
 //!
 //! Nobody is given one: it is asked one thing and is free again. Who had one while he waited for something else could be what that
-//! waits for, and all of them gone.
+//! waits for, and all of them gone. What strangers have asked by logging in waits for connections of its own, and nothing else does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub const OWN_STARTUP: [(&str, &str); 4] = [
 
 /// Connections to one node: each does one statement at a time.
 const SIZE: usize = 16;
+/// The same of those for logins, to home: a question takes one some tenths of a millisecond.
+const SIZE_FOR_LOGINS: usize = 8;
 
 /// Pools of the router's own connections. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -41,53 +43,79 @@ pub struct OwnConns {
 }
 
 struct Inner {
-    config: Arc<PoolConfig>,
     login: Arc<Login>,
+    work: Pooled,
+    logins: Pooled,
+}
+
+/// Those for one purpose.
+struct Pooled {
+    config: Arc<PoolConfig>,
     pools: RwLock<HashMap<NodeTarget, Arc<NodePool>>>,
 }
 
 impl OwnConns {
     /// Pools come as nodes are asked for; their size is fixed, whatever `config` says.
     pub fn new(config: &PoolConfig, login: Login) -> Self {
-        let config = Arc::new(PoolConfig { size: SIZE, ..config.clone() });
-        OwnConns { inner: Arc::new(Inner { config, login: Arc::new(login), pools: RwLock::default() }) }
+        let of = |size| {
+            let config = Arc::new(PoolConfig { size, ..config.clone() });
+            Pooled { config, pools: RwLock::default() }
+        };
+        let (work, logins) = (of(SIZE), of(SIZE_FOR_LOGINS));
+        OwnConns { inner: Arc::new(Inner { login: Arc::new(login), work, logins }) }
     }
 
     /// What a node answers, as text. Waits for a free connection; `Err` after `wait_timeout`, or when the node can't be reached.
     pub async fn rows(&self, target: &NodeTarget, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
-        self.pool(target).get(None).await?.simple(sql).await
+        self.pool(&self.inner.work, target).get(None).await?.simple(sql).await
+    }
+
+    /// The same for a client who has proved nothing yet.
+    pub async fn rows_for_logins(&self, target: &NodeTarget, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
+        self.pool(&self.inner.logins, target).get(None).await?.simple(sql).await
     }
 
     /// A connection that belongs to no pool.
     pub async fn connect(&self, target: &NodeTarget) -> Result<Conn, PoolError> {
-        let Inner { config, login, .. } = &*self.inner;
-        Box::pin(Conn::connect(target, login, &OWN_STARTUP, config.connect_timeout)).await
+        let Inner { login, work, .. } = &*self.inner;
+        Box::pin(Conn::connect(target, login, &OWN_STARTUP, work.config.connect_timeout)).await
     }
 
     /// As [`connect`](Self::connect), to a walsender: it makes logical replication slots beside what any connection does, by the simple
     /// protocol alone.
     pub async fn connect_to_replicate(&self, target: &NodeTarget) -> Result<Conn, PoolError> {
-        let Inner { config, login, .. } = &*self.inner;
+        let Inner { login, work, .. } = &*self.inner;
         let startup = [&OWN_STARTUP[..], &[("replication", "database")]].concat();
-        Box::pin(Conn::connect(target, login, &startup, config.connect_timeout)).await
+        Box::pin(Conn::connect(target, login, &startup, work.config.connect_timeout)).await
     }
 
     /// One for each node that was asked for, in no order.
     pub fn stats(&self) -> Vec<PoolStats> {
-        self.inner.pools.read().values().map(|pool| pool.stats()).collect()
+        stats(&self.inner.work)
+    }
+
+    /// The same of those for logins.
+    pub fn stats_for_logins(&self) -> Vec<PoolStats> {
+        stats(&self.inner.logins)
     }
 
     pub(crate) fn reap(&self) {
-        let pools: Vec<_> = self.inner.pools.read().values().cloned().collect();
-        pools.iter().for_each(NodePool::reap);
+        for pooled in [&self.inner.work, &self.inner.logins] {
+            let pools: Vec<_> = pooled.pools.read().values().cloned().collect();
+            pools.iter().for_each(NodePool::reap);
+        }
     }
 
-    fn pool(&self, target: &NodeTarget) -> Arc<NodePool> {
-        if let Some(pool) = self.inner.pools.read().get(target) {
+    fn pool(&self, pooled: &Pooled, target: &NodeTarget) -> Arc<NodePool> {
+        if let Some(pool) = pooled.pools.read().get(target) {
             return pool.clone();
         }
-        let Inner { config, login, pools } = &*self.inner;
-        let new = || Arc::new(NodePool::new(target.clone(), Owner::Router(login.clone()), config.clone()));
-        pools.write().entry(target.clone()).or_insert_with(new).clone()
+        let owner = Owner::Router(self.inner.login.clone());
+        let new = || Arc::new(NodePool::new(target.clone(), owner, pooled.config.clone()));
+        pooled.pools.write().entry(target.clone()).or_insert_with(new).clone()
     }
+}
+
+fn stats(pooled: &Pooled) -> Vec<PoolStats> {
+    pooled.pools.read().values().map(|pool| pool.stats()).collect()
 }

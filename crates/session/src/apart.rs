@@ -1,61 +1,129 @@
-//! A large statement's own thread: reading and planning it takes long without waiting for anything, and meanwhile the thread
-//! that serves others would serve nobody. All of a session's message is worked on there, so nothing of it is forgotten.
+//! Large statements beside others: reading and planning one takes long without waiting for anything, and meanwhile the thread
+//! that serves others would serve nobody. All of a session's message is worked on by other threads, so nothing of it is forgotten; it has one
+//! only while it works, and none while it waits. How many texts are read at a time, and what memory that takes, is limited, and
+//! nobody's role has more than half.
 //!
-//! It does not know what in a message takes long: its length tells.
+//! It does not know what in a message takes long: its length tells, and how many tokens a text has.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Wake, Waker};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wire::Frame;
+use exec::ExecError;
+use sql::lexer::{Lexer, TokenKind};
+use tokio::sync::Notify;
+use wire::{ErrorFields, Frame, sqlstate};
 
 use crate::session::{Result, Session};
+use crate::shares::{Share, Shares};
 
 /// Texts from this length on, in bytes: 16 KB take a few milliseconds to parse and to plan.
 pub const LARGE: usize = 16 << 10;
-/// Threads of large statements; who comes when all are taken is served with the others.
-const THREADS: usize = 64;
 
 /// Plans that take more than a moment, at a time: each may be some hundred megabytes while it is made.
 const PLANS: usize = 2;
 
+/// What a text's tree and plan take while they are made, for each name (measured: a column in ARRAY […] 5 400 bytes), each other token (a key in
+/// IN (…) 3 300, a value of VALUES 2 000 to 3 900) and each bracket or comma; and the text itself, with its copies.
+const NAME_BYTES: usize = 5_400;
+const TOKEN_BYTES: usize = 3_300;
+const PUNCT_BYTES: usize = 400;
+const TIMES: usize = 4;
+/// What of a tree stays, for each token.
+const KEPT_BYTES: usize = 600;
+/// Room is given in pieces of so many bytes.
+const PIECE: usize = 1 << 20;
+
 /// Places for large statements, and for large plans.
 pub struct Apart {
-    statements: Arc<Semaphore>,
-    plans: Arc<Semaphore>,
+    reading: Shares,
+    plans: Shares,
+    room: Shares,
 }
 
-impl Default for Apart {
-    fn default() -> Self {
-        Apart { statements: Arc::new(Semaphore::new(THREADS)), plans: Arc::new(Semaphore::new(PLANS)) }
+/// What a large text has while it is read and planned; others have nothing.
+#[derive(Default)]
+pub struct Reading {
+    place: Option<Share>,
+    _room: Option<Share>,
+}
+
+impl Reading {
+    /// It is read and planned, and its tree stays: whoever waits for nodes has no place.
+    pub fn is_read(&mut self) {
+        self.place = None;
     }
 }
 
 impl Apart {
+    /// `room`: bytes that reading and planning may take.
+    pub fn new(room: usize) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Apart { reading: Shares::new(2 * cores.max(2)), plans: Shares::new(PLANS), room: Shares::new(room / PIECE) }
+    }
+
     /// A place for a large plan, when there is one.
-    pub async fn plan(&self) -> Option<OwnedSemaphorePermit> {
-        self.plans.clone().acquire_owned().await.ok()
+    pub async fn plan(&self, role: u32) -> Share {
+        self.plans.take(role, 1).await
+    }
+
+    async fn read(&self, role: u32, bytes: usize) -> Reading {
+        let _room = Some(self.room.take(role, bytes.div_ceil(PIECE)).await);
+        Reading { place: Some(self.reading.take(role, 1).await), _room }
     }
 }
 
+/// What reading and planning a text takes, and what of it stays with its tree.
+fn bytes_of(sql: &str, standard_conforming_strings: bool) -> (usize, usize) {
+    let (mut made, mut kept) = (sql.len() * TIMES, sql.len() * TIMES);
+    for token in Lexer::new(sql, standard_conforming_strings).flatten() {
+        let (once, stays) = match token.kind {
+            TokenKind::Punct(_) => (PUNCT_BYTES, 0),
+            TokenKind::Ident | TokenKind::QuotedIdent | TokenKind::UIdent => (NAME_BYTES, KEPT_BYTES),
+            _ => (TOKEN_BYTES, KEPT_BYTES),
+        };
+        (made, kept) = (made + once, kept + stays);
+    }
+    (made, kept)
+}
+
+/// Hears that what waits can go on.
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+type Worked = (Box<Session>, Result<()>);
+
 /// Works on a message apart from other sessions. `None`: it ended in a panic, and the session with it.
-pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<(Box<Session>, Result<()>)> {
-    let Ok(place) = session.router.apart.statements.clone().try_acquire_owned() else {
-        let done = session.message(&frame).await;
-        return Some((session, done));
-    };
-    let runtime = tokio::runtime::Handle::current();
+pub async fn message(mut session: Box<Session>, frame: Frame) -> Option<Worked> {
     let router = session.router.clone();
-    let worked = tokio::task::spawn_blocking(move || {
-        let done = runtime.block_on(session.message(&frame));
-        drop(place);
+    let mut work: Pin<Box<dyn Future<Output = Worked> + Send>> = Box::pin(async move {
+        let done = session.message(&frame).await;
         (session, done)
     });
-    let ended = |error: &tokio::task::JoinError| {
-        router.metrics.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(%error, "a session ended in a panic");
-    };
-    worked.await.inspect_err(ended).ok()
+    let woken = Arc::new(Woken(Notify::new()));
+    loop {
+        let waker = Waker::from(woken.clone());
+        let polled = tokio::task::spawn_blocking(move || {
+            let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+            (work, polled)
+        });
+        match polled.await {
+            Ok((_, Poll::Ready(done))) => return Some(done),
+            Ok((back, Poll::Pending)) => work = back,
+            Err(error) => {
+                router.metrics.panics.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%error, "a session ended in a panic");
+                return None;
+            }
+        }
+        woken.0.notified().await;
+    }
 }
 
 impl Session {
@@ -69,5 +137,60 @@ impl Session {
             b'D' => self.large_statements,
             _ => false,
         }
+    }
+
+    /// What a text needs before it is read: a place among those that are, and room. Waits for them, unless the client cancels.
+    ///
+    /// # Errors
+    /// 54001: it is too much for any statement.
+    pub async fn to_read(&mut self, sql: &str) -> Result<Reading> {
+        if sql.len() < LARGE {
+            return Ok(Reading::default());
+        }
+        let (bytes, _) = bytes_of(sql, self.standard_conforming_strings());
+        let router = self.router.clone();
+        let max = router.apart.room.each() * PIECE;
+        if bytes > max {
+            let fields = ErrorFields::error(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex to be read")
+                .detail(format!("Some {bytes} bytes would be in use while it is planned, {max} are the limit."))
+                .hint("Send rows by COPY, or long lists as an array: = ANY ('{…}'). Or raise limits.statement_bytes in herd.toml.");
+            return Err(ExecError::Sql(Box::new(fields)));
+        }
+        let role = self.share_of();
+        exec::Client::waits(&mut self.io);
+        let cancelled = exec::Client::cancelled(&mut self.io);
+        tokio::select! {
+            biased;
+            () = cancelled => Err(ExecError::cancelled()),
+            reading = router.apart.read(role, bytes) => Ok(reading),
+        }
+    }
+
+    /// What the tree of a text takes that is kept, text and all.
+    pub fn kept_bytes(&self, sql: &str) -> usize {
+        bytes_of(sql, self.standard_conforming_strings()).1
+    }
+
+    /// Whose share it is: the role's, by its object id on home.
+    pub fn share_of(&self) -> u32 {
+        self.login.oid().unwrap_or_default()
+    }
+
+    /// Between steps that take long, as PostgreSQL looks between its own.
+    pub fn unless_cancelled(&self) -> Result<()> {
+        if self.io.handle().is_cancelled() { Err(ExecError::cancelled()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_text_takes_is_counted_by_its_tokens() {
+        let (short, long) = (bytes_of("SELECT 1", true), bytes_of(&format!("SELECT '{}'", "x".repeat(1000)), true));
+        assert_eq!(short, (4 * 8 + NAME_BYTES + TOKEN_BYTES, 4 * 8 + 2 * KEPT_BYTES));
+        assert_eq!(long.0 - short.0, 4 * 1001);
+        assert_eq!(bytes_of("(,)", true).0, 12 + 3 * PUNCT_BYTES);
     }
 }

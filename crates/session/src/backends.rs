@@ -4,6 +4,8 @@
 //! The calls are written into the statement as values before it is planned. Which statements mean those backends is not known
 //! here (`plan/src/backends.rs`).
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use wire::sqlstate;
 
@@ -16,9 +18,32 @@ use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build, names, search};
 use wire::ErrorFields;
 
-use crate::cancel::router_of;
+use crate::cancel::{CancelHandle, router_of};
 use crate::held::Held;
 use crate::session::{Result, Session};
+
+/// Pids that are looked at before others have their turn.
+const STEPS: usize = 1000;
+
+/// Another router.
+struct Other {
+    conn: Conn,
+    /// Its sessions, and the object ids of their roles on home.
+    sessions: HashMap<i32, Option<u32>>,
+}
+
+/// What another router answers, if it does before the client cancels.
+async fn unless_cancelled<T>(
+    handle: &CancelHandle,
+    asked: impl Future<Output = std::result::Result<T, pool::PoolError>>,
+) -> Result<T> {
+    handle.goes_on();
+    tokio::select! {
+        biased;
+        () = handle.cancelled() => Err(ExecError::cancelled()),
+        said = asked => Ok(said?),
+    }
+}
 
 /// Puts values in place of calls and of the view; columns keep the names they would have.
 struct Put {
@@ -104,11 +129,7 @@ impl Session {
             let pids = self.pids(asked, &put.calls, bound).await?;
             let mut done = Vec::new();
             for ((kind, _), pids) in put.calls.iter().zip(pids) {
-                for pid in pids {
-                    if self.signal(*kind, pid).await? {
-                        done.push(pid);
-                    }
-                }
+                done.extend(self.signal_all(*kind, pids).await?);
             }
             if let Some(said) = self.io.ended() {
                 return Err(ExecError::Ended(said));
@@ -158,7 +179,8 @@ impl Session {
         let mut held = Held::new(&self.memory);
         self.hold(&compiled, &request, &mut held).await?;
         let mut pids = vec![vec![]; calls.len()];
-        for row in held.rows.iter() {
+        for (n, row) in held.rows.iter().enumerate() {
+            self.let_others_run(n).await?;
             let values = wire::backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
             let given = values.get(values.len() - calls.len()..).unwrap_or_default();
             for (list, value) in pids.iter_mut().zip(given) {
@@ -177,40 +199,73 @@ impl Session {
         })
     }
 
-    /// Signals a session. False: it is none of the herd's.
-    async fn signal(&mut self, kind: Signal, pid: i32) -> Result<bool> {
+    /// Signals those that are sessions of the herd, each once, and says which. What the others cost is a look into a map.
+    async fn signal_all(&mut self, kind: Signal, pids: Vec<i32>) -> Result<Vec<i32>> {
         let router = self.router.clone();
-        let here = router.cancels.shown().into_iter().find(|(p, _)| *p == pid).map(|(_, shown)| shown.role);
-        if let Some(role) = here {
-            self.may_signal(kind, role).await?;
-            match kind {
-                Signal::Cancel if pid == self.id as i32 => {
-                    return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request"));
+        let (mut seen, mut may) = (HashSet::new(), HashSet::new());
+        let mut others: HashMap<i32, Option<Other>> = HashMap::new();
+        let mut done = Vec::new();
+        for (n, pid) in pids.into_iter().enumerate() {
+            self.let_others_run(n).await?;
+            if !seen.insert(pid) {
+                continue;
+            }
+            let here = router.cancels.shown_as(pid);
+            let other = router_of(pid).filter(|n| here.is_none() && *n != router.cancels.router_number());
+            if let Some(number) = other
+                && let Entry::Vacant(unknown) = others.entry(number)
+            {
+                unknown.insert(self.other_router(number).await?);
+            }
+            let other = other.and_then(|number| others.get_mut(&number)?.as_mut());
+            let there = other.as_ref().and_then(|other| other.sessions.get(&pid).copied());
+            let Some(role) = here.map(|shown| shown.role).or(there) else { continue };
+            if !may.contains(&role) {
+                self.may_signal(kind, role).await?;
+                may.insert(role);
+            }
+            match (kind, other) {
+                (_, Some(other)) => {
+                    let function = if kind == Signal::Cancel { "pg_cancel_backend" } else { "pg_terminate_backend" };
+                    let text = format!("SELECT {function}({pid})");
+                    unless_cancelled(&self.io.handle(), other.conn.simple(&text)).await?;
                 }
-                Signal::Cancel => router.cancels.cancel_by_pid(pid).await,
-                Signal::Terminate => router.cancels.terminate(pid).await,
-            };
-            return Ok(true);
+                (Signal::Cancel, None) if pid == self.id as i32 => return Err(ExecError::cancelled()),
+                (Signal::Cancel, None) => drop(router.cancels.cancel_by_pid(pid).await),
+                (Signal::Terminate, None) => drop(router.cancels.terminate(pid).await),
+            }
+            done.push(pid);
         }
-        let other = router_of(pid).filter(|n| *n != router.cancels.router_number());
-        let Some(number) = other else { return Ok(false) };
-        let Some(mut there) = self.other_router(number).await? else { return Ok(false) };
-        let rows = there
-            .simple(&format!("SELECT usesysid FROM pg_stat_activity WHERE pid OPERATOR(pg_catalog.=) {pid}"))
-            .await?;
-        let Some(role) = rows.into_iter().next().and_then(|r| r.into_iter().next()) else { return Ok(false) };
-        self.may_signal(kind, role.and_then(|oid| oid.parse().ok())).await?;
-        let function = if kind == Signal::Cancel { "pg_cancel_backend" } else { "pg_terminate_backend" };
-        there.simple(&format!("SELECT {function}({pid})")).await?;
-        Ok(true)
+        Ok(done)
     }
 
-    /// A connection to another router, as the herd's own user.
-    async fn other_router(&self, number: i32) -> Result<Option<Conn>> {
+    /// In what takes a while on this thread: others have their turn after so many steps, and a cancel counts.
+    async fn let_others_run(&mut self, step: usize) -> Result<()> {
+        if step.is_multiple_of(STEPS) {
+            let handle = self.io.handle();
+            handle.goes_on();
+            tokio::task::yield_now().await;
+            if handle.is_cancelled() {
+                return Err(ExecError::cancelled());
+            }
+        }
+        Ok(())
+    }
+
+    /// Another router, asked as the herd's own user. `None`: there is none of this number.
+    async fn other_router(&self, number: i32) -> Result<Option<Other>> {
         let Some(address) = crate::cancel_forward::address(&self.router, number).await? else { return Ok(None) };
         let at = pool::NodeTarget::new(&address.ip().to_string(), address.port(), &self.shown.database);
         let target = pool::NodeTarget { tls: pool::TlsMode::Prefer, ..at };
-        Ok(Some(self.router.herd.own.connect(&target).await?))
+        let handle = self.io.handle();
+        let mut conn = unless_cancelled(&handle, self.router.herd.own.connect(&target)).await?;
+        let rows = unless_cancelled(&handle, conn.simple("SELECT pid, usesysid FROM pg_stat_activity")).await?;
+        let number = |cell: &Option<String>| cell.as_deref()?.parse().ok();
+        let sessions = rows.iter().filter_map(|row| match &row[..] {
+            [pid, role] => Some((number(pid)? as i32, number(role))),
+            _ => None,
+        });
+        Ok(Some(Other { sessions: sessions.collect(), conn }))
     }
 
     /// As `pg_signal_backend` in signalfuncs.c.

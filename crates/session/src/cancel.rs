@@ -208,6 +208,11 @@ impl CancelRegistry {
         all
     }
 
+    /// What others may see of one of them; `None`: it is no session of this router.
+    pub fn shown_as(&self, pid: i32) -> Option<Shown> {
+        self.shard(pid).lock().get(&pid)?.state.lock().shown.clone()
+    }
+
     /// Cancels a session's statement because it is part of a deadlock across nodes.
     pub async fn cancel_for_deadlock(&self, pid: i32) {
         let session = self.shard(pid).lock().get(&pid).cloned();

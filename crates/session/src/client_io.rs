@@ -172,6 +172,12 @@ impl ClientIo {
         self.handle.clone()
     }
 
+    /// The same for who runs something of the statement's that the client is not told: [`settled`](exec::Client::settled) counts it.
+    pub fn handle_to_run(&mut self) -> CancelHandle {
+        self.running = true;
+        self.handle.clone()
+    }
+
     /// A statement begins: from here on a cancel is not lost, wherever the statement waits.
     pub fn begin(&self) {
         self.handle.begin();

@@ -90,7 +90,7 @@ impl Session {
 
     /// Plans and describes a statement.
     pub async fn prepare(&mut self, sql: &str, declared: Vec<u32>) -> Result<Prepared> {
-        let taken = crate::budget::take(&self.allowance, sql.len())?;
+        let mut taken = crate::budget::take(&self.allowance, sql.len())?;
         self.large_statements |= sql.len() >= LARGE;
         let begun = Instant::now();
         let parsed = loop {
@@ -100,6 +100,9 @@ impl Session {
             }
         };
         self.parsed_when_failed(&parsed)?;
+        if matches!(parsed, Parsed::Tree(_)) {
+            taken.grow_to(self.kept_bytes(sql))?;
+        }
         let mut params = declared.clone();
         let mut fields = None;
         let mut deferred = None;

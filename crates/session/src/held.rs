@@ -4,7 +4,9 @@ use bytes::BytesMut;
 use exec::{Allowance, Answer, Client, Compiled, CopyInput, ExecError, Forwarded, KeptRows, Request, Work};
 use wire::frame;
 
-use crate::cancel::CancelHandle;
+use pool::CancelKey;
+
+use crate::cancel::{CancelHandle, Settled};
 use crate::session::{Result, Session};
 
 /// A client that keeps DataRow messages as they are.
@@ -50,6 +52,20 @@ impl Client for Held {
         }
     }
 
+    fn started(&mut self, key: CancelKey) {
+        if let Some(handle) = &self.handle {
+            handle.add_running(key);
+        }
+    }
+
+    async fn settled(&mut self) -> bool {
+        match &self.handle {
+            // Its rows are for a statement that goes on.
+            Some(handle) => handle.release().await == Settled::Clean,
+            None => true,
+        }
+    }
+
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let handle = self.handle.clone();
         async move {
@@ -64,7 +80,7 @@ impl Client for Held {
 impl Session {
     /// Runs a statement inside the transaction with its rows held.
     pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
-        held.handle = Some(self.io.handle());
+        held.handle = Some(self.io.handle_to_run());
         let now = exec::Now::of(self.transaction.now.clone());
         let who = (&self.login, &self.settings);
         let (transaction, pin) = (&mut self.transaction, &mut self.pin);

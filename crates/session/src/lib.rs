@@ -48,6 +48,7 @@ mod session;
 mod set;
 mod settings_room;
 pub mod shared_tcp;
+mod shares;
 mod simple;
 mod spare;
 mod sql_prepare;

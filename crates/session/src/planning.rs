@@ -10,6 +10,7 @@ use exec::{Compiled, Epoch, ExecError};
 use sql::{NodeEnum, ast, names};
 
 use crate::session::{Result, Session};
+use crate::shares::Share;
 
 /// Planning that takes longer is others' time: the session's statements are worked on apart from then on.
 const LONG: Duration = Duration::from_millis(20);
@@ -113,10 +114,8 @@ impl Session {
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
         let (search_path, temporary) = (self.search_path.clone(), self.temporary.clone());
         let (statement, sql, target) = (statement.clone(), sql.to_string(), target.cloned());
-        let (router, most) = (self.router.clone(), Arc::new(plan::Steps::new(plan::Steps::MOST)));
-        let work = most.clone();
-        let runtime = tokio::runtime::Handle::current();
-        let mut planned = tokio::task::spawn_blocking(move || {
+        let (router, role) = (self.router.clone(), self.share_of());
+        let plan = Arc::new(move |steps: &plan::Steps| {
             let planning = Planning {
                 epoch: &epoch,
                 search_path: &search_path,
@@ -126,21 +125,45 @@ impl Session {
                 target: target.as_ref(),
                 parameters: &parameters,
             };
-            if let Some(compiled) = planning.within(&statement, &sql, &plan::Steps::new(plan::Steps::SHORT)) {
-                return compiled;
-            }
-            let _place = runtime.block_on(router.apart.plan());
-            planning.plan(&statement, &sql, &work)
+            planning.plan(&statement, &sql, steps)
+        });
+        let short = Arc::new(plan::Steps::new(plan::Steps::SHORT));
+        let planned = self.on_a_thread(plan.clone(), short.clone(), None).await?;
+        if !short.is_spent() {
+            return planned;
+        }
+        // Whoever waits for a place has no thread: others need those.
+        exec::Client::waits(&mut self.io);
+        let cancelled = exec::Client::cancelled(&mut self.io);
+        let place = tokio::select! {
+            biased;
+            () = cancelled => return Err(ExecError::cancelled()),
+            place = router.apart.plan(role) => place,
+        };
+        self.on_a_thread(plan, Arc::new(plan::Steps::new(plan::Steps::MOST)), Some(place)).await?
+    }
+
+    /// Plans apart; the place is free again when that has ended, be it for nobody.
+    async fn on_a_thread(
+        &mut self,
+        plan: Arc<impl Fn(&plan::Steps) -> Result<Compiled> + Send + Sync + 'static>,
+        steps: Arc<plan::Steps>,
+        place: Option<Share>,
+    ) -> Result<Result<Compiled>> {
+        let work = steps.clone();
+        let mut planned = tokio::task::spawn_blocking(move || {
+            let planned = plan(&work);
+            drop(place);
+            planned
         });
         let cancelled = exec::Client::cancelled(&mut self.io);
-        let planned = tokio::select! {
+        tokio::select! {
             biased;
             () = cancelled => {
-                most.stop();
-                return Err(ExecError::cancelled());
+                steps.stop();
+                Err(ExecError::cancelled())
             }
-            planned = &mut planned => planned,
-        };
-        planned.unwrap_or_else(|_| Err(ExecError::internal("planning ended in a panic")))
+            planned = &mut planned => planned.map_err(|_| ExecError::internal("planning ended in a panic")),
+        }
     }
 }

@@ -47,10 +47,7 @@ impl Session {
                 // Nothing of a string runs if any of it can't be read. What begins and ends blocks stays out of its own.
                 let mut joins = vec![];
                 if self.batch {
-                    match sql::parse(sql, scs) {
-                        Ok(trees) => joins.extend(trees.iter().map(|tree| Kind::of(tree).joins != Joins::Never)),
-                        Err(e) => result = Err(Box::pin(self.syntax_error(sql, e)).await),
-                    }
+                    result = self.blocks_of(sql, &mut joins).await;
                 }
                 for (i, range) in ranges.iter().enumerate() {
                     if result.is_err() {
@@ -70,6 +67,16 @@ impl Session {
         }
         self.ready();
         Ok(())
+    }
+
+    /// Which statements of a string are no part of a block that it has.
+    async fn blocks_of(&mut self, sql: &str, joins: &mut Vec<bool>) -> Result<()> {
+        let _reading = self.to_read(sql).await?;
+        match sql::parse(sql, self.standard_conforming_strings()) {
+            Ok(trees) => joins.extend(trees.iter().map(|tree| Kind::of(tree).joins != Joins::Never)),
+            Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
+        }
+        self.unless_cancelled()
     }
 
     /// One statement of the string, with its completion. `joins`: it is part of the block that the string has.
@@ -137,6 +144,7 @@ impl Session {
         {
             return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
+        let mut reading = self.to_read(sql).await?;
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             // Not to be held in place while it runs: a tree's root is large.
             Ok(mut s) => s.pop().map(Box::new),
@@ -145,11 +153,14 @@ impl Session {
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
         let decided = self.decide(&statement, &[])?;
+        self.unless_cancelled()?;
         if !decided.lasts() {
+            reading.is_read();
             return Box::pin(self.run_tree(&statement, decided, sql, None)).await;
         }
         drop(decided);
         let compiled = Box::pin(self.planned(&statement, sql, &[])).await?;
+        drop((statement, reading));
         let compiled = match template {
             Some(t) if compiled.plan.whole().template || compiled.plan.share_rows().is_some() => {
                 self.keep_template(compiled, t)

@@ -34,6 +34,7 @@ impl Session {
         if let Some(compiled) = self.epoch.by_text(self.context, sql, types) {
             return Ok(Parsed::Planned(compiled));
         }
+        let _reading = self.to_read(sql).await?;
         let mut statements = match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(statements) => statements,
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
@@ -45,7 +46,9 @@ impl Session {
             ));
         }
         let Some(statement) = statements.pop().map(Arc::new) else { return Ok(Parsed::Empty) };
-        if !self.decide(&statement, types)?.lasts() {
+        let lasts = self.decide(&statement, types)?.lasts();
+        self.unless_cancelled()?;
+        if !lasts {
             return Ok(Parsed::Tree(statement));
         }
         Box::pin(self.planned(&statement, sql, types)).await.map(Parsed::Planned)

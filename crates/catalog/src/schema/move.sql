@@ -79,6 +79,41 @@ END
 $body$;
 COMMENT ON FUNCTION herd.move_make(regclass, text, jsonb) IS 'makes the table that the rows of a shard are copied into';
 
+-- What rows of shards say, told to who may read them; NULL: nothing is asked. To plan a query folds expressions of indexes and statistics, CHECKs and
+-- policies: what the tables' owners have written would run as who asks, and is refused. Until the transaction ends they can add no more of it.
+CREATE OR REPLACE FUNCTION herd.ask_rows(tables text[], ask text) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS
+$body$
+DECLARE
+    one text;
+    owner name;
+    said text[];
+BEGIN
+    FOREACH one IN ARRAY tables LOOP
+        EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', one);
+        SELECT r.rolname INTO owner FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+         WHERE c.oid = one::regclass AND NOT r.rolsuper AND EXISTS (
+            SELECT FROM (SELECT c.oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) AS of (oid) JOIN pg_class k ON k.oid = of.oid
+             WHERE k.relhasrules OR k.relkind NOT IN ('r', 'p')
+                OR EXISTS (SELECT FROM pg_constraint o WHERE o.conrelid = k.oid AND o.contype = 'c')
+                OR EXISTS (SELECT FROM pg_policy l WHERE l.polrelid = k.oid)
+                OR EXISTS (SELECT FROM pg_statistic_ext s WHERE s.stxrelid = k.oid AND s.stxexprs IS NOT NULL)
+                OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = k.oid AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))
+                OR EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = k.oid AND a.attnum > 0
+                              AND NOT a.attisdropped AND (a.attgenerated <> '' OR t.oid >= 16384 AND t.typtype <> 'e')));
+        IF FOUND THEN
+            RAISE EXCEPTION 'rows of table "%" are not read for this: its owner "%" is no superuser, and it has CHECKs, policies, generated columns, types or expressions of his', one, owner
+                USING ERRCODE = 'feature_not_supported', HINT = 'Drop them for as long as it lasts, or give the table to a superuser.';
+        END IF;
+    END LOOP;
+    IF ask IS NOT NULL THEN
+        EXECUTE ask INTO said;
+    END IF;
+    RETURN said;
+END
+$body$;
+COMMENT ON FUNCTION herd.ask_rows(text[], text) IS 'what rows of shards say, where no code of their owners runs by it';
+
 -- Where a range shard is cut, as PostgreSQL prints the value; NULL: nowhere. That is `at`, or the middle of the rows, which is looked for
 -- where the table's owner may run code as the router; strictly between `above` and `below` (each NULL: no limit), or at the latter.
 CREATE OR REPLACE FUNCTION herd.split_at(parent regclass, part regclass, at text, above text, below text, or_at boolean) RETURNS text

@@ -188,9 +188,9 @@ impl<C: Client> Work<'_, C> {
         Ok(ordered)
     }
 
-    /// Whether it can be done, and the client may; how many bytes it is.
-    async fn may_move_shard(&mut self, of: &Move) -> Result<u64> {
-        let oids: Vec<String> = of.oids().iter().map(u32::to_string).collect();
+    /// Whether the client owns all tables of a group, each by its object id.
+    async fn owns_all(&mut self, tables: &[u32]) -> Result<()> {
+        let oids: Vec<String> = tables.iter().map(u32::to_string).collect();
         let foreign = format!(
             "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) \
              AND NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')",
@@ -200,6 +200,12 @@ impl<C: Client> Work<'_, C> {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, format!("must be owner of table {name}"))
                 .hint("Shards of colocated tables are moved and split together."));
         }
+        Ok(())
+    }
+
+    /// Whether it can be done, and the client may; how many bytes it is.
+    async fn may_move_shard(&mut self, of: &Move) -> Result<u64> {
+        self.owns_all(&of.oids()).await?;
         let mut source = self.herd.admin(&of.snapshot, of.from).await?;
         let rows = source.simple("SHOW wal_level").await?;
         let level = rows.first().and_then(|row| row.first()?.as_deref()).unwrap_or_default();

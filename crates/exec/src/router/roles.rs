@@ -12,6 +12,9 @@ use std::sync::OnceLock;
 use pool::{Conn, Judge, NodeTarget, OwnConns, PoolError, RoleWord};
 use wire::{ErrorFields, sqlstate};
 
+/// Bytes of a verifier that is read. PostgreSQL 18 keeps none beyond 512 (MAX_ENCRYPTED_PASSWORD_LEN); before, a salt could have any length.
+const VERIFIER_MAX: usize = 512;
+
 /// Who users are, as home has said; known names are followed.
 pub struct Roles {
     own: OwnConns,
@@ -83,37 +86,43 @@ impl Roles {
         Roles { own, home, verifiers }
     }
 
-    /// Home's word about a role; `None`: there is none of this name.
+    /// Home's word about a role; `None`: there is none of this name. Whoever knocks has it asked, before he has proved anything: on
+    /// connections that nobody else waits for.
     pub async fn find(&self, name: &str) -> Result<Option<Found>, PoolError> {
-        self.ask(&format!("r.rolname = {}", catalog::quote_literal(name))).await
+        let question = self.question(&format!("r.rolname = {}", catalog::quote_literal(name)));
+        Ok(read(&self.own.rows_for_logins(&self.home, &question).await?)?.into_iter().next())
     }
 
-    async fn ask(&self, which: &str) -> Result<Option<Found>, PoolError> {
-        Ok(self.ask_all(which).await?.into_iter().next())
+    async fn ask(&self, which: &str) -> Result<Vec<Found>, PoolError> {
+        Ok(read(&self.own.rows(&self.home, &self.question(which)).await?)?)
     }
 
-    async fn ask_all(&self, which: &str) -> Result<Vec<Found>, PoolError> {
-        let rows = self.own.rows(&self.home, &self.question(which)).await?;
-        let read = |row| Found::read(row).ok_or(wire::WireError::Other("home's answer about a role is not understood"));
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
-    }
-
-    /// xmin changes with every change of the row, even to what it was before; pg_roles has none.
+    /// Of each row what tells that it has changed, and nothing that its role can make long: neither is read what is set, which may
+    /// be hundreds of megabytes, nor a verifier with a salt of that length. A row's place changes with every change of it,
+    /// even to what it was before; pg_roles has none.
     fn question(&self, which: &str) -> String {
-        let (table, xmin, verifier) = match self.verifiers {
-            true => {
-                let valid =
-                    "CASE WHEN r.rolvaliduntil IS NULL OR r.rolvaliduntil > pg_catalog.now() THEN r.rolpassword END";
-                ("pg_catalog.pg_authid", "r.xmin::pg_catalog.text", valid)
-            }
-            false => ("pg_catalog.pg_roles", "''", "NULL"),
+        let (table, row, verifier) = match self.verifiers {
+            true => (
+                "pg_catalog.pg_authid",
+                "pg_catalog.concat_ws(' ', r.xmin, r.ctid)",
+                format!(
+                    "CASE WHEN r.rolvaliduntil <= pg_catalog.now() THEN NULL \
+                          WHEN pg_catalog.octet_length(r.rolpassword) > {VERIFIER_MAX} THEN '' ELSE r.rolpassword END"
+                ),
+            ),
+            false => (
+                "pg_catalog.pg_roles",
+                "pg_catalog.concat_ws(' ', r.rolsuper, r.rolinherit, r.rolcreaterole, r.rolcreatedb, r.rolcanlogin, r.rolreplication, \
+                   r.rolbypassrls, r.rolconnlimit, r.rolvaliduntil)",
+                "NULL".to_string(),
+            ),
         };
         format!(
             "SELECT r.oid, r.rolname, pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()), r.rolcanlogin, \
              CASE WHEN r.rolsuper THEN -1 ELSE r.rolconnlimit END, \
-             pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT'), {verifier}, s.settings IS NOT NULL, {xmin}, r::pg_catalog.text, s.settings \
+             pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT'), {verifier}, s.settings IS NOT NULL, r.rolname, {row}, s.settings \
              FROM {table} r, pg_catalog.pg_database d, LATERAL (SELECT \
-               pg_catalog.string_agg(c.xmin::pg_catalog.text || c::pg_catalog.text, '' ORDER BY c.setdatabase, c.setrole) AS settings \
+               pg_catalog.string_agg(pg_catalog.concat_ws(' ', c.setdatabase, c.setrole, c.xmin, c.ctid), ',' ORDER BY c.setdatabase, c.setrole) AS settings \
                FROM pg_catalog.pg_db_role_setting c WHERE c.setdatabase IN (0, d.oid) AND c.setrole IN (0, r.oid)) s \
              WHERE d.datname = pg_catalog.current_database() AND {which}"
         )
@@ -141,6 +150,11 @@ impl Found {
     }
 }
 
+fn read(rows: &[catalog::Row]) -> Result<Vec<Found>, wire::WireError> {
+    let read = |row| Found::read(row).ok_or(wire::WireError::Other("home's answer about a role is not understood"));
+    rows.iter().map(read).collect()
+}
+
 /// Only for this process: two words that differ have two numbers, and nobody outside can find others.
 fn hash(cells: &[Option<String>]) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
@@ -150,7 +164,9 @@ fn hash(cells: &[Option<String>]) -> u64 {
 
 impl Judge for Roles {
     fn word(&self, oid: u32) -> Pin<Box<dyn Future<Output = Result<Option<RoleWord>, PoolError>> + Send + '_>> {
-        Box::pin(async move { Ok(self.ask(&format!("r.oid = {oid}")).await?.map(|found| found.word)) })
+        Box::pin(
+            async move { Ok(self.ask(&format!("r.oid = {oid}")).await?.into_iter().next().map(|found| found.word)) },
+        )
     }
 
     fn names(&self) -> Pin<Box<dyn Future<Output = Result<String, PoolError>> + Send + '_>> {
@@ -165,7 +181,7 @@ impl Judge for Roles {
     fn words(&self, oids: Vec<u32>) -> Pin<Box<dyn Future<Output = Result<Vec<RoleWord>, PoolError>> + Send + '_>> {
         Box::pin(async move {
             let oids: Vec<String> = oids.iter().map(u32::to_string).collect();
-            let found = self.ask_all(&format!("r.oid = ANY ('{{{}}}')", oids.join(","))).await?;
+            let found = self.ask(&format!("r.oid = ANY ('{{{}}}')", oids.join(","))).await?;
             Ok(found.into_iter().map(|found| found.word).collect())
         })
     }

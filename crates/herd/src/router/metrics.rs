@@ -67,13 +67,15 @@ fn page(router: &Router, health: &Health) -> String {
     out.push_str(
         "# HELP herd_pool_connections Connections to nodes, by node and user.\n# TYPE herd_pool_connections gauge\n",
     );
-    for s in router.herd.pools.stats().into_iter().chain(router.herd.own.stats()) {
+    let herd = &router.herd;
+    // What logins ask home has connections of its own.
+    let all = [("false", herd.pools.stats()), ("true", herd.own.stats()), ("logins", herd.own.stats_for_logins())];
+    for (own, s) in all.into_iter().flat_map(|(own, stats)| stats.into_iter().map(move |s| (own, s))) {
         for (state, n) in [("open", s.open), ("idle", s.idle), ("waiting", s.waiting), ("max", s.max)] {
             out.push_str(&format!(
-                "herd_pool_connections{{node=\"{}\",user=\"{}\",own=\"{}\",state=\"{state}\"}} {n}\n",
+                "herd_pool_connections{{node=\"{}\",user=\"{}\",own=\"{own}\",state=\"{state}\"}} {n}\n",
                 s.target,
                 escape(&s.user),
-                s.own
             ));
         }
     }

@@ -1,12 +1,13 @@
 //! `herd.isolate_tenant(table, key)`: which split comes next until the shard of a key holds that key alone, or nearly. How a shard is
 //! split, and that there are several splits, is not known here.
 //!
-//! Rows are counted in the client's name: they are his, and so is the code that planning to read them may run.
+//! Rows are counted in the client's name, of tables that are all his, and where no code of their owners would run by it
+//! (`herd.ask_rows`): he may be a superuser, or in several of their roles.
 
 use std::sync::Arc;
 
 use ::plan::admin::{AdminCall, AdminFunction, Arg};
-use catalog::{Colocation, Relation, qualified, quote_ident, quote_literal};
+use catalog::{Colocation, NodeId, Relation, qualified, quote_ident, quote_literal};
 use key::{Bound, Located};
 use wire::{sqlstate, type_oid};
 
@@ -71,7 +72,12 @@ impl<C: Client> Work<'_, C> {
         let (table, group) = self.distributed(call, search_path)?;
         let node = call.key_node()?.map(|name| self.node_called(&name)).transpose()?;
         // What can't be split is said before its rows are read.
-        self.in_order(group_of(&self.epoch.snapshot, group.id)).await?;
+        let members = group_of(&self.epoch.snapshot, group.id);
+        self.owns_all(&members.iter().map(|r| r.oid).collect::<Vec<_>>()).await?;
+        self.in_order(members.clone()).await?;
+        // The key is read as its type, which may be a domain of the owner's.
+        let names = members.iter().map(|r| qualified(&r.schema, &r.name)).collect();
+        self.ask_rows(self.home(), names, None).await?;
         let tenant = self.tenant(call, &table, &group).await?;
         let rows = self.rows_of(&tenant, &group).await?;
         let (shard, at) = (tenant.shard.number, &tenant.text);
@@ -140,31 +146,50 @@ impl<C: Client> Work<'_, C> {
         Ok(Tenant { table: table.clone(), text, value, shard })
     }
 
-    /// Every table's rows of the shard, each as its key, `k`.
-    fn keys_in(&self, tenant: &Tenant, group: &Colocation) -> String {
+    /// The first row of a question about rows of tables on a node, as text.
+    async fn ask_rows(&mut self, node: NodeId, tables: Vec<String>, ask: Option<&str>) -> Result<catalog::Row> {
+        let ask = ask.map_or_else(|| "NULL".to_string(), quote_literal);
+        let tables: Vec<String> = tables.iter().map(|name| quote_literal(name)).collect();
+        // Elements of an array, each a value of its own.
+        let sql =
+            format!("SELECT pg_catalog.unnest(herd.ask_rows(ARRAY[{}]::pg_catalog.text[], {ask}))", tables.join(","));
+        let mut p = self.lane(node).await?;
+        let rows = p.lane.rows(&sql).await;
+        self.put_back(p).await;
+        Ok(rows?.into_iter().map(|row| row.into_iter().next().flatten()).collect())
+    }
+
+    /// The shard's part of every table, and its key's column.
+    fn tables_of(&self, tenant: &Tenant, group: &Colocation) -> Vec<(String, String)> {
         let of = |t: &Arc<Relation>| {
             let d = t.distribution()?;
             let column = &t.columns.get(*d.key.first()?)?.name;
             let part = qualified("herd_shards", &format!("{}_{}", d.prefix, tenant.shard.number));
-            Some(format!("SELECT {} AS k FROM {part}", quote_ident(column)))
+            Some((part, quote_ident(column)))
         };
-        let all: Vec<_> = group_of(&self.epoch.snapshot, group.id).iter().filter_map(of).collect();
-        all.join(" UNION ALL ")
+        group_of(&self.epoch.snapshot, group.id).iter().filter_map(of).collect()
+    }
+
+    /// Every table's rows of the shard, each as its key, `k`.
+    fn keys_in(&self, tenant: &Tenant, group: &Colocation) -> String {
+        let all = self.tables_of(tenant, group).into_iter().map(|(part, key)| format!("SELECT {key} AS k FROM {part}"));
+        all.collect::<Vec<_>>().join(" UNION ALL ")
     }
 
     async fn rows_of(&mut self, tenant: &Tenant, group: &Colocation) -> Result<Rows> {
         let (keys, value) = (self.keys_in(tenant, group), &tenant.value);
         let is = |operator: &str| format!("x.k OPERATOR(pg_catalog.{operator}) {value}");
         let sql = format!(
-            "SELECT pg_catalog.count(*) FILTER (WHERE {}), pg_catalog.count(*) FILTER (WHERE {}), \
-                    pg_catalog.count(*) FILTER (WHERE {}), \
-                    (SELECT x.k::pg_catalog.text FROM ({keys}) x WHERE {} ORDER BY x.k LIMIT 1) FROM ({keys}) x",
+            "SELECT ARRAY[pg_catalog.count(*) FILTER (WHERE {})::pg_catalog.text, pg_catalog.count(*) FILTER (WHERE {})::pg_catalog.text, \
+                    pg_catalog.count(*) FILTER (WHERE {})::pg_catalog.text, \
+                    (SELECT x.k::pg_catalog.text FROM ({keys}) x WHERE {} ORDER BY x.k LIMIT 1)] FROM ({keys}) x",
             is("="),
             is("<>"),
             is("<"),
             is(">"),
         );
-        let row = self.row_on(tenant.shard.node, &sql).await?;
+        let parts = self.tables_of(tenant, group).into_iter().map(|(part, _)| part).collect();
+        let row = self.ask_rows(tenant.shard.node, parts, Some(&sql)).await?;
         let count = |at: usize| row.get(at).and_then(|v| v.as_deref()?.parse().ok()).unwrap_or(0);
         Ok(Rows { of_key: count(0), others: count(1), below: count(2), next: row.get(3).cloned().flatten() })
     }
@@ -177,10 +202,12 @@ impl<C: Client> Work<'_, C> {
         }
         let (keys, value) = (self.keys_in(tenant, group), &tenant.value);
         let sql = format!(
-            "SELECT pg_catalog.count(*), pg_catalog.array_to_string((pg_catalog.array_agg(x.k::pg_catalog.text ORDER BY x.k))[1:{NAMED}], ', ') \
+            "SELECT ARRAY[pg_catalog.count(*)::pg_catalog.text, \
+                    pg_catalog.array_to_string((pg_catalog.array_agg(x.k::pg_catalog.text ORDER BY x.k))[1:{NAMED}], ', ')] \
              FROM (SELECT DISTINCT y.k FROM ({keys}) y WHERE y.k OPERATOR(pg_catalog.<>) {value}) x"
         );
-        let row = self.row_on(tenant.shard.node, &sql).await?;
+        let parts = self.tables_of(tenant, group).into_iter().map(|(part, _)| part).collect();
+        let row = self.ask_rows(tenant.shard.node, parts, Some(&sql)).await?;
         let (count, named) = (row.first().cloned().flatten(), row.get(1).cloned().flatten().unwrap_or_default());
         let count: usize = count.and_then(|n| n.parse().ok()).unwrap_or(0);
         let more = if count > NAMED { ", …" } else { "" };
