@@ -19,8 +19,11 @@ use crate::lsn::Lsn;
 use crate::pgoutput::{self, Message, Streamed};
 use crate::shared::{Position, Shared, State};
 
-/// While nobody waits, DuckDB commits this often at most.
+/// While nobody waits, this is between two commits of DuckDB at least, and so many times as long as the last one took, up to the second: what is
+/// left of the processor is the node's.
 const COMMIT_EVERY: Duration = Duration::from_millis(50);
+const COMMIT_EVERY_MAX: Duration = Duration::from_secs(1);
+const COMMIT_SHARE: u32 = 3;
 /// That nothing happened is put down this often.
 const STORE_IDLE_EVERY: Duration = Duration::from_secs(10);
 /// A batch that takes as many bytes goes to DuckDB, also in the middle of a transaction.
@@ -43,6 +46,7 @@ pub struct Writer {
     /// The stream is not read any more until it begins anew.
     failed: bool,
     last_commit: Instant,
+    pause: Duration,
     last_stored: Instant,
 }
 
@@ -60,6 +64,7 @@ impl Writer {
             pending: false,
             failed: true,
             last_commit: now,
+            pause: COMMIT_EVERY,
             last_stored: now,
         }
     }
@@ -198,7 +203,7 @@ impl Writer {
 
     /// When what has been read is to go to DuckDB at the latest; `None`: nothing is whole.
     pub(crate) fn due(&self) -> Option<Instant> {
-        (self.pending && self.current.is_none()).then(|| self.last_commit + COMMIT_EVERY)
+        (self.pending && self.current.is_none()).then(|| self.last_commit + self.pause)
     }
 
     /// What has been read goes to DuckDB, if it is time.
@@ -214,7 +219,7 @@ impl Writer {
     fn settle_whole(&mut self, nothing_waits: bool) -> Result<()> {
         if self.pending {
             let wanted = self.shared.wanted().is_some_and(|wanted| nothing_waits || self.done >= wanted);
-            if wanted || self.last_commit.elapsed() >= COMMIT_EVERY {
+            if wanted || self.last_commit.elapsed() >= self.pause {
                 self.commit()?;
             }
             return Ok(());
@@ -247,12 +252,14 @@ impl Writer {
     }
 
     fn commit(&mut self) -> Result<()> {
+        let began = Instant::now();
         self.flush()?;
         self.conn.execute("UPDATE herd_state SET lsn = ?", [self.done.0])?;
         self.open = false;
         self.conn.execute_batch("COMMIT")?;
         self.pending = false;
         (self.last_commit, self.last_stored) = (Instant::now(), Instant::now());
+        self.pause = (began.elapsed() * COMMIT_SHARE).clamp(COMMIT_EVERY, COMMIT_EVERY_MAX);
         self.shared.position.send_replace(Position { applied: self.done, stored: self.done });
         Ok(())
     }

@@ -72,15 +72,10 @@ impl Freshness {
         answered.await.map_err(|_| Error::Gone)?
     }
 
-    /// Waits until all before this can be read.
+    /// Waits until all before this can be read. Whoever does has said that he wants it.
     pub async fn reach(&self, lsn: Lsn) {
-        let mut position = self.shared.position.subscribe();
-        if position.borrow_and_update().applied >= lsn {
-            return;
-        }
-        self.shared.want(lsn);
         // The sender lives as long as the store.
-        let _ = position.wait_for(|position| position.applied >= lsn).await;
+        let _ = self.shared.position.subscribe().wait_for(|position| position.applied >= lsn).await;
     }
 }
 

@@ -89,8 +89,12 @@ impl Reads {
         }
         let reached = async {
             let end = self.freshness.end().await?;
-            self.writer.nudge();
-            self.freshness.reach(end).await;
+            if self.shared.applied() < end {
+                // It may be read already, and wait for being committed.
+                self.shared.want(end);
+                self.writer.nudge();
+                self.freshness.reach(end).await;
+            }
             Ok(())
         };
         let wait = Duration::from_millis(query.wait_ms).saturating_sub(came.elapsed());

@@ -6,5 +6,6 @@ mod fresh;
 mod gap;
 mod path;
 mod server;
+mod speed;
 mod store;
 mod types;

@@ -42,7 +42,8 @@ impl Store {
 
     pub fn begin(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_herd-column"));
+        let built = env!("CARGO_BIN_EXE_herd-column").into();
+        let mut command = Command::new(std::env::var_os("HERD_COLUMN_BIN").unwrap_or(built));
         command.arg("--config").arg(self.dir.path().join("column.toml")).stdout(Stdio::null()).stderr(log);
         self.child = Some(command.spawn().unwrap());
         let began = Instant::now();
