@@ -182,7 +182,7 @@ impl Store {
         let mut copies = self.shared.copies.lock();
         let new = || Copy { relation: wanted.relation, table: String::new(), state, why: String::new(), rows: 0 };
         let copy = copies.entry(wanted.id).or_insert_with(new);
-        copy.relation = wanted.relation;
+        (copy.relation, copy.table) = (wanted.relation, wanted.table.clone());
     }
 
     async fn is_as_it_was(&self, control: &mut Conn, wanted: &Wanted) -> Result<bool> {
