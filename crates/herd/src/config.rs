@@ -187,6 +187,8 @@ pub struct Limits {
     pub login_timeout_s: u64,
     /// Bytes of one protocol message.
     pub message_bytes_max: u32,
+    /// Bytes of long messages (of more than 1 MiB) that are here or coming, of all clients; one role has half of it.
+    pub client_message_bytes: u64,
     /// Bytes that one session's prepared statements take, about four times their texts.
     pub prepared_bytes_per_session: u64,
     /// The same of all sessions.
@@ -215,6 +217,7 @@ impl Default for Limits {
             prepared_bytes_per_session: 256 << 20,
             prepared_bytes: 1 << 30,
             statement_bytes: 4 << 30,
+            client_message_bytes: 4 << 30,
             row_bytes_per_session: 256 << 20,
             row_bytes: 1 << 30,
             plan_bytes: 128 << 20,
@@ -306,6 +309,9 @@ impl Config {
         at_least_one("limits.prepared_bytes", self.limits.prepared_bytes)?;
         if self.limits.statement_bytes < 64 << 20 {
             return Err(("limits.statement_bytes", "must be at least 67108864".to_owned()));
+        }
+        if self.limits.client_message_bytes < 4 << 20 {
+            return Err(("limits.client_message_bytes", "must be at least 4194304".to_owned()));
         }
         at_least_one("limits.row_bytes_per_session", self.limits.row_bytes_per_session)?;
         at_least_one("limits.row_bytes", self.limits.row_bytes)?;

@@ -94,7 +94,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
             config.limits.prepared_bytes_per_session as usize,
             config.limits.prepared_bytes as usize,
         )),
-        apart: session::Apart::new(config.limits.statement_bytes as usize),
+        apart: session::Apart::new(config.limits.statement_bytes as usize, config.limits.client_message_bytes as usize),
         limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
         defaults: RouterDefaults { shards: config.shards as i32 },
         metrics: Default::default(),

@@ -40,6 +40,8 @@ pub struct Apart {
     reading: Shares,
     plans: Shares,
     room: Shares,
+    /// Long messages of clients.
+    pub messages: Arc<Shares>,
 }
 
 /// What a large text has while it is read and planned; others have nothing.
@@ -57,10 +59,15 @@ impl Reading {
 }
 
 impl Apart {
-    /// `room`: bytes that reading and planning may take.
-    pub fn new(room: usize) -> Self {
+    /// `room`: bytes that reading and planning may take; `messages`: those of clients' long messages that are here or coming.
+    pub fn new(room: usize, messages: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Apart { reading: Shares::new(2 * cores.max(2)), plans: Shares::new(PLANS), room: Shares::new(room / PIECE) }
+        Apart {
+            reading: Shares::new(2 * cores.max(2)),
+            plans: Shares::new(PLANS),
+            room: Shares::new(room / PIECE),
+            messages: Arc::new(Shares::new(messages / PIECE)),
+        }
     }
 
     /// A place for a large plan, when there is one.
@@ -143,7 +150,7 @@ impl Session {
     ///
     /// # Errors
     /// 54001: it is too much for any statement.
-    pub async fn to_read(&mut self, sql: &str) -> Result<Reading> {
+    pub async fn before_reading(&mut self, sql: &str) -> Result<Reading> {
         if sql.len() < LARGE {
             return Ok(Reading::default());
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
-use wire::sqlstate;
+use std::time::{Duration, Instant};
+use wire::{ErrorFields, sqlstate};
 
 use bytes::BytesMut;
 use exec::{Answer, Client, ClientError, CopyInput, ExecError, tell_parameter};
@@ -13,6 +14,7 @@ use wire::{Frame, frame};
 
 use crate::cancel::{CancelHandle, Settled};
 use crate::client_stream::ClientStream;
+use crate::shares::{Share, Shares};
 
 /// As PostgreSQL's PQ_SMALL_MESSAGE_LIMIT.
 const SMALL_MESSAGE_MAX: usize = 10_000;
@@ -22,6 +24,12 @@ const BUFFER_KEPT_MAX: usize = 256 << 10;
 const READ_BYTES: usize = 4096;
 /// The same while COPY data comes: clients send it in messages of a few kilobytes, many of which are here at once.
 const COPY_READ_BYTES: usize = 64 << 10;
+
+/// COPY data of so many bytes takes about a tenth of a millisecond, and so many bytes more a message; and how long it may be this
+/// session's turn.
+const LOOK_BYTES: usize = 16 << 10;
+const MESSAGE_BYTES: usize = 200;
+const TURN: Duration = Duration::from_millis(5);
 
 /// What clients were told, which is the same for most.
 static TOLD: Alike<BTreeMap<String, String>> = Alike::new();
@@ -35,6 +43,7 @@ pub struct ClientIo {
     /// Bytes of answers that are with the client.
     sent: u64,
     message_bytes_max: usize,
+    room: Box<Room>,
     /// COPY data comes.
     copying: bool,
     handle: CancelHandle,
@@ -46,15 +55,59 @@ pub struct ClientIo {
     news: BTreeMap<String, String>,
 }
 
+/// What a client's long messages take of what there is for all, from their header on.
+pub struct Room {
+    shares: Arc<Shares>,
+    role: u32,
+    /// Of the one that is here, or coming.
+    taken: Option<Share>,
+    coming: bool,
+    /// Bytes of COPY data since the clock was looked at, and since when the thread was not given away.
+    copied: usize,
+    turn: Instant,
+}
+
+impl Room {
+    /// `shares`: pieces of [`LONG`](frame::LONG) bytes.
+    pub fn new(shares: Arc<Shares>, role: u32) -> Self {
+        Room { shares, role, taken: None, coming: false, copied: 0, turn: Instant::now() }
+    }
+
+    fn begins(&mut self, bytes: usize) -> exec_result::Result<()> {
+        if !self.coming {
+            // The one before has been worked on.
+            self.taken = None;
+            self.taken = Some(self.shares.try_take(self.role, bytes.div_ceil(frame::LONG)).ok_or_else(|| {
+                let error = ErrorFields::fatal(sqlstate::OUT_OF_MEMORY, "out of memory for long messages of clients")
+                    .detail(format!(
+                        "A message of {bytes} bytes began; one role's may be {} at a time.",
+                        self.shares.each() * frame::LONG
+                    ))
+                    .hint("Send less at a time, or raise limits.client_message_bytes in herd.toml.");
+                ExecError::Ended(Box::new(error))
+            })?);
+            self.coming = true;
+        }
+        Ok(())
+    }
+}
+
 impl ClientIo {
     /// `rbuf`: what was read behind the login. A message of more than `message_bytes_max` bytes ends the session.
-    pub fn new(stream: ClientStream, rbuf: BytesMut, message_bytes_max: usize, handle: CancelHandle) -> Self {
+    pub fn new(
+        stream: ClientStream,
+        rbuf: BytesMut,
+        message_bytes_max: usize,
+        room: Room,
+        handle: CancelHandle,
+    ) -> Self {
         ClientIo {
             stream: Some(stream),
             rbuf,
             out: BytesMut::new(),
             sent: 0,
             message_bytes_max,
+            room: Box::new(room),
             copying: false,
             handle,
             running: false,
@@ -74,6 +127,7 @@ impl ClientIo {
             if self.rbuf.is_empty() && self.patience == 0 && !self.copying {
                 // Thousands of clients wait at once: none of them holds a buffer meanwhile.
                 self.rbuf = BytesMut::new();
+                self.room.taken = None;
                 if self.out.is_empty() {
                     self.out = BytesMut::new();
                 }
@@ -99,8 +153,20 @@ impl ClientIo {
         {
             return Err(ExecError::Client(ClientError::Malformed(format!("invalid message length {len}"))));
         }
-        frame::take(&mut self.rbuf, self.message_bytes_max)
-            .map_err(|e| ExecError::Client(ClientError::Malformed(e.to_string())))
+        let malformed = |e: wire::WireError| ExecError::Client(ClientError::Malformed(e.to_string()));
+        if let Some((_, total)) = frame::peek(&self.rbuf, self.message_bytes_max).map_err(malformed)?
+            && total > frame::LONG
+        {
+            self.room.begins(total)?;
+        }
+        let frame = frame::take(&mut self.rbuf, self.message_bytes_max).map_err(malformed)?;
+        if let Some(frame) = &frame {
+            self.room.coming = false;
+            if frame.raw.len() <= frame::LONG {
+                self.room.taken = None;
+            }
+        }
+        Ok(frame)
     }
 
     /// Messages of the front's own for the client.
@@ -235,6 +301,15 @@ impl ClientIo {
             let Some(frame) = self.frame().await? else {
                 return Err(ExecError::lost("during COPY"));
             };
+            // Small messages are many of them in one read: others have their turn by time.
+            self.room.copied += frame.raw.len() + MESSAGE_BYTES;
+            if self.room.copied > LOOK_BYTES {
+                self.room.copied = 0;
+                if self.room.turn.elapsed() > TURN {
+                    tokio::task::yield_now().await;
+                    self.room.turn = Instant::now();
+                }
+            }
             match frame.tag() {
                 b'd' => return Ok(CopyInput::Data(frame.raw.slice(frame::HEADER_LEN..))),
                 b'c' => return Ok(CopyInput::Done),

@@ -71,7 +71,7 @@ impl Session {
 
     /// Which statements of a string are no part of a block that it has.
     async fn blocks_of(&mut self, sql: &str, joins: &mut Vec<bool>) -> Result<()> {
-        let _reading = self.to_read(sql).await?;
+        let _reading = self.before_reading(sql).await?;
         match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(trees) => joins.extend(trees.iter().map(|tree| Kind::of(tree).joins != Joins::Never)),
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
@@ -144,7 +144,7 @@ impl Session {
         {
             return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
-        let mut reading = self.to_read(sql).await?;
+        let mut reading = self.before_reading(sql).await?;
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             // Not to be held in place while it runs: a tree's root is large.
             Ok(mut s) => s.pop().map(Box::new),

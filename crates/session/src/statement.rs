@@ -34,7 +34,7 @@ impl Session {
         if let Some(compiled) = self.epoch.by_text(self.context, sql, types) {
             return Ok(Parsed::Planned(compiled));
         }
-        let _reading = self.to_read(sql).await?;
+        let _reading = self.before_reading(sql).await?;
         let mut statements = match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(statements) => statements,
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),

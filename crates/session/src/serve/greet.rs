@@ -10,7 +10,7 @@ use wire::sqlstate;
 
 use crate::activity::Shown;
 use crate::cancel::Registration;
-use crate::client_io::ClientIo;
+use crate::client_io::{ClientIo, Room};
 use crate::login::{self, LoggedIn};
 use crate::router::Router;
 use crate::router_settings::RouterSettings;
@@ -44,8 +44,9 @@ impl Session {
             startup.set(name, value);
         }
         shown.rename(startup.get("application_name").unwrap_or(""), startup.fingerprint());
-        let io =
-            ClientIo::new(client.stream, client.rbuf, router.limits.message_bytes_max, registration.handle.clone());
+        let room = Room::new(router.apart.messages.clone(), client.role.as_ref().map_or(0, |r| r.word.oid));
+        let (most, handle) = (router.limits.message_bytes_max, registration.handle.clone());
+        let io = ClientIo::new(client.stream, client.rbuf, most, room, handle);
         let epoch = router.herd.epoch.load_full();
         let login = match &client.role {
             Some(role) => router.herd.pools.admit(&role.word, client.secret),

@@ -134,7 +134,7 @@ impl Session {
     /// A text that was planned before, by today's catalog.
     async fn planned_again(&mut self, request: &Request<'_>) -> Result<Arc<Compiled>> {
         let sql = request.sql;
-        let _reading = self.to_read(sql).await?;
+        let _reading = self.before_reading(sql).await?;
         let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
         let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
         let types = request.bound.map_or(&[][..], |b| &b.types);

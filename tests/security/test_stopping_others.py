@@ -1,0 +1,283 @@
+"""What one role's sessions do is not others' time and not all of the router's memory: attacks of a reader with fresh eyes, each of which worked."""
+
+import contextlib
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import psycopg
+import pytest
+
+from harness import router
+from protocol import frames
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("stopping-others"), pytest.mark.timeout(300)]
+
+# Others' statements took less than 0.3 s beside all of these when nothing was attacked.
+_SOON = 1.5
+_MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def made():
+    nodes = [router.node(f"stopping{n}", {"max_connections": "400"}) for n in (1, 2)]
+    home, other = map(router.conninfo, nodes)
+    one = router.Router(home, [other], more="threads = 1\n")
+    try:
+        one.server.run(
+            "create role mallory login", "create role victim login", "create schema hers authorization mallory",
+            "create table spread (id int primary key, v text)", "select create_distributed_table('spread', 'id')",
+            "grant select, insert on spread to mallory", "create view seen as select * from spread", "grant select on seen to victim",
+        )
+        yield one
+    finally:
+        for each in (one, *nodes):
+            each.stop()
+
+
+class Others:
+    """A victim's statements meanwhile, by another process: this one's threads wait for each other."""
+
+    _CODE = (
+        "import psycopg, sys, time\n"
+        "c = psycopg.connect(sys.argv[1], autocommit=True); end = time.monotonic() + float(sys.argv[2]); worst = 0\n"
+        "print('ready', flush=True)\n"
+        "while time.monotonic() < end:\n"
+        "    t = time.monotonic(); c.execute(sys.argv[3]); worst = max(worst, time.monotonic() - t); time.sleep(0.02)\n"
+        "print(worst)"
+    )
+
+    def __init__(self, made, seconds: float, sql: str = "select 1"):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self._CODE, f"{made.server.conninfo} user=victim", str(seconds), sql], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout.readline() == "ready\n"
+
+    def longest(self) -> float:
+        return float(self.process.communicate(timeout=200)[0])
+
+
+class Client:
+    """A session that sends bytes, and need not read."""
+
+    def __init__(self, made, user: str = "mallory"):
+        self.socket = socket.create_connection(("127.0.0.1", made.port), 120)
+        self.socket.sendall(frames.startup(frames.PROTOCOL_3_0, user=user, database="postgres"))
+        self.until(b"Z")
+
+    def until(self, kind: bytes) -> list[tuple[bytes, bytes]]:
+        got = []
+        while not got or got[-1][0] != kind:
+            tag, length = struct.unpack(">ci", self._exactly(5))
+            got.append((tag, self._exactly(length - 4)))
+        return got
+
+    def _exactly(self, count: int) -> bytes:
+        pieces = []
+        while count:
+            piece = self.socket.recv(min(count, 1 << 20))
+            assert piece, "closed"
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)
+
+    def send(self, tag: bytes, body: bytes) -> None:
+        self.socket.sendall(tag + struct.pack(">i", len(body) + 4) + body)
+
+    def query(self, sql: str) -> None:
+        self.send(b"Q", sql.encode() + b"\0")
+
+
+def _as(made, role: str, **more) -> psycopg.Connection:
+    return made.server.connect(user=role, autocommit=True, **more)
+
+
+def _resident(made, what: str = "VmRSS") -> int:
+    with open(f"/proc/{made.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(what)) << 10
+
+
+def _forget_peak(made) -> None:
+    with open(f"/proc/{made.process.pid}/clear_refs", "w") as refs:
+        refs.write("5")
+
+
+def test_a_roles_long_settings_keep_nobody_out(made):
+    """Home is asked who a role is before he proves anything: what he has set for himself must not make that long."""
+    with _as(made, "mallory") as one:
+        with contextlib.suppress(psycopg.Error):
+            one.execute(f"alter role mallory set application_name = '{'x' * 60_000_000}'")
+    over = threading.Event()
+
+    def knocks():
+        while not over.is_set():
+            with contextlib.suppress(psycopg.Error):
+                _as(made, "mallory").close()
+
+    threads = [threading.Thread(target=knocks) for _ in range(24)]
+    try:
+        for thread in threads:
+            thread.start()
+        time.sleep(2)
+        began = time.monotonic()
+        _as(made, "victim").close()
+        assert time.monotonic() - began < 3
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+        made.server.run("alter role mallory reset all")
+
+
+def test_signals_to_nobody(made):
+    idle = [_as(made, "mallory") for _ in range(90)]
+    try:
+        with made.server.connect() as boss:
+            pids = boss.execute("select pid from herd.sessions").fetchall()
+        others = Others(made, 12)
+        with _as(made, "mallory") as one:
+            one.execute("set statement_timeout = '5s'")
+            own = ", ".join(str(pid) for (pid,) in pids)
+            mine = one.info.backend_pid
+            # Pids of no session, but for the victim's, who came last.
+            with contextlib.suppress(psycopg.Error):
+                one.execute(f"select pg_cancel_backend(g) from generate_series(1, 1500000) g where g not in ({own}, {mine})")
+        assert others.longest() < _SOON
+    finally:
+        for each in idle:
+            each.close()
+
+
+@pytest.mark.parametrize("what", ["select 1 from spread where id in ({})", "select {}", "set search_path = {}"])
+def test_a_text_takes_not_a_thousand_times_its_length(made, what):
+    """10 MB took 15 GB."""
+    sql = what.format(",".join(["1" if "search_path" not in what else "a"] * 500_000))
+    _forget_peak(made)
+    before = _resident(made)
+    one = Client(made)
+    one.query(sql)
+    one.until(b"Z")
+    one.socket.close()
+    assert _resident(made, "VmHWM") - before < 300 * _MIB
+
+
+def test_a_time_limit_ends_a_large_statement(made):
+    one = Client(made)
+    one.query("set statement_timeout = '1s'")
+    one.until(b"Z")
+    began = time.monotonic()
+    one.query(f"select 1 from spread where id in ({','.join(['1'] * 600_000)})")
+    one.until(b"Z")
+    one.socket.close()
+    assert time.monotonic() - began < 3
+
+
+def test_sleepers_take_no_place_of_large_statements(made):
+    """A large message is read apart from others' statements, however many such wait for a node."""
+    sleepers = [Client(made) for _ in range(64)]
+    for each in sleepers:
+        each.query(f"select pg_sleep(60) /* {'x' * 17_000} */")
+    time.sleep(1)
+    large = Client(made)
+    others = Others(made, 15)
+    large.query(f"select array[{','.join(['1'] * 700_000)}]")
+    longest = others.longest()
+    for each in [*sleepers, large]:
+        each.socket.close()
+    assert longest < _SOON
+
+
+def test_large_plans_that_wait_hold_no_thread(made):
+    constants = "select " + ", ".join(f"1 as c{n}" for n in range(500))
+    queries = [f"c0 as ({constants})", *(f"c{n + 1} as (select x.* from c{n} x join c{n} y on x.c1 = y.c1)" for n in range(13))]
+    sql = f"explain with {', '.join(queries)} select count(*) from c13"
+    many = [Client(made) for _ in range(620)]
+    for each in many:
+        each.query(sql)
+    time.sleep(2)
+    try:
+        with _as(made, "victim") as one:
+            one.execute("set statement_timeout = '20s'")
+            began = time.monotonic()
+            one.execute("select count(*) from seen where id = 1")
+            assert time.monotonic() - began < 5
+    finally:
+        for each in many:
+            each.socket.close()
+        time.sleep(2)
+
+
+def test_copy_in_small_pieces(made):
+    """Frames that are here already are not all worked on before others are served."""
+    one = Client(made)
+    one.query("copy spread from stdin")
+    one.until(b"G")
+    others = Others(made, 6)
+    one.send(b"d", b"1\t")
+    frame = b"d" + struct.pack(">i", 5) + b"x"
+    block, end = frame * (65536 // len(frame)), time.monotonic() + 5
+    while time.monotonic() < end:
+        one.socket.sendall(block)
+    longest = others.longest()
+    one.socket.close()
+    assert longest < _SOON
+
+
+def test_messages_that_have_not_come_whole_are_counted(made):
+    before, size = _resident(made), 100_000_000
+    many = [Client(made) for _ in range(20)]
+    for each in many:
+        with contextlib.suppress(OSError):
+            each.socket.sendall(b"Q" + struct.pack(">i", size + 4) + b"x" * (size - 100))
+    time.sleep(1)
+    grown = _resident(made) - before
+    for each in many:
+        each.socket.close()
+    assert grown < 1200 * _MIB, f"{grown >> 20} MiB"
+
+
+def test_what_was_asked_of_long_paths_is_not_kept(made):
+    """PostgreSQL looks a schema up once, however often a path names it."""
+    with _as(made, "mallory") as one:
+        one.execute("create table if not exists hers.closed (i int)")
+
+    def asks(times: int) -> None:
+        one = Client(made)
+        for sql in (f"set search_path = {','.join(['hers'] * times)}", "select from closed"):
+            one.query(sql)
+            one.until(b"Z")
+        one.socket.close()
+
+    asks(300_000)
+    before = _resident(made)
+    for n in range(1, 11):
+        asks(300_000 - n)
+    assert _resident(made) - before < 50 * _MIB
+
+
+@pytest.mark.parametrize("first, each", [
+    ("create type chain.l0 as (a int)", "create type chain.l{} as (a chain.l{})"),
+    ("create function chain.l0(int) returns int language sql as 'select $1'", "create function chain.l{}(int) returns int language sql as 'select chain.l{}($1)'"),
+])
+def test_chains_of_objects(made, first, each):
+    """Each leads to the next: what is found out at a change of the catalog grows with their number, not its square, and others are served."""
+    made.server.run("create schema chain authorization mallory")
+    for port in (psycopg.conninfo.conninfo_to_dict(c)["port"] for c in (made.home, *made.nodes)):
+        with psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres") as node:
+            node.execute("set role mallory")
+            node.execute(first)
+            for start in range(1, 1800, 300):
+                node.execute(";".join(each.format(n, n - 1) for n in range(start, start + 300)))
+    made.server.run("create table known (i int)", "drop table known")
+    others = Others(made, 10)
+    with _as(made, "mallory") as one:
+        one.execute("create table hers.later (i int)")
+        one.execute("drop table hers.later")
+    longest = others.longest()
+    for port in (psycopg.conninfo.conninfo_to_dict(c)["port"] for c in (made.home, *made.nodes)):
+        with psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres") as node:
+            node.execute("drop schema chain cascade")
+    assert longest < _SOON
