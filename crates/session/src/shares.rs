@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// What there is so many of.
 pub struct Shares {
     all: Arc<Semaphore>,
     each: usize,
@@ -20,6 +21,7 @@ pub struct Share {
 }
 
 impl Shares {
+    /// None is taken.
     pub fn new(all: usize) -> Self {
         let (each, all) = ((all / 2).max(1), Arc::new(Semaphore::new(all)));
         Shares { all, each, of_roles: Mutex::default() }

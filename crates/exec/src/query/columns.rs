@@ -82,7 +82,8 @@ impl<C: Client> Work<'_, C> {
         match finish {
             Finish::PassOn { .. } if !text(compiled.described.get()?.fields.as_ref()?.len()) => return None,
             // What no setting of the session's prints in another way.
-            Finish::PassOn { rows, .. } if !matches!(&rows.columns, Some(ColumnRead::Can(c)) if c.types.iter().all(is_plain)) => {
+            Finish::PassOn { rows, .. } if !matches!(&rows.columns, Some(ColumnRead::Can(c)) if c.types.iter().all(is_plain)) =>
+            {
                 return None;
             }
             Finish::Merge(Merge { otherwise: None, .. }) => return None,

@@ -13,6 +13,7 @@ pub struct Expr {
     pub kind: Kind,
 }
 
+/// What an expression is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     Column(Column),
@@ -79,6 +80,7 @@ impl Expr {
         test(self) || self.operands().into_iter().any(|e| e.any(test))
     }
 
+    /// It aggregates, or something in it does.
     pub fn has_aggregate(&self) -> bool {
         self.any(&mut |e| matches!(e.kind, Kind::Aggregate(_)))
     }
@@ -141,6 +143,7 @@ impl Writer {
         }
     }
 
+    /// A piece of SQL as it is.
     pub fn sql(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
@@ -153,6 +156,7 @@ impl Writer {
         }
     }
 
+    /// An expression, with all that is in it.
     pub fn expression(&mut self, e: &Expr) {
         match &e.kind {
             Kind::Column(column) => self.column(column),

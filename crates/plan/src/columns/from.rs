@@ -97,6 +97,7 @@ fn read_join<'a>(join: &'a ast::JoinExpr, uses: &[usize], a: &'a Analysis<'a>, r
 }
 
 impl From {
+    /// In DuckDB's words.
     pub fn write(&self, r: &Reader, w: &mut Writer) {
         match self {
             From::Table(n) => {

@@ -78,6 +78,7 @@ impl Ty {
     /// Parameters of type numeric: only those that fit are sent (see `constant.rs`).
     pub const PARAMETER: Ty = Ty::Numeric { digits: 36, scale: 18 };
 
+    /// PostgreSQL's type of it.
     pub fn oid(self) -> Option<Oid> {
         Some(match self {
             Ty::Bool => type_oid::BOOL,
@@ -119,10 +120,12 @@ impl Ty {
         })
     }
 
+    /// int2, int4 or int8.
     pub fn is_integer(self) -> bool {
         matches!(self, Ty::Int2 | Ty::Int4 | Ty::Int8)
     }
 
+    /// float4 or float8.
     pub fn is_float(self) -> bool {
         matches!(self, Ty::Float4 | Ty::Float8)
     }
@@ -132,6 +135,7 @@ impl Ty {
         matches!(self, Ty::Text | Ty::Varchar)
     }
 
+    /// text, varchar or char(n).
     pub fn is_string(self) -> bool {
         self.is_text() || matches!(self, Ty::Bpchar(_))
     }

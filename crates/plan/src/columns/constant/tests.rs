@@ -1,3 +1,5 @@
+//! Constants as PostgreSQL reads them, and what is none.
+
 use wire::type_oid;
 
 use super::*;
