@@ -12,16 +12,17 @@ pub const WAIT: &str = "herd.freshness_wait";
 /// What `herd.freshness` is unless it is set: nothing that was committed when the read began is missing.
 pub const STRICT: &str = "strict";
 
-/// As the session has set them.
-pub fn of(own: &RouterSettings) -> ColumnUse {
+/// As the session has set them; `None`: it has set none.
+pub fn of(own: &RouterSettings) -> Option<Box<ColumnUse>> {
+    if [WAY, FRESHNESS, WAIT].iter().all(|name| own.set_to(name).is_none()) {
+        return None;
+    }
     let way = match own.get(WAY) {
         "on" => ColumnWay::On,
         "off" => ColumnWay::Off,
         _ => ColumnWay::Auto,
     };
-    ColumnUse {
-        way,
-        stale_ms: idle::milliseconds(own.get(FRESHNESS)),
-        wait_ms: idle::milliseconds(own.get(WAIT)).unwrap_or(0),
-    }
+    let stale_ms = idle::milliseconds(own.get(FRESHNESS));
+    let wait_ms = idle::milliseconds(own.get(WAIT)).unwrap_or(0);
+    Some(Box::new(ColumnUse { way, stale_ms, wait_ms }))
 }

@@ -91,7 +91,7 @@ impl Session {
             reading: self.reading.as_ref(),
             now,
             bulk: self.bulk,
-            columns: self.columns,
+            columns: self.columns.as_deref().copied().unwrap_or_default(),
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, held, pin, &self.memory)
         };
         let done = work.run(compiled, request).await;

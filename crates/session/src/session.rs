@@ -98,7 +98,8 @@ pub struct Session {
     pub sharing: Sharing,
     pub sequences: exec::Sequences,
     pub bulk: Bulk,
-    pub columns: exec::ColumnUse,
+    /// `None`: as they are unless they are set.
+    pub columns: Option<Box<exec::ColumnUse>>,
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
     pub numbering: u64,
@@ -122,7 +123,7 @@ impl Session {
             patience,
             now,
             bulk: self.bulk,
-            columns: self.columns,
+            columns: self.columns.as_deref().copied().unwrap_or_default(),
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, client, pin, &self.memory)
         }
     }

@@ -89,7 +89,7 @@ impl Session {
             id: registration.pid as u64,
             sharing: Default::default(),
             sequences: Default::default(),
-            columns: exec::ColumnUse::default(),
+            columns: None,
             bulk: exec::Bulk { session: registration.pid, ..Default::default() },
             batch: false,
             numbering: 0,
