@@ -4,6 +4,7 @@
 //!
 //! It does not know what names mean.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -89,7 +90,10 @@ impl Session {
         let user = role.as_deref().unwrap_or(self.login.user());
         let named = sql::names::split_path(path);
         let first = (!named.iter().any(|s| s == "pg_catalog")).then(|| "pg_catalog".to_string());
-        first.into_iter().chain(named.into_iter().map(|s| if s == "$user" { user.to_string() } else { s })).collect()
+        let all = first.into_iter().chain(named.into_iter().map(|s| if s == "$user" { user.to_string() } else { s }));
+        // Nothing is found where it was looked for before, and what is asked and kept of a path is as long as it is.
+        let mut seen = HashSet::new();
+        all.filter(|schema| seen.insert(schema.clone())).collect()
     }
 
     /// As current_user: the role, or who the session was made to be. `None`: who logged in.
