@@ -99,7 +99,15 @@ impl Server {
             ("TimeZone", "UTC"),
             ("options", "-c extra_float_digits=1 -c bytea_output=hex"),
         ];
-        Conn::connect(&target, &Login::new("postgres", Secret::None), &startup, Duration::from_secs(10)).await.unwrap()
+        // It may be told to have begun, and not take anybody yet.
+        for _ in 0..200 {
+            let login = Login::new("postgres", Secret::None);
+            match Conn::connect(&target, &login, &startup, Duration::from_secs(10)).await {
+                Err(e) if e.sqlstate() == "57P03" => tokio::time::sleep(Duration::from_millis(50)).await,
+                connected => return connected.unwrap(),
+            }
+        }
+        panic!("PostgreSQL takes nobody");
     }
 
     pub async fn run(&self, sql: &str) -> Vec<catalog::Row> {
