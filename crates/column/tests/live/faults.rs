@@ -150,7 +150,7 @@ async fn the_process_may_die_at_any_moment() {
     // The slot goes behind its back.
     server.run("INSERT INTO t VALUES (-100000, 1)").await;
     store.kill();
-    server.run("SELECT pg_drop_replication_slot('herd_column')").await;
+    server.run_on_slot("SELECT pg_drop_replication_slot('herd_column')").await;
     server.run("INSERT INTO t VALUES (-100001, 1)").await;
     store.begin();
     assert_eq!(asked.ask_until(&store, &SUMS, SUM).await, sums(&server).await);
@@ -158,7 +158,7 @@ async fn the_process_may_die_at_any_moment() {
     // Somebody else has read from it.
     store.kill();
     server.run("INSERT INTO t VALUES (-100002, 1)").await;
-    server.run("SELECT count(*) FROM pg_logical_slot_get_binary_changes('herd_column', NULL, NULL, 'proto_version', '1', 'publication_names', 'herd_column')").await;
+    server.run_on_slot("SELECT count(*) FROM pg_logical_slot_get_binary_changes('herd_column', NULL, NULL, 'proto_version', '1', 'publication_names', 'herd_column')").await;
     store.begin();
     assert_eq!(asked.ask_until(&store, &SUMS, SUM).await, sums(&server).await);
     assert_eq!(store.log().matches("a copy is ready").count(), 3, "{}", store.log());

@@ -99,7 +99,27 @@ impl Server {
             ("TimeZone", "UTC"),
             ("options", "-c extra_float_digits=1 -c bytea_output=hex"),
         ];
-        Conn::connect(&target, &Login::new("postgres", Secret::None), &startup, Duration::from_secs(10)).await.unwrap()
+        // It may be told to have begun, and not take anybody yet.
+        for _ in 0..200 {
+            let login = Login::new("postgres", Secret::None);
+            match Conn::connect(&target, &login, &startup, Duration::from_secs(10)).await {
+                Err(e) if e.sqlstate() == "57P03" => tokio::time::sleep(Duration::from_millis(50)).await,
+                connected => return connected.unwrap(),
+            }
+        }
+        panic!("PostgreSQL takes nobody");
+    }
+
+    /// Once the slot is left: whoever read from it may be gone for a moment only.
+    pub async fn run_on_slot(&self, sql: &str) {
+        let mut conn = self.connect().await;
+        for _ in 0..400 {
+            match conn.simple(sql).await {
+                Err(e) if e.sqlstate() == "55006" => tokio::time::sleep(Duration::from_millis(25)).await,
+                done => return done.map(|_| ()).unwrap(),
+            }
+        }
+        panic!("the slot is not left");
     }
 
     pub async fn run(&self, sql: &str) -> Vec<catalog::Row> {

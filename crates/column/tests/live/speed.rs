@@ -37,10 +37,12 @@ async fn speed() {
     ];
     for (what, sql, rows) in changes {
         let began = Instant::now();
+        let before = store.processor_seconds();
         server.run(&sql).await;
         let written = began.elapsed();
         asked.ask_until(&store, &["int8"], count).await;
-        println!("{what}: written in {written:?}");
+        let used = store.processor_seconds() - before;
+        println!("{what}: written in {written:?}, then {used:.2} s of the processor");
         rate("  and read from the copy, rows", rows, began);
     }
     let mut conn = store.connect().await;

@@ -61,6 +61,15 @@ impl Store {
         }
     }
 
+    /// Of the program since it began, as Linux counts it in hundredths.
+    pub fn processor_seconds(&self) -> f64 {
+        let pid = self.child.as_ref().unwrap().id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let behind_name = stat.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<f64> = behind_name.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect();
+        fields.get(11..13).map_or(0.0, |both| both.iter().sum::<f64>() / 100.0)
+    }
+
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
