@@ -72,18 +72,27 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    /// A store follows what the node's log tells.
+    /// A store follows what the node's log tells, and orders texts by their bytes in UTF8.
     async fn can_be_followed(&mut self, node: NodeId) -> Result<()> {
+        const ASKED: &str = "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding')";
         let mut p = self.lane(node).await?;
-        let level = p.lane.rows("SELECT pg_catalog.current_setting('wal_level')").await;
+        let rows = p.lane.rows(ASKED).await;
         self.put_back(p).await;
-        if level?.first().and_then(|row| row.first()?.as_deref()) == Some("logical") {
-            return Ok(());
-        }
+        let rows = rows?;
+        let is = |n: usize, value: &str| rows.first().and_then(|row| row.get(n)?.as_deref()) == Some(value);
         let name = self.epoch.snapshot.node(node).map_or("", |n| &n.name);
-        let message = format!("node \"{name}\" does not write what a column copy needs into its log");
-        Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-            .hint("Set wal_level = logical there, and restart it."))
+        let refused = |message: String, hint: &str| {
+            Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(hint))
+        };
+        if !is(0, "logical") {
+            let message = format!("node \"{name}\" does not write what a column copy needs into its log");
+            return refused(message, "Set wal_level = logical there, and restart it.");
+        }
+        if !is(1, "UTF8") {
+            let message = format!("node \"{name}\" has another encoding than UTF8, which column copies have");
+            return refused(message, "Rows serve all queries.");
+        }
+        Ok(())
     }
 
     fn copied_table(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
