@@ -74,7 +74,8 @@ impl<C: Client> Work<'_, C> {
 
     /// A store follows what the node's log tells, and orders texts by their bytes in UTF8.
     async fn can_be_followed(&mut self, node: NodeId) -> Result<()> {
-        const ASKED: &str = "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding')";
+        const ASKED: &str =
+            "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding')";
         let mut p = self.lane(node).await?;
         let rows = p.lane.rows(ASKED).await;
         self.put_back(p).await;
