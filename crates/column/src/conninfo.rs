@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use pool::{Login, NodeTarget, Secret, TlsMode};
+use pool::{KeywordError, Login, NodeTarget, Secret, TlsMode, keywords};
 
 /// What is wrong with a connection string.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,8 +12,8 @@ pub enum ConninfoError {
         "\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert, require_auth are"
     )]
     Keyword(String),
-    #[error("\"{0}\" is not written as keyword=value")]
-    Form(String),
+    #[error(transparent)]
+    Form(#[from] KeywordError),
     #[error("{keyword}: {reason}")]
     Value { keyword: &'static str, reason: String },
     #[error("host is missing")]
@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Result<(NodeTarget, Login), ConninfoError> {
     let mut target = NodeTarget::new("", 5432, "");
     let (mut user, mut password, mut root) = ("postgres".to_owned(), None, None);
     let mut sslmode = "prefer".to_owned();
-    for (keyword, value) in pairs(text)? {
+    for (keyword, value) in keywords(text)? {
         match keyword.as_str() {
             "host" => target.host = value,
             "port" => {
@@ -63,40 +63,6 @@ pub fn parse(text: &str) -> Result<(NodeTarget, Login), ConninfoError> {
         }
     };
     Ok((target, Login::new(&user, password.map_or(Secret::None, Secret::Password))))
-}
-
-/// Blanks may surround `=`, quotes hold blanks, a backslash quotes the next character (`conninfo_parse` in fe-connect.c).
-fn pairs(text: &str) -> Result<Vec<(String, String)>, ConninfoError> {
-    let mut pairs = Vec::new();
-    let mut chars = text.chars().peekable();
-    loop {
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        if chars.peek().is_none() {
-            return Ok(pairs);
-        }
-        let mut keyword = String::new();
-        while let Some(c) = chars.next_if(|c| *c != '=' && !c.is_whitespace()) {
-            keyword.push(c);
-        }
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        if chars.next_if_eq(&'=').is_none() {
-            return Err(ConninfoError::Form(keyword));
-        }
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        let quoted = chars.next_if_eq(&'\'').is_some();
-        let mut value = String::new();
-        loop {
-            match chars.next() {
-                Some('\'') if quoted => break,
-                Some('\\') => value.extend(chars.next()),
-                Some(c) if !quoted && c.is_whitespace() => break,
-                Some(c) => value.push(c),
-                None if quoted => return Err(ConninfoError::Form(keyword)),
-                None => break,
-            }
-        }
-        pairs.push((keyword, value));
-    }
 }
 
 #[cfg(test)]

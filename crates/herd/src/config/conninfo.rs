@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use pool::RequireAuth;
+use pool::{KeywordError, RequireAuth, keywords};
 
 /// How to reach one node.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,10 +42,8 @@ pub enum ConninfoError {
         "\"{0}\" is not a keyword of a node: host, port, dbname, user, password, sslmode, sslrootcert, require_auth, target_session_attrs are"
     )]
     Keyword(String),
-    #[error("missing \"=\" after \"{0}\"")]
-    Equals(String),
-    #[error("the quoted value of \"{0}\" has no end")]
-    Quote(String),
+    #[error(transparent)]
+    Form(#[from] KeywordError),
     #[error("{keyword} cannot be \"{value}\": {reason}")]
     Value { keyword: &'static str, value: String, reason: &'static str },
     #[error("host is missing")]
@@ -88,7 +86,7 @@ impl FromStr for NodeConfig {
             require_auth: RequireAuth::default(),
         };
         let mut ports = Vec::new();
-        for (keyword, value) in pairs(text)? {
+        for (keyword, value) in keywords(text)? {
             match keyword.as_str() {
                 "host" => node.host = value,
                 "port" => ports = value.split(',').map(|p| port(p.to_owned())).collect::<Result<_, _>>()?,
@@ -179,41 +177,6 @@ fn port(value: String) -> Result<u16, ConninfoError> {
     match value.parse() {
         Ok(port) if port > 0 => Ok(port),
         _ => Err(ConninfoError::Value { keyword: "port", value, reason: "a port is from 1 to 65535" }),
-    }
-}
-
-/// Splits `k=v k = 'v w'`: blanks may surround `=`, a backslash quotes the next character, as in libpq
-/// (conninfo_parse in fe-connect.c).
-fn pairs(text: &str) -> Result<Vec<(String, String)>, ConninfoError> {
-    let mut pairs = Vec::new();
-    let mut chars = text.chars().peekable();
-    loop {
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        if chars.peek().is_none() {
-            return Ok(pairs);
-        }
-        let mut keyword = String::new();
-        while let Some(c) = chars.next_if(|c| *c != '=' && !c.is_whitespace()) {
-            keyword.push(c);
-        }
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        if chars.next_if_eq(&'=').is_none() {
-            return Err(ConninfoError::Equals(keyword));
-        }
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        let quoted = chars.next_if_eq(&'\'').is_some();
-        let mut value = String::new();
-        loop {
-            match chars.next() {
-                Some('\'') if quoted => break,
-                Some('\\') => value.extend(chars.next()),
-                Some(c) if !quoted && c.is_whitespace() => break,
-                Some(c) => value.push(c),
-                None if quoted => return Err(ConninfoError::Quote(keyword)),
-                None => break,
-            }
-        }
-        pairs.push((keyword, value));
     }
 }
 
