@@ -57,11 +57,12 @@ pub fn up(options: &Options) -> Result<String> {
     let mut stores = false;
     if state.columns {
         stores = stores::start(&files, &state)?;
-        if files.config().exists() && router_process::add_stores(&files, &state)? {
-            if let Some(pid) = router.take() {
-                eprintln!("router: it is told of the stores, starting it anew");
-                router_process::stop(&files, pid)?;
-            }
+        if files.config().exists()
+            && router_process::add_stores(&files, &state)?
+            && let Some(pid) = router.take()
+        {
+            eprintln!("router: it is told of the stores, starting it anew");
+            router_process::stop(&files, pid)?;
         }
     }
     let started = start_router(&files, &state, router)? || started || stores;
