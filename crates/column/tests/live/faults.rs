@@ -85,7 +85,7 @@ async fn tables_that_change_are_copied_again() {
     server.run("UPDATE t2 SET n = 1.5").await;
     assert_eq!(asked.ask_until(&store, &SUMS, SUM).await, server.run("SELECT count(*), sum(v)::int8 FROM t2").await);
     server.run("DROP TABLE t2").await;
-    store.until(1, "refused").await;
+    store.until_gone(1).await;
     assert_eq!(code(asked.ask(&mut conn, &SUMS, SUM).await), "HC002");
 }
 

@@ -87,6 +87,20 @@ impl Store {
         self.until_within(id, state, 60).await;
     }
 
+    /// Until there is no such copy.
+    pub async fn until_gone(&self, id: i64) {
+        let mut conn = self.connect().await;
+        let began = Instant::now();
+        loop {
+            let rows = conn.simple("SHOW copies").await.unwrap_or_else(|e| panic!("{e}\n{}", self.log()));
+            if rows.iter().all(|row| row[0].as_deref() != Some(&id.to_string())) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not go: {rows:?}\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub async fn until_within(&self, id: i64, state: &str, seconds: u64) {
         let mut conn = self.connect().await;
         let began = Instant::now();
