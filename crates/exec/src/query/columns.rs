@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use catalog::{NodeId, Row, qualified, quote_ident};
 use plan::columns::{ColumnPart, ColumnRead, ColumnType, parameter};
-use plan::{AddUp, Finish, Merge, Part, Piece, Slice, Statement};
+use plan::{AddUp, Finish, Merge, Part, Piece, Slice};
 use pool::PoolError;
 use txn::Cuts;
 use wire::sqlstate;
@@ -41,11 +41,15 @@ impl<C: Client> Work<'_, C> {
         let parts = finish.parts();
         let Some(reads) = self.column_parts(compiled, request, finish, &parts) else { return Ok(None) };
         let bound = described.parameters(request);
-        let Some(limit) = self.may_read(compiled, &reads).await else { return Ok(None) };
-        let mut answers = Vec::with_capacity(parts.len());
+        let mut questions = Vec::with_capacity(parts.len());
         for (part, read) in parts.iter().zip(&reads) {
             let nodes = self.part_nodes(compiled, request, part).await?;
             let Some(asked) = self.questions(compiled, read, &nodes, &bound) else { return Ok(None) };
+            questions.push(asked);
+        }
+        let Some(limit) = self.may_read(compiled, &reads).await else { return Ok(None) };
+        let mut answers = Vec::with_capacity(parts.len());
+        for asked in questions {
             let all = tokio::select! {
                 biased;
                 () = self.client.cancelled() => return Err(ExecError::cancelled()),
@@ -78,24 +82,23 @@ impl<C: Client> Work<'_, C> {
         if !alone || self.own_catalog || self.columns.way == ColumnWay::Off || !whole.apart_views.is_empty() {
             return None;
         }
-        let text = |visible: usize| (0..visible).all(|i| request.bound.map_or(0, |b| b.result_format(i)) == 0);
-        match finish {
-            Finish::PassOn { .. } if !text(compiled.described.get()?.fields.as_ref()?.len()) => return None,
-            // What no setting of the session's prints in another way.
-            Finish::PassOn { rows, .. } if !matches!(&rows.columns, Some(ColumnRead::Can(c)) if c.types.iter().all(is_plain)) =>
-            {
-                return None;
-            }
-            Finish::Merge(Merge { otherwise: None, .. }) => return None,
-            Finish::Statement(Statement { as_described: true, .. }) => return None,
-            _ => {}
-        }
         let can = |part: &&'p Part| match part.columns.as_ref()? {
             ColumnRead::Can(c) if c.bounded && (c.scans || self.columns.way == ColumnWay::On) => Some(&**c),
             _ => None,
         };
         let open = |c: &&ColumnPart| c.tables.iter().all(|t| !whole.tables[*t].relation.row_security);
-        parts.iter().map(|part| can(part).filter(open)).collect()
+        let reads = parts.iter().map(|part| can(part).filter(open)).collect::<Option<Vec<_>>>()?;
+        let is_text = |visible: usize| (0..visible).all(|i| request.bound.map_or(0, |b| b.result_format(i)) == 0);
+        let can_finish = match finish {
+            // As stores print them, and no setting of the session's in another way.
+            Finish::PassOn { .. } => {
+                is_text(compiled.described.get()?.fields.as_ref()?.len()) && reads[0].types.iter().all(is_plain)
+            }
+            Finish::Merge(merge) => merge.otherwise.is_some(),
+            Finish::Statement(s) => !s.as_described,
+            Finish::AddUp(_) => true,
+        };
+        can_finish.then_some(reads)
     }
 
     /// The client's role may read the columns, by what home says; how long the statement may take. An error is PostgreSQL's to tell,
