@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use pool::{Login, NodeTarget};
+use pool::{Login, NodeTarget, Secret};
 use serde::Deserialize;
 
 use crate::conninfo::{self, ConninfoError};
@@ -108,6 +108,13 @@ impl Config {
             return wrong("wal_bytes_max", "write it as 512MB or 4GB");
         };
         Ok(Config { node, login, directory, listen, user, password, memory, threads, slot, wal_bytes_max })
+    }
+}
+
+impl Config {
+    /// The file is a secret.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some() || !matches!(self.login.secret, Secret::None)
     }
 }
 

@@ -1,10 +1,14 @@
 //! A table's first copy: everything at one snapshot, and from which transaction on the stream tells of it. While it is made, the main stream
 //! is not read. It is as PostgreSQL does it itself (tablesync.c): that making the temporary slot waits for all open transactions is what leaves no
 //! gap between the publication and the snapshot.
+//!
+//! Names belong to tables' owners, who may give them to others meanwhile: to a view, whose functions would run as this role, or to a table
+//! of somebody else. So each leaf is copied by itself, as PostgreSQL copies no view so, and then the locks say which tables it was.
 
-use catalog::{quote_ident, quote_literal};
+use catalog::{qualified, quote_ident, quote_literal};
 use pool::{Conn, PoolError};
 use tokio::sync::mpsc;
+use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 use wire::{ErrorFields, put};
 
 use crate::definition::{self, Definition, Found};
@@ -14,6 +18,7 @@ use crate::jobs::Handle;
 use crate::load::Fresh;
 use crate::lsn::Lsn;
 use crate::node::{self, cell};
+use crate::published;
 use crate::shape::Shape;
 use crate::shared::{Shared, State};
 use crate::wanted::Wanted;
@@ -46,7 +51,14 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     if facts.fingerprint.is_empty() {
         return Err(Error::surprise("not all changes of a table are published"));
     }
-    let rows = rows(&mut source, writer, wanted, &table).await?;
+    let leaves = leaves(&mut source, wanted.relation).await?;
+    let rows = rows(&mut source, writer, wanted, &table, &leaves).await?;
+    if !has_read(&mut source, &leaves).await? {
+        return Err(Error::Copy {
+            id: wanted.id,
+            why: "its name, or that of a partition, was given to another".into(),
+        });
+    }
     source.simple("COMMIT").await?;
     let fresh = Fresh {
         id: wanted.id,
@@ -72,25 +84,72 @@ async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &D
         quote_literal(publication)
     );
     let there = control.simple(&sql).await?;
-    let (publication, table) = (quote_ident(publication), table.qualified());
+    let (schema, name) = (&table.schema, &table.name);
     match cell(&there, 0) {
         Some("t") => return Ok(()),
-        Some(_) => {
-            control.simple(&format!("ALTER PUBLICATION {publication} DROP TABLE {table}")).await?;
-        }
-        None => {}
-    }
-    control.simple(&format!("ALTER PUBLICATION {publication} ADD TABLE {table}")).await?;
+        Some(_) => control.simple(&published::without(publication, relation, schema, name)).await?,
+        None => vec![],
+    };
+    control.simple(&published::with(publication, relation, schema, name)).await?;
     Ok(())
 }
 
-async fn rows(source: &mut Conn, writer: &Handle, wanted: &Wanted, table: &Definition) -> Result<u64> {
+/// A table without partitions: itself, or one of them.
+struct Leaf {
+    oid: u32,
+    /// For statements to the node.
+    name: String,
+}
+
+/// As they are in the snapshot.
+async fn leaves(source: &mut Conn, relation: u32) -> Result<Vec<Leaf>> {
+    let sql = format!(
+        "WITH RECURSIVE tree (oid) AS (SELECT {relation}::oid UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid)
+         SELECT c.oid, n.nspname, c.relname FROM tree JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE c.relkind <> 'p' ORDER BY c.oid"
+    );
+    let rows = source.simple(&sql).await?;
+    let leaf = |row: &catalog::Row| match row.as_slice() {
+        [Some(oid), Some(schema), Some(name)] => Some(Leaf { oid: oid.parse().ok()?, name: qualified(schema, name) }),
+        _ => None,
+    };
+    rows.iter()
+        .map(leaf)
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::surprise("the node does not say what a table is made of"))
+}
+
+/// Whether all that this transaction has read of users' tables are these, and each of them: what it has locked stays so.
+async fn has_read(source: &mut Conn, leaves: &[Leaf]) -> Result<bool> {
+    let all: Vec<String> = leaves.iter().map(|leaf| leaf.oid.to_string()).collect();
+    let sql = format!(
+        "WITH leaf (oid) AS (SELECT unnest('{{{}}}'::oid[])),
+         locked (oid) AS (SELECT l.relation FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted
+             AND l.relation >= {FIRST_NORMAL_OBJECT_ID}
+             AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())),
+         own (oid) AS (SELECT oid FROM leaf UNION SELECT c.reltoastrelid FROM leaf JOIN pg_class c USING (oid)
+             UNION SELECT i.indexrelid FROM leaf JOIN pg_class c USING (oid) JOIN pg_index i ON i.indrelid IN (c.oid, c.reltoastrelid))
+         SELECT NOT EXISTS (SELECT FROM leaf WHERE oid NOT IN (SELECT oid FROM locked))
+             AND NOT EXISTS (SELECT FROM locked WHERE oid NOT IN (SELECT oid FROM own))",
+        all.join(",")
+    );
+    Ok(cell(&source.simple(&sql).await?, 0) == Some("t"))
+}
+
+async fn rows(source: &mut Conn, writer: &Handle, wanted: &Wanted, table: &Definition, leaves: &[Leaf]) -> Result<u64> {
     let columns: Vec<String> = table.shape.columns.iter().map(|c| quote_ident(&c.name)).collect();
-    let copy = format!("COPY (SELECT {} FROM {}) TO STDOUT", columns.join(", "), table.qualified());
+    let columns = columns.join(", ");
     let (runs, coming) = mpsc::channel(RUNS);
     let (id, shape): (i64, Shape) = (wanted.id, table.shape.clone());
     let loaded = writer.call(move |w| w.load(id, &shape, coming));
-    let (sent, loaded) = tokio::join!(send(source, &copy, runs), loaded);
+    let sent = async move {
+        let mut sent = 0;
+        for leaf in leaves {
+            sent += send(source, &format!("COPY {} ({columns}) TO STDOUT", leaf.name), &runs).await?;
+        }
+        Ok::<_, Error>(sent)
+    };
+    let (sent, loaded) = tokio::join!(sent, loaded);
     // Why the one stopped is what the other says.
     let loaded = loaded??;
     match sent? == loaded {
@@ -99,7 +158,7 @@ async fn rows(source: &mut Conn, writer: &Handle, wanted: &Wanted, table: &Defin
     }
 }
 
-async fn send(source: &mut Conn, copy: &str, runs: mpsc::Sender<Vec<wire::Frame>>) -> Result<u64> {
+async fn send(source: &mut Conn, copy: &str, runs: &mpsc::Sender<Vec<wire::Frame>>) -> Result<u64> {
     put::query(source.out(), copy);
     source.sent_sync();
     source.flush().await?;

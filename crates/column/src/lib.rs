@@ -31,6 +31,8 @@ pub mod lsn;
 pub mod node;
 pub mod pgoutput;
 pub mod print;
+pub mod private;
+pub mod published;
 pub mod query;
 pub mod read;
 pub mod readers;

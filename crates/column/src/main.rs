@@ -10,7 +10,7 @@ use column::freshness::Freshness;
 use column::read::Reads;
 use column::readers::Readers;
 use column::shared::Shared;
-use column::{serve, store};
+use column::{private, serve, store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,6 +28,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    private::close();
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
@@ -45,7 +46,10 @@ fn main() -> ExitCode {
 async fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string(&cli.config).map_err(|e| format!("{}: {e}", cli.config.display()))?;
     let config = Config::parse(&text).map_err(|e| format!("{}: {e}", cli.config.display()))?;
-    std::fs::create_dir_all(&config.directory).map_err(|e| format!("{}: {e}", config.directory.display()))?;
+    if config.has_password() {
+        private::readable(&cli.config).into_iter().for_each(|warning| tracing::warn!("{warning}"));
+    }
+    private::directory(&config.directory)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|e| format!("{}: {e}", config.listen))?;
     let shared = Shared::new(config);
     let writer = Writer::open(shared.clone())?;

@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::quote_ident;
 use pool::Conn;
 use tokio::time::{Instant, sleep};
 
@@ -16,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::jobs::Handle;
 use crate::node;
+use crate::published;
 use crate::replicate;
 use crate::shared::{Copy, Shared, State};
 use crate::slot;
@@ -289,9 +289,7 @@ impl Store {
         if let [row] = &*listed.await?
             && let [Some(schema), Some(name)] = row.as_slice()
         {
-            let publication = quote_ident(&self.shared.config.slot);
-            let sql = format!("ALTER PUBLICATION {publication} DROP TABLE {}", catalog::qualified(schema, name));
-            control.simple(&sql).await?;
+            control.simple(&published::without(&self.shared.config.slot, relation, schema, name)).await?;
         }
         Ok(())
     }

@@ -101,6 +101,10 @@ pub struct Conn {
     /// Notifications since they were last taken, whole messages. They come at any moment and belong to no statement, so
     /// that nobody who reads a statement's answer ever sees one.
     notifications: BytesMut,
+    /// What those count for.
+    noted: Option<long::Held>,
+    /// Nobody listens here any more: what still comes is for nobody.
+    pub(crate) deaf: bool,
     pub(crate) idle_since: Instant,
     /// What home said of the client's role when this was opened ([`crate::RoleWord::version`]).
     pub(crate) role_version: Option<crate::role::RoleVersion>,
@@ -199,6 +203,8 @@ impl Conn {
             broken: false,
             farewell: None,
             notifications: BytesMut::new(),
+            noted: None,
+            deaf: false,
             idle_since: Instant::now(),
             role_version: None,
             statements: StatementCache::new(STATEMENTS_MAX),
@@ -291,11 +297,6 @@ impl Conn {
     /// What the node said when it ended the connection, if it said anything.
     pub fn farewell(&self) -> Option<&ErrorFields> {
         self.farewell.as_deref()
-    }
-
-    /// Notifications that have come since this was last asked, in order.
-    pub fn take_notifications(&mut self) -> BytesMut {
-        std::mem::take(&mut self.notifications)
     }
 
     /// Whether all that was asked is answered, but for `ahead` requests whose answers somebody will still skip, and all

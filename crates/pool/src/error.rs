@@ -29,11 +29,37 @@ pub enum PoolError {
         .waited.as_millis()
     )]
     Exhausted { node: String, user: String, max: usize, waiting: usize, waited: Duration },
-    /// A message that would have to be held whole: the connection is not read any further.
-    #[error("out of memory for a long row")]
-    TooLong { bytes: usize, max: usize, limit: &'static str },
+    /// What would have to be held whole: the connection is not read any further.
+    #[error("out of memory for {}", what.words().0)]
+    TooLong { what: Long, over: TooMuch },
     #[error("node {node} did not answer in time while {doing}")]
     Timeout { node: String, doing: &'static str },
+}
+
+/// What may become too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Long {
+    Row,
+    /// Of a session that could not be told of them yet.
+    Notifications,
+}
+
+impl Long {
+    /// What it is, and what to do.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Long::Row => ("a long row", "Fetch it in parts (substr(), lo_get() with an offset)"),
+            Long::Notifications => ("notifications", "Listen in a session that is in no transaction for long"),
+        }
+    }
+}
+
+/// The limit that would be passed, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMuch {
+    pub bytes: usize,
+    pub max: usize,
+    pub limit: &'static str,
 }
 
 impl PoolError {
@@ -59,9 +85,9 @@ impl PoolError {
             PoolError::Connect { .. } => error.hint("Check that the node runs and that its host and port are right."),
             PoolError::Tls { .. } => error.hint("Check sslmode and sslrootcert, and for which name the node's certificate is."),
             PoolError::Closed { .. } => error.hint("If the statement changed data, check whether it was done."),
-            PoolError::TooLong { bytes, max, limit } => error
+            PoolError::TooLong { what, over: TooMuch { bytes, max, limit } } => error
                 .detail(format!("{bytes} bytes would be in use, {max} are the limit."))
-                .hint(format!("Fetch it in parts (substr(), lo_get() with an offset), or raise limits.{limit} in herd.toml.")),
+                .hint(format!("{}, or raise limits.{limit} in herd.toml.", what.words().1)),
             PoolError::Exhausted { .. } => error.hint(
                 "Raise the pool's size (and the node's max_connections), or shorten transactions that keep connections.",
             ),

@@ -211,15 +211,21 @@ impl Session {
     /// Notifications that have come for the session, in order. As PostgreSQL: between statements, outside transactions.
     pub fn pass_notifications(&mut self) {
         let Some(lane) = self.pin.here() else { return };
-        let (mut came, own) = (lane.conn.take_notifications(), lane.conn.pid());
-        while let Ok(Some(f)) = wire::frame::take(&mut came, usize::MAX) {
-            let out = self.io.out();
-            let at = out.len() + wire::frame::HEADER_LEN;
-            out.extend_from_slice(&f.raw);
+        let (mut came, own) = (lane.conn.take_notifications(), lane.conn.pid().to_be_bytes());
+        let mut at = 0;
+        while let Ok(Some((_, len))) = wire::frame::peek(&came[at..], wire::frame::NODE_MAX) {
             // Clients tell their own notifications by the pid they know of themselves.
-            if f.body().get(..4) == Some(&own.to_be_bytes()[..]) {
-                out[at..at + 4].copy_from_slice(&(self.id as i32).to_be_bytes());
+            let pid = at + wire::frame::HEADER_LEN..at + wire::frame::HEADER_LEN + own.len();
+            if came.get(pid.clone()) == Some(&own) {
+                came[pid].copy_from_slice(&(self.id as i32).to_be_bytes());
             }
+            at += len;
+        }
+        let out = self.io.out();
+        match out.is_empty() {
+            // There may be many of them: once is enough.
+            true if at > 0 => *out = came,
+            _ => out.extend_from_slice(&came),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::error::{Error, Result};
-use super::files::{Files, open_log, tail, write_whole};
+use super::files::{Files, open_log, set_mode, tail, write_whole};
 use super::probe::probe;
 use super::process;
 use super::state::State;
@@ -78,6 +78,8 @@ fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
     let program = program()?;
     let directory = files.store(number);
     std::fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+    // It holds rows of tables: the store starts in no other.
+    set_mode(&directory, 0o700)?;
     let config = files.store_config(number);
     if !config.exists() {
         let text = format!(
@@ -91,6 +93,7 @@ fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
             state.store_port(number),
         );
         write_whole(&config, &text)?;
+        set_mode(&config, 0o600)?;
     }
     let log = files.store_log(number);
     let mut command = Command::new(&program);

@@ -60,7 +60,7 @@ impl Conn {
         }
         let taken = loop {
             match frame::take(&mut self.rbuf, frame::NODE_MAX)? {
-                Some(frame) if frame.tag() == b'A' => self.notifications.extend_from_slice(&frame.raw),
+                Some(frame) if frame.tag() == b'A' => self.note(&frame.raw)?,
                 None => break self.long_begins()?,
                 taken => break taken,
             }

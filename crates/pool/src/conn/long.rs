@@ -1,15 +1,17 @@
 //! Messages of a node that are long: PostgreSQL's may be of 1 GiB, and whoever reads one whole holds it. Those on clients' connections are counted
 //! from their header on, against limits for one and for all; of errors and notices only the beginning is kept. What is passed on in
-//! pieces is not counted here. It does not know what messages are for.
+//! pieces is not counted here. So are notifications that come before somebody can be told: of a session in a transaction that listens, PostgreSQL
+//! keeps gigabytes, and sends them at once. It does not know what messages are for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::BytesMut;
 use wire::frame::{self, HEADER_LEN, LONG};
 use wire::{ErrorFields, Frame};
 
 use super::Conn;
-use crate::error::PoolError;
+use crate::error::{Long, PoolError, TooMuch};
 
 /// How much of a router's memory long messages may take.
 #[derive(Debug)]
@@ -37,15 +39,22 @@ impl LongMessages {
         self.held.load(Ordering::Relaxed)
     }
 
-    fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, PoolError> {
-        if bytes > self.each_max {
-            return Err(PoolError::TooLong { bytes, max: self.each_max, limit: "row_bytes_per_session" });
-        }
-        let all = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let held = Held { of: self.clone(), bytes };
-        match all <= self.all_max {
-            true => Ok(held),
-            false => Err(PoolError::TooLong { bytes: all, max: self.all_max, limit: "row_bytes" }),
+    fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, TooMuch> {
+        let mut held = Held { of: self.clone(), bytes: 0 };
+        held.more(bytes).map(|()| held)
+    }
+}
+
+impl Held {
+    /// It has become longer.
+    fn more(&mut self, bytes: usize) -> Result<(), TooMuch> {
+        self.bytes += bytes;
+        let all = self.of.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let over = |bytes, max, limit| Err(TooMuch { bytes, max, limit });
+        match () {
+            () if self.bytes > self.of.each_max => over(self.bytes, self.of.each_max, "row_bytes_per_session"),
+            () if all > self.of.all_max => over(all, self.of.all_max, "row_bytes"),
+            () => Ok(()),
         }
     }
 }
@@ -63,6 +72,28 @@ impl Drop for Held {
 }
 
 impl Conn {
+    /// A notification, for whoever listens here.
+    pub(super) fn note(&mut self, raw: &[u8]) -> Result<(), PoolError> {
+        if self.deaf {
+            return Ok(());
+        }
+        if let Some(room) = &self.room {
+            let noted = match &mut self.noted {
+                Some(noted) => noted.more(raw.len()),
+                None => room.hold(raw.len()).map(|held| self.noted = Some(held)),
+            };
+            noted.map_err(|over| PoolError::TooLong { what: Long::Notifications, over })?;
+        }
+        self.notifications.extend_from_slice(raw);
+        Ok(())
+    }
+
+    /// Notifications that have come since this was last asked, in order.
+    pub fn take_notifications(&mut self) -> BytesMut {
+        self.noted = None;
+        std::mem::take(&mut self.notifications)
+    }
+
     /// From now on its long messages count among these.
     pub(crate) fn count_long(&mut self, room: Arc<LongMessages>) {
         self.room = Some(room);
@@ -79,7 +110,7 @@ impl Conn {
         if self.long.is_none()
             && let Some(room) = &self.room
         {
-            self.long = Some(room.hold(total)?);
+            self.long = Some(room.hold(total).map_err(|over| PoolError::TooLong { what: Long::Row, over })?);
         }
         Ok(None)
     }
@@ -95,7 +126,7 @@ impl Conn {
         }
         self.thrown_away = 0;
         let kept = std::mem::replace(&mut self.rbuf, behind);
-        let mut message = bytes::BytesMut::new();
+        let mut message = BytesMut::new();
         ErrorFields::parse_beginning(&kept[HEADER_LEN..]).put(&mut message, tag);
         Some(Frame { raw: message.freeze() })
     }
