@@ -225,6 +225,16 @@ class Pair:
         with self.plain.connect() as connection:
             return connection.execute(may, [READER, named[1], SCHEMA]).fetchone() == (False,)
 
+    def is_at_the_limit(self, different: str, step: Step) -> bool:
+        """The herd took longer than it may, and plain PostgreSQL takes almost as long: which of them is in time is open."""
+        if "(canceling statement due to statement timeout)" not in different:
+            return False
+        _, plain = self._session(step.session)
+        plain.send(Step(f"set statement_timeout = '{STATEMENT_SECONDS_MAX / 3}s'"))
+        alone = plain.send(step)
+        plain.send(Step(f"set statement_timeout = '{STATEMENT_SECONDS_MAX}s'"))
+        return alone.sqlstate == _CANCELED
+
     def is_determined(self, step: Step) -> bool:
         """Whether plain PostgreSQL gives one answer to a read however it plans it. What it leaves open can't be compared."""
         _, plain = self._session(step.session)

@@ -100,7 +100,8 @@ class Run:
         """Reports it. False: the two sides can't be brought together again."""
         last = found.steps[-1]
         can_ask = is_read(last) and not found.different[0].startswith("connection")
-        if can_ask and self.pair.is_idle() and (self.pair.is_unasked(found.different[0]) or not self.pair.is_determined(last)):
+        pair, first = self.pair, found.different[0]
+        if can_ask and pair.is_idle() and (pair.is_unasked(first) or pair.is_at_the_limit(first, last) or not pair.is_determined(last)):
             self.figures.undetermined += 1
             return True
         self.figures.different += 1

@@ -25,7 +25,7 @@ _MIB = 1 << 20
 def made():
     nodes = [router.node(f"stopping{n}", {"max_connections": "400"}) for n in (1, 2)]
     home, other = map(router.conninfo, nodes)
-    one = router.Router(home, [other], more="threads = 1\n[limits]\nclient_message_bytes = 1073741824\n")
+    one = router.Router(home, [other], more="threads = 1\n[limits]\nclient_message_bytes = 1073741824\nrow_bytes_per_session = 67108864\n")
     try:
         one.server.run(
             "create role mallory login", "create role victim login", "create schema hers authorization mallory",
@@ -284,3 +284,58 @@ def test_chains_of_objects(made, first, each):
         with psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres") as node:
             node.execute("drop schema chain cascade")
     assert longest < _SOON
+
+
+@pytest.mark.parametrize("statements", [["savepoint a"], ["begin", "commit"], [""], ["show work_mem"], ["deallocate all"]])
+def test_small_messages_without_end(made, statements):
+    """A client that sends more and more of what needs no node has its turn by time: not until the router has read all of it."""
+    one = Client(made)
+    one.query("begin" if statements == ["savepoint a"] else "select 1")
+    one.until(b"Z")
+    some = b"".join(b"Q" + struct.pack(">i", len(sql) + 5) + sql.encode() + b"\0" for sql in statements) * 2000
+    stop = threading.Event()
+
+    def unread():
+        with contextlib.suppress(OSError):
+            while one.socket.recv(1 << 20):
+                pass
+
+    def flood():
+        with contextlib.suppress(OSError):
+            while not stop.is_set():
+                one.socket.sendall(some)
+
+    threads = [threading.Thread(target=target) for target in (unread, flood)]
+    for thread in threads:
+        thread.start()
+    longest = Others(made, 5).longest()
+    stop.set()
+    one.socket.shutdown(socket.SHUT_RDWR)
+    for thread in threads:
+        thread.join()
+    one.socket.close()
+    assert longest < _SOON / 3
+
+
+def test_notifications_that_nobody_could_be_told_of(made):
+    """PostgreSQL keeps them on disk while a session is in a transaction, and sends all of them at once: they count for the session's rows."""
+    with _as(made, "mallory") as teller:
+        listener = Client(made)
+        for sql in ("listen hers", "begin", "select count(*) from pg_class"):
+            listener.query(sql)
+            listener.until(b"Z")
+        before = _resident(made)
+        _forget_peak(made)
+        for _ in range(50):
+            teller.execute("select count(pg_notify('hers', repeat('x', 7900) || g)) from generate_series(1, 1000) g")
+        listener.query("commit")
+        said = listener.until(b"E")[-1][1]
+        assert b"C53200\0" in said and b"out of memory for notifications" in said and b"row_bytes_per_session" in said
+        assert _resident(made, "VmHWM") - before < 150 * _MIB
+        # Who can be told at once is told of as many.
+        second = Client(made)
+        second.query("listen hers")
+        second.until(b"Z")
+        for _ in range(3):
+            teller.execute("select count(pg_notify('hers', repeat('x', 7900) || g)) from generate_series(1, 1000) g")
+            assert len([1 for _ in range(1000) if second.until(b"A")]) == 1000

@@ -22,9 +22,11 @@ use crate::target::{Login, NodeTarget, TlsMode};
 mod idle;
 mod io;
 mod long;
+mod notifications;
 mod primary;
 
 pub use long::LongMessages;
+use notifications::Notifications;
 
 pub use io::Progress;
 
@@ -98,13 +100,8 @@ pub struct Conn {
     broken: bool,
     /// The FATAL error the node ended the connection with.
     farewell: Option<Box<ErrorFields>>,
-    /// Notifications since they were last taken, whole messages. They come at any moment and belong to no statement, so
-    /// that nobody who reads a statement's answer ever sees one.
-    notifications: BytesMut,
-    /// What those count for.
-    noted: Option<long::Held>,
-    /// Nobody listens here any more: what still comes is for nobody.
-    pub(crate) deaf: bool,
+    /// They come at any moment and belong to no statement, so that nobody who reads a statement's answer ever sees one.
+    notifications: Notifications,
     pub(crate) idle_since: Instant,
     /// What home said of the client's role when this was opened ([`crate::RoleWord::version`]).
     pub(crate) role_version: Option<crate::role::RoleVersion>,
@@ -202,9 +199,7 @@ impl Conn {
             proved: false,
             broken: false,
             farewell: None,
-            notifications: BytesMut::new(),
-            noted: None,
-            deaf: false,
+            notifications: Notifications::default(),
             idle_since: Instant::now(),
             role_version: None,
             statements: StatementCache::new(STATEMENTS_MAX),

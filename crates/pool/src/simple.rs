@@ -168,7 +168,7 @@ impl Conn {
     /// Makes the session as good as new: no settings but those of its login, no statements, temporary tables, locks, cursors.
     /// Values of sequences that a session may still ask for stay: others' statements forget them before they could see them.
     pub async fn reset(&mut self) -> Result<(), PoolError> {
-        self.deaf = true;
+        self.forget_notifications(true);
         if self.sequences.are_wanted() {
             self.simple(ALL_BUT_SEQUENCES).await?;
         } else {
@@ -176,7 +176,8 @@ impl Conn {
             self.sequences = Remembers::Nobodys;
         }
         self.discarded();
-        (self.tainted, self.deaf) = (false, false);
+        self.tainted = false;
+        self.forget_notifications(false);
         Ok(())
     }
 }

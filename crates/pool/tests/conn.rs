@@ -183,7 +183,8 @@ async fn notifications_are_kept_apart_from_answers() {
     tokio::time::timeout(TIMEOUT, listener.fill()).await.unwrap().unwrap();
     conn.simple("notify herd, 'epoch 8'").await.unwrap();
     assert_eq!(listener.simple("select 'x'").await.unwrap(), [[Some("x".to_string())]]);
-    let mut came = listener.take_notifications();
+    let mut came = listener.take_notifications().unwrap();
+    assert!(!listener.has_notifications());
     for epoch in ["7", "8"] {
         let frame = wire::frame::take(&mut came, 1 << 20).unwrap().unwrap();
         assert_eq!(frame.tag(), b'A');

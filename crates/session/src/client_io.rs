@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
 use wire::{ErrorFields, sqlstate};
 
 use bytes::BytesMut;
@@ -14,6 +13,7 @@ use wire::{Frame, frame};
 
 use crate::cancel::{CancelHandle, Settled};
 use crate::client_stream::ClientStream;
+use crate::fair::{self, Fair};
 use crate::shares::{Share, Shares};
 
 /// As PostgreSQL's PQ_SMALL_MESSAGE_LIMIT.
@@ -24,12 +24,6 @@ const BUFFER_KEPT_MAX: usize = 256 << 10;
 const READ_BYTES: usize = 4096;
 /// The same while COPY data comes: clients send it in messages of a few kilobytes, many of which are here at once.
 const COPY_READ_BYTES: usize = 64 << 10;
-
-/// COPY data of so many bytes takes about a tenth of a millisecond, and so many bytes more a message; and how long it may be this
-/// session's turn.
-const LOOK_BYTES: usize = 16 << 10;
-const MESSAGE_BYTES: usize = 200;
-const TURN: Duration = Duration::from_millis(5);
 
 /// What clients were told, which is the same for most.
 static TOLD: Alike<BTreeMap<String, String>> = Alike::new();
@@ -62,15 +56,13 @@ pub struct Room {
     /// Of the one that is here, or coming.
     taken: Option<Share>,
     coming: bool,
-    /// Bytes of COPY data since the clock was looked at, and since when the thread was not given away.
-    copied: usize,
-    turn: Instant,
+    fair: Fair,
 }
 
 impl Room {
     /// `shares`: pieces of [`LONG`](frame::LONG) bytes.
     pub fn new(shares: Arc<Shares>, role: u32) -> Self {
-        Room { shares, role, taken: None, coming: false, copied: 0, turn: Instant::now() }
+        Room { shares, role, taken: None, coming: false, fair: Fair::default() }
     }
 
     fn begins(&mut self, bytes: usize) -> exec_result::Result<()> {
@@ -172,6 +164,11 @@ impl ClientIo {
     /// Messages of the front's own for the client.
     pub fn out(&mut self) -> &mut BytesMut {
         &mut self.out
+    }
+
+    /// The session's turn.
+    pub fn fair(&mut self) -> &mut Fair {
+        &mut self.room.fair
     }
 
     /// The type of the next message if any of it is here.
@@ -301,15 +298,8 @@ impl ClientIo {
             let Some(frame) = self.frame().await? else {
                 return Err(ExecError::lost("during COPY"));
             };
-            // Small messages are many of them in one read: others have their turn by time.
-            self.room.copied += frame.raw.len() + MESSAGE_BYTES;
-            if self.room.copied > LOOK_BYTES {
-                self.room.copied = 0;
-                if self.room.turn.elapsed() > TURN {
-                    tokio::task::yield_now().await;
-                    self.room.turn = Instant::now();
-                }
-            }
+            // Small messages are many of them in one read.
+            self.fair().did(frame.raw.len() + fair::COPIED).await;
             match frame.tag() {
                 b'd' => return Ok(CopyInput::Data(frame.raw.slice(frame::HEADER_LEN..))),
                 b'c' => return Ok(CopyInput::Done),

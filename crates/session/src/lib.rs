@@ -22,6 +22,7 @@ mod cursor;
 mod doors;
 mod explain;
 mod extended;
+mod fair;
 mod function_call;
 mod held;
 mod herd_views;

@@ -4,6 +4,8 @@ mod greet;
 mod message;
 mod worker;
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::sqlstate;
@@ -17,6 +19,7 @@ use crate::apart;
 use crate::cancel::Registration;
 use crate::cancel_forward;
 use crate::client_stream::ClientStream;
+use crate::fair;
 use crate::idle;
 use crate::login::{self, LoggedIn, Opening, Roles};
 use crate::router::Router;
@@ -150,6 +153,17 @@ async fn begin(client: Box<LoggedIn>, router: Arc<Router>) -> (Box<Session>, Reg
     (session, registration, greeted)
 }
 
+/// Says whether it had to wait.
+async fn noticing<T>(work: impl Future<Output = T>, waited: &mut bool) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        let polled = work.as_mut().poll(cx);
+        *waited |= polled.is_pending();
+        polled
+    })
+    .await
+}
+
 impl Session {
     /// The next message to work on. `None`: the client is gone. Thousands of sessions wait here at once: what this keeps, each of
     /// them has.
@@ -161,10 +175,14 @@ impl Session {
             // Nothing more is here: what is answered so far can go.
             self.io.send().await?;
             let limit = if self.turn == Turn::Ready { self.idle.limit(self.status()) } else { None };
+            let mut waited = false;
             let came = match limit.is_none() && self.pin.is_free() {
-                true => self.io.frame().await?,
-                false => Box::pin(self.wait(limit)).await?,
+                true => noticing(self.io.frame(), &mut waited).await?,
+                false => noticing(Box::pin(self.wait(limit)), &mut waited).await?,
             };
+            if waited {
+                self.io.fair().waited();
+            }
             let Some(frame) = came else {
                 return self.io.ended().map_or(Ok(None), |said| Err(ExecError::Ended(said)));
             };
@@ -195,6 +213,7 @@ impl Session {
         loop {
             self.message(&frame).await?;
             self.still_stands()?;
+            self.io.fair().did(fair::MESSAGE + frame.raw.len()).await;
             frame = match self.here()? {
                 Some(frame) if frame.tag() == b'X' || self.is_large(&frame) => return Ok(Some(frame)),
                 Some(frame) => frame,
@@ -214,6 +233,9 @@ impl Session {
 
     async fn wait_on(&mut self) -> Result<Option<Frame>> {
         loop {
+            if self.turn == Turn::Ready && self.status() == wire::backend::IDLE {
+                self.pass_all_notifications().await?;
+            }
             let lane = match (self.turn, self.pin.here()) {
                 (Turn::Ready, Some(lane)) => lane,
                 _ => return self.io.frame().await,
@@ -229,7 +251,6 @@ impl Session {
                             return self.still_stands().map(|()| None);
                         }
                     }
-                    self.pass_notifications();
                     self.io.send().await?;
                 }
             }

@@ -185,7 +185,7 @@ impl Session {
         }
     }
 
-    /// ReadyForQuery; and whoever looks sees that the session waits.
+    /// ReadyForQuery; and whoever looks sees that the session waits. Of many notifications, some go in front.
     pub fn ready(&mut self) {
         let status = self.status();
         self.turn = Turn::Ready;
@@ -208,10 +208,12 @@ impl Session {
         }
     }
 
-    /// Notifications that have come for the session, in order. As PostgreSQL: between statements, outside transactions.
-    pub fn pass_notifications(&mut self) {
-        let Some(lane) = self.pin.here() else { return };
-        let (mut came, own) = (lane.conn.take_notifications(), lane.conn.pid().to_be_bytes());
+    /// Some of the notifications that have come for the session, in order. As PostgreSQL: between statements, outside transactions.
+    /// Whether there are more, for when these are sent.
+    pub fn pass_notifications(&mut self) -> bool {
+        let Some(lane) = self.pin.here() else { return false };
+        let Some(mut came) = lane.conn.take_notifications() else { return false };
+        let (own, more) = (lane.conn.pid().to_be_bytes(), lane.conn.has_notifications());
         let mut at = 0;
         while let Ok(Some((_, len))) = wire::frame::peek(&came[at..], wire::frame::NODE_MAX) {
             // Clients tell their own notifications by the pid they know of themselves.
@@ -221,12 +223,16 @@ impl Session {
             }
             at += len;
         }
-        let out = self.io.out();
-        match out.is_empty() {
-            // There may be many of them: once is enough.
-            true if at > 0 => *out = came,
-            _ => out.extend_from_slice(&came),
+        self.io.out().extend_from_slice(&came);
+        more
+    }
+
+    /// All of them.
+    pub async fn pass_all_notifications(&mut self) -> Result<()> {
+        while self.pass_notifications() {
+            self.io.send().await?;
         }
+        self.io.send().await
     }
 
     /// What lived on the session's own connection is lost with it: the session ends, as one whose backend is lost.

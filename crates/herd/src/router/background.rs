@@ -69,10 +69,9 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
             heard = ear.fill() => {
                 heard?;
                 while ear.buffered_frame()?.is_some() {}
-                let mut heard = ear.take_notifications();
-                while let Ok(Some(frame)) = wire::frame::take(&mut heard, NOTIFICATION_MAX) {
-                    if let Some(said) = said(frame.body()) {
-                        herd.pauses.heed(said);
+                while let Some(mut heard) = ear.take_notifications() {
+                    while let Ok(Some(frame)) = wire::frame::take(&mut heard, NOTIFICATION_MAX) {
+                        said(frame.body()).into_iter().for_each(|said| herd.pauses.heed(said));
                     }
                 }
             }

@@ -22,7 +22,7 @@ impl Conn {
             return false;
         }
         // Meant for who listened here.
-        drop(self.take_notifications());
+        self.forget_notifications(false);
         if self.buffer_peak > BUFFER_KEPT_MAX {
             (self.rbuf, self.wbuf) = (BytesMut::with_capacity(CHUNK), BytesMut::with_capacity(OUT));
             self.buffer_peak = 0;

@@ -1,7 +1,6 @@
 //! Messages of a node that are long: PostgreSQL's may be of 1 GiB, and whoever reads one whole holds it. Those on clients' connections are counted
 //! from their header on, against limits for one and for all; of errors and notices only the beginning is kept. What is passed on in
-//! pieces is not counted here. So are notifications that come before somebody can be told: of a session in a transaction that listens, PostgreSQL
-//! keeps gigabytes, and sends them at once. It does not know what messages are for.
+//! pieces is not counted here. It does not know what messages are for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,14 +39,18 @@ impl LongMessages {
     }
 
     fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, TooMuch> {
-        let mut held = Held { of: self.clone(), bytes: 0 };
+        let mut held = self.nothing();
         held.more(bytes).map(|()| held)
+    }
+
+    pub(super) fn nothing(self: &Arc<Self>) -> Held {
+        Held { of: self.clone(), bytes: 0 }
     }
 }
 
 impl Held {
     /// It has become longer.
-    fn more(&mut self, bytes: usize) -> Result<(), TooMuch> {
+    pub(super) fn more(&mut self, bytes: usize) -> Result<(), TooMuch> {
         self.bytes += bytes;
         let all = self.of.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let over = |bytes, max, limit| Err(TooMuch { bytes, max, limit });
@@ -56,6 +59,12 @@ impl Held {
             () if all > self.of.all_max => over(all, self.of.all_max, "row_bytes"),
             () => Ok(()),
         }
+    }
+
+    /// Some of it is gone.
+    pub(super) fn less(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.of.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -72,28 +81,6 @@ impl Drop for Held {
 }
 
 impl Conn {
-    /// A notification, for whoever listens here.
-    pub(super) fn note(&mut self, raw: &[u8]) -> Result<(), PoolError> {
-        if self.deaf {
-            return Ok(());
-        }
-        if let Some(room) = &self.room {
-            let noted = match &mut self.noted {
-                Some(noted) => noted.more(raw.len()),
-                None => room.hold(raw.len()).map(|held| self.noted = Some(held)),
-            };
-            noted.map_err(|over| PoolError::TooLong { what: Long::Notifications, over })?;
-        }
-        self.notifications.extend_from_slice(raw);
-        Ok(())
-    }
-
-    /// Notifications that have come since this was last asked, in order.
-    pub fn take_notifications(&mut self) -> BytesMut {
-        self.noted = None;
-        std::mem::take(&mut self.notifications)
-    }
-
     /// From now on its long messages count among these.
     pub(crate) fn count_long(&mut self, room: Arc<LongMessages>) {
         self.room = Some(room);
