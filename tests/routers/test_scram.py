@@ -1,11 +1,13 @@
 """SCRAM-SHA-256: the router checks by home's verifiers and passes the client's keys on to the nodes."""
 
+import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from harness import router
+from promises.login import Attempt
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-scram")]
 
@@ -109,3 +111,42 @@ def test_a_role_without_a_password(scram, roles):
 def test_nothing_of_passwords_is_logged(scram, roles):
     log = scram[0].log()
     assert not any(password in log for password in ("the boss", _PASSWORDS["ann"], "new one"))
+
+
+def test_scram_iterations_are_the_servers(scram, roles):
+    """A password is hashed as often as the session says, and a name that is nobody's claims what home's passwords have."""
+    one, nodes = scram
+    with _connect(one.server, "postgres", _PASSWORDS["postgres"]) as boss:
+        try:
+            boss.execute("set scram_iterations = 10000")
+        except psycopg.errors.UndefinedObject:
+            pytest.skip("before PostgreSQL 16 there is no such setting")
+        boss.execute("create role often login password 'o'")
+        boss.execute("set scram_iterations = 2000000000")
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="scram_iterations"):
+            boss.execute("alter role often password 'x'")
+        boss.execute("reset scram_iterations")
+        boss.execute("create role plainly login password 'p'")
+    stored = []
+    for node in nodes:
+        with psycopg.connect(node.server.conninfo, password=_PASSWORDS["postgres"]) as boss:
+            stored.append(boss.execute("select rolpassword from pg_authid where rolname in ('often', 'plainly') order by rolname").fetchall())
+    assert stored[0] == stored[1]
+    assert [verifier.split(":")[0] for verifier, in stored[0]] == ["SCRAM-SHA-256$10000", "SCRAM-SHA-256$4096"]
+    _connect(one.server, "often", "o").close()
+
+    def claims(user: str) -> str:
+        attempt = Attempt(one.port, user=user)
+        attempt.start()
+        return attempt.first()["i"]
+
+    assert (claims("often"), claims("nobody_here")) == ("10000", "4096")
+    with psycopg.connect(nodes[0].server.conninfo, password=_PASSWORDS["postgres"], autocommit=True) as home:
+        home.execute("alter system set scram_iterations = 7000")
+        home.execute("select pg_reload_conf()")
+        deadline = time.monotonic() + 20
+        while claims("nobody_here") != "7000":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        home.execute("alter system reset scram_iterations")
+        home.execute("select pg_reload_conf()")

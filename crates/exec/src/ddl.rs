@@ -9,6 +9,7 @@ mod lent;
 mod limits;
 mod lock;
 mod materialize;
+mod password;
 mod readers;
 mod renew;
 mod rights;

@@ -49,7 +49,7 @@ pub use partition::Partition;
 pub use place::is_on_nodes;
 pub(crate) use place::object_type;
 pub use renew::{Renewed, renewed};
-pub use role::with_verifier;
+pub use role::{tells_password, with_verifier};
 pub use steps::{Check, NodeSteps, Rights, Spread, Step};
 pub use temporary_code::uses_temporary_code;
 

@@ -66,6 +66,9 @@ pub struct LoginConfig {
 pub trait Roles: Send + Sync {
     /// What home says of a role now. `None`: there is none of that name.
     fn find(&self, user: &str) -> impl Future<Output = Result<Option<Found>, PoolError>> + Send;
+
+    /// Rounds of hashing for passwords that are set now, as was learnt with the last role.
+    fn iterations(&self) -> u32;
 }
 
 /// What a connection turned out to be.

@@ -94,6 +94,10 @@ impl Roles for HomeRoles {
     async fn find(&self, user: &str) -> std::result::Result<Option<Found>, pool::PoolError> {
         self.0.herd.roles.find(user).await
     }
+
+    fn iterations(&self) -> u32 {
+        self.0.herd.roles.iterations()
+    }
 }
 
 /// A session from its greeting to its end; `held` is let go then.

@@ -17,7 +17,7 @@ mod verifier;
 
 pub use client::{ClientScram, Secret};
 pub use server::ServerScram;
-pub use verifier::Verifier;
+pub use verifier::{SCRAM_ITERATIONS, Verifier};
 
 /// The mechanism's name in AuthenticationSASL.
 pub const MECHANISM: &str = "SCRAM-SHA-256";

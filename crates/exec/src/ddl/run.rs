@@ -10,7 +10,7 @@ use sql::NodeEnum;
 
 use plan::ddl::facts::{self, Answers};
 use plan::ddl::{
-    Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify, command, is_temporary, with_verifier,
+    Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify, command, is_temporary, tells_password,
 };
 
 use crate::client::Client;
@@ -45,9 +45,10 @@ impl<C: Client> Work<'_, C> {
         if mode != Mode::Plain {
             self.need_transaction();
         }
-        let mut salt = [0; 16];
-        rand::fill(&mut salt[..]);
-        let hashed = with_verifier(statement, &salt);
+        let hashed = match tells_password(statement) {
+            true => self.hashed(statement).await?,
+            false => None,
+        };
         let (statement, sql) = match &hashed {
             Some(changed) => (changed, sql::deparse(changed)?),
             None => (statement, sql.to_string()),

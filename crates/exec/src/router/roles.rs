@@ -8,12 +8,17 @@ use std::future::Future;
 use std::hash::BuildHasher;
 use std::pin::Pin;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pool::{Conn, Judge, NodeTarget, OwnConns, PoolError, RoleWord};
+use wire::scram::SCRAM_ITERATIONS;
 use wire::{ErrorFields, sqlstate};
 
 /// Bytes of a verifier that is read. PostgreSQL 18 keeps none beyond 512 (MAX_ENCRYPTED_PASSWORD_LEN); before, a salt could have any length.
 const VERIFIER_MAX: usize = 512;
+
+/// Rounds of hashing for a password that is set in this session; older servers have no such setting.
+pub const ITERATIONS: &str = "coalesce(pg_catalog.current_setting('scram_iterations', true), '4096')";
 
 /// Who users are, as home has said; known names are followed.
 pub struct Roles {
@@ -21,6 +26,8 @@ pub struct Roles {
     home: NodeTarget,
     /// Where clients prove nothing no verifier is read: that takes a superuser.
     verifiers: bool,
+    /// Rounds of hashing for a password that is set there, as it last said.
+    iterations: AtomicU32,
 }
 
 /// A role, as home has it.
@@ -83,14 +90,28 @@ pub fn is_trusted(home: &Conn, node: &Conn) -> Result<(), PoolError> {
 impl Roles {
     /// `own` connects to `home`, as a superuser where `verifiers` are to be read.
     pub fn new(own: OwnConns, home: NodeTarget, verifiers: bool) -> Self {
-        Roles { own, home, verifiers }
+        Roles { own, home, verifiers, iterations: AtomicU32::new(SCRAM_ITERATIONS) }
+    }
+
+    /// Home's `scram_iterations`, when it was last asked about a login: who is made up must look like who is not.
+    pub fn iterations(&self) -> u32 {
+        self.iterations.load(Ordering::Relaxed)
     }
 
     /// Home's word about a role; `None`: there is none of this name. Whoever knocks has it asked, before he has proved anything: on
     /// connections that nobody else waits for.
     pub async fn find(&self, name: &str) -> Result<Option<Found>, PoolError> {
         let question = self.question(&format!("r.rolname = {}", catalog::quote_literal(name)));
-        Ok(read(&self.own.rows_for_logins(&self.home, &question).await?)?.into_iter().next())
+        let question = format!("SELECT i.n, w.* FROM (SELECT {ITERATIONS}) i (n) LEFT JOIN ({question}) w ON true");
+        let rows = self.own.rows_for_logins(&self.home, &question).await?;
+        let Some((Some(iterations), found)) = rows.first().and_then(|row| row.split_first()) else {
+            return Err(unread().into());
+        };
+        self.iterations.store(iterations.parse().unwrap_or(SCRAM_ITERATIONS), Ordering::Relaxed);
+        match found.first() {
+            Some(Some(_)) => Ok(Some(Found::read(found).ok_or_else(unread)?)),
+            _ => Ok(None),
+        }
     }
 
     async fn ask(&self, which: &str) -> Result<Vec<Found>, PoolError> {
@@ -130,7 +151,7 @@ impl Roles {
 }
 
 impl Found {
-    fn read(row: &catalog::Row) -> Option<Found> {
+    fn read(row: &[Option<String>]) -> Option<Found> {
         let cell = |n: usize| row.get(n)?.as_deref();
         let is = |n: usize| cell(n) == Some("t");
         let word = RoleWord {
@@ -151,8 +172,11 @@ impl Found {
 }
 
 fn read(rows: &[catalog::Row]) -> Result<Vec<Found>, wire::WireError> {
-    let read = |row| Found::read(row).ok_or(wire::WireError::Other("home's answer about a role is not understood"));
-    rows.iter().map(read).collect()
+    rows.iter().map(|row| Found::read(row).ok_or_else(unread)).collect()
+}
+
+fn unread() -> wire::WireError {
+    wire::WireError::Other("home's answer about a role is not understood")
 }
 
 /// Only for this process: two words that differ have two numbers, and nobody outside can find others.

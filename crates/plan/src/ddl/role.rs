@@ -1,19 +1,29 @@
 //! Roles and their settings. A password is hashed once, here, so that every server gets the same verifier: a client's proof
 //! to the router then opens all nodes. Clear passwords go to no node, and to no log.
 
-use sql::NodeEnum;
 use sql::ast::{self, Node};
+use sql::{NodeEnum, build};
 use wire::scram::Verifier;
 
 use super::place::{Cx, deparse};
 use super::steps::Step;
 use super::{Ddl, Decided};
 
-/// PostgreSQL's default of `scram_iterations`.
-const ITERATIONS: u32 = 4096;
+/// CREATE or ALTER ROLE that tells a clear password.
+pub fn tells_password(statement: &NodeEnum) -> bool {
+    let options = match statement {
+        NodeEnum::CreateRoleStmt(s) => &s.options,
+        NodeEnum::AlterRoleStmt(s) => &s.options,
+        _ => return false,
+    };
+    options.iter().any(|option| match &option.node {
+        Some(NodeEnum::DefElem(d)) => clear(d).is_some(),
+        _ => false,
+    })
+}
 
-/// CREATE or ALTER ROLE with its clear password replaced by a verifier; None if there is none.
-pub fn with_verifier(statement: &NodeEnum, salt: &[u8; 16]) -> Option<NodeEnum> {
+/// The same with a verifier in its place, by so many rounds of hashing; None if there is none.
+pub fn with_verifier(statement: &NodeEnum, salt: &[u8; 16], iterations: u32) -> Option<NodeEnum> {
     let mut changed = statement.clone();
     let options = match &mut changed {
         NodeEnum::CreateRoleStmt(s) => &mut s.options,
@@ -23,18 +33,22 @@ pub fn with_verifier(statement: &NodeEnum, salt: &[u8; 16]) -> Option<NodeEnum> 
     let mut found = false;
     for option in options {
         let Some(NodeEnum::DefElem(d)) = &mut option.node else { continue };
-        if d.defname != "password" {
-            continue;
-        }
-        if let Some(Node { node: Some(NodeEnum::String(password)) }) = d.arg.as_deref_mut()
-            && !password.sval.is_empty()
-            && !is_hashed(&password.sval)
-        {
-            password.sval = Verifier::from_password(&password.sval, salt, ITERATIONS).to_string();
+        if let Some(verifier) = clear(d).map(|password| Verifier::from_password(password, salt, iterations)) {
+            d.arg = Some(Box::new(build::string(&verifier.to_string())));
             found = true;
         }
     }
     found.then_some(changed)
+}
+
+/// The clear password of an option.
+fn clear(option: &ast::DefElem) -> Option<&str> {
+    match option.arg.as_deref() {
+        Some(Node { node: Some(NodeEnum::String(password)) }) if option.defname == "password" => {
+            Some(password.sval.as_str()).filter(|password| !password.is_empty() && !is_hashed(password))
+        }
+        _ => None,
+    }
 }
 
 /// As PostgreSQL's get_password_type (crypt.c): what looks like a hash is stored as it is.
@@ -82,7 +96,7 @@ mod tests {
 
     fn rewritten(sql: &str) -> Option<String> {
         let statement = sql::parse(sql, true).unwrap().remove(0);
-        with_verifier(&statement, &[7; 16]).map(|s| sql::deparse(&s).unwrap())
+        with_verifier(&statement, &[7; 16], 5000).map(|s| sql::deparse(&s).unwrap())
     }
 
     #[test]
@@ -94,7 +108,7 @@ mod tests {
             let text = rewritten(sql).unwrap();
             assert!(!text.contains("secret"), "{text}");
             let verifier = text.split('\'').nth(1).unwrap();
-            assert_eq!(verifier, Verifier::from_password("secret", &[7; 16], ITERATIONS).to_string());
+            assert_eq!(verifier, Verifier::from_password("secret", &[7; 16], 5000).to_string());
         }
         let verifier = Verifier::from_password("x", &[1; 16], 4096).to_string();
         let hashed = format!("ALTER ROLE a PASSWORD '{verifier}'");

@@ -26,7 +26,7 @@ pub(super) async fn authenticate(
 ) -> Result<(Secret, Found), LoginError> {
     let stored = roles.find(user).await;
     let found = stored.map_err(|source| LoginError::Verifier { user: user.into(), source })?;
-    let (verifier, lacking) = verifier(user, mock_secret, found.as_ref());
+    let (verifier, lacking) = verifier(user, (mock_secret, roles.iterations()), found.as_ref());
     let server_key = verifier.server_key();
     let mut exchange = ServerScram::new(verifier, scram::nonce(rand::random()));
     let failed = |source| match source {
@@ -53,7 +53,7 @@ pub(super) async fn authenticate(
 }
 
 /// The verifier to check against; with a mock one, why there is none.
-fn verifier(user: &str, mock_secret: &[u8; 32], found: Option<&Found>) -> (Verifier, Option<&'static str>) {
+fn verifier(user: &str, mock: (&[u8; 32], u32), found: Option<&Found>) -> (Verifier, Option<&'static str>) {
     let why = match found.map(|f| f.verifier.as_deref().map(Verifier::parse)) {
         Some(Some(Ok(verifier))) => return (verifier, None),
         Some(Some(Err(_))) => {
@@ -62,7 +62,7 @@ fn verifier(user: &str, mock_secret: &[u8; 32], found: Option<&Found>) -> (Verif
         Some(None) => "the user has no password, or it has expired",
         None => "there is no such user",
     };
-    (Verifier::mock(user, mock_secret), Some(why))
+    (Verifier::mock(user, mock.0, mock.1), Some(why))
 }
 
 async fn sasl_message(channel: &mut Channel) -> Result<Vec<u8>, LoginError> {

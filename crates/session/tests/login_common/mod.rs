@@ -51,6 +51,10 @@ impl Roles for Home {
             verifier: self.verifiers.get(user).cloned(),
         }))
     }
+
+    fn iterations(&self) -> u32 {
+        4096
+    }
 }
 
 pub fn config(auth: Auth) -> LoginConfig {

@@ -109,9 +109,9 @@ fn passwords_are_prepared_and_used_raw_where_they_cannot_be() {
 
 #[test]
 fn mock_verifiers_look_real_and_refuse() {
-    let mock = Verifier::mock("nobody", &[9; 32]);
-    assert!(mock == Verifier::mock("nobody", &[9; 32]), "the same user gets the same salt each time");
-    assert!(mock.salt != Verifier::mock("somebody", &[9; 32]).salt);
+    let mock = Verifier::mock("nobody", &[9; 32], 4096);
+    assert!(mock == Verifier::mock("nobody", &[9; 32], 4096), "the same user gets the same salt each time");
+    assert!(mock.salt != Verifier::mock("somebody", &[9; 32], 4096).salt);
     let real = Verifier::from_password("x", SALT, 4096);
     assert_eq!((mock.salt.len(), mock.iterations), (real.salt.len(), real.iterations));
     assert_eq!(login(password("x"), mock.clone()), Err(ScramError::Proof));

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Key, ScramError, client_key, decoded_key, hmac, salted_password, server_key, sha256};
 
-/// PostgreSQL's default of `scram_iterations`; mock verifiers claim it too.
-const ITERATIONS_DEFAULT: u32 = 4096;
+/// PostgreSQL's default of `scram_iterations`.
+pub const SCRAM_ITERATIONS: u32 = 4096;
 
 /// A SCRAM-SHA-256 verifier. It proves a password without holding it; whoever has it cannot log in with it.
 #[derive(Clone, PartialEq, Eq)]
@@ -62,11 +62,12 @@ impl Verifier {
     }
 
     /// A stand-in for a user that does not exist: it looks like a real one, with a salt that stays the same for the
-    /// same user and `secret`, and refuses every proof after the same work (as auth-scram.c's mock authentication).
-    pub fn mock(user: &str, secret: &[u8; 32]) -> Self {
+    /// same user and `secret`, and refuses every proof after the same work (as auth-scram.c's mock authentication). `iterations`:
+    /// of passwords that are set now.
+    pub fn mock(user: &str, secret: &[u8; 32], iterations: u32) -> Self {
         let salt = hmac(secret, &["salt\0", user]);
         Verifier {
-            iterations: ITERATIONS_DEFAULT,
+            iterations,
             salt: STANDARD.encode(&salt[..16]),
             stored_key: hmac(secret, &["stored\0", user]),
             server_key: hmac(secret, &["server\0", user]),
