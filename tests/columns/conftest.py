@@ -1,6 +1,7 @@
 """A herd of two nodes with a store of column copies beside each, or a line that says why there is none."""
 
 import os
+import pathlib
 import re
 import time
 import urllib.request
@@ -24,6 +25,18 @@ class Columns:
     @property
     def stores(self) -> list[Server]:
         return [Server(f"store {i}", self.herd.port + self.herd.nodes + i) for i in range(1, self.herd.nodes + 1)]
+
+    def store_pids(self) -> list[int]:
+        """The processes of the stores, in no order."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"herd-column") and any(str(self.herd.dir).encode() in w for w in words):
+                found.append(int(path.parent.name))
+        return found
 
     def copies(self, store: Server) -> list[dict]:
         with store.connect(user="herd", dbname="herd") as connection:

@@ -1,7 +1,6 @@
 """A strict read misses nothing that was acknowledged before it began, whatever happens to the table meanwhile, and whoever is gone."""
 
 import os
-import pathlib
 import signal
 import threading
 import time
@@ -148,7 +147,7 @@ def test_shards_move_and_split(columns):
 
 def test_stores_that_are_gone_cost_nothing_but_time(columns):
     _made(columns, "c_gone")
-    pids = [int(p) for p in _store_pids(columns)]
+    pids = columns.store_pids()
     assert len(pids) == 2, pids
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
@@ -164,18 +163,6 @@ def test_stores_that_are_gone_cost_nothing_but_time(columns):
             assert connection.execute("select count(*) from c_gone").fetchone() == (501,)
             assert time.monotonic() < deadline
     _agree(columns, "c_gone", "select k, count(*), max(t) from c_gone group by k order by k")
-
-
-def _store_pids(columns) -> list[str]:
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"herd-column") and any(str(columns.herd.dir).encode() in w for w in words):
-            found.append(path.parent.name)
-    return found
 
 
 def _until_gone(columns, number: str) -> None:

@@ -1,5 +1,9 @@
 """Who may not read a table may not read its columns; and what a copy is refused for."""
 
+import os
+import signal
+import time
+
 import psycopg
 import pytest
 
@@ -76,3 +80,41 @@ def test_what_can_have_no_copy_is_refused(columns):
 def test_only_members_of_the_herds_owner_add_copies(secret):
     with _as_reader(secret) as reader, pytest.raises(psycopg.errors.InsufficientPrivilege):
         reader.execute("select herd.drop_column_copy('c_secret')")
+
+
+def test_column_copies_tell_of_every_node(secret):
+    copies = "select relation, node, state, rows, lag_bytes is not null, lag < '1 min', file_bytes > 0 from herd.column_copies where relation = 'public.c_secret' order by node"
+    secret.ready("c_secret")
+    with secret.server.connect() as boss:
+        found = boss.execute(copies).fetchall()
+        assert [r[2:3] + r[4:] for r in found] == [("ready", True, True, True)] * 2
+        assert {r[1] for r in found} == {name for name, in boss.execute("select name from herd.nodes")}
+        assert sum(r[3] for r in found) == 50
+        assert boss.execute("select count(*) from herd.column_copies c join herd.nodes n on n.name = c.node where c.state = 'ready'").fetchone()[0] >= 2
+    with _as_reader(secret) as reader:
+        assert len(reader.execute(copies).fetchall()) == 2
+
+
+def test_a_store_that_stands_still_is_not_waited_for_again_and_again(secret):
+    """Its connections stand, and nothing comes: rows answer, at once from the second statement on; when it goes on, so do columns."""
+    secret.ready("c_secret")
+    store = secret.store_pids()[0]
+    with secret.server.connect(autocommit=True) as one:
+        one.execute("set herd.columns = on")
+        one.execute("set herd.freshness_wait = '100ms'")
+        os.kill(store, signal.SIGSTOP)
+        try:
+            took = []
+            for _ in range(4):
+                began = time.monotonic()
+                assert one.execute("select count(*), sum(k) from c_secret").fetchone() == (50, 1275)
+                took.append(time.monotonic() - began)
+            assert max(took[1:]) < 1 < took[0] < 20, took
+            assert one.execute("select state from herd.column_copies where relation = 'public.c_secret' order by 1").fetchall() == [("ready",), ("unreachable",)]
+        finally:
+            os.kill(store, signal.SIGCONT)
+        deadline, before = time.monotonic() + 30, secret.reads()[0]
+        while secret.reads()[0] == before:
+            assert time.monotonic() < deadline
+            assert one.execute("select count(*), sum(k) from c_secret").fetchone() == (50, 1275)
+            time.sleep(0.2)

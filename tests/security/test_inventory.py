@@ -19,7 +19,7 @@ INVOKERS = {
 }
 READABLE = {
     "herd", "epoch", "column_copy", "decisions", "transactions", "locks", "sessions", "node", "colocation", "shard", "relation", "nodes", "tables",
-    "shards", "progress", "verify", "shard_tables",
+    "shards", "progress", "column_copies", "verify", "shard_tables",
 }
 
 _FUNCTIONS = """

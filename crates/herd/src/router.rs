@@ -170,7 +170,7 @@ fn herd_of(
 fn store_of(store: &NodeConfig, pool: &PoolConfig) -> exec::Store {
     let config =
         PoolConfig { connect_timeout: Duration::from_secs(1), wait_timeout: Duration::from_secs(5), ..pool.clone() };
-    exec::Store { target: target(store), conns: OwnConns::new(&config, login(store)) }
+    exec::Store::new(target(store), OwnConns::new(&config, login(store)))
 }
 
 async fn listen(config: &Config) -> Result<Vec<TcpListener>, RouterError> {

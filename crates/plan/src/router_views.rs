@@ -11,6 +11,7 @@ use crate::{Context, backends};
 pub enum RouterView {
     /// PostgreSQL's view of sessions: a node knows its connections with routers.
     Activity,
+    ColumnCopies,
     /// PostgreSQL's view of a session's cursors: home knows those that it has itself.
     Cursors,
     Locks,
@@ -23,15 +24,16 @@ pub enum RouterView {
 }
 
 impl RouterView {
-    const ALL: [RouterView; 8] = {
+    const ALL: [RouterView; 9] = {
         use RouterView::*;
-        [Activity, Cursors, Locks, Prepared, Progress, Sessions, Transactions, Verify]
+        [Activity, ColumnCopies, Cursors, Locks, Prepared, Progress, Sessions, Transactions, Verify]
     };
 
     /// Its name, without the schema.
     pub const fn name(self) -> &'static str {
         match self {
             RouterView::Activity => "pg_stat_activity",
+            RouterView::ColumnCopies => "column_copies",
             RouterView::Cursors => "pg_cursors",
             RouterView::Locks => "locks",
             RouterView::Prepared => "pg_prepared_statements",
@@ -46,7 +48,8 @@ impl RouterView {
     pub const fn schema(self) -> &'static str {
         match self {
             RouterView::Activity | RouterView::Cursors | RouterView::Prepared => "pg_catalog",
-            RouterView::Locks
+            RouterView::ColumnCopies
+            | RouterView::Locks
             | RouterView::Progress
             | RouterView::Sessions
             | RouterView::Transactions

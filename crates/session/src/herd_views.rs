@@ -1,5 +1,5 @@
 //! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
-//! and `herd.progress`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
+//! `herd.column_copies`, which stores know; and `herd.progress`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The rows are written into the statement in place of the
 //! view's name before it is planned. This file does not know which statements read them (`plan/src/router_views.rs`), nor what they mean, apart from whose backends serve which session.
@@ -19,7 +19,9 @@ use crate::session::{Result, Session};
 /// How a view is made of `rows` (the nodes' or the router's), the nodes' `decisions` and the `sessions` that backends serve.
 fn body(view: RouterView) -> &'static str {
     match view {
-        RouterView::Prepared | RouterView::Progress | RouterView::Sessions => "SELECT r.* FROM rows r",
+        RouterView::ColumnCopies | RouterView::Prepared | RouterView::Progress | RouterView::Sessions => {
+            "SELECT r.* FROM rows r"
+        }
         RouterView::Cursors => {
             "SELECT r.* FROM rows r UNION ALL SELECT c.* FROM pg_catalog.pg_cursors c \
          WHERE pg_catalog.left(c.name, 12) OPERATOR(pg_catalog.<>) 'herd cursor ' AND pg_catalog.left(c.name, 5) OPERATOR(pg_catalog.<>) 'herd_'"
@@ -115,6 +117,7 @@ impl Session {
     async fn rows_of(&mut self, view: RouterView, sql: &str) -> Result<(Node, usize)> {
         let name = qualified(view);
         let rows = match view {
+            RouterView::ColumnCopies => self.router.herd.column_copies(&self.epoch.snapshot).await,
             RouterView::Progress => self.progress_rows().await?,
             RouterView::Cursors => self.cursor_rows().await?,
             RouterView::Prepared => self.prepared_rows(),

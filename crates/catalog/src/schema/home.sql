@@ -178,6 +178,13 @@ CREATE OR REPLACE VIEW herd.progress AS
      WHERE false;
 COMMENT ON VIEW herd.progress IS 'how far COPY and INSERT of many rows have come that run through this router';
 
+-- Only stores know: a router asks them.
+CREATE OR REPLACE VIEW herd.column_copies AS
+    SELECT NULL::bigint AS id, NULL::text AS relation, NULL::text AS node, NULL::text AS state, NULL::text AS why, NULL::bigint AS rows,
+           NULL::pg_lsn AS applied, NULL::bigint AS lag_bytes, NULL::interval AS lag, NULL::bigint AS file_bytes
+     WHERE false;
+COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, and how far that is behind the node';
+
 -- What a transaction has changed that raises kinds: tables, or (NULL) nodes. Nobody else sees its rows before it commits, and
 -- whoever raises the epoch takes them away.
 CREATE TABLE IF NOT EXISTS herd.changed (schema text, name text);

@@ -1,10 +1,14 @@
 //! The stores of column copies that a router knows, and how one is asked. Which statements go there, and what their rows become, is
 //! not known here.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use catalog::{Distribution, NodeId, Relation, Row};
 use md5::Digest;
+use parking_lot::Mutex;
 use pool::{NodeTarget, OwnConns, PoolError};
 use serde_json::json;
 
@@ -14,11 +18,19 @@ use crate::column_settings::ColumnUse;
 const ROWS_MAX: usize = 100_000;
 const BYTES_MAX: usize = 16 << 20;
 
+/// A store that has not answered for so long, beyond what it may wait for its node, is asked whether it is there, again and again: a large
+/// answer takes its time.
+const LOOK: Duration = Duration::from_secs(1);
+/// One that is not is left alone for so long.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
+
 /// A store of column copies, and the router's connections to it.
 #[derive(Clone)]
 pub struct Store {
     pub target: NodeTarget,
-    pub conns: OwnConns,
+    conns: OwnConns,
+    /// When it was found to be silent.
+    silent: Arc<Mutex<Option<Instant>>>,
 }
 
 /// What a store is asked.
@@ -52,8 +64,47 @@ impl TableAsked {
 }
 
 impl Store {
-    /// The rows, as text.
+    /// Nobody is asked yet.
+    pub fn new(target: NodeTarget, conns: OwnConns) -> Self {
+        Store { target, conns, silent: Arc::default() }
+    }
+
+    /// What it says of its copies.
+    pub async fn copies(&self) -> Result<Vec<Row>, PoolError> {
+        let limit = tokio::time::timeout(2 * LOOK, self.conns.rows(&self.target, "SHOW copies"));
+        limit.await.unwrap_or_else(|_| Err(self.no_answer()))
+    }
+
+    /// The rows, as text. A store that stands still is not waited for.
     pub async fn rows(&self, asked: &Asked) -> Result<Vec<Row>, PoolError> {
+        if self.silent.lock().is_some_and(|since| since.elapsed() < LEFT_ALONE) {
+            return Err(self.no_answer());
+        }
+        let mut answer = pin!(self.answer(asked));
+        let mut look = LOOK + Duration::from_millis(asked.fresh.wait_ms.into());
+        loop {
+            match tokio::time::timeout(look, &mut answer).await {
+                Ok(answer) => return answer,
+                Err(_) if self.is_there().await => look = LOOK,
+                Err(_) => {
+                    *self.silent.lock() = Some(Instant::now());
+                    return Err(self.no_answer());
+                }
+            }
+        }
+    }
+
+    /// By a connection of its own: others may be busy.
+    async fn is_there(&self) -> bool {
+        let ask = async { self.conns.connect(&self.target).await?.simple("SHOW version").await };
+        matches!(tokio::time::timeout(LOOK, ask).await, Ok(Ok(_)))
+    }
+
+    fn no_answer(&self) -> PoolError {
+        PoolError::Timeout { node: self.target.to_string(), doing: "answering for a column copy" }
+    }
+
+    async fn answer(&self, asked: &Asked) -> Result<Vec<Row>, PoolError> {
         let table = |t: &TableAsked| json!({"copy": t.copy, "schema": t.schema, "name": t.name, "shards": t.shards});
         let header = json!({
             "tables": asked.tables.iter().map(table).collect::<Vec<_>>(),
