@@ -8,6 +8,8 @@ import time
 import psycopg
 import pytest
 
+from harness import router
+
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(300)]
 
 
@@ -183,3 +185,30 @@ def test_no_copy_is_left(columns):
     _until_gone(columns, number)
     with pytest.raises(psycopg.errors.UndefinedTable):
         columns.server.run("select count(*) from c_dropped")
+
+
+def test_a_node_that_joins_is_told_of_the_copies(columns):
+    """It has no store here: rows answer, right, and the list of copies says why; a store beside it would find what to copy."""
+    _made(columns, "c_joined")
+    joins = router.node("columns-joins", {"wal_level": "logical", "max_prepared_transactions": "100"})
+    try:
+        with columns.server.connect(autocommit=True) as boss:
+            boss.execute(f"select citus_add_node('127.0.0.1', {joins.port})")
+            name = boss.execute("select name from herd.nodes where port = %s", [joins.port]).fetchone()[0]
+            try:
+                listed = "select k.id, k.relation::regclass::text, k.columns, k.order_by from herd.column_copy k order by 1"
+                with joins.server.connect() as node:
+                    assert node.execute(listed).fetchall() == boss.execute(listed).fetchall()
+                shard = boss.execute("select shard from herd.shards where name = 'c_joined' order by 1 limit 1").fetchone()[0]
+                boss.execute(f"select herd.move_shard('c_joined', {shard}, '{name}')")
+                boss.execute("set herd.columns = on")
+                assert boss.execute("select count(*) from c_joined").fetchone() == (500,)
+                states = dict(boss.execute("select node, state from herd.column_copies where relation = 'public.c_joined'"))
+                assert states.pop(name) == "no store" and len(states) == 2
+            finally:
+                boss.execute(f"select herd.drain_node('{name}')")
+                boss.execute(f"select citus_remove_node('127.0.0.1', {joins.port})")
+        columns.ready("c_joined")
+        _agree(columns, "c_joined", "select k, count(*), max(t) from c_joined group by k order by k")
+    finally:
+        joins.stop()

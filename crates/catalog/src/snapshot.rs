@@ -11,6 +11,7 @@ use key::{Bound, PartitionStrategy};
 
 use crate::code::{Harm, RelationCode, can_mean};
 use crate::load::KeptColumns;
+use crate::quote_literal;
 use crate::session_code::SessionCode;
 
 /// Number of a node, as in `herd.node.id`. Home has a row like every other node.
@@ -136,6 +137,23 @@ pub struct ColumnCopy {
     pub order_by: Vec<String>,
     /// The table's columns that lead an index of the nodes' which has all of the rows.
     pub indexed: Vec<String>,
+}
+
+impl ColumnCopy {
+    /// The statement that lists it on a node, where the table is called so.
+    pub fn listed(&self, table: &str) -> String {
+        let array = |names: &[String]| {
+            let quoted: Vec<String> = names.iter().map(|name| quote_literal(name)).collect();
+            format!("ARRAY[{}]::pg_catalog.text[]", quoted.join(", "))
+        };
+        format!(
+            "INSERT INTO herd.column_copy (id, relation, columns, order_by) VALUES ({}, {}::pg_catalog.regclass, {}, {})",
+            self.id,
+            quote_literal(table),
+            array(&self.columns),
+            array(&self.order_by)
+        )
+    }
 }
 
 /// A view, as text to be read in its place.

@@ -63,6 +63,7 @@ pub fn plan_add_node(
                 builder.before(id, super::exhaust_identities(definition, kind));
                 builder.made(definition, id);
                 builder.after(id, definition.finish(kind));
+                builder.after(id, relation.column_copy.as_ref().map(|copy| copy.listed(&definition.qualified())));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use catalog::{NodeId, Relation, qualified, quote_literal};
+use catalog::{ColumnCopy, NodeId, Relation, qualified};
 use plan::admin::{AdminCall, split_name};
 use wire::sqlstate;
 
@@ -28,12 +28,8 @@ impl<C: Client> Work<'_, C> {
             .first()
             .and_then(|row| row.first()?.as_deref()?.parse().ok())
             .ok_or_else(|| ExecError::internal("a column copy got no number"))?;
-        let insert = format!(
-            "INSERT INTO herd.column_copy (id, relation, columns, order_by) VALUES ({number}, {}::pg_catalog.regclass, {}, {})",
-            quote_literal(&qualified(&table.schema, &table.name)),
-            array(&columns),
-            array(&order_by)
-        );
+        let copy = ColumnCopy { id: number, columns, order_by, indexed: vec![] };
+        let insert = copy.listed(&qualified(&table.schema, &table.name));
         for node in nodes {
             self.write_column_copy(node, &insert).await.map_err(|e| match &*e.code() {
                 sqlstate::UNIQUE_VIOLATION => {
@@ -149,9 +145,4 @@ fn copied_columns(table: &Relation, asked: Vec<String>, order_by: &[String]) -> 
         }
     }
     Ok(columns)
-}
-
-fn array(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| quote_literal(name)).collect();
-    format!("ARRAY[{}]::pg_catalog.text[]", names.join(", "))
 }
