@@ -70,11 +70,17 @@ class Columns:
 
     def reads(self) -> tuple[int, int]:
         """How many statements columns have answered so far, and how many went to rows although columns were asked."""
+        found = dict(re.findall(r'herd_column_reads_total\{by="(\w+)"\} (\d+)', self._metrics()))
+        return int(found["columns"]), int(found["rows"])
+
+    def row_bytes(self) -> int:
+        """Bytes of rows that wait in the router."""
+        return int(re.search(r"^herd_row_bytes (\d+)", self._metrics(), re.MULTILINE)[1])
+
+    def _metrics(self) -> str:
         address = self.herd.status()["router"]["metrics"]
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
-            text = page.read().decode()
-        found = dict(re.findall(r'herd_column_reads_total\{by="(\w+)"\} (\d+)', text))
-        return int(found["columns"]), int(found["rows"])
+            return page.read().decode()
 
 
 @pytest.fixture(scope="session")

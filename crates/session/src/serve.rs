@@ -39,8 +39,8 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>, held: impl Send + 'st
     match opening {
         Ok(Opening::Session(mut client)) => {
             drop(place);
-            let limit = client.role.as_ref().map(|role| role.connection_limit);
-            let entered = match router.doors.enter(&client.user, limit) {
+            let role = client.role.as_ref().map(|role| (role.word.oid, role.connection_limit));
+            let entered = match router.doors.enter(&client.user, role) {
                 Ok(place) => place,
                 Err(fields) => return login::refuse(&mut client.stream, &fields).await,
             };

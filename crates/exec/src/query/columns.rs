@@ -63,6 +63,14 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
+        // They are held until the client has read what they become.
+        let _held = match self.memory.take(answers.iter().flatten().map(bytes).sum()) {
+            Ok(held) => held,
+            Err(why) => {
+                self.herd.columns.passed_over(&why);
+                return Ok(None);
+            }
+        };
         self.herd.columns.read();
         let tag = self.finish_columns(compiled, request, finish, described, (&parts, answers)).await?;
         Ok(Some(tag))
@@ -152,7 +160,7 @@ impl<C: Client> Work<'_, C> {
         let bound = described.parameters(request);
         let otherwise = match finish {
             Finish::PassOn { slice, .. } => {
-                return self.pass_on_columns(request, described, *slice, answers);
+                return self.pass_on_columns(request, described, *slice, answers).await;
             }
             Finish::AddUp(AddUp { functions, otherwise, .. }) => {
                 let columns = self.part_columns(compiled, parts, &bound).await?;
@@ -184,7 +192,7 @@ impl<C: Client> Work<'_, C> {
         self.finish_over(compiled, request, otherwise, described, held, None).await
     }
 
-    fn pass_on_columns(
+    async fn pass_on_columns(
         &mut self,
         request: &Request<'_>,
         described: &Described,
@@ -199,9 +207,15 @@ impl<C: Client> Work<'_, C> {
         for row in answers.iter().flatten().skip(from).take(most) {
             self.client.tell(Answer::Row(&row.iter().map(|v| v.as_deref().map(str::as_bytes)).collect::<Vec<_>>()));
             sent += 1;
+            self.client.relieve().await?;
         }
         Ok(format!("SELECT {sent}"))
     }
+}
+
+/// What a row takes.
+fn bytes(row: &Row) -> usize {
+    size_of::<Row>() + row.iter().map(|value| size_of_val(value) + value.as_ref().map_or(0, String::len)).sum::<usize>()
 }
 
 /// The store's text of this execution.

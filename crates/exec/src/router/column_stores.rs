@@ -132,7 +132,7 @@ impl ColumnReads {
     }
 
     /// A store could not answer, and rows were read.
-    pub fn passed_over(&self, why: &PoolError) {
+    pub fn passed_over(&self, why: &impl std::fmt::Display) {
         self.passed_over.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(%why, "a column copy was passed over");
     }

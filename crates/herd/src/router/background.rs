@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pool::{Conn, PoolError};
 use session::Router;
@@ -65,6 +65,7 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
             Ok(reported) => reported?,
             Err(_) => return Err(late.into()),
         }
+        let reported = Instant::now();
         tokio::select! {
             heard = ear.fill() => {
                 heard?;
@@ -74,11 +75,15 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
                         said(frame.body()).into_iter().for_each(|said| herd.pauses.heed(said));
                     }
                 }
+                tokio::time::sleep_until((reported + REPORT_LEAST).into()).await;
             }
             () = tokio::time::sleep(registry::REPORT_EVERY) => {}
         }
     }
 }
+
+/// Between two reports: anybody may notify whom he likes, as often as he can.
+const REPORT_LEAST: Duration = Duration::from_millis(5);
 
 /// PostgreSQL's payloads are shorter than 8000 bytes.
 const NOTIFICATION_MAX: usize = 1 << 14;
