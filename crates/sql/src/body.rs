@@ -64,10 +64,15 @@ impl Words {
     /// A name stands in the text as a word, or, where it is not one word, as a text.
     pub fn mentions(&self, name: &str) -> bool {
         let name = name.to_lowercase();
-        match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        match Words::is_word(&name) {
             true => self.words.contains(&name),
             false => self.text.contains(&name.replace('"', "\"\"")),
         }
+    }
+
+    /// The name is one word.
+    pub fn is_word(name: &str) -> bool {
+        name.chars().all(|c| c.is_alphanumeric() || c == '_')
     }
 }
 
