@@ -113,8 +113,8 @@ pub struct Graph<'s> {
     schemas: HashMap<&'s str, &'s Schema>,
     views: HashMap<Oid, Oid>,
     numbers: Numbers,
-    /// A table that is about to be of another kind.
-    changed: Option<(Oid, PlacementKind)>,
+    /// Tables that are about to be of another kind.
+    changed: HashMap<Oid, PlacementKind>,
     /// Names without a schema mean nothing.
     exact: bool,
     /// What is marked counts as what puts statements together.
@@ -144,7 +144,7 @@ impl<'s> Graph<'s> {
             schemas: code.schemas.iter().map(|s| (s.name.as_str(), s)).collect(),
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
             numbers: Numbers::new(oids),
-            changed: None,
+            changed: HashMap::new(),
             exact: false,
             heeds_marks: true,
             names: Names::default(),
@@ -161,7 +161,7 @@ impl<'s> Graph<'s> {
 
     /// As it will be when a table is of another kind. Of a graph that has been asked nothing yet.
     pub fn with(mut self, table: Oid, kind: PlacementKind) -> Self {
-        self.changed = Some((table, kind));
+        self.changed.insert(table, kind);
         self
     }
 
@@ -184,16 +184,14 @@ impl<'s> Graph<'s> {
     fn of_kind(&self, kind: PlacementKind) -> &RelationSet {
         let kinds = self.kinds.get_or_init(|| {
             let of = |kind| self.relations.values().filter(move |r| self.kind(r) == kind).map(|r| r.oid);
-            [PlacementKind::Local, PlacementKind::Reference, PlacementKind::Distributed].map(|k| self.numbers.set(of(k)))
+            [PlacementKind::Local, PlacementKind::Reference, PlacementKind::Distributed]
+                .map(|k| self.numbers.set(of(k)))
         });
         &kinds[kind as usize]
     }
 
     fn kind(&self, relation: &Relation) -> PlacementKind {
-        match self.changed {
-            Some((oid, kind)) if oid == relation.oid => kind,
-            _ => PlacementKind::of(relation),
-        }
+        self.changed.get(&relation.oid).copied().unwrap_or_else(|| PlacementKind::of(relation))
     }
 
     /// There is nothing but local tables: all code is where everything is.
@@ -310,10 +308,8 @@ impl<'s> Graph<'s> {
         }
         let reach = self.reach_of_body(body, scope);
         let known = self.known_dynamic();
-        let dynamic = reach.dynamic
-            || reach.takes_types
-            || reach.reads.meets(&known.read)
-            || reach.writes.meets(&known.written);
+        let dynamic =
+            reach.dynamic || reach.takes_types || reach.reads.meets(&known.read) || reach.writes.meets(&known.written);
         match dynamic {
             true => Some(Watched::Text),
             false => reach.makes.then_some(Watched::Catalog),

@@ -26,7 +26,10 @@ pub(super) enum What {
     /// All tables but the distributed ones are asked for.
     WholeSchemas,
     /// What runs where a table is used ([`hanging`](super::hanging)).
-    HangsOn { table: Oid, written: bool },
+    HangsOn {
+        table: Oid,
+        written: bool,
+    },
     /// One of those.
     Hanging(usize),
 }

@@ -35,15 +35,13 @@ impl Graph<'_> {
                 let node = What::HangsOn { table, written }.outside();
                 components.reach(node, |node| hanging.facts(node))
             };
-            let is_marked = hanging.marked.contains(&table);
-            let catches = |reach: &Reach| reach.caught && (is_marked || !self.all_local());
             let (read, written) = (met(false), met(true));
             let sets = [
                 (read.dynamic, &mut dynamic.read),
                 (written.dynamic, &mut dynamic.written),
-                (catches(&read), &mut dynamic.caught_read),
-                (catches(&written), &mut dynamic.caught_written),
-                (is_marked, &mut dynamic.marked),
+                (read.caught, &mut dynamic.caught_read),
+                (written.caught, &mut dynamic.caught_written),
+                (hanging.marked.contains(&table), &mut dynamic.marked),
             ];
             sets.into_iter().filter(|(is_in, _)| *is_in).for_each(|(_, set)| self.numbers.put(set, table));
         }
@@ -94,7 +92,9 @@ impl<'g, 's> Hanging<'g, 's> {
             let tables = self.graph.numbers.oids(tables);
             facts.next.extend(tables.map(|table| Node { what: What::HangsOn { table, written }, inside }));
         }
-        facts.own = Reach { dynamic: own.dynamic, caught: own.caught, ..Reach::default() };
+        // Where all tables are home's, what it has locked need not be seen.
+        let caught = own.caught && !self.graph.all_local();
+        facts.own = Reach { dynamic: own.dynamic, caught, ..Reach::default() };
         facts
     }
 

@@ -58,7 +58,7 @@ impl Graph<'_> {
 
     fn exact(&self) -> Graph<'_> {
         let graph = Graph::new(self.snapshot, self.bodies);
-        Graph { exact: true, changed: self.changed, heeds_marks: self.heeds_marks, ..graph }
+        Graph { exact: true, changed: self.changed.clone(), heeds_marks: self.heeds_marks, ..graph }
     }
 
     pub(super) fn is_marked(&self, object: &Object) -> bool {

@@ -72,12 +72,7 @@ impl Reach {
 
     /// What is left of it for who runs it in a block whose errors are caught, beside what it is anyway.
     pub fn in_block(self) -> Reach {
-        Reach {
-            caught: self.dynamic,
-            caught_reads: self.reads,
-            caught_writes: self.writes,
-            ..Reach::default()
-        }
+        Reach { caught: self.dynamic, caught_reads: self.reads, caught_writes: self.writes, ..Reach::default() }
     }
 }
 

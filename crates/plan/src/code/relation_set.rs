@@ -73,9 +73,9 @@ impl RelationSet {
     fn numbers(&self) -> impl Iterator<Item = usize> + '_ {
         let chunks = self.chunks.iter().enumerate().filter_map(|(at, c)| Some((at * CHUNK_BITS, c.as_ref()?)));
         let words = chunks.flat_map(|(from, c)| c.iter().enumerate().map(move |(at, word)| (from + at * 64, *word)));
-        words.filter(|(_, word)| *word != 0).flat_map(|(from, word)| {
-            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| from + bit)
-        })
+        words
+            .filter(|(_, word)| *word != 0)
+            .flat_map(|(from, word)| (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| from + bit))
     }
 
     pub fn meets(&self, other: &RelationSet) -> bool {

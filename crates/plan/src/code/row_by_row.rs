@@ -50,7 +50,12 @@ impl Graph<'_> {
     }
 
     /// `hanging`: tables, with what their code reads.
-    fn sees_itself(&self, table: Oid, hanging: &[(Oid, RelationSet)], tied_to: &HashMap<Oid, Vec<Oid>>) -> (bool, bool) {
+    fn sees_itself(
+        &self,
+        table: Oid,
+        hanging: &[(Oid, RelationSet)],
+        tied_to: &HashMap<Oid, Vec<Oid>>,
+    ) -> (bool, bool) {
         // Foreign keys' actions come after all rows of the table itself, row by row of it.
         let (mut tied, mut todo) = (HashSet::new(), vec![table]);
         while let Some(from) = todo.pop() {
