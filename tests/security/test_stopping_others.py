@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("stopping-others"),
 _SOON = 1.5
 _MIB = 1 << 20
 # Objects of one role that each lead to the next, and how many seconds two changes of the schema beside them may take (in a debug build).
-_CHAIN, _CHAIN_TAKES = 2400, 10
+_CHAIN, _CHAIN_TAKES = 1600, 8
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ _CAUGHT = "begin perform chain.l{1}($1); exception when others then return 0; en
 
 @pytest.mark.parametrize("first, each", [
     pytest.param(["create type chain.l0 as (a int)"], "create type chain.l{0} as (a chain.l{1})", id="types"),
-    pytest.param(["create domain chain.l0 as int"], "create domain chain.l{0} as chain.l{1} check (value > 0)", id="domains"),
+    pytest.param(["create domain chain.l0 as int"], "create domain chain.l{0} as chain.l{1}", id="domains"),
     pytest.param(
         ["create function chain.l0(int) returns int language sql as 'select $1'"],
         "create function chain.l{0}(int) returns int language sql as 'select chain.l{1}($1)'", id="functions",
