@@ -19,26 +19,35 @@
 
 mod attached;
 mod breach;
+mod components;
 mod dynamic;
+mod facts;
+mod hanging;
 mod lookup_path;
 mod makes;
 mod marked;
 mod reach;
+mod relation_set;
 mod row_by_row;
+#[cfg(test)]
+mod tests;
 
-use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::code::{Harm, Needs, Object, Operator, RelationCode, Schema, Unnamed};
+use catalog::code::{Harm, Needs, Object, Operator, RelationCode, Routine, Schema, Unnamed};
 use catalog::{Oid, Placement, Relation, Snapshot, Volatility};
-use sql::body::Body;
+use sql::body::{Body, Name};
 
 use crate::refuse::Refusal;
 use breach::{Breach, How};
+use components::Components;
 use dynamic::Dynamic;
 pub use lookup_path::LookupPath;
-pub use reach::Reach;
+use lookup_path::Names;
+use reach::Reach;
+use relation_set::{Numbers, RelationSet};
 
 /// A table's kind, as code meets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,75 +99,104 @@ pub struct Broken {
     breach: Breach,
 }
 
-/// Who uses what. Built of a snapshot; asked, then thrown away.
+/// Who uses what. Built of a snapshot; asked, then thrown away. What it has found out is kept in it, so that it looks at nothing
+/// twice, whatever it is asked.
 pub struct Graph<'s> {
     snapshot: &'s Snapshot,
     bodies: &'s Bodies,
     relations: HashMap<Oid, &'s Arc<Relation>>,
     by_name: HashMap<&'s str, Vec<&'s Arc<Relation>>>,
-    routines: HashMap<&'s str, Vec<(&'s str, Oid)>>,
+    routines: HashMap<Oid, &'s Routine>,
+    routines_by_name: HashMap<&'s str, Vec<(&'s str, Oid)>>,
     domains: HashMap<&'s str, Vec<(&'s str, Oid)>>,
     operators: HashMap<&'s str, Vec<&'s Operator>>,
-    /// Routines that see what the statement which calls them has done so far.
-    volatile: HashSet<Oid>,
-    /// Where names in a routine's body are looked up.
-    scopes: HashMap<Oid, LookupPath<'s>>,
     schemas: HashMap<&'s str, &'s Schema>,
     views: HashMap<Oid, Oid>,
-    /// Asked only where code takes types.
-    types_need: Cell<Option<bool>>,
-    /// A table that is about to be of another kind.
-    changed: Option<(Oid, PlacementKind)>,
+    numbers: Numbers,
+    /// Tables that are about to be of another kind.
+    changed: HashMap<Oid, PlacementKind>,
     /// Names without a schema mean nothing.
     exact: bool,
     /// What is marked counts as what puts statements together.
     heeds_marks: bool,
+    names: Names<'s>,
+    /// Relations by [`PlacementKind`].
+    kinds: OnceCell<[RelationSet; 3]>,
+    types_need: OnceCell<bool>,
+    components: Components,
 }
 
 impl<'s> Graph<'s> {
     /// Of the catalog as it is; `bodies`: its routines' bodies, read before.
     pub fn new(snapshot: &'s Snapshot, bodies: &'s Bodies) -> Self {
         let code = &snapshot.code;
+        let tied = code.tied.iter().flat_map(|(from, to)| [*from, *to]);
+        let oids = snapshot.relations.values().map(|r| r.oid).chain(code.attached.iter().map(|a| a.table)).chain(tied);
         let mut graph = Graph {
             snapshot,
             bodies,
             relations: snapshot.relations.values().map(|r| (r.oid, r)).collect(),
             by_name: HashMap::new(),
-            routines: HashMap::new(),
+            routines: code.routines.iter().map(|r| (r.oid, r)).collect(),
+            routines_by_name: HashMap::new(),
             domains: HashMap::new(),
             operators: HashMap::new(),
-            scopes: code.routines.iter().map(|r| (r.oid, LookupPath::of(r))).collect(),
-            volatile: code.routines.iter().filter(|r| r.volatility == Volatility::Volatile).map(|r| r.oid).collect(),
             schemas: code.schemas.iter().map(|s| (s.name.as_str(), s)).collect(),
             views: code.attached.iter().filter(|a| a.what == "view").map(|a| (a.table, a.oid)).collect(),
-            types_need: Cell::new(None),
-            changed: None,
+            numbers: Numbers::new(oids),
+            changed: HashMap::new(),
             exact: false,
             heeds_marks: true,
+            names: Names::default(),
+            kinds: OnceCell::new(),
+            types_need: OnceCell::new(),
+            components: Components::default(),
         };
         snapshot.relations.values().for_each(|r| graph.by_name.entry(&r.name).or_default().push(r));
-        code.routines.iter().for_each(|r| graph.routines.entry(&r.name).or_default().push((&r.schema, r.oid)));
+        code.routines.iter().for_each(|r| graph.routines_by_name.entry(&r.name).or_default().push((&r.schema, r.oid)));
         code.types.iter().for_each(|(s, n, oid)| graph.domains.entry(n).or_default().push((s, *oid)));
         code.operators.iter().for_each(|o| graph.operators.entry(&o.name).or_default().push(o));
         graph
     }
 
-    /// As it will be when a table is of another kind.
+    /// As it will be when a table is of another kind. Of a graph that has been asked nothing yet.
     pub fn with(mut self, table: Oid, kind: PlacementKind) -> Self {
-        self.changed = Some((table, kind));
+        self.changed.insert(table, kind);
         self
     }
 
+    fn uses(&self, object: Object) -> impl Iterator<Item = Object> + use<'s> {
+        self.snapshot.code.uses.get(&object).into_iter().flatten().copied()
+    }
+
+    /// Of a view, what has its query.
+    fn rule_of(&self, view: Oid) -> Option<Object> {
+        self.views.get(&view).map(|oid| Object { class: b'u', oid: *oid })
+    }
+
+    /// Relations a name in code can mean.
+    fn found(&self, (schema, name): &Name) -> impl Iterator<Item = Oid> {
+        let means_nothing = self.exact && schema.is_none();
+        let found = self.by_name.get(name.as_str()).filter(|_| !means_nothing).into_iter().flatten();
+        found.filter(move |r| schema.as_ref().is_none_or(|s| *s == r.schema)).map(|r| r.oid)
+    }
+
+    fn of_kind(&self, kind: PlacementKind) -> &RelationSet {
+        let kinds = self.kinds.get_or_init(|| {
+            let of = |kind| self.relations.values().filter(move |r| self.kind(r) == kind).map(|r| r.oid);
+            [PlacementKind::Local, PlacementKind::Reference, PlacementKind::Distributed]
+                .map(|k| self.numbers.set(of(k)))
+        });
+        &kinds[kind as usize]
+    }
+
     fn kind(&self, relation: &Relation) -> PlacementKind {
-        match self.changed {
-            Some((oid, kind)) if oid == relation.oid => kind,
-            _ => PlacementKind::of(relation),
-        }
+        self.changed.get(&relation.oid).copied().unwrap_or_else(|| PlacementKind::of(relation))
     }
 
     /// There is nothing but local tables: all code is where everything is.
     fn all_local(&self) -> bool {
-        self.relations.values().all(|r| self.kind(r) == PlacementKind::Local)
+        [PlacementKind::Reference, PlacementKind::Distributed].iter().all(|kind| self.of_kind(*kind).is_empty())
     }
 
     /// There is no other node, either: nothing could differ.
@@ -195,14 +233,13 @@ impl<'s> Graph<'s> {
 
     /// Wherever a value is cast, compared or changed by DDL; nobody asks what it needs.
     fn unnamed(&self, u: &Unnamed) -> Option<Broken> {
-        let reach = self.reach_of(Object { class: b'f', oid: u.routine }, None, None);
+        let reach = self.reach_of(Object { class: b'f', oid: u.routine });
         let subject = format!("{} \"{}\"", u.what, u.name);
         let breach = if u.what == "event trigger" {
             self.judge(&subject, PlacementKind::Local, &reach).or_else(|| dynamic::refuse(&subject, &reach))
         } else {
             // Of a function's value, its own word counts.
-            let routine = self.snapshot.code.routines.iter().find(|r| r.oid == u.routine);
-            let varies = routine.is_some_and(|r| r.volatility != Volatility::Immutable);
+            let varies = self.routines.get(&u.routine).is_some_and(|r| r.volatility != Volatility::Immutable);
             let judged = self.judge(&subject, PlacementKind::Reference, &reach);
             judged.or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
         };
@@ -214,7 +251,7 @@ impl<'s> Graph<'s> {
         let uses = self.snapshot.code.uses.get(&Object { class: b'r', oid: table.oid })?;
         let mut reach = Reach::default();
         for used in uses.iter().filter(|u| matches!(u.class, b't' | b'f' | b'o')) {
-            reach.add(self.reach_of(*used, Some(table.oid), None));
+            reach.add(&self.reach_of(*used));
         }
         let subject = format!("a column's domain on {} table \"{}\"", self.kind(table).word(), table.name);
         Some(self.broken(self.judge(&subject, self.kind(table), &reach)?, table.oid))
@@ -222,26 +259,27 @@ impl<'s> Graph<'s> {
 
     /// `at`: the kind of the table it hangs on.
     fn judge(&self, subject: &str, at: PlacementKind, reach: &Reach) -> Option<Breach> {
-        let named = |oids: &BTreeSet<Oid>, test: &dyn Fn(PlacementKind) -> bool| {
-            oids.iter().find_map(|oid| self.relations.get(oid).filter(|r| test(self.kind(r))).copied())
+        let named = |set: &RelationSet, kind: PlacementKind| {
+            let first = set.first_in(self.of_kind(kind))?;
+            self.relations.get(&self.numbers.oid(first)).copied()
         };
         let uses = |r: &Relation, writes: bool| Some(Breach::uses(subject, r, self.kind(r), writes));
-        if let Some(r) = named(&reach.writes, &|k| k == PlacementKind::Reference) {
+        if let Some(r) = named(&reach.writes, PlacementKind::Reference) {
             return uses(r, true);
         }
-        if let Some(r) = named(&reach.writes, &|k| k == PlacementKind::Distributed) {
+        if let Some(r) = named(&reach.writes, PlacementKind::Distributed) {
             return uses(r, true);
         }
-        if let Some(r) = named(&reach.reads, &|k| k == PlacementKind::Distributed) {
+        if let Some(r) = named(&reach.reads, PlacementKind::Distributed) {
             return uses(r, false);
         }
         if at == PlacementKind::Local {
             return None;
         }
-        if let Some(r) = named(&reach.writes, &|k| k == PlacementKind::Local) {
+        if let Some(r) = named(&reach.writes, PlacementKind::Local) {
             return uses(r, true);
         }
-        if let Some(r) = named(&reach.reads, &|k| k == PlacementKind::Local) {
+        if let Some(r) = named(&reach.reads, PlacementKind::Local) {
             return uses(r, false);
         }
         if reach.sequence {
@@ -268,12 +306,10 @@ impl<'s> Graph<'s> {
         if self.is_alone() {
             return None;
         }
-        let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
         let reach = self.reach_of_body(body, scope);
-        let dynamic = reach.dynamic
-            || reach.takes_types
-            || reach.reads.iter().any(|oid| code(oid).read.dynamic)
-            || reach.writes.iter().any(|oid| code(oid).written_dynamic);
+        let known = self.known_dynamic();
+        let dynamic =
+            reach.dynamic || reach.takes_types || reach.reads.meets(&known.read) || reach.writes.meets(&known.written);
         match dynamic {
             true => Some(Watched::Text),
             false => reach.makes.then_some(Watched::Catalog),
@@ -282,29 +318,28 @@ impl<'s> Graph<'s> {
 
     /// Whether what it does by text that it puts together could be undone in it, before anybody has looked at it.
     pub fn catches(&self, body: &Body, scope: &LookupPath) -> Option<Refusal> {
-        let code = |oid: &Oid| self.snapshot.relation_code.get(oid).copied().unwrap_or_default();
-        (!self.all_local() && self.reach_of_body(body, scope).catches(code)).then(caught)
+        (!self.all_local() && self.reach_of_body(body, scope).catches(&self.known_dynamic())).then(caught)
     }
 
     /// What an object's code needs of tables.
     fn needs(&self, object: Object, dynamic: &Dynamic) -> Needs {
-        self.needs_of(self.reach_of(object, None, None), dynamic)
+        self.needs_of(&self.reach_of(object), dynamic)
     }
 
-    fn needs_of(&self, reach: Reach, dynamic: &Dynamic) -> Needs {
-        let of = |oids: &BTreeSet<Oid>, test: &dyn Fn(PlacementKind) -> bool| {
-            oids.iter().any(|oid| self.relations.get(oid).is_some_and(|r| test(self.kind(r))))
-        };
+    fn needs_of(&self, reach: &Reach, dynamic: &Dynamic) -> Needs {
+        let [local, reference, distributed] =
+            [PlacementKind::Local, PlacementKind::Reference, PlacementKind::Distributed].map(|k| self.of_kind(k));
         Needs {
-            herd: !self.all_local() && reach.catches(|oid| dynamic.code(oid))
-                || of(&reach.reads, &|k| k == PlacementKind::Distributed)
-                || of(&reach.writes, &|k| k != PlacementKind::Local),
+            herd: !self.all_local() && reach.catches(dynamic)
+                || reach.reads.meets(distributed)
+                || reach.writes.meets(distributed)
+                || reach.writes.meets(reference),
             home: reach.row_types
                 || reach.sequence
                 || reach.notifies
-                || of(&reach.reads, &|k| k == PlacementKind::Local)
-                || of(&reach.writes, &|k| k == PlacementKind::Local),
-            dynamic: dynamic.of(&reach),
+                || reach.reads.meets(local)
+                || reach.writes.meets(local),
+            dynamic: dynamic.of(reach),
             varies: reach.varies.is_some() || !reach.reads.is_empty(),
         }
     }
@@ -372,7 +407,7 @@ pub fn marked() -> Refusal {
 
 /// What runs on each node must do the same there.
 fn differs(subject: &str, reach: &Reach) -> Option<Breach> {
-    Some(Breach::new(subject, How::Varies(reach.varies.clone()?)))
+    Some(Breach::new(subject, How::Varies(reach.varies.as_deref()?.into())))
 }
 
 #[derive(Default)]

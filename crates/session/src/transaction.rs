@@ -236,7 +236,7 @@ impl Session {
         let herd = self.router.herd.clone();
         herd.refresh(None).await?;
         self.load_own_catalog().await?;
-        let broken = exec::code::broken_by_change(&[&herd.epoch.load_full()], &self.epoch);
+        let broken = exec::code::broken_by_change(&[&herd.epoch.load_full()], &self.epoch).await;
         match self.work().refused_of(broken).await? {
             Some(broken) => Err(self.work().told_of(broken).await?.into()),
             None => Ok(()),

@@ -40,6 +40,9 @@ pub struct Body {
     pub unknown: bool,
     /// Its blocks that catch errors: what they have locked is free when one is caught, and nobody sees that it was.
     pub caught: Vec<Body>,
+    /// It is of such a block: those in it are part of it, and are not looked at by themselves. (At each of them all within would be
+    /// read twice.)
+    pub is_caught: bool,
     /// Its statements that are neither queries nor writes: what they do to the catalog is judged where that is known.
     pub utilities: Vec<NodeEnum>,
     /// Of what could not be parsed: its words, in lower case, and the whole text for names that are no words.
@@ -64,10 +67,15 @@ impl Words {
     /// A name stands in the text as a word, or, where it is not one word, as a text.
     pub fn mentions(&self, name: &str) -> bool {
         let name = name.to_lowercase();
-        match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        match Words::is_word(&name) {
             true => self.words.contains(&name),
             false => self.text.contains(&name.replace('"', "\"\"")),
         }
+    }
+
+    /// The name is one word.
+    pub fn is_word(name: &str) -> bool {
+        name.chars().all(|c| c.is_alphanumeric() || c == '_')
     }
 }
 

@@ -156,12 +156,14 @@ fn question() -> String {
     let open = "p.prokind = 'f' AND p.prosqlbody IS NULL AND NOT p.prosecdef AND NOT p.proisstrict AND p.proconfig IS NULL \
                 AND p.provariadic = 0 AND p.prolang IN (SELECT l.oid FROM pg_language l WHERE l.lanname IN ('sql', 'plpgsql')) \
                 AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'))";
+    // Where there are statistics of few types, a join of the new ones would look at all of them for each: `relkind` is looked up.
     let unnamed = unnamed(user);
     let runs_text = runs_text(user);
     format!(
         "SELECT 'routine', p.oid, n.nspname::text, p.proname::text, l.lanname::text, \
                 CASE WHEN NOT d.is_read THEN NULL WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
-                               concat_ws('; ', herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text))) \
+                               concat_ws('; ', herd.code_in(p.prosqlbody::text), \
+                                         CASE WHEN p.proargdefaults IS NOT NULL THEN herd.code_in(p.proargdefaults::text) END)) \
                      WHEN l.lanname IN ('sql', 'plpgsql') AND p.prokind IN ('f', 'p') \
                           AND (p.proargdefaults IS NULL OR NOT herd.names_rows(p.proargdefaults::text)) THEN pg_get_functiondef(p.oid) \
                      WHEN l.lanname NOT IN ('c', 'internal') THEN p.prosrc END, p.provolatile::text \
@@ -188,8 +190,8 @@ fn question() -> String {
          WHERE d.objid >= {user} AND d.refobjid >= {user} AND d.deptype = 'n' \
            AND {user_class} IS NOT NULL AND {used_class} IS NOT NULL \
          UNION ALL SELECT 'use', t.oid, 't', t.typelem::text, 't', NULL, NULL FROM pg_type t WHERE t.oid >= {user} AND t.typelem >= {user} \
-         UNION ALL SELECT 'use', t.oid, 'r', t.typrelid::text, 't', NULL, NULL FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid \
-         WHERE t.oid >= {user} AND c.relkind = 'c' \
+         UNION ALL SELECT 'use', t.oid, 'r', t.typrelid::text, 't', NULL, NULL FROM pg_type t \
+         WHERE t.oid >= {user} AND (SELECT c.relkind FROM pg_class c WHERE c.oid = t.typrelid) = 'c' \
          UNION ALL SELECT 'use', c.contypid, 'c', c.oid::text, 't', NULL, NULL FROM pg_constraint c WHERE c.contypid >= {user} \
          UNION ALL SELECT 'view', r.oid, r.ev_class::text, c.relname::text, NULL, NULL, NULL \
          FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= {user} AND r.rulename = '_RETURN' \

@@ -113,14 +113,15 @@ const ESCAPED: &str = "u&\"";
 const READ_MAX: usize = 256;
 
 async fn sources<Q: Query>(q: &mut Q) -> Result<Vec<Source>, CatalogError<Q::Error>> {
-    // An aggregate's body is the functions it calls. Of extensions only the functions' own names count: those that a superuser
+    // `code_in` looks through all types of users' own: it is not called for every routine that has no tree. An aggregate's body is the functions it calls. Of extensions only the functions' own names count: those that a superuser
     // has, as whoever owns an extension may put functions of his own into it. A definer's "$user" is not the caller's, nor are the
     // schemas he may use; a path of the function's own is the same for all.
     let sql = format!(
         "SELECT n.nspname, p.proname, \
                 concat_ws(' ', CASE WHEN NOT d.is_read THEN NULL WHEN a.aggfnoid IS NOT NULL THEN concat_ws(' ', a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggmfinalfn) \
                      WHEN l.lanname NOT IN ('c', 'internal') \
-                     THEN concat_ws(' ', p.prosrc, herd.code_in(p.prosqlbody::text), herd.code_in(p.proargdefaults::text)) END, \
+                     THEN concat_ws(' ', p.prosrc, CASE WHEN p.prosqlbody IS NOT NULL THEN herd.code_in(p.prosqlbody::text) END, \
+                                     CASE WHEN p.proargdefaults IS NOT NULL THEN herd.code_in(p.proargdefaults::text) END) END, \
                      (SELECT string_agg(format_type(t.oid, NULL), ' ') \
                         FROM unnest(COALESCE(p.proallargtypes, p.proargtypes::oid[]) || p.prorettype) t (oid) WHERE t.oid >= 16384)), \
                 d.is_read AND (a.aggfnoid IS NOT NULL OR l.lanname IN ('sql', 'plpgsql')), \

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::{ErrorFields, sqlstate};
 
-use catalog::{Definition, DistributionPlan, Relation, Snapshot};
+use catalog::{Definition, DistributionPlan, Oid, Relation, Snapshot};
 use plan::admin::{AdminCall, AdminFunction, split_name};
 use plan::code::{Broken, Graph, PlacementKind};
 use plan::ddl::place::is_herd;
@@ -20,6 +20,7 @@ use super::distribute::Begun;
 use crate::client::{Answer, Client};
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
+use crate::router::bodies;
 use crate::router::herd::{Herd, catalog_error, refused};
 use crate::router::pause::Who;
 use crate::work::Work;
@@ -52,7 +53,7 @@ impl<C: Client> Work<'_, C> {
             true => self.locked_table_in_block(call, search_path).await?,
             false => self.locked_table(call, search_path).await?,
         };
-        let broken = broken_by_kind(call, &snapshot, &table);
+        let broken = broken_by_kind(call, &snapshot, &table).await;
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
         }
@@ -287,13 +288,23 @@ fn is_taken(e: &ExecError) -> bool {
 }
 
 /// Code that works with the table as it is must be right with it as it will be.
-fn broken_by_kind(call: &AdminCall, snapshot: &Snapshot, table: &Relation) -> Vec<Broken> {
+async fn broken_by_kind(call: &AdminCall, snapshot: &Arc<Snapshot>, table: &Relation) -> Vec<Broken> {
     let kind = match call.function {
         AdminFunction::CreateReferenceTable => PlacementKind::Reference,
         AdminFunction::UndistributeTable => PlacementKind::Local,
         _ => PlacementKind::Distributed,
     };
-    let bodies = crate::router::bodies::bodies(snapshot);
-    let before = Graph::new(snapshot, &bodies).unmarked();
-    Graph::new(snapshot, &bodies).unmarked().with(table.oid, kind).new_refusals(&[before])
+    broken_as(snapshot, vec![table.oid], kind).await
+}
+
+/// What code breaks once these tables are of another kind.
+pub(super) async fn broken_as(snapshot: &Arc<Snapshot>, tables: Vec<Oid>, kind: PlacementKind) -> Vec<Broken> {
+    let (long, snapshot) = (bodies::takes_long(snapshot), snapshot.clone());
+    let broken = move || {
+        let bodies = bodies::bodies(&snapshot);
+        let before = Graph::new(&snapshot, &bodies).unmarked();
+        let after = Graph::new(&snapshot, &bodies).unmarked();
+        tables.into_iter().fold(after, |graph, oid| graph.with(oid, kind)).new_refusals(&[before])
+    };
+    bodies::apart(long, broken).await
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use wire::sqlstate;
 
 use catalog::{Definition, DistributeRequest, DistributionPlan, NodeId, Oid, Relation, Snapshot};
-use plan::code::{Broken, Graph, PlacementKind};
+use plan::code::{Broken, PlacementKind};
 use plan::ddl::{NodeSteps, Partition, Step};
 
-use super::kind::Change;
+use super::kind::{Change, broken_as};
 use crate::client::Client;
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
@@ -58,7 +58,7 @@ impl<C: Client> Work<'_, C> {
         let parts = self.parts_of(parent.oid).await?;
         parts.iter().try_for_each(refuse_kind)?;
         parts.iter().try_for_each(refuse_owner)?;
-        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Distributed);
+        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Distributed).await;
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
         }
@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
         let parent = &change.table;
         let parts = self.parts_of(parent.oid).await?;
         parts.iter().try_for_each(refuse_owner)?;
-        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Local);
+        let broken = broken_by(&change.snapshot, parent, &parts, PlacementKind::Local).await;
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
         }
@@ -312,10 +312,7 @@ fn refuse_owner(part: &Part) -> Result<()> {
 }
 
 /// Code that works with the table, or one of its partitions, as they are.
-fn broken_by(snapshot: &Arc<Snapshot>, parent: &Relation, parts: &[Part], kind: PlacementKind) -> Vec<Broken> {
-    let bodies = crate::router::bodies::bodies(snapshot);
-    let before = Graph::new(snapshot, &bodies).unmarked();
-    let oids = std::iter::once(parent.oid).chain(parts.iter().map(|part| part.oid));
-    let after = Graph::new(snapshot, &bodies).unmarked();
-    oids.fold(after, |graph, oid| graph.with(oid, kind)).new_refusals(&[before])
+async fn broken_by(snapshot: &Arc<Snapshot>, parent: &Relation, parts: &[Part], kind: PlacementKind) -> Vec<Broken> {
+    let tables = std::iter::once(parent.oid).chain(parts.iter().map(|part| part.oid));
+    broken_as(snapshot, tables.collect(), kind).await
 }

@@ -1,4 +1,5 @@
-//! Code of users' own, read once: bodies are parsed when they are first seen, and kept by their text for later snapshots.
+//! Code of users' own, read once: bodies are parsed when they are first seen, and kept by their text for later snapshots. And where
+//! it is judged: a catalog with much code in it is not judged by a thread that serves others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -14,6 +15,8 @@ const BODIES_MAX: usize = 10_000;
 const BYTES_MAX: usize = 64 << 20;
 /// From so many bytes on, bodies are read by a thread that serves nobody.
 const LARGE: usize = 16 << 10;
+/// From so many objects on, and uses of one by another, code is judged by such a thread: a few microseconds go into each.
+const MANY: usize = 1_000;
 
 #[derive(Default)]
 struct Read {
@@ -30,8 +33,26 @@ pub fn bodies(snapshot: &Snapshot) -> Bodies {
     opaque.chain(read).collect()
 }
 
-/// Whether reading those that are new takes a while.
+/// Does what looks at code; where that takes `long`, on a thread that serves nobody meanwhile.
+pub async fn apart<T: Send + 'static>(long: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if !long {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(e) => std::panic::resume_unwind(e.into_panic()),
+    }
+}
+
+/// There is much code to be judged, or bodies that are new are long.
 pub fn takes_long(snapshot: &Snapshot) -> bool {
+    let code = &snapshot.code;
+    let objects =
+        [snapshot.relations.len(), code.routines.len(), code.attached.len(), code.types.len(), code.operators.len()];
+    let uses = code.uses.values().map(Vec::len);
+    if objects.into_iter().chain(uses).sum::<usize>() >= MANY {
+        return true;
+    }
     let read = READ.lock();
     routines(snapshot).filter(|r| !read.bodies.contains_key(&r.definition)).map(|r| r.definition.len()).sum::<usize>()
         >= LARGE

@@ -18,6 +18,7 @@ use tokio::sync::OnceCell;
 use txn::Raised;
 
 use crate::request::{Keep, Request};
+use crate::router::bodies;
 use crate::router::described::{Described, PartColumns};
 use crate::router::looks::Looks;
 use crate::router::plan_cache::PlanCache;
@@ -63,20 +64,15 @@ pub struct Epoch {
 impl Epoch {
     /// `plan_bytes`: what kept plans may take.
     pub fn new(mut snapshot: Snapshot, plan_bytes: usize) -> Self {
-        let bodies = crate::router::bodies::bodies(&snapshot);
+        let bodies = bodies::bodies(&snapshot);
         plan::code::settle(&mut snapshot, &bodies);
         Self::of(snapshot, bodies, plan_bytes)
     }
 
-    /// The same; code that takes long to read is read by a thread that serves nobody meanwhile.
+    /// The same; code that takes long to read, or to judge, is left to a thread that serves nobody meanwhile.
     pub async fn read(snapshot: Snapshot, plan_bytes: usize) -> Self {
-        if !crate::router::bodies::takes_long(&snapshot) {
-            return Self::new(snapshot, plan_bytes);
-        }
-        match tokio::task::spawn_blocking(move || Self::new(snapshot, plan_bytes)).await {
-            Ok(epoch) => epoch,
-            Err(e) => std::panic::resume_unwind(e.into_panic()),
-        }
+        let long = bodies::takes_long(&snapshot);
+        bodies::apart(long, move || Self::new(snapshot, plan_bytes)).await
     }
 
     fn of(snapshot: Snapshot, bodies: plan::code::Bodies, plan_bytes: usize) -> Self {

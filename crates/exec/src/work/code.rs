@@ -2,6 +2,7 @@
 //! it has touched. It does not know how bodies are read (`router/bodies.rs`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use wire::sqlstate;
 
@@ -11,36 +12,51 @@ use sql::body::Body;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::bodies;
 use crate::router::compiled::Epoch;
 use crate::work::Work;
 use crate::work::made::{self, Made};
 
 /// What a change breaks that was not broken in any of the catalogs `before` it.
-pub fn broken_by_change(before: &[&Epoch], after: &Epoch) -> Vec<Broken> {
-    let before: Vec<Graph> = before.iter().map(|e| Graph::new(&e.snapshot, &e.bodies).unmarked()).collect();
-    Graph::new(&after.snapshot, &after.bodies).unmarked().new_refusals(&before)
+pub async fn broken_by_change(before: &[&Arc<Epoch>], after: &Arc<Epoch>) -> Vec<Broken> {
+    let long = bodies::takes_long(&after.snapshot) || before.iter().any(|e| bodies::takes_long(&e.snapshot));
+    let (before, after): (Vec<Arc<Epoch>>, _) = (before.iter().map(|e| Arc::clone(e)).collect(), after.clone());
+    let broken = move || {
+        let before: Vec<Graph> = before.iter().map(|e| Graph::new(&e.snapshot, &e.bodies).unmarked()).collect();
+        Graph::new(&after.snapshot, &after.bodies).unmarked().new_refusals(&before)
+    };
+    bodies::apart(long, broken).await
 }
 
 /// What DO or CALL must not do, if it can be known; otherwise what it must be watched for.
-pub fn judge_at_home(
+pub async fn judge_at_home(
     statement: &sql::NodeEnum,
     text: &str,
-    epoch: &Epoch,
+    epoch: &Arc<Epoch>,
     path: &[String],
 ) -> std::result::Result<Option<Watched>, Refusal> {
     let (what, body) = match statement {
         sql::NodeEnum::DoStmt(_) => ("a DO block", Body::of_definition(text)),
         _ => ("a procedure", Body::of_statement(statement)),
     };
-    let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    let scope = LookupPath::of_text(text, path);
-    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
-        Some(refusal) => Err(refusal),
-        None => match graph.watched(&body, &scope) {
-            Some(Watched::Text) => graph.catches(&body, &scope).map_or(Ok(Some(Watched::Text)), Err),
-            watched => Ok(watched),
-        },
-    }
+    let (text, path) = (text.to_string(), path.to_vec());
+    judged(epoch, move |graph| {
+        let scope = LookupPath::of_text(&text, &path);
+        match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
+            Some(refusal) => Err(refusal),
+            None => match graph.watched(&body, &scope) {
+                Some(Watched::Text) => graph.catches(&body, &scope).map_or(Ok(Some(Watched::Text)), Err),
+                watched => Ok(watched),
+            },
+        }
+    })
+    .await
+}
+
+/// What a catalog's graph says, which is long to make where there is much code.
+async fn judged<T: Send + 'static>(epoch: &Arc<Epoch>, judge: impl FnOnce(&Graph) -> T + Send + 'static) -> T {
+    let (long, epoch) = (bodies::takes_long(&epoch.snapshot), epoch.clone());
+    bodies::apart(long, move || judge(&Graph::new(&epoch.snapshot, &epoch.bodies))).await
 }
 
 /// Code in pg_temp is in no catalog a router reads: nobody would know what it uses. Functions and procedures are called where they
@@ -76,22 +92,25 @@ pub fn refuse_hiding_type(statement: &sql::NodeEnum, epoch: &Epoch) -> std::resu
 }
 
 /// A temporary table's or view's query runs on home.
-pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]) -> std::result::Result<(), Refusal> {
+pub async fn judge_temporary(
+    statement: &sql::NodeEnum,
+    epoch: &Arc<Epoch>,
+    path: &[String],
+) -> std::result::Result<(), Refusal> {
     use sql::NodeEnum::{CreateTableAsStmt, SelectStmt, ViewStmt};
     let what = match statement {
         ViewStmt(_) => "a temporary view",
         sql::NodeEnum::CreateDomainStmt(_) => "a temporary domain",
         CreateTableAsStmt(_) | SelectStmt(_) => "a temporary table's query",
-        sql::NodeEnum::CreateStmt(_) => return refuse_conditions("a temporary table", statement, epoch, path),
+        sql::NodeEnum::CreateStmt(_) => return refuse_conditions("a temporary table", statement, epoch, path).await,
         _ => return Ok(()),
     };
     if matches!(statement, sql::NodeEnum::CreateDomainStmt(_)) {
-        refuse_conditions(what, statement, epoch, path)?;
+        refuse_conditions(what, statement, epoch, path).await?;
     }
-    let body = Body::of_statement(statement);
-    let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    let scope = LookupPath::Path(path);
-    match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
+    let (body, path) = (Body::of_statement(statement), path.to_vec());
+    let subject = format!("{what}, which runs on home,");
+    match judged(epoch, move |graph| graph.refuse_at_home(&subject, &body, &LookupPath::Path(&path))).await {
         Some(refusal) => Err(Refusal {
             hint: Some(
                 "CREATE TABLE … AS makes one that is not temporary; a view can be one that is not temporary, too."
@@ -104,25 +123,30 @@ pub fn judge_temporary(statement: &sql::NodeEnum, epoch: &Epoch, path: &[String]
 }
 
 /// What is temporary is in no catalog a router reads, and nobody watches whoever writes it.
-fn refuse_conditions(
+async fn refuse_conditions(
     what: &str,
     statement: &sql::NodeEnum,
-    epoch: &Epoch,
+    epoch: &Arc<Epoch>,
     path: &[String],
 ) -> std::result::Result<(), Refusal> {
-    let graph = Graph::new(&epoch.snapshot, &epoch.bodies);
-    let watched = |n: &sql::NodeEnum| match n {
-        sql::NodeEnum::Constraint(c) => {
-            graph.watched(&Body::of_expression(c.raw_expr.as_deref()?), &LookupPath::Path(path))
+    let mut conditions = vec![];
+    sql::search::find(statement, |n: &sql::NodeEnum| -> Option<()> {
+        if let sql::NodeEnum::Constraint(c) = n {
+            conditions.extend(c.raw_expr.as_deref().map(Body::of_expression));
         }
-        _ => None,
-    };
-    match sql::search::find(statement, watched) {
-        Some(_) => Err(Refusal::new(
+        None
+    });
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let path = path.to_vec();
+    let watched = move |graph: &Graph| conditions.iter().any(|c| graph.watched(c, &LookupPath::Path(&path)).is_some());
+    match judged(epoch, watched).await {
+        true => Err(Refusal::new(
             format!("{what} with conditions or defaults that run statements they put together is not supported"),
             "Write the statements out in place of EXECUTE.",
         )),
-        None => Ok(()),
+        false => Ok(()),
     }
 }
 

@@ -20,7 +20,7 @@ impl Graph<'_> {
         if a.what == "view" && (!materialized || table.view.as_ref().is_some_and(|v| v.filled_by_router)) {
             return None;
         }
-        let reach = self.reach_of(a.object(), Some(table.oid), a.definition.as_deref());
+        let reach = self.reach_of_attached(a);
         let kind = self.kind(table);
         let subject = match a.what.as_str() {
             "view" => format!("materialized view \"{}\"", table.name),
@@ -33,7 +33,7 @@ impl Graph<'_> {
             .or_else(|| varies.then(|| differs(&subject, &reach)).flatten())
             .or_else(|| {
                 let asked = reach.asks_table.clone().filter(|_| a.rows && kind == PlacementKind::Distributed);
-                asked.map(|name| Breach::new(&subject, How::AsksTable(name)))
+                asked.map(|name| Breach::new(&subject, How::AsksTable(name.to_string())))
             })
             .or_else(|| {
                 (a.transition && kind == PlacementKind::Distributed)

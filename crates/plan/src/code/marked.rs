@@ -16,7 +16,7 @@ use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 use super::{Broken, Graph};
 
 impl Graph<'_> {
-    /// As it is without marks: by this, code is judged.
+    /// As it is without marks: by this, code is judged. Of a graph that has been asked nothing yet.
     pub fn unmarked(self) -> Self {
         Graph { heeds_marks: false, ..self }
     }
@@ -58,7 +58,7 @@ impl Graph<'_> {
 
     fn exact(&self) -> Graph<'_> {
         let graph = Graph::new(self.snapshot, self.bodies);
-        Graph { exact: true, changed: self.changed, heeds_marks: self.heeds_marks, ..graph }
+        Graph { exact: true, changed: self.changed.clone(), heeds_marks: self.heeds_marks, ..graph }
     }
 
     pub(super) fn is_marked(&self, object: &Object) -> bool {
@@ -73,7 +73,7 @@ impl Graph<'_> {
         let of_type = |r: &&Relation| {
             let uses = self.snapshot.code.uses.get(&Object { class: b'r', oid: r.oid });
             let types = uses.into_iter().flatten().filter(|u| u.class == b't');
-            types.into_iter().any(|t| self.reach_of(*t, Some(r.oid), None).caught)
+            types.into_iter().any(|t| self.reach_of(*t).caught)
         };
         let relations = self.relations.values().map(|r| &***r).filter(|r| r.kind != RelationKind::Sequence);
         let marked = |r: &&Relation| self.is_marked(&Object { class: b'r', oid: r.oid }) || of_type(r);

@@ -34,7 +34,7 @@ fn text_of<'s>(statement: &'s NodeEnum, sql: &'s str) -> (&'s str, bool) {
 impl Session {
     /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
     pub(super) async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        let watched = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path)?;
+        let watched = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path).await?;
         let before = self.watch(watched).await?;
         let known = &self.epoch.snapshot.session_code;
         let (text, is_read) = text_of(statement, sql);

@@ -44,7 +44,7 @@ impl Session {
         }
         if makes {
             if !self.reads_nothing(statement) {
-                exec::code::judge_temporary(statement, &self.epoch, &self.search_path)?;
+                exec::code::judge_temporary(statement, &self.epoch, &self.search_path).await?;
             }
             self.use_pg_temp();
         }
@@ -142,13 +142,13 @@ impl Session {
         if self.transaction.is_active() {
             let before = self.epoch.clone();
             self.load_own_catalog().await?;
-            if exec::code::broken_by_change(&[&before], &self.epoch).is_empty() {
+            if exec::code::broken_by_change(&[&before], &self.epoch).await.is_empty() {
                 return Ok(());
             }
             // What was done past the router is nobody's fault who comes after it: only what isn't committed is this change's.
             self.router.herd.refresh(None).await?;
             let committed = self.router.herd.epoch.load_full();
-            let broken = exec::code::broken_by_change(&[&before, &committed], &self.epoch);
+            let broken = exec::code::broken_by_change(&[&before, &committed], &self.epoch).await;
             return match self.work().refused_of(broken).await? {
                 Some(broken) => Err(self.work().told_of(broken).await?.into()),
                 None => Ok(()),

@@ -51,8 +51,8 @@ impl Body {
 
     /// What handles an error runs behind what was undone.
     fn block(&mut self, block: &Value) {
-        if let (Some(_), Some(body)) = (block.get("exceptions"), block.get("body")) {
-            let mut caught = Body::default();
+        if let (Some(_), Some(body), false) = (block.get("exceptions"), block.get("body"), self.is_caught) {
+            let mut caught = Body { is_caught: true, ..Body::default() };
             caught.tree(body, false);
             self.caught.push(caught);
         }

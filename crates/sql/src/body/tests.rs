@@ -78,3 +78,13 @@ fn blocks_and_other_languages() {
         "reads [] writes [] calls [] words [begin is nonsense this]"
     );
 }
+
+#[test]
+fn blocks_in_blocks_are_read_once() {
+    let depth = 35;
+    let (begin, end) = ("BEGIN ".repeat(depth), "EXCEPTION WHEN others THEN NULL; END; ".repeat(depth - 1));
+    let text = format!("{begin} DELETE FROM t; {end} EXCEPTION WHEN others THEN NULL; END");
+    let body = Body::of_definition(&format!("DO $x$ {text} $x$"));
+    assert_eq!(shown(&body), "reads [t] writes [t] calls []");
+    assert_eq!((body.caught.len(), body.caught[0].caught.len()), (depth, 0));
+}

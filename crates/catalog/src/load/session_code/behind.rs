@@ -20,7 +20,7 @@ pub(super) async fn load<Q: Query>(
            LEFT JOIN pg_namespace n ON n.oid = t.typnamespace WHERE c.oid >= {FIRST_NORMAL_OBJECT_ID} AND c.castfunc <> 0 \
          UNION ALL SELECT n.nspname, t.typname, concat_ws(' ', format_type(r.rngsubtype, NULL), r.rngcanonical, r.rngsubdiff), false, t.typowner \
            FROM pg_range r JOIN pg_type t ON t.oid IN (r.rngtypid, r.rngmultitypid) JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= {FIRST_NORMAL_OBJECT_ID} \
-         UNION ALL SELECT n.nspname, t.typname, concat_ws(' ', format_type(t.typbasetype, NULL), herd.code_in(t.typdefaultbin::text), \
+         UNION ALL SELECT n.nspname, t.typname, concat_ws(' ', format_type(t.typbasetype, NULL), CASE WHEN t.typdefaultbin IS NOT NULL THEN herd.code_in(t.typdefaultbin::text) END, \
              (SELECT string_agg(herd.code_in(k.conbin::text), ' ') FROM pg_constraint k WHERE k.contypid = t.oid)), false, t.typowner \
            FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd' AND t.oid >= {FIRST_NORMAL_OBJECT_ID} \
          UNION ALL SELECT n.nspname, t.typname, concat_ws(' ', t.typinput, t.typoutput, t.typreceive, t.typsend, t.typmodin, t.typmodout, t.typanalyze), false, t.typowner \
