@@ -63,11 +63,13 @@ impl<'r> LookupPath<'r> {
 /// lead to each of those one by one.
 #[derive(Default)]
 pub(super) struct Names<'s> {
-    /// By kind, schema, name and path.
-    known: RefCell<HashMap<(u8, Option<String>, String, String), Option<What>>>,
+    known: RefCell<HashMap<Asked, Option<What>>>,
     meant: RefCell<Vec<Arc<[Object]>>>,
     mentionable: OnceCell<Mentionable<'s>>,
 }
+
+/// Kind, schema if one is written, name and path.
+type Asked = (u8, Option<String>, String, String);
 
 /// Names of relations and routines, by the word that stands for them in a text; those that are no word.
 #[derive(Default)]
