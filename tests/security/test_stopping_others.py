@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("stopping-others"),
 _SOON = 1.5
 _MIB = 1 << 20
 # Objects of one role that each lead to the next, and how many seconds two changes of the schema beside them may take (in a debug build).
-_CHAIN, _CHAIN_TAKES = 1600, 8
+_CHAIN, _CHAIN_TAKES = 1200, 5
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +295,7 @@ def test_chains_of_objects(made, first, each):
                 node.execute(";".join(each.format(n, n - 1, n - 2) for n in range(start, min(start + 200, _CHAIN))))
     try:
         made.server.run("create table known (i int)", "drop table known")
-        others = Others(made, 6)
+        others = Others(made, 4)
         began = time.monotonic()
         with _as(made, "mallory") as one:
             one.execute("create table hers.later (i int)")

@@ -42,6 +42,7 @@ pub(super) struct Node {
 }
 
 impl What {
+    /// Not in a block whose errors are caught.
     pub fn outside(self) -> Node {
         Node { what: self, inside: false }
     }
@@ -55,6 +56,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// Of a node by itself.
     pub fn of(graph: &Graph, node: Node) -> Facts {
         let mut look = Look { inside: node.inside, ..Look::new(graph) };
         match node.what {
@@ -85,6 +87,7 @@ impl Facts {
         look.facts()
     }
 
+    /// Of code that no object has.
     pub fn of_body(graph: &Graph, body: &Body, scope: &LookupPath) -> Facts {
         let mut look = Look::new(graph);
         look.body(body, scope);

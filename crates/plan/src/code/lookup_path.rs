@@ -79,6 +79,7 @@ struct Mentionable<'s> {
 }
 
 impl Names<'_> {
+    /// Whatever a name that leads to several leads to.
     pub fn meant(&self, named: usize) -> Arc<[Object]> {
         self.meant.borrow()[named].clone()
     }

@@ -20,6 +20,7 @@ pub(super) struct RelationSet {
 }
 
 impl RelationSet {
+    /// Puts a number into it.
     pub fn insert(&mut self, number: usize) {
         let (chunk, word, bit) = place(number);
         if self.chunks.len() <= chunk {
@@ -31,6 +32,7 @@ impl RelationSet {
         }
     }
 
+    /// It has the number.
     pub fn contains(&self, number: usize) -> bool {
         let (chunk, word, bit) = place(number);
         self.chunks.get(chunk).and_then(Option::as_ref).is_some_and(|c| c[word] & bit != 0)
@@ -54,6 +56,7 @@ impl RelationSet {
         }
     }
 
+    /// It has none.
     pub fn is_empty(&self) -> bool {
         // A chunk is made for what is put into it.
         self.chunks.iter().all(Option::is_none)
@@ -78,6 +81,7 @@ impl RelationSet {
             .flat_map(|(from, word)| (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| from + bit))
     }
 
+    /// The two have a number in common.
     pub fn meets(&self, other: &RelationSet) -> bool {
         self.first_in(other).is_some()
     }
@@ -98,6 +102,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// Of these relations, each of which may come several times.
     pub fn new(oids: impl Iterator<Item = Oid>) -> Self {
         let mut oids: Vec<Oid> = oids.collect();
         oids.sort_unstable();
@@ -105,6 +110,7 @@ impl Numbers {
         Numbers { of: oids.iter().enumerate().map(|(number, oid)| (*oid, number)).collect(), oids }
     }
 
+    /// The relation of a number that was given here.
     pub fn oid(&self, number: usize) -> Oid {
         self.oids[number]
     }
@@ -116,12 +122,14 @@ impl Numbers {
         }
     }
 
+    /// A set of these relations.
     pub fn set(&self, oids: impl Iterator<Item = Oid>) -> RelationSet {
         let mut set = RelationSet::default();
         oids.for_each(|oid| self.put(&mut set, oid));
         set
     }
 
+    /// A set has the relation.
     pub fn has(&self, set: &RelationSet, oid: Oid) -> bool {
         self.of.get(&oid).is_some_and(|number| set.contains(*number))
     }
