@@ -1,5 +1,6 @@
 """Code that a statement calls runs where it finds what it uses, or not at all: functions, operators, domains, whatever calls them."""
 
+import psycopg
 import pytest
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
@@ -83,3 +84,33 @@ def test_a_part_is_never_taken_for_all(db, sql):
     db.run(*CODE)
     db.refused(sql)
     assert db.one("SELECT count(*) FROM d") == 40 and len(db.same_copies("r")) == 30
+
+
+# Nobody said what they are: PostgreSQL takes them to be VOLATILE.
+UNSAID = (
+    "CREATE FUNCTION pure(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 10 / (i - 3); EXCEPTION WHEN division_by_zero THEN RETURN -1; END'",
+    "CREATE FUNCTION around(i int) RETURNS int LANGUAGE sql AS 'SELECT code.pure(i) + 1'",
+    "CREATE FUNCTION some(i int) RETURNS TABLE (n int) LANGUAGE sql AS 'SELECT g FROM generate_series(1, i) g'",
+)
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT id, pure(id) FROM d ORDER BY 1", "SELECT pure(id), count(*) FROM d GROUP BY 1 ORDER BY 1", "SELECT sum(around(v)) FROM d WHERE around(id) < 3",
+    "SELECT id FROM d ORDER BY around(id), id LIMIT 5", "SELECT d.id, n FROM d JOIN some(3) ON n = d.id % 5 ORDER BY 1, 2",
+    "SELECT a.id FROM d a JOIN d b ON a.id = b.id WHERE pure(a.id) = pure(b.id) ORDER BY 1 LIMIT 3", "SELECT count(*) FROM d WHERE id = around(4)",
+])
+def test_what_uses_nothing_but_what_it_is_given_runs_anywhere(db, sql):
+    db.run(*UNSAID)
+    answer = db.rows(sql)
+    db.run("CREATE TABLE whole AS SELECT * FROM d")
+    assert answer == db.rows(sql.replace("FROM d", "FROM whole").replace("JOIN d ", "JOIN whole ").replace("d.id", "whole.id"))
+
+
+@pytest.mark.parametrize("body", [
+    "SELECT (random() * i)::int", "SELECT set_config(''a.b'', i::text, false)::int", "SELECT txid_current()::int + i", "SELECT nextval(''code.counted'')::int + i",
+    "SELECT pg_backend_pid() + i", "UPDATE code.d SET v = 0 WHERE id = i RETURNING v",
+])
+def test_what_does_more_does_not(db, body):
+    db.run("CREATE SEQUENCE counted", f"CREATE FUNCTION more(i int) RETURNS int LANGUAGE sql AS '{body}'")
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        db.rows("SELECT id, more(id) FROM d")

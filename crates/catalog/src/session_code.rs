@@ -99,6 +99,11 @@ impl SessionCode {
         code
     }
 
+    /// Whether what has this name may leave something, or mentions what may.
+    pub fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(&lower(name))
+    }
+
     /// Of schemas, too.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
         self.things.iter().flat_map(|t| [t.schema.as_str(), t.name.as_str()]).filter(|name| !name.is_empty())

@@ -442,9 +442,15 @@ fn add<K: Eq + std::hash::Hash>(all: &mut HashMap<K, Needs>, name: K, more: Need
 pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
     snapshot.code.marked = Graph::new(snapshot, bodies).unmarked().marks();
     let all = Graph::new(snapshot, bodies).all_needs();
+    let leaves_nothing = |name: &str| !snapshot.session_code.has(name);
     for (name, overloads) in &mut snapshot.functions {
         for f in overloads.iter_mut() {
             if let Some(found) = all.routines.get(&(f.schema.clone(), name.clone())) {
+                // Who says nothing gets VOLATILE. What uses nothing but what it is given, and leaves nothing, gives the same each time.
+                let is_pure = *found == Needs::default() && leaves_nothing(name);
+                if is_pure && f.volatility == Volatility::Volatile {
+                    f.volatility = Volatility::Stable;
+                }
                 f.reads_herd_tables = found.herd;
                 f.needs_home = found.home;
                 f.dynamic = found.dynamic;

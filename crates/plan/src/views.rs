@@ -16,7 +16,7 @@ use wire::sqlstate;
 
 use sql::ast;
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build, names, own, relations, search};
+use sql::{NodeEnum, build, names, own, relations, search, weight};
 
 use catalog::{Placement, Relation};
 
@@ -27,8 +27,8 @@ use crate::{Context, Result, Text};
 const DEPTH_MAX: usize = 64;
 /// Views put into one statement: each use of a view that names another twice doubles them.
 const EXPANSIONS_MAX: usize = 1000;
-/// Their texts together.
-const BYTES_MAX: usize = 16 << 20;
+/// What reading all their texts may take, in bytes.
+const WEIGHT_MAX: usize = 512 << 20;
 
 /// The views a statement's tree holds in place of their names.
 #[derive(Default)]
@@ -99,11 +99,11 @@ impl Expand<'_> {
                 hint: Some("Views are nested too deeply to be read over several nodes.".into()),
             });
         }
-        self.bytes += view.query.len();
-        if self.bytes > BYTES_MAX {
+        self.bytes += weight::of(&view.query, true).made;
+        if self.bytes > WEIGHT_MAX {
             return Err(Refusal {
                 sqlstate: sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                message: format!("the definitions of the views in this statement are longer than {BYTES_MAX} bytes"),
+                message: format!("the definitions of the views in this statement would take more than {WEIGHT_MAX} bytes to plan"),
                 hint: Some("Name a view with a long definition less often.".into()),
             });
         }

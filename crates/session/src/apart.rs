@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 use exec::ExecError;
-use sql::lexer::{Lexer, TokenKind};
+use sql::weight;
 use tokio::sync::Notify;
 use wire::{ErrorFields, Frame, sqlstate};
 
@@ -24,14 +24,6 @@ pub const LARGE: usize = 16 << 10;
 /// Plans that take more than a moment, at a time: each may be some hundred megabytes while it is made.
 const PLANS: usize = 2;
 
-/// What a text's tree and plan take while they are made, for each name (measured: a column in ARRAY […] 5 400 bytes), each other token (a key in
-/// IN (…) 3 300, a value of VALUES 2 000 to 3 900) and each bracket or comma; and the text itself, with its copies.
-const NAME_BYTES: usize = 5_400;
-const TOKEN_BYTES: usize = 3_300;
-const PUNCT_BYTES: usize = 400;
-const TIMES: usize = 4;
-/// What of a tree stays, for each token.
-const KEPT_BYTES: usize = 600;
 /// Room is given in pieces of so many bytes.
 const PIECE: usize = 1 << 20;
 
@@ -79,20 +71,6 @@ impl Apart {
         let _room = Some(self.room.take(role, bytes.div_ceil(PIECE)).await);
         Reading { place: Some(self.reading.take(role, 1).await), _room }
     }
-}
-
-/// What reading and planning a text takes, and what of it stays with its tree.
-fn bytes_of(sql: &str, standard_conforming_strings: bool) -> (usize, usize) {
-    let (mut made, mut kept) = (sql.len() * TIMES, sql.len() * TIMES);
-    for token in Lexer::new(sql, standard_conforming_strings).flatten() {
-        let (once, stays) = match token.kind {
-            TokenKind::Punct(_) => (PUNCT_BYTES, 0),
-            TokenKind::Ident | TokenKind::QuotedIdent | TokenKind::UIdent => (NAME_BYTES, KEPT_BYTES),
-            _ => (TOKEN_BYTES, KEPT_BYTES),
-        };
-        (made, kept) = (made + once, kept + stays);
-    }
-    (made, kept)
 }
 
 /// Hears that what waits can go on.
@@ -154,7 +132,7 @@ impl Session {
         if sql.len() < LARGE {
             return Ok(Reading::default());
         }
-        let (bytes, _) = bytes_of(sql, self.standard_conforming_strings());
+        let bytes = weight::of(sql, self.standard_conforming_strings()).made;
         let router = self.router.clone();
         let max = router.apart.room.each() * PIECE;
         if bytes > max {
@@ -175,7 +153,7 @@ impl Session {
 
     /// What the tree of a text takes that is kept, text and all.
     pub fn kept_bytes(&self, sql: &str) -> usize {
-        bytes_of(sql, self.standard_conforming_strings()).1
+        weight::of(sql, self.standard_conforming_strings()).kept
     }
 
     /// Whose share it is: the role's, by its object id on home.
@@ -186,18 +164,5 @@ impl Session {
     /// Between steps that take long, as PostgreSQL looks between its own.
     pub fn unless_cancelled(&self) -> Result<()> {
         if self.io.handle().is_cancelled() { Err(ExecError::cancelled()) } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_text_takes_is_counted_by_its_tokens() {
-        let (short, long) = (bytes_of("SELECT 1", true), bytes_of(&format!("SELECT '{}'", "x".repeat(1000)), true));
-        assert_eq!(short, (4 * 8 + NAME_BYTES + TOKEN_BYTES, 4 * 8 + 2 * KEPT_BYTES));
-        assert_eq!(long.0 - short.0, 4 * 1001);
-        assert_eq!(bytes_of("(,)", true).0, 12 + 3 * PUNCT_BYTES);
     }
 }

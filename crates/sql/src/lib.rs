@@ -21,6 +21,7 @@ pub mod stack;
 mod syntax_error;
 pub mod template;
 pub mod walk;
+pub mod weight;
 
 pub use parse::{deparse, deparse_expr, parse};
 pub use pg_query::NodeEnum;
