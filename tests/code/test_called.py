@@ -90,13 +90,13 @@ def test_a_part_is_never_taken_for_all(db, sql):
 UNSAID = (
     "CREATE FUNCTION pure(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 10 / (i - 3); EXCEPTION WHEN division_by_zero THEN RETURN -1; END'",
     "CREATE FUNCTION around(i int) RETURNS int LANGUAGE sql AS 'SELECT code.pure(i) + 1'",
-    "CREATE FUNCTION some(i int) RETURNS TABLE (n int) LANGUAGE sql AS 'SELECT g FROM generate_series(1, i) g'",
+    "CREATE FUNCTION upto(i int) RETURNS TABLE (n int) LANGUAGE sql AS 'SELECT g FROM generate_series(1, i) g'",
 )
 
 
 @pytest.mark.parametrize("sql", [
     "SELECT id, pure(id) FROM d ORDER BY 1", "SELECT pure(id), count(*) FROM d GROUP BY 1 ORDER BY 1", "SELECT sum(around(v)) FROM d WHERE around(id) < 3",
-    "SELECT id FROM d ORDER BY around(id), id LIMIT 5", "SELECT d.id, n FROM d JOIN some(3) ON n = d.id % 5 ORDER BY 1, 2",
+    "SELECT id FROM d ORDER BY around(id), id LIMIT 5", "SELECT d.id, n FROM d JOIN upto(3) ON n = d.id % 5 ORDER BY 1, 2",
     "SELECT a.id FROM d a JOIN d b ON a.id = b.id WHERE pure(a.id) = pure(b.id) ORDER BY 1 LIMIT 3", "SELECT count(*) FROM d WHERE id = around(4)",
 ])
 def test_what_uses_nothing_but_what_it_is_given_runs_anywhere(db, sql):
