@@ -7,7 +7,7 @@ use rand::random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use wire::frame::{self, HEADER_LEN, Reader};
-use wire::scram::{self, MECHANISM, ServerScram, Verifier};
+use wire::scram::{self, MECHANISM, SCRAM_ITERATIONS, ServerScram, Verifier};
 use wire::startup::{self, PROTOCOL_3_0, Startup};
 use wire::{ErrorFields, WireError, backend, sqlstate};
 
@@ -46,8 +46,10 @@ pub enum Came {
 impl Door {
     /// The password is not kept.
     pub fn new(config: &Config) -> Self {
-        let verifier =
-            config.password.as_deref().map(|password| Verifier::from_password(password, &random::<[u8; 16]>(), 4096));
+        let verifier = config
+            .password
+            .as_deref()
+            .map(|password| Verifier::from_password(password, &random::<[u8; 16]>(), SCRAM_ITERATIONS));
         Door { user: config.user.clone(), verifier, secret: random() }
     }
 
@@ -90,7 +92,8 @@ impl Door {
         }
         let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
         if let Some(verifier) = &self.verifier {
-            let known = if user == self.user { verifier.clone() } else { Verifier::mock(user, &self.secret) };
+            let known =
+                if user == self.user { verifier.clone() } else { Verifier::mock(user, &self.secret, SCRAM_ITERATIONS) };
             let proved = prove(channel, known).await?;
             if !proved || user != self.user {
                 let message = format!("password authentication failed for user \"{user}\"");

@@ -27,7 +27,8 @@ use crate::{Context, Result, Text};
 const DEPTH_MAX: usize = 64;
 /// Views put into one statement: each use of a view that names another twice doubles them.
 const EXPANSIONS_MAX: usize = 1000;
-/// What reading all their texts may take, in bytes.
+/// Their texts together, and what reading them may take, in bytes.
+const BYTES_MAX: usize = 16 << 20;
 const WEIGHT_MAX: usize = 512 << 20;
 
 /// The views a statement's tree holds in place of their names.
@@ -50,7 +51,7 @@ struct Inlined {
 
 /// Puts the views' queries in the place of their names.
 pub fn expand(statement: &mut NodeEnum, cx: &Context) -> Result<Views> {
-    let mut v = Expand { cx, list: vec![], bytes: 0 };
+    let mut v = Expand { cx, list: vec![], bytes: 0, weight: 0 };
     // The target of a write is never replaced: see `through_views.rs`.
     v.replace(statement, 0, None)?;
     let missing = || Refusal::bare("internal: a view was not put in place");
@@ -62,6 +63,7 @@ struct Expand<'a> {
     cx: &'a Context<'a>,
     list: Vec<Option<Inlined>>,
     bytes: usize,
+    weight: usize,
 }
 
 impl Expand<'_> {
@@ -99,13 +101,18 @@ impl Expand<'_> {
                 hint: Some("Views are nested too deeply to be read over several nodes.".into()),
             });
         }
-        self.bytes += weight::of(&view.query, true).made;
-        if self.bytes > WEIGHT_MAX {
-            return Err(Refusal {
-                sqlstate: sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                message: format!("the definitions of the views in this statement would take more than {WEIGHT_MAX} bytes to plan"),
-                hint: Some("Name a view with a long definition less often.".into()),
-            });
+        self.bytes += view.query.len();
+        let too_long = |what: String| Refusal {
+            sqlstate: sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            message: format!("the definitions of the views in this statement {what}"),
+            hint: Some("Name a view with a long definition less often.".into()),
+        };
+        if self.bytes > BYTES_MAX {
+            return Err(too_long(format!("are longer than {BYTES_MAX} bytes")));
+        }
+        self.weight += weight::of(&view.query, true).made;
+        if self.weight > WEIGHT_MAX {
+            return Err(too_long(format!("would take more than {WEIGHT_MAX} bytes to plan")));
         }
         let unreadable = || Refusal::bare(format!("the definition of view {} could not be read", relation.name));
         let mut query = sql::parse(&view.query, true)?.pop().ok_or_else(unreadable)?;

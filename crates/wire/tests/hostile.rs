@@ -101,9 +101,9 @@ proptest! {
     fn scram_survives_anything(text in "[nyp,=am]{0,6}[a-zA-Z0-9=,+/$:\u{e9}]{0,60}") {
         let _ = Verifier::parse(&text);
         let _ = Verifier::parse(&format!("SCRAM-SHA-256${text}"));
-        let mut server = ServerScram::new(Verifier::mock("u", &[1; 32]), "server");
+        let mut server = ServerScram::new(Verifier::mock("u", &[1; 32], 4096), "server");
         let _ = server.handle_first(&text);
-        let mut server = ServerScram::new(Verifier::mock("u", &[1; 32]), "server");
+        let mut server = ServerScram::new(Verifier::mock("u", &[1; 32], 4096), "server");
         server.handle_first("n,,n=,r=client").unwrap();
         prop_assert!(server.handle_final(&text).is_err());
         let keys = Secret::Keys { client_key: [1; 32], server_key: [2; 32] };
