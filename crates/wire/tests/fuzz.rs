@@ -140,9 +140,9 @@ fn client(stream: &[u8], seen: &mut Seen) {
             },
             b'p' => {
                 let text = String::from_utf8_lossy(body);
-                let mut server = ServerScram::new(Verifier::mock("u", &[1; 32]), "server");
+                let mut server = ServerScram::new(Verifier::mock("u", &[1; 32], 4096), "server");
                 seen.note(("scram first", server.handle_first(&text).is_ok()));
-                let mut server = ServerScram::new(Verifier::mock("u", &[1; 32]), "server");
+                let mut server = ServerScram::new(Verifier::mock("u", &[1; 32], 4096), "server");
                 if server.handle_first("n,,n=,r=client").is_ok() {
                     assert!(server.handle_final(&text).is_err(), "a login without a secret");
                 }

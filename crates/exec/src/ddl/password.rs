@@ -32,6 +32,6 @@ impl<C: Client> Work<'_, C> {
         }
         let statement = statement.clone();
         let hashed = tokio::task::spawn_blocking(move || with_verifier(&statement, &salt, iterations)).await;
-        hashed.map_err(|e| ExecError::internal(&format!("hashing a password: {e}")))
+        hashed.map_err(|e| ExecError::internal(format!("hashing a password: {e}")))
     }
 }
