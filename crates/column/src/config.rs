@@ -109,9 +109,7 @@ impl Config {
         };
         Ok(Config { node, login, directory, listen, user, password, memory, threads, slot, wal_bytes_max })
     }
-}
 
-impl Config {
     /// The file is a secret.
     pub fn has_password(&self) -> bool {
         self.password.is_some() || !matches!(self.login.secret, Secret::None)

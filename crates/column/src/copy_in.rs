@@ -104,9 +104,10 @@ struct Leaf {
 /// As they are in the snapshot.
 async fn leaves(source: &mut Conn, relation: u32) -> Result<Vec<Leaf>> {
     let sql = format!(
-        "WITH RECURSIVE tree (oid) AS (SELECT {relation}::oid UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid)
+        "{}
          SELECT c.oid, n.nspname, c.relname FROM tree JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
-         WHERE c.relkind <> 'p' ORDER BY c.oid"
+         WHERE c.relkind <> 'p' ORDER BY c.oid",
+        definition::tree(relation)
     );
     let rows = source.simple(&sql).await?;
     let leaf = |row: &catalog::Row| match row.as_slice() {

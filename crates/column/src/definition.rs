@@ -42,11 +42,18 @@ struct Attribute {
     base: u32,
 }
 
+/// `WITH … tree (oid)`: a table, and whatever is under it.
+pub fn tree(relation: u32) -> String {
+    format!(
+        "WITH RECURSIVE tree (oid) AS (SELECT {relation}::oid UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid)"
+    )
+}
+
 /// Reads it in whatever transaction the connection is in.
 pub async fn read(conn: &mut Conn, wanted: &Wanted) -> Result<Found> {
-    let oid = wanted.relation;
+    let (oid, tree) = (wanted.relation, tree(wanted.relation));
     let sql = format!(
-        "WITH RECURSIVE tree (oid) AS (SELECT {oid}::oid UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid)
+        "{tree}
          SELECT n.nspname, c.relname, c.relkind,
             (SELECT bool_and(x.relkind IN ('r', 'p')) FROM tree JOIN pg_class x USING (oid)),
             (SELECT bool_and(x.relpersistence = 'p') FROM tree JOIN pg_class x USING (oid)),

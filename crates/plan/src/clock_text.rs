@@ -18,6 +18,7 @@ use crate::reads::parse_expression;
 
 /// datetime.c (`datetktbl`): what may stand any number of times beside a moment, or is none.
 const NOISE: [&str; 13] = ["ad", "am", "at", "bc", "dst", "h", "m", "on", "pm", "s", "t", "y", "z"];
+const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 /// Functions that make rows of what JSON holds as text.
 const OF_JSON: [&str; 4] =
     ["json_populate_record", "json_populate_recordset", "jsonb_populate_record", "jsonb_populate_recordset"];
@@ -73,12 +74,16 @@ pub fn may_hold(oid: Oid) -> bool {
         )
 }
 
+/// A moment's word is somewhere in the text, or in a literal in it.
+pub fn mentions(text: &str) -> bool {
+    WORDS.iter().any(|w| text.as_bytes().windows(w.len()).any(|t| t.eq_ignore_ascii_case(w.as_bytes())))
+}
+
 /// The text may be read as a moment: as such, or inside of an array, a range or a row. A sentence is none: beside a moment
 /// stands a zone at most, and what is noise.
 pub fn may_name(text: &str) -> bool {
-    const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
     // Most texts end here.
-    if !WORDS.iter().any(|w| text.as_bytes().windows(w.len()).any(|t| t.eq_ignore_ascii_case(w.as_bytes()))) {
+    if !mentions(text) {
         return false;
     }
     let is = |list: &[&str], word: &str| list.iter().any(|w| w.eq_ignore_ascii_case(word));

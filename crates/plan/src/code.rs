@@ -354,11 +354,11 @@ impl<'s> Graph<'s> {
         let code = &self.snapshot.code;
         let dynamic = self.dynamic();
         for r in &code.routines {
-            add(
-                &mut all.routines,
-                (r.schema.clone(), r.name.clone()),
-                self.needs(Object { class: b'f', oid: r.oid }, &dynamic),
-            );
+            let (name, reach) = ((r.schema.clone(), r.name.clone()), self.reach_of(Object { class: b'f', oid: r.oid }));
+            if reach.moments {
+                all.moments.insert(name.clone());
+            }
+            add(&mut all.routines, name, self.needs_of(&reach, &dynamic));
         }
         for o in &code.operators {
             let needs = self.needs(Object { class: b'o', oid: o.oid }, &dynamic);
@@ -413,6 +413,8 @@ fn differs(subject: &str, reach: &Reach) -> Option<Breach> {
 #[derive(Default)]
 struct AllNeeds {
     routines: HashMap<(String, String), Needs>,
+    /// Routines that may name a moment by a string.
+    moments: HashSet<(String, String)>,
     operators: HashMap<String, Vec<Harm>>,
     domains: HashMap<String, Vec<Harm>>,
     relations: HashMap<Oid, RelationCode>,
@@ -445,9 +447,10 @@ pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
     let leaves_nothing = |name: &str| !snapshot.session_code.has(name);
     for (name, overloads) in &mut snapshot.functions {
         for f in overloads.iter_mut() {
-            if let Some(found) = all.routines.get(&(f.schema.clone(), name.clone())) {
+            let called = (f.schema.clone(), name.clone());
+            if let Some(found) = all.routines.get(&called) {
                 // Who says nothing gets VOLATILE. What uses nothing but what it is given, and leaves nothing, gives the same each time.
-                let is_pure = *found == Needs::default() && leaves_nothing(name);
+                let is_pure = *found == Needs::default() && leaves_nothing(name) && !all.moments.contains(&called);
                 if is_pure && f.volatility == Volatility::Volatile {
                     f.volatility = Volatility::Stable;
                 }

@@ -24,7 +24,7 @@ impl Fair {
         *self = Fair::default();
     }
 
-    /// So much was done, and there is more to do.
+    /// So much was done.
     pub async fn did(&mut self, much: usize) {
         self.done += much;
         if self.done <= LOOK {

@@ -11,7 +11,7 @@ use sql::body::{Body, Name, Words};
 use super::lookup_path::LookupPath;
 use super::reach::Reach;
 use super::{Graph, PlacementKind};
-use crate::same;
+use crate::{clock_text, same};
 
 /// What leads to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,6 +146,7 @@ impl<'g, 's> Look<'g, 's> {
         let routine = self.graph.routines.get(&object.oid).copied();
         let volatile = routine.is_some_and(|r| r.volatility == catalog::Volatility::Volatile);
         self.own.volatile |= volatile;
+        self.own.moments |= routine.is_some_and(|r| clock_text::mentions(&r.definition));
         match self.graph.bodies.get(&object.oid) {
             Some(body) => self.body(body, &routine.map_or(LookupPath::Anywhere, LookupPath::of)),
             // Of code in C there is its word alone.

@@ -40,6 +40,8 @@ pub(super) struct Reach {
     pub row_types: bool,
     /// Some of it sees what the statement that runs it has done so far (VOLATILE).
     pub volatile: bool,
+    /// Some of it may name a moment by a string ('now', 'today' …), which is another one on each node.
+    pub moments: bool,
 }
 
 impl Reach {
@@ -68,6 +70,7 @@ impl Reach {
         self.asks_table = self.asks_table.take().or_else(|| other.asks_table.clone());
         self.row_types |= other.row_types;
         self.volatile |= other.volatile;
+        self.moments |= other.moments;
     }
 
     /// What is left of it for who runs it in a block whose errors are caught, beside what it is anyway.
