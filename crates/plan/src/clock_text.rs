@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use catalog::{Column, Snapshot};
 use sql::ast::{self, Node};
+use sql::moments::{WORDS, mentions};
 use sql::walk::Visit;
 use sql::{NodeEnum, names, search};
 use wire::type_oid::{self, Oid};
@@ -18,7 +19,6 @@ use crate::reads::parse_expression;
 
 /// datetime.c (`datetktbl`): what may stand any number of times beside a moment, or is none.
 const NOISE: [&str; 13] = ["ad", "am", "at", "bc", "dst", "h", "m", "on", "pm", "s", "t", "y", "z"];
-const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 /// Functions that make rows of what JSON holds as text.
 const OF_JSON: [&str; 4] =
     ["json_populate_record", "json_populate_recordset", "jsonb_populate_record", "jsonb_populate_recordset"];
@@ -72,11 +72,6 @@ pub fn may_hold(oid: Oid) -> bool {
             oid,
             BOOL | BYTEA | CHAR | NAME | OID | BPCHAR | JSON | JSONB | UUID | INTERVAL | INET | CIDR | MACADDR | MONEY
         )
-}
-
-/// A moment's word is somewhere in the text, or in a literal in it.
-pub fn mentions(text: &str) -> bool {
-    WORDS.iter().any(|w| text.as_bytes().windows(w.len()).any(|t| t.eq_ignore_ascii_case(w.as_bytes())))
 }
 
 /// The text may be read as a moment: as such, or inside of an array, a range or a row. A sentence is none: beside a moment

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, Node};
 
+use crate::moments;
 use crate::names;
 use crate::walk::{self, Visit};
 
@@ -45,6 +46,10 @@ pub struct Body {
     pub is_caught: bool,
     /// Its statements that are neither queries nor writes: what they do to the catalog is judged where that is known.
     pub utilities: Vec<NodeEnum>,
+    /// A word is in its text that stands for a moment where it becomes a date or a time ('now'): see [`crate::moments`].
+    pub moments: bool,
+    /// How often its text has the words search_path.
+    pub search_paths: usize,
     /// Of what could not be parsed: its words, in lower case, and the whole text for names that are no words.
     pub words: Option<Words>,
 }
@@ -82,7 +87,7 @@ impl Words {
 impl Body {
     /// Of `CREATE FUNCTION …`, as `pg_get_functiondef` prints it, or of `DO …`.
     pub fn of_definition(definition: &str) -> Body {
-        let mut body = Body::default();
+        let mut body = Body::of_any(definition);
         body.definition(definition);
         body
     }
@@ -102,9 +107,14 @@ impl Body {
 
     /// Of text in a language that nobody here reads.
     pub fn of_text(text: &str) -> Body {
-        let mut body = Body::default();
+        let mut body = Body::of_any(text);
         body.by_words(text);
         body
+    }
+
+    /// What any text says, once: texts are long, and looked at again and again.
+    fn of_any(text: &str) -> Body {
+        Body { moments: moments::mentions(text), search_paths: search_paths(text), ..Body::default() }
     }
 
     /// What an expression names and calls.
@@ -226,6 +236,11 @@ impl Body {
     }
 }
 
+/// How often a text has the words search_path.
+pub fn search_paths(text: &str) -> usize {
+    text.to_ascii_lowercase().matches("search_path").count()
+}
+
 struct Look<'b, 'a> {
     body: &'b mut Body,
     ctes: BTreeSet<&'a str>,
@@ -255,6 +270,10 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
             DeleteStmt(s) => self.written(&s.relation),
             MergeStmt(s) => self.written(&s.relation),
             CopyStmt(s) if s.is_from => self.written(&s.relation),
+            // With its escapes read.
+            AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) => {
+                self.body.moments |= moments::mentions(&s.sval);
+            }
             NotifyStmt(_) => {
                 self.body.calls.insert((Some("pg_catalog".into()), "pg_notify".into()));
             }

@@ -9,6 +9,7 @@ mod comments;
 pub mod depth;
 pub mod lexer;
 pub mod materialized;
+pub mod moments;
 pub mod names;
 mod null_ties;
 pub mod one_row;

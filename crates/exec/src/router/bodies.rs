@@ -15,12 +15,14 @@ const BODIES_MAX: usize = 10_000;
 const BYTES_MAX: usize = 64 << 20;
 /// From so many bytes on, bodies are read by a thread that serves nobody.
 const LARGE: usize = 16 << 10;
+/// The same where so many bytes have been read before.
+const MUCH: usize = 1 << 20;
 /// From so many objects on, and uses of one by another, code is judged by such a thread: a few microseconds go into each.
 const MANY: usize = 1_000;
 
 #[derive(Default)]
 struct Read {
-    bodies: HashMap<Arc<str>, Arc<Body>>,
+    bodies: HashMap<Arc<str>, Arc<Body>, foldhash::fast::RandomState>,
     bytes: usize,
 }
 
@@ -51,6 +53,10 @@ pub fn takes_long(snapshot: &Snapshot) -> bool {
         [snapshot.relations.len(), code.routines.len(), code.attached.len(), code.types.len(), code.operators.len()];
     let uses = code.uses.values().map(Vec::len);
     if objects.into_iter().chain(uses).sum::<usize>() >= MANY {
+        return true;
+    }
+    // To look each up is to read it.
+    if routines(snapshot).map(|r| r.definition.len()).sum::<usize>() >= MUCH {
         return true;
     }
     let read = READ.lock();

@@ -8,7 +8,7 @@ use wire::sqlstate;
 
 use plan::Refusal;
 use plan::code::{Broken, Graph, LookupPath, Watched};
-use sql::body::Body;
+use sql::body::{self, Body};
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -37,11 +37,11 @@ pub async fn judge_at_home(
 ) -> std::result::Result<Option<Watched>, Refusal> {
     let (what, body) = match statement {
         sql::NodeEnum::DoStmt(_) => ("a DO block", Body::of_definition(text)),
-        _ => ("a procedure", Body::of_statement(statement)),
+        _ => ("a procedure", Body { search_paths: body::search_paths(text), ..Body::of_statement(statement) }),
     };
-    let (text, path) = (text.to_string(), path.to_vec());
+    let path = path.to_vec();
     judged(epoch, move |graph| {
-        let scope = LookupPath::of_text(&text, &path);
+        let scope = LookupPath::of_statement(&body, &path);
         match graph.refuse_at_home(&format!("{what}, which runs on home,"), &body, &scope) {
             Some(refusal) => Err(refusal),
             None => match graph.watched(&body, &scope) {

@@ -26,7 +26,7 @@ pub fn uses(routine: &Routine, by: &ByArgument, cx: &Context, steps: &Steps) -> 
         return Ok(known);
     }
     let own;
-    let path = match LookupPath::of(routine) {
+    let path = match LookupPath::of(routine, sql::body::search_paths(&routine.definition)) {
         LookupPath::Own(path) => {
             own = path;
             &own[..]

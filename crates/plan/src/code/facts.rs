@@ -11,7 +11,7 @@ use sql::body::{Body, Name, Words};
 use super::lookup_path::LookupPath;
 use super::reach::Reach;
 use super::{Graph, PlacementKind};
-use crate::{clock_text, same};
+use crate::same;
 
 /// What leads to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,9 +146,10 @@ impl<'g, 's> Look<'g, 's> {
         let routine = self.graph.routines.get(&object.oid).copied();
         let volatile = routine.is_some_and(|r| r.volatility == catalog::Volatility::Volatile);
         self.own.volatile |= volatile;
-        self.own.moments |= routine.is_some_and(|r| clock_text::mentions(&r.definition));
         match self.graph.bodies.get(&object.oid) {
-            Some(body) => self.body(body, &routine.map_or(LookupPath::Anywhere, LookupPath::of)),
+            Some(body) => {
+                self.body(body, &routine.map_or(LookupPath::Anywhere, |r| LookupPath::of(r, body.search_paths)))
+            }
             // Of code in C there is its word alone.
             None if volatile => self.own.varies = Some("a volatile function in C".into()),
             None => {}
@@ -214,6 +215,7 @@ impl<'g, 's> Look<'g, 's> {
             self.field(name);
         }
         self.own.dynamic |= body.unknown;
+        self.own.moments |= body.moments;
         for caught in body.caught.iter().filter(|_| !self.inside) {
             let mut block = Look { inside: true, ..Look::new(self.graph) };
             block.body(caught, scope);

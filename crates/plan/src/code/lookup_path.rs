@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use catalog::Oid;
 use catalog::code::{Object, Routine, can_mean};
-use sql::body::Words;
+use sql::body::{Body, Words};
 
 use super::Graph;
 use super::facts::What;
@@ -29,10 +29,10 @@ pub enum LookupPath<'r> {
 }
 
 impl<'r> LookupPath<'r> {
-    /// The path of a function or procedure, by what is set for it and what its text says.
-    pub fn of(routine: &'r Routine) -> Self {
+    /// The path of a function or procedure, by what is set for it and how often its text names the setting.
+    pub fn of(routine: &'r Routine, named: usize) -> Self {
         let path = routine.path.as_deref().map(sql::names::split_path);
-        if mentions_path(&routine.definition) > usize::from(path.is_some()) {
+        if named > usize::from(path.is_some()) {
             return LookupPath::Anywhere;
         }
         match path {
@@ -43,8 +43,8 @@ impl<'r> LookupPath<'r> {
     }
 
     /// Of a statement with code in it (DO).
-    pub fn of_text(text: &str, path: &'r [String]) -> Self {
-        if mentions_path(text) > 0 { LookupPath::Anywhere } else { LookupPath::Path(path) }
+    pub fn of_statement(body: &Body, path: &'r [String]) -> Self {
+        if body.search_paths > 0 { LookupPath::Anywhere } else { LookupPath::Path(path) }
     }
 
     /// The same for all by which names mean the same.
@@ -104,10 +104,6 @@ impl Names<'_> {
             }
         })
     }
-}
-
-fn mentions_path(text: &str) -> usize {
-    text.to_ascii_lowercase().matches("search_path").count()
 }
 
 impl Graph<'_> {

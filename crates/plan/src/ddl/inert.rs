@@ -4,6 +4,7 @@
 //! What is not known to be of this kind is not. It does not know how code is judged (`crate::code`).
 
 use catalog::{Relation, Snapshot};
+use memchr::memmem::Finder;
 use sql::NodeEnum;
 use sql::ast::{self, AlterTableType as T, ConstrType, Node, ObjectType};
 use sql::names;
@@ -161,17 +162,21 @@ fn is_nobodys_word(name: &str, snapshot: &Snapshot) -> bool {
         return false;
     }
     let name = name.to_lowercase();
-    let in_word = |c: char| c.is_alphanumeric() || c == '_';
-    let one_word = name.chars().all(in_word);
-    let names_it = |text: &str| match one_word {
-        true => text.split(|c| !in_word(c)).any(|word| word == name),
-        false => text.contains(&name),
+    let is_there = Finder::new(&name);
+    // Letters may be written by their numbers there.
+    let by_numbers = Finder::new("u&\"");
+    let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let one_word = name.chars().all(|c| in_word(Some(c)));
+    let names_it = |text: &str| {
+        is_there.find_iter(text.as_bytes()).any(|at| {
+            let (before, behind) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+            !(one_word && (in_word(before) || in_word(behind)))
+        })
     };
     snapshot.code.routines.iter().all(|r| {
         let unread = r.definition.is_empty() && !matches!(r.language.as_str(), "c" | "internal");
         let text = r.definition.to_lowercase();
-        // Letters may be written by their numbers there.
-        !unread && !text.contains("u&\"") && !names_it(&text)
+        !unread && by_numbers.find(text.as_bytes()).is_none() && !names_it(&text)
     })
 }
 
