@@ -89,6 +89,11 @@ impl Server {
         format!("{what} at {}:{}/{}", self.host, self.port, self.database)
     }
 
+    /// It is a herd's router.
+    pub fn is_herd(&self) -> bool {
+        self.kind == ServerKind::Herd
+    }
+
     /// It has distributed tables: a herd's router or Citus.
     pub fn can_distribute(&self) -> bool {
         self.kind != ServerKind::Plain

@@ -30,8 +30,20 @@ pub const SBTEST1: Table = Table {
 impl Table {
     /// Makes it empty and distributed.
     pub fn make(&self, server: &Server) -> Result<()> {
+        let Table { name, key, .. } = self;
+        self.make_and(
+            server,
+            &match key.is_empty() {
+                true => format!("SELECT create_reference_table('{name}');\n"),
+                false => format!("SELECT create_distributed_table('{name}', '{key}');\n"),
+            },
+        )
+    }
+
+    /// Makes it empty, and distributed by a statement where that can be.
+    fn make_and(&self, server: &Server, distribute: &str) -> Result<()> {
         self.drop(server)?;
-        let Table { name, columns, index, key } = self;
+        let Table { name, columns, index, .. } = self;
         // Together, so that an interrupted run leaves no table that looks like somebody else's.
         let mut script =
             format!("BEGIN;\nCREATE TABLE {name} ({columns});\nCOMMENT ON TABLE {name} IS '{COMMENT}';\nCOMMIT;\n");
@@ -39,10 +51,7 @@ impl Table {
             script += &format!("{index};\n");
         }
         if server.can_distribute() {
-            script += &match key.is_empty() {
-                true => format!("SELECT create_reference_table('{name}');\n"),
-                false => format!("SELECT create_distributed_table('{name}', '{key}');\n"),
-            };
+            script += distribute;
         }
         server.psql(&script).map(drop)
     }
@@ -72,9 +81,25 @@ pub fn sbtest1_rows(rows: u64) -> String {
     )
 }
 
-/// Makes and fills [`SBTEST1`].
-pub fn fill_sbtest1(server: &Server, rows: u64) -> Result<()> {
-    SBTEST1.make(server)?;
+/// Makes and fills [`SBTEST1`]; a herd splits it by so many `ranges` of its key, or by hash.
+pub fn fill_sbtest1(server: &Server, rows: u64, ranges: Option<u64>) -> Result<()> {
+    match ranges.filter(|_| server.is_herd()) {
+        None => SBTEST1.make(server)?,
+        Some(ranges) => {
+            let at = |i: u64| (1 + i * rows / ranges).to_string();
+            let bound = |i: u64| {
+                let from = if i == 0 { "MINVALUE".to_owned() } else { at(i) };
+                let to = if i + 1 == ranges { "MAXVALUE".to_owned() } else { at(i + 1) };
+                format!("'FROM ({from}) TO ({to})'")
+            };
+            let bounds: Vec<String> = (0..ranges).map(bound).collect();
+            let distribute = format!(
+                "SELECT create_distributed_table('sbtest1', 'id', strategy => 'range', bounds => ARRAY[{}]);\n",
+                bounds.join(", ")
+            );
+            SBTEST1.make_and(server, &distribute)?;
+        }
+    }
     server.psql(&format!("{};\nVACUUM ANALYZE sbtest1;\n", sbtest1_rows(rows)))?;
     server.check_count("sbtest1", rows)
 }

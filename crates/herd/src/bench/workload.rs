@@ -40,6 +40,10 @@ pub enum Name {
     OltpReadOnly,
     /// sysbench's oltp_read_write
     OltpReadWrite,
+    /// sysbench's oltp_read_only, on a table that a herd has split by ranges of its key
+    OltpReadOnlyRange,
+    /// sysbench's oltp_read_write, likewise
+    OltpReadWriteRange,
     /// sysbench's oltp_update_index
     OltpUpdateIndex,
     /// sysbench's oltp_update_non_index
@@ -147,6 +151,8 @@ pub fn named(name: Name) -> Vec<Box<dyn Workload>> {
         Name::OltpPoints => Box::new(Transactions::Points),
         Name::OltpReadOnly => Box::new(Transactions::ReadOnly),
         Name::OltpReadWrite => Box::new(Transactions::ReadWrite),
+        Name::OltpReadOnlyRange => Box::new(Transactions::ReadOnlyByRange),
+        Name::OltpReadWriteRange => Box::new(Transactions::ReadWriteByRange),
         Name::OltpUpdateIndex => Box::new(Transactions::UpdateIndex),
         Name::OltpUpdateNonIndex => Box::new(Transactions::UpdateNonIndex),
         Name::OltpDelete => Box::new(Transactions::Delete),

@@ -11,6 +11,8 @@ use super::workload::{Figure, Parameters, Protocol, Turn, Workload};
 
 const ROWS: u64 = 100_000;
 const RANGE: u64 = 100;
+/// Shards of a table that is split by range.
+const RANGES: u64 = 32;
 /// pgbench's: tellers of a branch.
 const TELLERS: u64 = 10;
 /// So many that clients seldom wait for one, as pgbench advises.
@@ -50,6 +52,10 @@ pub enum Transactions {
     ReadOnly,
     /// The same, then two updates, a DELETE and an INSERT.
     ReadWrite,
+    /// [`ReadOnly`](Self::ReadOnly), on a table that a herd has split by ranges of its key.
+    ReadOnlyByRange,
+    /// [`ReadWrite`](Self::ReadWrite), likewise.
+    ReadWriteByRange,
     /// One update of an indexed column, by itself.
     UpdateIndex,
     /// One update of another column, by itself.
@@ -62,10 +68,12 @@ pub enum Transactions {
 
 impl Transactions {
     /// In the order they are measured.
-    pub const ALL: [Transactions; 7] = [
+    pub const ALL: [Transactions; 9] = [
         Transactions::Points,
         Transactions::ReadOnly,
         Transactions::ReadWrite,
+        Transactions::ReadOnlyByRange,
+        Transactions::ReadWriteByRange,
         Transactions::UpdateIndex,
         Transactions::UpdateNonIndex,
         Transactions::Delete,
@@ -77,6 +85,8 @@ impl Transactions {
             Transactions::Points => "oltp five point reads",
             Transactions::ReadOnly => "oltp read_only",
             Transactions::ReadWrite => "oltp read_write",
+            Transactions::ReadOnlyByRange => "oltp read_only, split by range",
+            Transactions::ReadWriteByRange => "oltp read_write, split by range",
             Transactions::UpdateIndex => "oltp update_index",
             Transactions::UpdateNonIndex => "oltp update_non_index",
             Transactions::Delete => "oltp delete",
@@ -110,11 +120,11 @@ impl Transactions {
                 let (set, read) = points(5);
                 format!("{set}BEGIN;\n{read}COMMIT;\n")
             }
-            Transactions::ReadOnly => {
+            Transactions::ReadOnly | Transactions::ReadOnlyByRange => {
                 let ((set, read), (set_ranges, read_ranges)) = (points(10), ranges());
                 format!("{set}{set_ranges}BEGIN;\n{read}{read_ranges}COMMIT;\n")
             }
-            Transactions::ReadWrite => {
+            Transactions::ReadWrite | Transactions::ReadWriteByRange => {
                 let ((set, read), (set_ranges, read_ranges)) = (points(10), ranges());
                 format!(
                     "{set}{set_ranges}{own}{text}BEGIN;\n{read}{read_ranges}{write}\
@@ -158,7 +168,8 @@ impl Workload for Transactions {
     fn prepare(&self, server: &Server, parameters: &Parameters) -> Result<()> {
         let rows = rows(parameters);
         if *self != Transactions::TpcB {
-            return fill_sbtest1(server, rows);
+            let ranges = matches!(self, Transactions::ReadOnlyByRange | Transactions::ReadWriteByRange);
+            return fill_sbtest1(server, rows, ranges.then_some(RANGES));
         }
         for table in [ACCOUNTS, BRANCH, TELLER, HISTORY] {
             table.make(server)?;
@@ -183,7 +194,7 @@ impl Workload for Transactions {
         let load = server.pgbench(&script, protocol(parameters), parameters.clients, parameters.seconds)?;
         self.check(server, before, &load)?;
         let answers = match self {
-            Transactions::Points | Transactions::ReadOnly => {
+            Transactions::Points | Transactions::ReadOnly | Transactions::ReadOnlyByRange => {
                 let digest = "SELECT count(*), sum(k), sum(id), min(c), max(c), max(pad) FROM sbtest1";
                 vec![("oltp: what is read".to_owned(), server.value(digest)?)]
             }
@@ -260,7 +271,9 @@ mod tests {
     fn clients_change_rows_of_their_own() {
         for kind in Transactions::ALL {
             let script = kind.script(1000, 7);
-            let reads = matches!(kind, Transactions::Points | Transactions::ReadOnly | Transactions::Delete);
+            let reads =
+                [Transactions::Points, Transactions::ReadOnly, Transactions::ReadOnlyByRange, Transactions::Delete];
+            let reads = reads.contains(&kind);
             assert_eq!(script.contains("\\set id :client_id + 1 + 7 * random(0, 141)\n"), !reads, "{script}");
             assert_eq!(script.contains("BEGIN"), script.contains("COMMIT"));
         }

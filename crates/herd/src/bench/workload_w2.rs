@@ -35,7 +35,7 @@ impl Workload for Aggregates {
 
     fn prepare(&self, server: &Server, parameters: &Parameters) -> Result<()> {
         only_simple(self.name(), parameters)?;
-        fill_sbtest1(server, parameters.rows.unwrap_or(ROWS))
+        fill_sbtest1(server, parameters.rows.unwrap_or(ROWS), None)
     }
 
     fn turn(&self, server: &Server, _: &Parameters) -> Result<Turn> {

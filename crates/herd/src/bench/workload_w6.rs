@@ -24,7 +24,7 @@ impl Workload for PointSelects {
     }
 
     fn prepare(&self, server: &Server, parameters: &Parameters) -> Result<()> {
-        fill_sbtest1(server, rows(parameters))
+        fill_sbtest1(server, rows(parameters), None)
     }
 
     fn turn(&self, server: &Server, parameters: &Parameters) -> Result<Turn> {
