@@ -12,7 +12,7 @@ use crate::ddl::{self, Mode};
 use crate::kind::Kind;
 use crate::router_views::RouterView;
 use crate::special::{Special, special};
-use crate::{Context, Refusal, Result, backends, by_argument};
+use crate::{Context, Refusal, Result, backends, by_argument, programs};
 
 /// What is done with a statement: one of seven.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub enum Own<'s> {
     Notify,
     Checkpoint,
     Load,
-    /// DO and CALL.
+    /// DO and CALL, and a SELECT that is nothing but the call of a function which no node can run whole.
     Code,
 }
 
@@ -140,6 +140,7 @@ impl<'s> Plan<'s> {
         match statement {
             SelectStmt(s) => match admin::recognise(s, cx) {
                 Some(call) => Plan::Admin(call),
+                None if programs::is_run(statement, cx) => Plan::Session(Own::Code),
                 None if s.into_clause.is_some() => around(Plan::Utility(Utility::of(statement))),
                 None => Plan::Query(does()).of_rows(),
             },

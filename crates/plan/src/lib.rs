@@ -47,6 +47,7 @@ pub mod needs;
 pub mod order;
 mod overload;
 pub mod plain;
+pub mod programs;
 pub mod pull;
 pub mod reads;
 pub mod refuse;

@@ -38,6 +38,7 @@ mod pg_temp;
 mod planning;
 mod portals;
 mod prepared;
+mod program;
 mod quiet;
 mod reading;
 mod router;

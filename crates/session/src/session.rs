@@ -66,6 +66,8 @@ pub struct Session {
     pub pin: Pin,
     /// Why it is pinned, see [`Pins`].
     pub pins: u8,
+    /// Programs that run statement by statement, in each other.
+    pub nesting: u8,
     /// What others see of it.
     pub shown: Shown,
     pub pg_temp: PgTemp,

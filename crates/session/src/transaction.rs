@@ -65,12 +65,7 @@ impl Session {
             Kind::TransStmtRelease => {
                 self.need_block("RELEASE SAVEPOINT")?;
                 self.need_savepoint(&t.savepoint_name)?;
-                self.transaction.release(&t.savepoint_name).await?;
-                // What was done behind it belongs to the savepoint around it.
-                let depth = self.transaction.depth();
-                self.pending.iter_mut().for_each(|p| p.depth = p.depth.min(depth));
-                self.pg_temp.is_released(depth);
-                self.cursors_released(depth);
+                self.release(&t.savepoint_name).await?;
                 tag("RELEASE")
             }
             Kind::TransStmtRollbackTo => {
@@ -124,7 +119,17 @@ impl Session {
         Ok(!self.transaction.is_active())
     }
 
-    async fn rollback_to(&mut self, savepoint: &str) -> Result<()> {
+    pub(crate) async fn release(&mut self, savepoint: &str) -> Result<()> {
+        self.transaction.release(savepoint).await?;
+        // What was done behind it belongs to the savepoint around it.
+        let depth = self.transaction.depth();
+        self.pending.iter_mut().for_each(|p| p.depth = p.depth.min(depth));
+        self.pg_temp.is_released(depth);
+        self.cursors_released(depth);
+        Ok(())
+    }
+
+    pub(crate) async fn rollback_to(&mut self, savepoint: &str) -> Result<()> {
         self.transaction.rollback_to(savepoint).await?;
         let depth = self.transaction.depth();
         self.pending.retain(|p| p.depth < depth);

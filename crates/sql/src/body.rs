@@ -9,7 +9,9 @@ mod plpgsql;
 mod script;
 mod utility;
 
-pub use script::Script;
+pub(crate) use plpgsql::parse as parse_plpgsql;
+pub(crate) use script::names_columns;
+pub use script::{Script, Unread};
 
 use std::collections::BTreeSet;
 
@@ -254,7 +256,7 @@ struct Look<'b, 'a> {
 const OWN_TABLE: [&str; 4] = ["tg_relid", "tg_relname", "tg_table_name", "tg_table_schema"];
 
 /// Columns every table has, which tell where a row is.
-const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
+pub(crate) const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 impl<'a> Visit<'a> for Look<'_, 'a> {
     fn node(&mut self, n: &'a NodeEnum) -> bool {
@@ -348,7 +350,7 @@ impl<'a> Look<'_, 'a> {
 }
 
 /// The string of an option: `LANGUAGE x`, `AS '…'`.
-fn option(options: &[Node], name: &str) -> Option<String> {
+pub(crate) fn option(options: &[Node], name: &str) -> Option<String> {
     options.iter().find_map(|o| match &o.node {
         Some(NodeEnum::DefElem(d)) if d.defname == name => match d.arg.as_deref()?.node.as_ref()? {
             NodeEnum::String(s) => Some(s.sval.clone()),

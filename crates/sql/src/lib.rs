@@ -15,6 +15,7 @@ mod null_ties;
 pub mod one_row;
 pub mod own;
 pub mod parse;
+pub mod program;
 pub mod relations;
 pub mod search;
 pub mod split;

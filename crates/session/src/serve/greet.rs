@@ -93,6 +93,7 @@ impl Session {
             bulk: exec::Bulk { session: registration.pid, ..Default::default() },
             batch: false,
             numbering: 0,
+            nesting: 0,
             turn: Turn::Ready,
             router,
         };

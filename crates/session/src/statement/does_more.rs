@@ -32,9 +32,20 @@ fn text_of<'s>(statement: &'s NodeEnum, sql: &'s str) -> (&'s str, bool) {
 }
 
 impl Session {
-    /// DO and CALL run whole on home: code that uses tables of the herd would see a part of them only.
+    /// DO and CALL run whole on home; code that uses tables of the herd would see a part of them only, and is run step by step.
     pub(super) async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        let watched = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path).await?;
+        if let NodeEnum::SelectStmt(_) = statement {
+            return match self.compile_with(statement, sql, bound.map_or(&[], |b| &b.types)).await {
+                Ok(compiled) => self.run(&Arc::new(compiled), sql, bound).await,
+                Err(refusal @ ExecError::Refused(_)) => Box::pin(self.by_steps(statement, bound, refusal)).await,
+                Err(e) => Err(e),
+            };
+        }
+        let judged = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path).await;
+        let watched = match judged {
+            Ok(watched) => watched,
+            Err(refusal) => return Box::pin(self.by_steps(statement, bound, refusal.into())).await,
+        };
         let before = self.watch(watched).await?;
         let known = &self.epoch.snapshot.session_code;
         let (text, is_read) = text_of(statement, sql);

@@ -217,7 +217,7 @@ fn is_definer(option: &Node) -> bool {
 }
 
 /// It may read columns whose names are nowhere in it: of what functions give, of VALUES, of expressions in a subquery.
-fn names_columns(statement: &NodeEnum) -> bool {
+pub(crate) fn names_columns(statement: &NodeEnum) -> bool {
     use NodeEnum::{CommonTableExpr, JsonTable, RangeFunction, RangeSubselect, RangeTableFunc, ResTarget, SelectStmt};
     let of_functions = |n: &NodeEnum| matches!(n, RangeFunction(_) | RangeTableFunc(_) | JsonTable(_));
     let is_named = |target: &Node| match &target.node {

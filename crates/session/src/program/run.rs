@@ -1,0 +1,216 @@
+//! One statement of a program: it runs as if the client had sent it, and its rows come back here.
+
+use bytes::Bytes;
+use exec::{Bound, ExecError, bind_tail};
+use sql::NodeEnum;
+use sql::program::{Expression, Target, conditions};
+use wire::{backend, frame, sqlstate};
+
+use super::{Held, Rows, Running, Text, Value};
+use crate::session::{Result, Session};
+
+/// What a handler catches of errors: none of the router's own refusals (PostgreSQL would not have raised them), nor what ends sessions.
+pub fn is_handled(error: &ExecError, states: &[Option<String>]) -> bool {
+    let ExecError::Sql(fields) = error else {
+        return match error {
+            ExecError::Pool(pool::PoolError::Server(fields)) => is_caught(fields.code(), states),
+            _ => false,
+        };
+    };
+    is_caught(fields.code(), states)
+}
+
+fn is_caught(state: &str, states: &[Option<String>]) -> bool {
+    // Not supported here, out of room, the node is gone, internal.
+    if ["0A", "08", "53", "54", "57", "58", "XX"].contains(&state.get(..2).unwrap_or("XX")) {
+        return false;
+    }
+    states.iter().any(|s| match s {
+        None => state != sqlstate::ASSERT_FAILURE,
+        Some(condition) => conditions::is(state, condition),
+    })
+}
+
+impl Session {
+    /// A statement's rows.
+    pub(super) async fn rows_given(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<Rows> {
+        // Values come here and go back as text, of types that nobody looks at.
+        self.work().travel_whole(std::iter::once("any"))?;
+        let values = e.uses.iter().map(|slot| running.slot(slot)).collect::<Result<Vec<_>>>()?;
+        let types: Vec<u32> = values.iter().map(|v| v.oid).collect();
+        let key = (e.text.clone(), types.clone());
+        let fields = match running.fields.get(&key) {
+            Some(fields) => fields.clone(),
+            None => {
+                let fields = self.work().describe_text(&e.text, &types).await?.fields.unwrap_or_default();
+                running.fields.insert(key, fields.clone());
+                fields
+            }
+        };
+        let mut bound = Bound { types: types.into(), ..Bound::default() };
+        bound.values = values.into_iter().map(|v| v.text).collect();
+        bound.tail = bind_tail(&bound);
+        let (rows, tag) = self.nested(&e.tree, &e.text, &bound).await?;
+        Ok(Rows { fields, rows, tag })
+    }
+
+    /// Runs a statement inside of another; its rows and its tag.
+    pub(super) async fn nested(
+        &mut self,
+        tree: &NodeEnum,
+        text: &str,
+        bound: &Bound,
+    ) -> Result<(Vec<Vec<Text>>, String)> {
+        Box::pin(self.newest_epoch()).await?;
+        self.io.catch(self.memory.budget().session_max());
+        let done = self.one_inside(tree, text, bound).await;
+        let answer = self.io.caught().freeze();
+        let done = done?;
+        let mut rows = vec![];
+        let mut at = 0;
+        while let Ok(Some((tag, len))) = frame::peek(&answer[at..], frame::NODE_MAX) {
+            let message = answer.slice(at..at + len);
+            match tag {
+                b'D' => {
+                    let body = message.slice(frame::HEADER_LEN..);
+                    let values = backend::parse_data_row(&body).map_err(|e| ExecError::internal(e.to_string()))?;
+                    rows.push(values.into_iter().map(|v| v.map(|v| body.slice_ref(v))).collect());
+                }
+                b'T' => {}
+                // Notices, above all.
+                _ => self.io.out().extend_from_slice(&message),
+            }
+            at += len;
+        }
+        Ok((rows, done))
+    }
+
+    async fn one_inside(&mut self, tree: &NodeEnum, text: &str, bound: &Bound) -> Result<String> {
+        let decided = self.decide(tree, &bound.types)?;
+        if !decided.lasts() {
+            return Box::pin(self.run_tree(tree, decided, text, Some(bound))).await.map(|f| f.tag);
+        }
+        drop(decided);
+        let compiled = match self.epoch.by_text(self.context, text, &bound.types) {
+            Some(compiled) => compiled,
+            None => Box::pin(self.planned(tree, text, &bound.types)).await?,
+        };
+        Box::pin(self.run(&compiled, text, Some(bound))).await.map(|f| f.tag)
+    }
+
+    /// The value of an expression.
+    pub(super) async fn value_of(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<Value> {
+        let mut rows = self.rows_given(running, e).await?;
+        let [field] = &rows.fields[..] else {
+            let message = format!("query returned {} columns", rows.fields.len());
+            return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, message));
+        };
+        if rows.rows.len() > 1 {
+            return Err(ExecError::sql(sqlstate::CARDINALITY_VIOLATION, "query returned more than one row"));
+        }
+        // PL/pgSQL runs it as a query, whose rows ROW_COUNT tells.
+        if reads(&e.tree) {
+            running.row_count = rows.rows.len() as u64;
+        }
+        let text = rows.rows.pop().and_then(|row| row.into_iter().next()).flatten();
+        Ok(Value { oid: field.type_oid, text })
+    }
+
+    /// A condition; NULL is not true.
+    pub(super) async fn is_true(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<bool> {
+        let value = self.value_of(running, e).await?;
+        let value = self.converted(running, value, wire::type_oid::BOOL, "pg_catalog.bool").await?;
+        Ok(value.is_some_and(|v| &*v == b"t"))
+    }
+
+    /// A number that a loop counts by.
+    pub(super) async fn bound(&mut self, running: &mut Running<'_>, e: &Expression, what: &str) -> Result<i32> {
+        let value = self.value_of(running, e).await?;
+        let text = self.converted(running, value, wire::type_oid::INT4, "pg_catalog.int4").await?;
+        let Some(text) = text else {
+            return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, format!("{what} cannot be null")));
+        };
+        let number = std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok());
+        number.ok_or_else(|| ExecError::internal("no number"))
+    }
+
+    /// A row into variables, or NULLs where there is none.
+    pub(super) async fn put(
+        &mut self,
+        running: &mut Running<'_>,
+        target: &Target,
+        fields: &[backend::Field],
+        row: Option<&Vec<Text>>,
+    ) -> Result<()> {
+        let value = |i: usize| Value {
+            oid: fields.get(i).map_or(wire::type_oid::TEXT, |f| f.type_oid),
+            text: row.and_then(|row| row.get(i).cloned().flatten()),
+        };
+        match target {
+            Target::Record(at) => {
+                let columns = fields.iter().enumerate().map(|(i, f)| (f.name.clone(), value(i))).collect();
+                running.held[*at] = Held::Record(Some(columns));
+            }
+            Target::Variables(places) => {
+                for (i, at) in places.iter().enumerate() {
+                    self.assign(running, *at, value(i)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a statement gave, where it is to go.
+    pub(super) async fn into(
+        &mut self,
+        running: &mut Running<'_>,
+        statement: &Expression,
+        rows: &Rows,
+        into: Option<&Target>,
+        strict: bool,
+    ) -> Result<()> {
+        let is_query = matches!(statement.tree, NodeEnum::SelectStmt(_));
+        let Some(target) = into else {
+            if is_query && !running.program.gives_last {
+                return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "query has no destination for result data")
+                    .hint("If you want to discard the results of a SELECT, use PERFORM instead."));
+            }
+            running.count(backend::rows_of_tag(&rows.tag));
+            return Ok(());
+        };
+        // A query's second row is not asked for.
+        let seen = if is_query && !strict { rows.rows.len().min(1) } else { rows.rows.len() };
+        if strict && rows.rows.is_empty() {
+            return Err(ExecError::sql(sqlstate::NO_DATA_FOUND, "query returned no rows"));
+        }
+        if rows.rows.len() > 1 && (strict || !is_query) {
+            return Err(ExecError::sql(sqlstate::TOO_MANY_ROWS, "query returned more than one row")
+                .hint("Make sure the query returns a single row, or use LIMIT 1."));
+        }
+        self.put(running, target, &rows.fields, rows.rows.first()).await?;
+        running.count(seen as u64);
+        Ok(())
+    }
+}
+
+/// An expression that is more than an expression.
+fn reads(tree: &NodeEnum) -> bool {
+    let from = matches!(tree, NodeEnum::SelectStmt(s) if !s.from_clause.is_empty());
+    from || sql::search::any(tree, |n| matches!(n, NodeEnum::SubLink(_)))
+}
+
+/// A text as a constant.
+pub fn literal(text: &Text) -> Result<String> {
+    match text {
+        None => Ok("NULL".into()),
+        Some(text) => {
+            let text = std::str::from_utf8(text).map_err(|_| ExecError::internal("a value is no text"))?;
+            Ok(catalog::quote_literal(text))
+        }
+    }
+}
+
+/// The same, of bytes.
+pub fn text(value: &str) -> Text {
+    Some(Bytes::copy_from_slice(value.as_bytes()))
+}

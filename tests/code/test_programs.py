@@ -1,0 +1,379 @@
+"""Functions, procedures and DO blocks that use tables of several nodes run statement by statement: everything is as on one server,
+the notices, what is in the tables, and errors with all that was undone for them."""
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+TABLES = (
+    "DROP SCHEMA IF EXISTS p CASCADE", "CREATE SCHEMA p", "SET search_path = p",
+    "CREATE TABLE accounts (id int PRIMARY KEY, owner text, balance numeric(12,2) NOT NULL DEFAULT 0, at date)",
+    "CREATE TABLE moves (id int, n int, amount numeric, note text, PRIMARY KEY (id, n))",
+    "CREATE TABLE kinds (kind int PRIMARY KEY, name varchar(20) UNIQUE)",
+    "CREATE TABLE notes (n int, said text)",
+)  # fmt: skip
+DISTRIBUTED = (
+    "SELECT create_distributed_table('accounts', 'id')", "SELECT create_distributed_table('moves', 'id')", "SELECT create_reference_table('kinds')",
+)  # fmt: skip
+ROWS = (
+    "INSERT INTO accounts SELECT g, 'o' || g % 3, g * 10, DATE '2026-01-01' + g FROM generate_series(1, 30) g",
+    "INSERT INTO moves SELECT g % 10 + 1, g, g * 1.5, 'm' || g FROM generate_series(1, 60) g",
+    "INSERT INTO kinds VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+)
+STATE = ("SELECT * FROM accounts ORDER BY id", "SELECT * FROM moves ORDER BY id, n", "SELECT * FROM kinds ORDER BY kind", "SELECT * FROM notes ORDER BY n, said")
+
+
+def function(body: str, arguments: str = "a int, b int", returns: str = "int", language: str = "plpgsql") -> str:
+    return f"CREATE OR REPLACE FUNCTION f({arguments}) RETURNS {returns} LANGUAGE {language} AS $body$ {body} $body$"
+
+
+def procedure(body: str, arguments: str = "a int, b int", language: str = "plpgsql") -> str:
+    return f"CREATE OR REPLACE PROCEDURE f({arguments}) LANGUAGE {language} AS $body$ {body} $body$"
+
+
+# Definition, and calls of it.
+CALLED = {
+    "transfer": (
+        function("""
+            DECLARE there numeric; changed int;
+            BEGIN
+                SELECT balance INTO there FROM accounts WHERE id = a;
+                IF NOT FOUND THEN RAISE EXCEPTION 'no account %', a USING ERRCODE = 'P0101', HINT = 'make it'; END IF;
+                IF there < 50 THEN RAISE NOTICE 'only % in %', there, a; RETURN 0; END IF;
+                UPDATE accounts SET balance = balance - 50 WHERE id = a;
+                UPDATE accounts SET balance = balance + 50 WHERE id = b;
+                GET DIAGNOSTICS changed = ROW_COUNT;
+                IF changed = 0 THEN RAISE EXCEPTION 'no account %', b; END IF;
+                RETURN changed;
+            END"""),
+        ["SELECT f(1, 2)", "SELECT f(20, 1)", "SELECT f(7, 8) AS x", "SELECT * FROM f(9, 10)", "SELECT f(99, 1)", "SELECT f(15, 99)", "SELECT f(NULL, 1)"],
+    ),
+    "loops": (
+        function("""
+            DECLARE r record; total numeric := 0; n int := 0;
+            BEGIN
+                FOR r IN SELECT id, count(*) AS c, sum(amount) AS s FROM moves GROUP BY id ORDER BY id LOOP
+                    CONTINUE WHEN r.id = a;
+                    EXIT WHEN r.id > b;
+                    total := total + r.s;
+                    n := n + r.c;
+                    UPDATE accounts SET balance = r.s, owner = 'loop' WHERE id = r.id;
+                END LOOP;
+                FOR i IN REVERSE 5..1 BY 2 LOOP n := n * 2 + i; END LOOP;
+                WHILE n > 1000 LOOP n := n - 1000; END LOOP;
+                <<outer>> LOOP
+                    LOOP n := n + 1; EXIT outer WHEN n % 7 = 0; EXIT WHEN n % 3 = 0; END LOOP;
+                END LOOP outer;
+                RETURN n + total::int;
+            END"""),
+        ["SELECT f(2, 5)", "SELECT f(NULL, 3)", "SELECT f(1, 100)"],
+    ),
+    "handlers": (
+        function("""
+            DECLARE done int := 0; why text;
+            BEGIN
+                UPDATE accounts SET balance = 1000 WHERE id = a;
+                BEGIN
+                    INSERT INTO accounts VALUES (a + 100, 'new', 1);
+                    INSERT INTO accounts VALUES (b, 'again', 1);
+                    done := 1;
+                EXCEPTION WHEN unique_violation THEN
+                    why := SQLSTATE;
+                    RAISE NOTICE 'there is one: %', SQLSTATE;
+                    done := 2;
+                WHEN not_null_violation OR check_violation THEN done := 3;
+                END;
+                BEGIN
+                    done := done + 10 / (a - 1);
+                EXCEPTION WHEN data_exception THEN done := done + 100; why := why || SQLERRM;
+                END;
+                INSERT INTO notes VALUES (done, why);
+                RETURN done;
+            END"""),
+        ["SELECT f(1, 2)", "SELECT f(2, 300)", "SELECT f(3, 4)", "SELECT f(4, NULL)"],
+    ),
+    "raises again": (
+        function("""
+            BEGIN
+                BEGIN
+                    DELETE FROM moves WHERE id = a;
+                    IF b = 1 THEN RAISE division_by_zero; ELSIF b = 2 THEN RAISE 'no % of %%', a; ELSIF b = 3 THEN RAISE SQLSTATE '22012' USING MESSAGE = 'm', DETAIL = 'd'; END IF;
+                EXCEPTION WHEN OTHERS THEN
+                    INSERT INTO notes VALUES (a, SQLERRM);
+                    IF a = 2 THEN RAISE; END IF;
+                END;
+                RETURN 5;
+            END"""),
+        [f"SELECT f({a}, {b})" for a in (1, 2) for b in range(4)],
+    ),
+    "values of types": (
+        function("""
+            DECLARE t text := a; n numeric := '1.5'; i int := 2.6; d date := '2026-02-03'; o boolean := 't'; k bigint := a; s smallint;
+                    c CONSTANT int NOT NULL := 7; w accounts.at%TYPE; v numeric;
+            BEGIN
+                SELECT at, balance INTO w, v FROM accounts WHERE id = a;
+                s := k + c;
+                t := t || '/' || n || '/' || i || '/' || d || '/' || o || '/' || coalesce(w::text, 'none') || '/' || coalesce(v, -1) || '/' || s;
+                d := d + a;
+                t := t || d;
+                o := a > b;
+                INSERT INTO notes VALUES (s, t || o::text);
+                i := v;
+                RETURN v * 1.5;
+            END"""),
+        ["SELECT f(1, 2)", "SELECT f(2, 1)", "SELECT f(32700, 1)", "SELECT f(5, NULL)"],
+    ),
+    "bad values": (
+        function("""
+            DECLARE i int; s smallint;
+            BEGIN
+                UPDATE accounts SET balance = 0 WHERE id < 5;
+                CASE b WHEN 1 THEN i := 'x'; WHEN 2, 3 THEN s := 100000 + b; WHEN 4 THEN i := 1 / (b - 4); WHEN 5 THEN i := 3000000000; ELSE NULL; END CASE;
+                CASE WHEN b = 6 THEN NULL; WHEN b > 6 THEN i := (SELECT id FROM accounts); END CASE;
+                RETURN i;
+            END"""),
+        [f"SELECT f(1, {b})" for b in range(8)],
+    ),
+    "strict": (
+        function("""
+            DECLARE r record; i int;
+            BEGIN
+                SELECT * INTO r FROM accounts WHERE id = a;
+                INSERT INTO notes VALUES (r.id, r.owner);
+                SELECT id INTO STRICT i FROM accounts WHERE owner = 'o' || b;
+                RETURN i;
+            END"""),
+        ["SELECT f(1, 7)", "SELECT f(99, 1)", "SELECT f(99, 9)"],
+    ),
+    "returning": (
+        function("""
+            DECLARE i int; t text;
+            BEGIN
+                UPDATE accounts SET owner = 'r' WHERE id BETWEEN a AND b RETURNING id, owner INTO i, t;
+                IF FOUND THEN INSERT INTO notes VALUES (i, t); END IF;
+                DELETE FROM moves WHERE id = a AND n < 20 RETURNING n INTO i;
+                RETURN i;
+            END"""),
+        ["SELECT f(1, 1)", "SELECT f(40, 50)", "SELECT f(2, 3)", "SELECT f(100, 1)"],
+    ),
+    "record that nothing was put into": (
+        function("DECLARE r record; BEGIN UPDATE accounts SET owner = 'x' WHERE id = a; RETURN r.id; END"), ["SELECT f(1, 1)"],
+    ),
+    "no such field": (
+        function("DECLARE r record; BEGIN SELECT id INTO r FROM accounts WHERE id = a; RETURN r.nothing; END"), ["SELECT f(1, 1)"],
+    ),
+    "no return": (function("BEGIN UPDATE accounts SET owner = 'x' WHERE id = a; END"), ["SELECT f(1, 1)"]),
+    "void": (
+        function("BEGIN IF a = 1 THEN RETURN; END IF; DELETE FROM accounts WHERE id = a; PERFORM * FROM accounts WHERE id > b; IF FOUND THEN INSERT INTO notes VALUES (1, 'found'); END IF; END", returns="void"),
+        ["SELECT f(1, 1)", "SELECT f(2, 2)", "SELECT f(3, 100)", "SELECT * FROM f(4, 4)"],
+    ),
+    "text": (
+        function("DECLARE t text; BEGIN SELECT string_agg(owner, a ORDER BY id) INTO t FROM accounts WHERE id < b; UPDATE accounts SET owner = t WHERE id = 1; RETURN t; END", "a text, b int", "text"),
+        ["SELECT f('-', 5)", "SELECT f('''', 3)", "SELECT f(NULL, 3)", "SELECT f('x', 0)"],
+    ),
+    "reference tables": (
+        function("""
+            BEGIN
+                INSERT INTO kinds VALUES (a, 'k' || a) ON CONFLICT (kind) DO UPDATE SET name = 'was ' || kinds.name;
+                UPDATE accounts x SET owner = k.name FROM kinds k WHERE x.id = k.kind AND k.kind = a;
+                RETURN (SELECT count(*) FROM accounts JOIN kinds ON owner = name);
+            END"""),
+        ["SELECT f(1, 0)", "SELECT f(10, 0)"],
+    ),
+    "unread names": (
+        function("BEGIN INSERT INTO accounts VALUES (a, 'o', b); INSERT INTO moves SELECT accounts.id, b, 1, 'x' FROM accounts WHERE accounts.id = a; RETURN 1; END"),
+        ["SELECT f(200, 1)", "SELECT f(1, 1)"],
+    ),
+    "sql": (
+        function("UPDATE accounts SET balance = balance + b WHERE id = a; INSERT INTO notes VALUES (a, 'sql'); SELECT count(*)::int FROM accounts WHERE balance > b;", language="sql"),
+        ["SELECT f(1, 5)", "SELECT f(2, 1000)", "SELECT f(NULL, NULL)"],
+    ),
+    "sql by number": (
+        function("INSERT INTO notes VALUES ($1, 'n'); UPDATE accounts SET balance = $2 WHERE id = $1 RETURNING id;", "int, int", language="sql"),
+        ["SELECT f(1, 5)", "SELECT f(100, 5)"],
+    ),
+    "sql without a value": (
+        function("DELETE FROM moves WHERE id = a; UPDATE accounts SET owner = 'none' WHERE id = b;", returns="void", language="sql"), ["SELECT f(1, 5)", "SELECT * FROM f(2, 6)"],
+    ),
+    "procedure": (
+        procedure("DECLARE n int; BEGIN SELECT count(*) INTO n FROM accounts WHERE id > a; INSERT INTO notes VALUES (n, 'p'); UPDATE accounts SET balance = n WHERE id = b; IF b = 3 THEN RAISE EXCEPTION 'three'; END IF; END"),
+        ["CALL f(5, 2)", "CALL f(0, 3)", "CALL f(NULL, NULL)"],
+    ),
+    "procedure in SQL": (procedure("UPDATE accounts SET owner = 'p' WHERE id <= a; DELETE FROM moves WHERE id = b;", language="sql"), ["CALL f(3, 1)", "CALL f(0, 0)"]),
+}
+
+BLOCKS = {
+    "loop": "DO $$ DECLARE r record; BEGIN FOR r IN SELECT id, owner FROM accounts WHERE id < 6 ORDER BY id LOOP INSERT INTO notes VALUES (r.id, upper(r.owner)); RAISE NOTICE '% is %', r.id, r.owner; END LOOP; END $$",
+    "fails": "DO $$ BEGIN DELETE FROM accounts WHERE id = 1; PERFORM 1 / (SELECT count(*) FROM accounts WHERE id = 1); END $$",
+    "caught": "DO $$ BEGIN DELETE FROM accounts WHERE id = 1; BEGIN UPDATE accounts SET balance = NULL; EXCEPTION WHEN OTHERS THEN RAISE WARNING 'not null: %', SQLSTATE; END; END $$",
+    "variables": "DO $$ DECLARE a int; b text; BEGIN FOR a, b IN SELECT id, owner FROM accounts ORDER BY id DESC LIMIT 3 LOOP INSERT INTO moves VALUES (a, 1000, 1, b); END LOOP; INSERT INTO notes VALUES (a, b); END $$",
+    "nobody": "DO $$ DECLARE a int; BEGIN FOR a IN SELECT id FROM accounts WHERE id > 1000 LOOP NULL; END LOOP; IF a IS NULL AND NOT FOUND THEN INSERT INTO notes VALUES (1, 'none'); END IF; END $$",
+    "merge": "DO $$ BEGIN MERGE INTO accounts x USING moves m ON x.id = m.id AND m.n = 5 WHEN MATCHED THEN UPDATE SET balance = m.amount; IF FOUND THEN RAISE INFO 'merged'; END IF; END $$",
+}
+
+
+@pytest.fixture(scope="module")
+def both(code_herd, one_server):
+    connections = [psycopg.connect(code_herd.server.conninfo, autocommit=True), psycopg.connect(one_server.conninfo, autocommit=True)]
+    for herd, connection in zip((True, False), connections):
+        for sql in TABLES + (DISTRIBUTED if herd else ()):
+            connection.execute(sql)
+    yield connections
+    for connection in connections:
+        connection.execute("DROP SCHEMA p CASCADE")
+        connection.close()
+
+
+def _made_anew(connection):
+    connection.execute("TRUNCATE accounts, moves, notes")
+    connection.execute("DELETE FROM kinds")
+    for sql in ROWS:
+        connection.execute(sql)
+
+
+def _said(connection, sql, parameters=None, binary=False):
+    """Rows with their names and types, or the error; and the notices in front of it."""
+    notices = []
+    handler = lambda d: notices.append((d.severity, d.sqlstate, d.message_primary))  # noqa: E731
+    connection.add_notice_handler(handler)
+    try:
+        cursor = connection.execute(sql, parameters, binary=binary)
+        columns = [(c.name, c.type_code) for c in cursor.description or []]
+        rows = cursor.fetchall() if cursor.description else None
+        return cursor.statusmessage, columns, rows, notices
+    except psycopg.Error as e:
+        return e.sqlstate, e.diag.message_primary, e.diag.message_detail, e.diag.message_hint, notices
+    finally:
+        connection.remove_notice_handler(handler)
+
+
+def _state(connection):
+    return [connection.execute(sql).fetchall() for sql in STATE]
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_called(both, name):
+    definition, calls = CALLED[name]
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        connection.execute(definition)
+        _made_anew(connection)
+    for call in calls:
+        herd, plain = (_said(connection, call) for connection in both)
+        assert herd == plain, call
+        assert _state(both[0]) == _state(both[1]), call
+
+
+@pytest.mark.parametrize("name", ["transfer", "handlers", "text", "sql"])
+def test_with_parameters_and_in_transactions(both, name):
+    definition, calls = CALLED[name]
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        connection.execute(definition)
+        _made_anew(connection)
+    first = "-" if name == "text" else 3
+    for binary in (False, True):
+        herd, plain = (_said(connection, "SELECT f(%s, %s)", (first, 7), binary) for connection in both)
+        assert herd == plain
+    herd, plain = (_said(connection, "SELECT f(%b, %b)", (first, 5), True) for connection in both)
+    assert herd == plain and _state(both[0]) == _state(both[1])
+    for end in ("ROLLBACK", "COMMIT"):
+        for connection in both:
+            connection.execute("BEGIN")
+            connection.execute("UPDATE accounts SET balance = 77 WHERE id = 9")
+        herd, plain = (_said(connection, calls[0]) for connection in both)
+        assert herd == plain
+        for connection in both:
+            connection.execute("SAVEPOINT s")
+        herd, plain = (_said(connection, calls[-1]) for connection in both)
+        assert herd == plain
+        for connection in both:
+            connection.execute("ROLLBACK TO s")
+            connection.execute(end)
+        assert _state(both[0]) == _state(both[1]), end
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks(both, name):
+    for connection in both:
+        _made_anew(connection)
+    herd, plain = (_said(connection, BLOCKS[name]) for connection in both)
+    assert herd == plain
+    assert _state(both[0]) == _state(both[1])
+
+
+def test_they_call_each_other(both):
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        _made_anew(connection)
+        connection.execute(function("DECLARE n int; BEGIN IF a = 0 THEN RETURN 0; END IF; UPDATE accounts SET balance = b WHERE id = a; n := f(a - 1, b); RETURN n + 1; END"))
+    for call in ("SELECT f(5, 3)", "DO $$ BEGIN PERFORM f(2, 9); END $$"):
+        herd, plain = (_said(connection, call) for connection in both)
+        assert herd == plain, call
+        assert _state(both[0]) == _state(both[1]), call
+    assert _said(both[0], "SELECT f(1000, 1)")[0] == "54001"
+    assert _state(both[0]) == _state(both[1])
+
+
+# What may mean another thing than it looks like is not run, and nothing of it has been done.
+REFUSED = {
+    "a name of both": function("DECLARE balance numeric := 1; BEGIN UPDATE accounts SET owner = 'x' WHERE id = a; RETURN (SELECT count(*) FROM accounts WHERE accounts.balance > balance); END"),
+    "EXECUTE": function("BEGIN DELETE FROM accounts WHERE id = a; EXECUTE 'SELECT 1'; RETURN 1; END"),
+    "hides": function("BEGIN FOR a IN 1..2 LOOP UPDATE accounts SET owner = 'x' WHERE id = a; END LOOP; RETURN 1; END"),
+    "a table of its name": function("DECLARE accounts int := 1; BEGIN DELETE FROM accounts WHERE id = accounts; RETURN 1; END"),
+    "an output of its name": function("BEGIN UPDATE moves SET note = 'x'; RETURN (SELECT n AS a FROM moves ORDER BY a LIMIT 1); END"),
+    "DDL": function("BEGIN DELETE FROM accounts WHERE id = a; CREATE TABLE x (i int); RETURN 1; END"),
+    "a part": function("DECLARE x int[] := '{1,2}'; BEGIN DELETE FROM accounts WHERE id = a; x[1] := 5; RETURN 1; END"),
+    "a length": function("DECLARE x varchar(3); BEGIN DELETE FROM accounts WHERE id = a; x := 'abcdef'; RETURN 1; END"),
+    "two DECLAREs": function("DECLARE x int; BEGIN DELETE FROM accounts WHERE id = a; DECLARE x int := 5; BEGIN RETURN x; END; END"),
+    "its owner's": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SECURITY DEFINER",
+    "settings": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SET work_mem = '1MB'",
+    "STABLE": function("BEGIN FOR i IN 1..2 LOOP PERFORM count(*) FROM accounts; END LOOP; RETURN 1; END") + " STABLE",
+    "strings": function("BEGIN DELETE FROM accounts WHERE owner = 'a\\b'; RETURN 1; END"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_understood_is_refused(both, name):
+    herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS f")
+    herd.execute(REFUSED[name])
+    _made_anew(herd)
+    before = _state(herd)
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        herd.execute("SELECT f(1, 2)")
+    assert _state(herd) == before
+
+
+def test_who_may_not_call_it(both):
+    herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS f")
+    herd.execute(CALLED["sql"][0])
+    herd.execute("REVOKE ALL ON FUNCTION f FROM PUBLIC")
+    herd.execute("DROP ROLE IF EXISTS p_reader")
+    herd.execute("CREATE ROLE p_reader")
+    herd.execute("GRANT USAGE ON SCHEMA p TO p_reader")
+    herd.execute("SET ROLE p_reader")
+    try:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="function f"):
+            herd.execute("SELECT f(1, 2)")
+        herd.execute("RESET ROLE")
+        herd.execute("GRANT EXECUTE ON FUNCTION f TO p_reader")
+        herd.execute("SET ROLE p_reader")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="accounts"):
+            herd.execute("SELECT f(1, 2)")
+    finally:
+        herd.execute("RESET ROLE")
+        herd.execute("DROP OWNED BY p_reader")
+        herd.execute("DROP ROLE p_reader")
+
+
+def test_a_loop_of_nothing_is_cancelled(both):
+    herd = both[0]
+    herd.execute("SET statement_timeout = '500ms'")
+    try:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            herd.execute("DO $$ BEGIN PERFORM count(*) FROM accounts; LOOP NULL; END LOOP; END $$")
+    finally:
+        herd.execute("RESET statement_timeout")
