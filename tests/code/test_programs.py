@@ -196,6 +196,73 @@ CALLED = {
     "sql without a value": (
         function("DELETE FROM moves WHERE id = a; UPDATE accounts SET owner = 'none' WHERE id = b;", returns="void", language="sql"), ["SELECT f(1, 5)", "SELECT * FROM f(2, 6)"],
     ),
+    "rows of a query": (
+        function("BEGIN RETURN QUERY SELECT id, owner FROM accounts WHERE id < a ORDER BY id; UPDATE accounts SET owner = 'q' WHERE id = 1; IF FOUND THEN RETURN QUERY SELECT id, 'more' FROM moves WHERE n = b; END IF; RETURN; END", returns="TABLE (i int, w text)"),
+        ["SELECT * FROM f(4, 20)", "SELECT * FROM f(0, 0)", "SELECT * FROM f(NULL, 3)"],
+    ),
+    "rows one by one": (
+        function("DECLARE r record; BEGIN FOR r IN SELECT id, balance FROM accounts WHERE id <= a ORDER BY id LOOP i := r.id; w := r.balance; RETURN NEXT; IF r.id = b THEN RETURN; END IF; END LOOP; i := 0; RETURN NEXT; END", returns="TABLE (i int, w text)"),
+        ["SELECT * FROM f(4, 20)", "SELECT * FROM f(4, 2)", "SELECT * FROM f(0, 0)"],
+    ),
+    "a set of values": (
+        function("BEGIN RETURN NEXT a; RETURN NEXT b * 2.6; RETURN QUERY SELECT id FROM accounts WHERE id < a ORDER BY 1; DELETE FROM accounts WHERE id = b; END", returns="SETOF int"),
+        ["SELECT * FROM f(3, 20)", "SELECT f(4, 2)", "SELECT f(0, NULL)"],
+    ),
+    "other columns": (
+        function("BEGIN DELETE FROM moves WHERE id = a; RETURN QUERY SELECT id, balance, 1 FROM accounts WHERE id < a; END", returns="TABLE (i int, w text)"), ["SELECT * FROM f(3, 20)"],
+    ),
+    "another type": (
+        function("BEGIN DELETE FROM moves WHERE id = a; RETURN QUERY SELECT id, balance FROM accounts WHERE id < a; END", returns="TABLE (i int, w text)"), ["SELECT * FROM f(3, 20)"],
+    ),
+    "outputs": (
+        "CREATE OR REPLACE FUNCTION f(a int, OUT one text, INOUT b int, OUT two numeric) LANGUAGE plpgsql AS $$ BEGIN UPDATE accounts SET owner = 'out' WHERE id = a RETURNING owner, balance INTO one, two; b := b + 1; END $$",
+        ["SELECT * FROM f(3, 20)", "SELECT * FROM f(300, NULL)"],
+    ),
+    "an output": (
+        "CREATE OR REPLACE FUNCTION f(a int, b int, OUT one text) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM accounts WHERE id = a RETURNING owner INTO one; IF b = 1 THEN RETURN; END IF; one := one || b; END $$",
+        ["SELECT f(3, 20)", "SELECT * FROM f(4, 1)", "SELECT f(300, 1)"],
+    ),
+    "sql with rows": (
+        function("UPDATE accounts SET owner = 'x' WHERE id = a; SELECT id, owner FROM accounts WHERE id < b ORDER BY id;", returns="TABLE (i bigint, w text)", language="sql"), ["SELECT * FROM f(1, 3)", "SELECT * FROM f(2, 0)"],
+    ),
+    "stable": (
+        function("DECLARE n int; BEGIN SELECT count(*) INTO n FROM accounts WHERE id > a; RETURN n + (SELECT count(*) FROM moves WHERE moves.id = b); END") + " STABLE",
+        ["SELECT f(3, 2)", "SELECT f(NULL, NULL)", "SELECT * FROM f(20, 1)"],
+    ),
+    "blocks in blocks": (
+        function("""
+            DECLARE x int := a; y text := 'outer';
+            BEGIN
+                FOR i IN 1..2 LOOP
+                    DECLARE x int := i * 100; z int := x + b; w record;
+                    BEGIN
+                        INSERT INTO notes VALUES (x, y || z || coalesce((x > z)::text, 'null'));
+                        SELECT id INTO w FROM accounts WHERE id = a;
+                        x := x + 1; y := y || w.id;
+                        DECLARE y text; BEGIN y := 'inner'; INSERT INTO notes VALUES (x, y); END;
+                    END;
+                END LOOP;
+                RETURN x;
+            END"""),
+        ["SELECT f(1, 2)", "SELECT f(2, NULL)"],
+    ),
+    "text that is run": (
+        function("""
+            DECLARE t text := 'accounts'; n int; r record; d int;
+            BEGIN
+                EXECUTE format('SELECT count(*) FROM %I WHERE id > $1', t) INTO n USING a;
+                EXECUTE 'UPDATE ' || t || ' SET owner = $2 WHERE id = $1' USING b, 'run' || n;
+                GET DIAGNOSTICS d = ROW_COUNT;
+                FOR r IN EXECUTE 'SELECT id, owner FROM accounts WHERE id < $1 ORDER BY id' USING a LOOP INSERT INTO notes VALUES (r.id, r.owner); END LOOP;
+                IF a = 5 THEN EXECUTE 'SELEC 1'; ELSIF a = 6 THEN EXECUTE NULL::text; ELSIF a = 7 THEN EXECUTE 'SELECT 1/0'; ELSIF a = 8 THEN TRUNCATE moves; END IF;
+                RETURN n * 10 + d;
+            END"""),
+        [f"SELECT f({a}, 2)" for a in (1, 4, 5, 6, 7, 8)] + ["SELECT f(1, 100)"],
+    ),
+    "a handler around all": (
+        function("BEGIN UPDATE accounts SET owner = 'h' WHERE id = a; PERFORM 1 / b; EXCEPTION WHEN division_by_zero THEN INSERT INTO notes VALUES (a, 'h'); END", returns="void"),
+        ["SELECT f(1, 1)", "SELECT f(2, 0)"],
+    ),
     "procedure": (
         procedure("DECLARE n int; BEGIN SELECT count(*) INTO n FROM accounts WHERE id > a; INSERT INTO notes VALUES (n, 'p'); UPDATE accounts SET balance = n WHERE id = b; IF b = 3 THEN RAISE EXCEPTION 'three'; END IF; END"),
         ["CALL f(5, 2)", "CALL f(0, 3)", "CALL f(NULL, NULL)"],
@@ -265,7 +332,7 @@ def test_called(both, name):
         assert _state(both[0]) == _state(both[1]), call
 
 
-@pytest.mark.parametrize("name", ["transfer", "handlers", "text", "sql"])
+@pytest.mark.parametrize("name", ["transfer", "handlers", "text", "sql", "an output", "blocks in blocks"])
 def test_with_parameters_and_in_transactions(both, name):
     definition, calls = CALLED[name]
     for connection in both:
@@ -319,17 +386,19 @@ def test_they_call_each_other(both):
 # What may mean another thing than it looks like is not run, and nothing of it has been done.
 REFUSED = {
     "a name of both": function("DECLARE balance numeric := 1; BEGIN UPDATE accounts SET owner = 'x' WHERE id = a; RETURN (SELECT count(*) FROM accounts WHERE accounts.balance > balance); END"),
-    "EXECUTE": function("BEGIN DELETE FROM accounts WHERE id = a; EXECUTE 'SELECT 1'; RETURN 1; END"),
+    "EXECUTE of DDL": function("BEGIN DELETE FROM accounts WHERE id = a; EXECUTE 'CREATE TABLE x (i int)'; RETURN 1; END"),
+    "rows in the list": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN NEXT; END", returns="TABLE (i int, w text)"),
+    "a record": "CREATE FUNCTION f(a int, b int, OUT one int, OUT two int) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM accounts WHERE id = a; END $$",
+    "a whole record": function("DECLARE r record; BEGIN SELECT * INTO r FROM accounts WHERE id = a; INSERT INTO notes VALUES (1, r::text); RETURN 1; END"),
     "hides": function("BEGIN FOR a IN 1..2 LOOP UPDATE accounts SET owner = 'x' WHERE id = a; END LOOP; RETURN 1; END"),
     "a table of its name": function("DECLARE accounts int := 1; BEGIN DELETE FROM accounts WHERE id = accounts; RETURN 1; END"),
     "an output of its name": function("BEGIN UPDATE moves SET note = 'x'; RETURN (SELECT n AS a FROM moves ORDER BY a LIMIT 1); END"),
     "DDL": function("BEGIN DELETE FROM accounts WHERE id = a; CREATE TABLE x (i int); RETURN 1; END"),
     "a part": function("DECLARE x int[] := '{1,2}'; BEGIN DELETE FROM accounts WHERE id = a; x[1] := 5; RETURN 1; END"),
     "a length": function("DECLARE x varchar(3); BEGIN DELETE FROM accounts WHERE id = a; x := 'abcdef'; RETURN 1; END"),
-    "two DECLAREs": function("DECLARE x int; BEGIN DELETE FROM accounts WHERE id = a; DECLARE x int := 5; BEGIN RETURN x; END; END"),
     "its owner's": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SECURITY DEFINER",
     "settings": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SET work_mem = '1MB'",
-    "STABLE": function("BEGIN FOR i IN 1..2 LOOP PERFORM count(*) FROM accounts; END LOOP; RETURN 1; END") + " STABLE",
+    "STABLE and changes": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " STABLE",
     "strings": function("BEGIN DELETE FROM accounts WHERE owner = 'a\\b'; RETURN 1; END"),
 }
 
@@ -344,6 +413,40 @@ def test_what_is_not_understood_is_refused(both, name):
     with pytest.raises(psycopg.errors.FeatureNotSupported):
         herd.execute("SELECT f(1, 2)")
     assert _state(herd) == before
+
+
+def test_rows_in_binary(both):
+    """More than PostgreSQL is asked to write at once; and what a STABLE function reads is of one moment."""
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        _made_anew(connection)
+        connection.execute(function("BEGIN FOR n IN 1..a LOOP i := n; w := n * 1.5; at := DATE '2026-01-01' + n; RETURN NEXT; END LOOP; PERFORM FROM accounts; END", returns="TABLE (i int, w numeric, at date)"))
+    herd, plain = (_said(connection, "SELECT * FROM f(%s, %s)", (1234, 1), True) for connection in both)
+    assert herd == plain and len(herd[2]) == 1234
+
+
+def test_a_stable_function_reads_one_moment(both, code_herd):
+    herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS f")
+    _made_anew(herd)
+    herd.execute(function("DECLARE n int; m int; BEGIN SELECT count(*) INTO n FROM accounts; PERFORM pg_sleep(b); SELECT count(*) INTO m FROM accounts; RETURN m - n; END") + " STABLE")
+    with psycopg.connect(code_herd.server.conninfo, autocommit=True) as other:
+        import threading
+
+        writer = threading.Timer(0.5, lambda: other.execute("INSERT INTO p.accounts SELECT g FROM generate_series(1000, 1020) g"))
+        writer.start()
+        assert herd.execute("SELECT f(1, 2)").fetchone() == (0,)
+        writer.join()
+    assert herd.execute("SELECT count(*) FROM accounts WHERE id >= 1000").fetchone() == (21,)
+    herd.execute("BEGIN")
+    try:
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="READ COMMITTED"):
+            herd.execute("SELECT f(1, 0)")
+    finally:
+        herd.execute("ROLLBACK")
+    herd.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    assert herd.execute("SELECT f(1, 0)").fetchone() == (0,)
+    herd.execute("COMMIT")
 
 
 def test_who_may_not_call_it(both):

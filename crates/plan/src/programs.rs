@@ -1,7 +1,6 @@
 //! Calls of functions that no node can run whole, as they use tables of several nodes: a statement that is nothing but such a call is
 //! run by the session, step by step. Whether that can be is not known here (`sql::program`, and who takes the steps).
 
-use catalog::Volatility;
 use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
@@ -12,8 +11,8 @@ use crate::{Context, inline};
 pub struct Call<'c> {
     pub routine: &'c Routine,
     pub arguments: &'c [Node],
-    /// The name of the column that it gives.
-    pub column: &'c str,
+    /// It stands in FROM.
+    pub from: bool,
 }
 
 /// The statement is a call that is to be run step by step, if it can be.
@@ -27,9 +26,9 @@ pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
 
 /// What a statement calls, if it is nothing but a call, and there is but one function or procedure of that name.
 pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
-    let (call, column) = match statement {
+    let (call, from) = match statement {
         NodeEnum::SelectStmt(s) => selected(s)?,
-        NodeEnum::CallStmt(c) => (c.funccall.as_deref()?, ""),
+        NodeEnum::CallStmt(c) => (c.funccall.as_deref()?, false),
         _ => return None,
     };
     let plain = call.agg_order.is_empty() && call.agg_filter.is_none() && call.over.is_none();
@@ -50,12 +49,12 @@ pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
         _ => return None,
     };
     let given = call.args.len() == routine.argument_types.len();
-    let fits = given && routine.by_argument.is_none() && !routine.opaque && routine.volatility == Volatility::Volatile;
-    fits.then_some(Call { routine, arguments: &call.args, column })
+    let fits = given && routine.by_argument.is_none() && !routine.opaque;
+    fits.then_some(Call { routine, arguments: &call.args, from })
 }
 
-/// The only thing that is selected, and its column's name.
-fn selected(s: &ast::SelectStmt) -> Option<(&ast::FuncCall, &str)> {
+/// The only thing that is selected, and whether it stands in FROM.
+fn selected(s: &ast::SelectStmt) -> Option<(&ast::FuncCall, bool)> {
     let bare = s.distinct_clause.is_empty()
         && s.into_clause.is_none()
         && s.where_clause.is_none()
@@ -72,16 +71,13 @@ fn selected(s: &ast::SelectStmt) -> Option<(&ast::FuncCall, &str)> {
     let [Node { node: Some(NodeEnum::ResTarget(target)) }] = &s.target_list[..] else { return None };
     let value = target.val.as_deref()?.node.as_ref()?;
     match (&s.from_clause[..], value) {
-        ([], NodeEnum::FuncCall(call)) if bare => {
-            let column = if target.name.is_empty() { names::last(&call.funcname) } else { &target.name };
-            Some((call, column))
-        }
+        ([], NodeEnum::FuncCall(call)) if bare => Some((call, false)),
         ([Node { node: Some(NodeEnum::RangeFunction(f)) }], NodeEnum::ColumnRef(c)) if bare => {
             let star = names::has_star(c) && c.fields.len() == 1;
             let [Node { node: Some(NodeEnum::List(call)) }] = &f.functions[..] else { return None };
             let Some(NodeEnum::FuncCall(call)) = call.items.first().and_then(|n| n.node.as_ref()) else { return None };
             let plain = !f.ordinality && !f.is_rowsfrom && !f.lateral && f.coldeflist.is_empty() && f.alias.is_none();
-            (star && plain).then(|| (&**call, names::last(&call.funcname)))
+            (star && plain).then_some((&**call, true))
         }
         _ => None,
     }

@@ -72,6 +72,10 @@ pub struct Running<'p> {
     casts: HashMap<(u32, u32), bool>,
     limits: exec::Limits,
     blocks: usize,
+    /// The types of the result's columns, and the rows of a set.
+    columns: Vec<(u32, String)>,
+    given: Vec<Vec<Text>>,
+    given_bytes: usize,
 }
 
 type Steps<'f> = std::pin::Pin<Box<dyn Future<Output = Result<Flow>> + Send + 'f>>;
@@ -188,7 +192,7 @@ impl Session {
                 return Ok(leaves.unwrap_or(Flow::Next));
             }
             Step::Rows { row, query, steps } => {
-                let rows = self.rows_given(running, query).await?;
+                let rows = self.run_query(running, query).await?;
                 let mut leaves = None;
                 let found = !rows.rows.is_empty();
                 if !found {
@@ -226,9 +230,11 @@ impl Session {
                 running.count(wire::backend::rows_of_tag(&rows.tag));
             }
             Step::Run { statement, into, strict } => {
-                let rows = self.rows_given(running, statement).await?;
+                let rows = self.run_query(running, statement).await?;
                 self.into(running, statement, &rows, into.as_ref(), *strict).await?;
             }
+            Step::ReturnNext(e) => self.return_next(running, e.as_ref()).await?,
+            Step::ReturnRows(query) => self.return_rows(running, query).await?,
             Step::CountRows(into) => {
                 for at in into {
                     let text = Some(Bytes::from(running.row_count.to_string()));
@@ -241,6 +247,9 @@ impl Session {
 
     /// BEGIN … END: what its handlers catch undoes what it has done.
     async fn block(&mut self, running: &mut Running<'_>, block: &Block) -> Result<Flow> {
+        for at in &block.declared {
+            self.begin_variable(running, *at).await?;
+        }
         let flow = match block.handlers.is_empty() {
             true => self.steps(running, &block.steps).await?,
             false => self.guarded(running, block).await?,
@@ -350,6 +359,20 @@ impl Running<'_> {
                 })
             }
         }
+    }
+
+    /// The values of the outputs.
+    fn outputs(&self) -> Vec<Text> {
+        let text = |at: &usize| match &self.held[*at] {
+            Held::Value { text, .. } => text.clone(),
+            Held::Any(_) | Held::Record(_) => None,
+        };
+        self.program.outputs.iter().map(text).collect()
+    }
+
+    /// How a column of the result is called.
+    fn column_name<'r>(&'r self, i: usize, otherwise: &'r str) -> &'r str {
+        self.program.outputs.get(i).map_or(otherwise, |at| self.name_of(*at))
     }
 
     /// How a variable is called in messages.

@@ -19,12 +19,18 @@ use crate::body::Unread;
 pub struct Program {
     /// Its own name; a DO block has none.
     pub name: Option<String>,
-    /// How many of the variables are arguments, the first ones.
-    pub arguments: usize,
+    /// How many of the variables are parameters, the first ones.
+    pub parameters: usize,
+    /// Those of them that a call gives.
+    pub arguments: Vec<usize>,
     pub variables: Vec<Variable>,
     pub block: Block,
+    /// The variables whose values are the result: OUT, INOUT and TABLE parameters.
+    pub outputs: Vec<usize>,
     /// The value of a function in SQL is its last statement's.
     pub gives_last: bool,
+    /// It runs text that is put together.
+    dynamic: bool,
 }
 
 /// A place for a value.
@@ -57,6 +63,8 @@ pub enum Kind {
 #[derive(Debug, Default)]
 pub struct Block {
     pub label: Option<String>,
+    /// Variables that begin anew with it.
+    pub declared: Vec<usize>,
     pub steps: Vec<Step>,
     pub handlers: Vec<Handler>,
 }
@@ -92,6 +100,14 @@ pub enum Target {
     /// Variables, for a column each.
     Variables(Vec<usize>),
     Record(usize),
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub enum Query {
+    Static(Expression),
+    /// EXECUTE text USING values
+    Dynamic(Expression, Vec<Expression>),
 }
 
 /// How a loop is left, or begun again.
@@ -135,17 +151,20 @@ pub enum Step {
     /// FOR row IN query
     Rows {
         row: Target,
-        query: Expression,
+        query: Query,
         steps: Loop,
     },
     Jump(Jump, Option<Expression>),
     /// None: nothing is returned.
     Return(Option<Expression>),
+    /// A row more of the result; none: the values of the outputs.
+    ReturnNext(Option<Expression>),
+    ReturnRows(Query),
     Raise(Raise),
     /// A statement whose rows nobody wants.
     Perform(Expression),
     Run {
-        statement: Expression,
+        statement: Query,
         into: Option<Target>,
         strict: bool,
     },
@@ -193,7 +212,7 @@ impl Program {
             let Some(NodeEnum::FunctionParameter(p)) = &p.node else { return Err("can't be read") };
             program.argument(p)?;
         }
-        program.arguments = program.variables.len();
+        program.parameters = program.variables.len();
         match language.as_deref().unwrap_or("plpgsql").to_ascii_lowercase().as_str() {
             "sql" => program.sql(&source)?,
             "plpgsql" => program.plpgsql(&source)?,
@@ -203,9 +222,16 @@ impl Program {
     }
 
     fn argument(&mut self, p: &ast::FunctionParameter) -> Result<(), Unread> {
-        use ast::FunctionParameterMode::{FuncParamDefault, FuncParamIn};
-        if !matches!(ast::FunctionParameterMode::try_from(p.mode), Ok(FuncParamIn | FuncParamDefault)) {
-            return Err("has OUT, INOUT, VARIADIC or TABLE parameters");
+        use ast::FunctionParameterMode::{FuncParamDefault, FuncParamIn, FuncParamInout, FuncParamOut, FuncParamTable};
+        let at = self.variables.len();
+        match ast::FunctionParameterMode::try_from(p.mode) {
+            Ok(FuncParamIn | FuncParamDefault) => self.arguments.push(at),
+            Ok(FuncParamOut | FuncParamTable) => self.outputs.push(at),
+            Ok(FuncParamInout) => {
+                self.arguments.push(at);
+                self.outputs.push(at);
+            }
+            _ => return Err("has VARIADIC parameters"),
         }
         let name = Some(p.name.clone()).filter(|n| !n.is_empty());
         self.variables.push(Variable { name, ..Variable::default() });
@@ -219,7 +245,7 @@ impl Program {
         }
         self.gives_last = true;
         for range in crate::split::split_statements(source, true).map_err(|_| "can't be read")? {
-            let statement = Expression::of(&source[range])?;
+            let statement = Query::Static(Expression::of(&source[range])?);
             self.block.steps.push(Step::Run { statement, into: None, strict: false });
         }
         Ok(())
@@ -227,6 +253,11 @@ impl Program {
 }
 
 impl Program {
+    /// It has EXECUTE somewhere.
+    pub fn runs_text(&self) -> bool {
+        self.dynamic
+    }
+
     /// Every statement and expression, in no order.
     pub fn expressions(&self) -> Vec<&Expression> {
         let mut found: Vec<&Expression> = self.variables.iter().filter_map(|v| v.first.as_ref()).collect();
@@ -238,6 +269,16 @@ impl Program {
 fn of_block<'p>(block: &'p Block, found: &mut Vec<&'p Expression>) {
     of_steps(&block.steps, found);
     block.handlers.iter().for_each(|h| of_steps(&h.steps, found));
+}
+
+fn of_query<'p>(query: &'p Query, found: &mut Vec<&'p Expression>) {
+    match query {
+        Query::Static(e) => found.push(e),
+        Query::Dynamic(text, using) => {
+            found.push(text);
+            found.extend(using);
+        }
+    }
 }
 
 fn of_steps<'p>(steps: &'p [Step], found: &mut Vec<&'p Expression>) {
@@ -271,7 +312,7 @@ fn of_steps<'p>(steps: &'p [Step], found: &mut Vec<&'p Expression>) {
                 of_steps(&steps.steps, found);
             }
             Step::Rows { query, steps, .. } => {
-                found.push(query);
+                of_query(query, found);
                 of_steps(&steps.steps, found);
             }
             Step::Jump(_, e) | Step::Return(e) => found.extend(e),
@@ -279,7 +320,8 @@ fn of_steps<'p>(steps: &'p [Step], found: &mut Vec<&'p Expression>) {
                 found.extend(&r.values);
                 found.extend(r.options.iter().map(|(_, e)| e));
             }
-            Step::Run { statement, .. } => found.push(statement),
+            Step::ReturnNext(e) => found.extend(e),
+            Step::Run { statement: query, .. } | Step::ReturnRows(query) => of_query(query, found),
             Step::CountRows(_) => {}
         }
     }

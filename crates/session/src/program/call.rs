@@ -2,25 +2,49 @@
 
 use std::time::Instant;
 
-use exec::{Bound, ExecError, Forwarded, bind_tail};
+use catalog::Volatility;
+use exec::{Answer, Bound, Client, ExecError, Forwarded, bind_tail};
 use plan::programs;
 use sql::NodeEnum;
 use sql::ast;
-use sql::program::{Kind, Program};
-use wire::{sqlstate, type_oid};
+use sql::program::{Expression, Kind, Program, Query, Step};
+use wire::backend::Field;
+use wire::{ErrorFields, sqlstate, type_oid};
 
-use super::run::{literal, text};
+use super::run::{is_about_rows, literal, text};
 use super::{Flow, Held, Running, Text, Value};
 use crate::session::{Result, Session};
 
 /// Programs in each other.
 const DEPTH_MAX: u8 = 30;
+/// Rows that are told at once where PostgreSQL has to write them.
+const ROWS_AT_ONCE: usize = 500;
 
 /// What the catalog says of a function or procedure.
 struct Signature {
-    arguments: Vec<(u32, String)>,
-    /// None: it returns nothing.
+    /// The types of all parameters, in their order.
+    parameters: Vec<(u32, String)>,
+    /// Its type, where it returns one value.
     returns: Option<(u32, String)>,
+    /// It returns void, or is a procedure.
+    nothing: bool,
+    set: bool,
+}
+
+/// What is called, with what, by which statement.
+struct Called<'c> {
+    routine: catalog::code::Routine,
+    arguments: Vec<ast::Node>,
+    /// `SELECT * FROM f()`; otherwise it is called for a value, or by CALL.
+    from: bool,
+    sql: &'c str,
+}
+
+/// How it is told to the client.
+enum Told {
+    /// The tag alone.
+    Tag(&'static str),
+    Rows(Vec<Field>),
 }
 
 impl Session {
@@ -28,6 +52,7 @@ impl Session {
     pub(crate) async fn by_steps(
         &mut self,
         statement: &NodeEnum,
+        sql: &str,
         bound: Option<&Bound>,
         refusal: ExecError,
     ) -> Result<Forwarded> {
@@ -35,13 +60,16 @@ impl Session {
         let call = match statement {
             NodeEnum::DoStmt(_) => None,
             _ => match programs::call(statement, &names) {
-                Some(call) => Some((call.routine.clone(), call.arguments.to_vec(), call.column.to_string())),
+                Some(call) => {
+                    let (routine, arguments) = (call.routine.clone(), call.arguments.to_vec());
+                    Some(Called { routine, arguments, from: call.from, sql })
+                }
                 None => return Err(refusal),
             },
         };
         let read = match &call {
             None => Program::of(statement),
-            Some((routine, ..)) => match sql::parse(&routine.definition, true).ok().and_then(|mut s| s.pop()) {
+            Some(call) => match sql::parse(&call.routine.definition, true).ok().and_then(|mut s| s.pop()) {
                 Some(definition) => Program::of(&definition),
                 None => return Err(refusal),
             },
@@ -51,7 +79,8 @@ impl Session {
             Some(relation.columns.iter().map(|c| c.name.clone()).collect())
         };
         let resolved = read.and_then(|mut program| program.resolve(&columns).map(|()| program));
-        let program = match resolved.and_then(only_rows) {
+        let sees_once = call.as_ref().is_some_and(|c| c.routine.volatility != Volatility::Volatile);
+        let program = match resolved.and_then(|p| only_rows(p, sees_once)) {
             Ok(program) => program,
             Err(why) => return Err(unless_known(refusal, why)),
         };
@@ -59,10 +88,16 @@ impl Session {
             return Err(ExecError::sql(sqlstate::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
                 .hint("Functions that run over several nodes call each other too deep."));
         }
-        self.nesting += 1;
-        if !self.transaction.is_active() {
-            self.transaction.begin("BEGIN", false);
+        // All that a STABLE function reads is of one moment.
+        let begin = if sees_once { "BEGIN ISOLATION LEVEL REPEATABLE READ" } else { "BEGIN" };
+        match self.transaction.is_active() {
+            false => self.transaction.begin(begin, false),
+            true if sees_once && !self.reads_repeatably() => {
+                return Err(unless_known(refusal, "is not VOLATILE, and its transaction is READ COMMITTED"));
+            }
+            true => {}
         }
+        self.nesting += 1;
         let done = Box::pin(self.run_program(&program, call, bound, refusal)).await;
         self.nesting -= 1;
         done
@@ -71,21 +106,42 @@ impl Session {
     async fn run_program(
         &mut self,
         program: &Program,
-        call: Option<(catalog::code::Routine, Vec<ast::Node>, String)>,
+        call: Option<Called<'_>>,
         bound: Option<&Bound>,
         refusal: ExecError,
     ) -> Result<Forwarded> {
         let limits = self.work().limits_beside(Instant::now()).await?;
         let signature = match &call {
-            None => Signature { arguments: vec![], returns: None },
-            Some((routine, ..)) => match self.signature(routine.oid).await? {
+            None => Signature { parameters: vec![], returns: None, nothing: true, set: false },
+            Some(call) => match self.signature(call.routine.oid).await? {
                 Ok(signature) => signature,
                 Err(why) => return Err(unless_known(refusal, why)),
             },
         };
-        if signature.arguments.len() != program.arguments {
+        if signature.parameters.len() != program.parameters {
             return Err(refusal);
         }
+        let told = match &call {
+            None => Told::Tag("DO"),
+            Some(call) if call.sql.is_empty() => Told::Tag("CALL"),
+            Some(call) => {
+                let types: &[u32] = bound.map_or(&[], |b| &b.types);
+                Told::Rows(self.work().describe_text(call.sql, types).await?.fields.unwrap_or_default())
+            }
+        };
+        let columns = match (&told, &call) {
+            (Told::Rows(_), Some(_)) if signature.nothing => vec![],
+            (Told::Rows(fields), Some(call)) if call.from && signature.returns.is_none() => {
+                let names = self.work().type_names(fields).await?;
+                fields.iter().map(|f| f.type_oid).zip(names).collect()
+            }
+            (Told::Rows(fields), Some(_)) if fields.len() != 1 || program.outputs.len() > 1 => {
+                return Err(unless_known(refusal, "returns rows; it can be called in FROM"));
+            }
+            (Told::Rows(_), Some(_)) => signature.returns.clone().into_iter().collect(),
+            (Told::Tag(_), _) if program.outputs.is_empty() => vec![],
+            _ => return Err(unless_known(refusal, "is a procedure with OUT parameters")),
+        };
         let types = self.types(program).await?;
         let mut running = Running {
             program,
@@ -97,9 +153,12 @@ impl Session {
             casts: Default::default(),
             limits,
             blocks: 0,
+            columns,
+            given: vec![],
+            given_bytes: 0,
         };
         for (at, variable) in program.variables.iter().enumerate() {
-            running.held.push(match (&variable.kind, signature.arguments.get(at)) {
+            running.held.push(match (&variable.kind, signature.parameters.get(at)) {
                 (_, Some((oid, name))) => Held::Value { oid: *oid, name: name.clone(), text: None },
                 (Kind::Record, None) => Held::Record(None),
                 (Kind::Own, None) => Held::Any(Value::default()),
@@ -111,32 +170,24 @@ impl Session {
         }
         running.found = program.variables.iter().position(|v| v.name.as_deref() == Some("found"));
         running.set_found(false);
-        if let Some((_, arguments, _)) = &call {
-            let values = self.arguments(arguments, &signature, bound).await?;
-            for (held, value) in running.held.iter_mut().zip(values) {
-                if let Held::Value { text, .. } = held {
+        if let Some(call) = &call {
+            let types: Vec<&str> = program.arguments.iter().map(|at| signature.parameters[*at].1.as_str()).collect();
+            let values = self.arguments(&call.arguments, &types, bound).await?;
+            for (at, value) in program.arguments.iter().zip(values) {
+                if let Held::Value { text, .. } = &mut running.held[*at] {
                     *text = value;
                 }
             }
         }
-        for (at, variable) in program.variables.iter().enumerate() {
-            match &variable.first {
-                Some(e) => {
-                    let value = self.value_of(&mut running, e).await?;
-                    self.assign(&mut running, at, value).await?;
-                }
-                None if variable.not_null => {
-                    let message = format!("variable \"{}\" must have a default value", running.name_of(at));
-                    return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, message));
-                }
-                None => {}
-            }
-        }
+        let returns = !running.columns.is_empty();
         let given = match program.gives_last {
-            true => self.last_value(&mut running, signature.returns.is_some()).await?,
+            true => {
+                self.last_rows(&mut running, signature.set).await?;
+                None
+            }
             false => match self.block(&mut running, &program.block).await? {
                 Flow::Return(value) => value,
-                Flow::Next if signature.returns.is_none() => None,
+                Flow::Next if !returns || signature.set || !program.outputs.is_empty() => None,
                 Flow::Next => {
                     return Err(ExecError::sql(
                         sqlstate::S_R_E_FUNCTION_EXECUTED_NO_RETURN_STATEMENT,
@@ -146,56 +197,185 @@ impl Session {
                 Flow::Jump(_) => return Err(ExecError::internal("a jump out of a function")),
             },
         };
-        let Some((_, _, column)) = &call else {
-            return Ok(Forwarded { tag: "DO".into(), ..Default::default() });
+        let fields = match told {
+            Told::Tag(tag) => return Ok(Forwarded { tag: tag.into(), ..Default::default() }),
+            Told::Rows(fields) => fields,
         };
-        if column.is_empty() {
-            return Ok(Forwarded { tag: "CALL".into(), ..Default::default() });
+        if !signature.set && running.given.is_empty() {
+            let row = match (&running.columns[..], given) {
+                _ if !program.outputs.is_empty() && !program.gives_last => running.outputs(),
+                // As PostgreSQL: of a function in SQL it is NULL.
+                ([], _) => vec![text("").filter(|_| !program.gives_last)],
+                ([(oid, name)], Some(value)) => {
+                    let (oid, name) = (*oid, name.clone());
+                    vec![self.converted(&mut running, value, oid, &name).await?]
+                }
+                (columns, _) => vec![None; columns.len()],
+            };
+            running.given.push(row);
         }
-        let (name, value) = match signature.returns {
-            // As PostgreSQL: of a function in SQL it is NULL.
-            None => ("pg_catalog.void".to_string(), text("").filter(|_| !program.gives_last)),
-            Some((oid, name)) => {
-                let value = match given {
-                    Some(value) => self.converted(&mut running, value, oid, &name).await?,
-                    None => None,
-                };
-                (name, value)
-            }
-        };
-        let sql = format!("SELECT CAST({} AS {name}) AS {}", literal(&value)?, catalog::quote_ident(column));
-        let less = bound.map(Bound::without_values);
-        self.on_home_bound(&sql, less.as_ref()).await
+        self.tell_rows(&running, &fields, bound).await
     }
 
-    /// The value of the last statement, which is the function's.
-    async fn last_value(&mut self, running: &mut Running<'_>, returns: bool) -> Result<Option<Value>> {
+    /// The transaction was begun so that all statements see what is there at one moment.
+    fn reads_repeatably(&self) -> bool {
+        let said: Vec<String> = std::iter::once(self.transaction.last_begin())
+            .chain(self.transaction.manners())
+            .map(str::to_ascii_lowercase)
+            .collect();
+        let is = |words: &[&str]| said.iter().any(|s| words.iter().any(|w| s.contains(w)));
+        is(&["repeatable read", "serializable"]) && !is(&["committed"])
+    }
+
+    /// Tells the client the result.
+    async fn tell_rows(&mut self, running: &Running<'_>, fields: &[Field], bound: Option<&Bound>) -> Result<Forwarded> {
+        let rows = &running.given;
+        let tag = format!("SELECT {}", rows.len());
+        if bound.is_none_or(|b| (0..fields.len()).all(|i| b.result_format(i) == 0)) {
+            if bound.is_none() {
+                self.io.tell(Answer::Columns(fields));
+            }
+            for row in rows {
+                let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+                self.io.tell(Answer::Row(&values));
+                self.io.relieve().await?;
+            }
+            return Ok(Forwarded { tag, ..Default::default() });
+        }
+        // In binary PostgreSQL writes them.
+        let names = self.work().type_names(fields).await?;
+        let less = bound.map(Bound::without_values);
+        for some in rows.chunks(ROWS_AT_ONCE) {
+            let mut selects = Vec::with_capacity(some.len());
+            for row in some {
+                let values: Result<Vec<String>> =
+                    row.iter().zip(&names).map(|(v, name)| Ok(format!("CAST({} AS {name})", literal(v)?))).collect();
+                selects.push(format!("SELECT {}", values?.join(", ")));
+            }
+            self.on_home_bound(&selects.join(" UNION ALL "), less.as_ref()).await?;
+        }
+        Ok(Forwarded { tag, ..Default::default() })
+    }
+
+    /// A variable begins, with its first value.
+    pub(super) async fn begin_variable(&mut self, running: &mut Running<'_>, at: usize) -> Result<()> {
+        let variable = &running.program.variables[at];
+        match &mut running.held[at] {
+            Held::Value { text, .. } => *text = None,
+            Held::Any(value) => value.text = None,
+            Held::Record(columns) => *columns = None,
+        }
+        match &variable.first {
+            Some(e) => {
+                let value = self.value_of(running, e).await?;
+                self.assign(running, at, value).await
+            }
+            None if variable.not_null => {
+                let message = format!("variable \"{}\" must have a default value", running.name_of(at));
+                Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// RETURN NEXT
+    pub(super) async fn return_next(&mut self, running: &mut Running<'_>, e: Option<&Expression>) -> Result<()> {
+        let row = match e {
+            None => running.outputs(),
+            Some(e) => {
+                let [(oid, name)] = &running.columns[..] else {
+                    let message = "wrong result type supplied in RETURN NEXT";
+                    return Err(ExecError::sql(sqlstate::DATATYPE_MISMATCH, message));
+                };
+                let (oid, name) = (*oid, name.clone());
+                let value = self.value_of(running, e).await?;
+                vec![self.converted(running, value, oid, &name).await?]
+            }
+        };
+        self.give(running, row)
+    }
+
+    /// RETURN QUERY
+    pub(super) async fn return_rows(&mut self, running: &mut Running<'_>, query: &Query) -> Result<()> {
+        let rows = self.run_query(running, query).await?;
+        let differ = |detail: String| {
+            let message = "structure of query does not match function result type";
+            ExecError::Sql(Box::new(ErrorFields::error(sqlstate::DATATYPE_MISMATCH, message).detail(detail)))
+        };
+        let (is, should) = (rows.fields.len(), running.columns.len());
+        if let Some(i) = (0..is.min(should)).find(|i| rows.fields[*i].type_oid != running.columns[*i].0) {
+            let name = self.work().type_names(&rows.fields[i..=i]).await?.pop().unwrap_or_default();
+            return Err(differ(format!(
+                "Returned type {name} does not match expected type {} in column \"{}\" (position {}).",
+                running.columns[i].1,
+                running.column_name(i, &rows.fields[i].name),
+                i + 1
+            )));
+        }
+        if is != should {
+            return Err(differ(format!(
+                "Number of returned columns ({is}) does not match expected column count ({should})."
+            )));
+        }
+        let count = rows.rows.len();
+        for row in rows.rows {
+            self.give(running, row)?;
+        }
+        running.count(count as u64);
+        Ok(())
+    }
+
+    /// A row more of the result, as long as there is room.
+    fn give(&mut self, running: &mut Running<'_>, row: Vec<Text>) -> Result<()> {
+        running.given_bytes += row.iter().flatten().map(|v| v.len() + 32).sum::<usize>();
+        let most = self.memory.budget().session_max();
+        if running.given_bytes > most {
+            return Err(ExecError::sql(
+                sqlstate::OUT_OF_MEMORY,
+                format!("the rows that a function returns take more than {most} bytes"),
+            )
+            .hint("Return fewer rows, or raise limits.row_bytes_per_session in herd.toml."));
+        }
+        running.given.push(row);
+        Ok(())
+    }
+
+    /// The last statement's rows are the function's: the first, or all.
+    async fn last_rows(&mut self, running: &mut Running<'_>, set: bool) -> Result<()> {
         let mut last = None;
         let program = running.program;
         for step in &program.block.steps {
-            let sql::program::Step::Run { statement, .. } = step else { continue };
+            let Step::Run { statement, .. } = step else { continue };
             running.limits.check()?;
-            last = Some(self.rows_given(running, statement).await?);
+            self.unless_cancelled()?;
+            last = Some(self.run_query(running, statement).await?);
         }
-        let Some(mut rows) = last.filter(|_| returns) else { return Ok(None) };
-        let Some(field) = rows.fields.first().filter(|_| rows.fields.len() == 1) else { return Ok(None) };
-        let oid = field.type_oid;
-        rows.rows.truncate(1);
-        Ok(rows.rows.pop().map(|row| Value { oid, text: row.into_iter().next().flatten() }))
+        let Some(mut rows) = last.filter(|_| !running.columns.is_empty()) else { return Ok(()) };
+        if rows.fields.len() != running.columns.len() {
+            return Err(ExecError::internal("a function's last statement has other columns than the function"));
+        }
+        if !set {
+            rows.rows.truncate(1);
+        }
+        for row in rows.rows {
+            let mut values = Vec::with_capacity(row.len());
+            for (i, text) in row.into_iter().enumerate() {
+                let (oid, name) = running.columns[i].clone();
+                let value = Value { oid: rows.fields[i].type_oid, text };
+                values.push(self.converted(running, value, oid, &name).await?);
+            }
+            self.give(running, values)?;
+        }
+        Ok(())
     }
 
     /// What it is given, as values of the arguments' types.
-    async fn arguments(
-        &mut self,
-        arguments: &[ast::Node],
-        signature: &Signature,
-        bound: Option<&Bound>,
-    ) -> Result<Vec<Text>> {
+    async fn arguments(&mut self, arguments: &[ast::Node], types: &[&str], bound: Option<&Bound>) -> Result<Vec<Text>> {
         if arguments.is_empty() {
             return Ok(vec![]);
         }
         let mut values = Vec::with_capacity(arguments.len());
-        for (value, (_, name)) in arguments.iter().zip(&signature.arguments) {
+        for (value, name) in arguments.iter().zip(types) {
             values.push(format!("CAST({} AS {name})", sql::deparse_expr(value)?));
         }
         let sql = format!("SELECT {}", values.join(", "));
@@ -210,12 +390,13 @@ impl Session {
     /// What the catalog says of it; or why it can't be run.
     async fn signature(&mut self, oid: u32) -> Result<std::result::Result<Signature, &'static str>> {
         let sql = format!(
-            "SELECT p.prosecdef OR p.proisstrict OR p.proretset OR p.proconfig IS NOT NULL OR p.provariadic OPERATOR(pg_catalog.<>) 0, \
-             pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prorettype, pg_catalog.format_type(p.prorettype, NULL), \
-             r.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['b', 'e', 'r']::pg_catalog.\"char\"[]), p.proname, \
-             a.type, pg_catalog.format_type(a.type, NULL) FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type r ON r.oid OPERATOR(pg_catalog.=) p.prorettype \
-             LEFT JOIN pg_catalog.unnest(p.proargtypes) WITH ORDINALITY AS a (type, n) ON true \
-             WHERE p.oid OPERATOR(pg_catalog.=) {oid} ORDER BY a.n"
+            "SELECT p.prosecdef OR p.proisstrict OR p.proconfig IS NOT NULL OR p.provariadic OPERATOR(pg_catalog.<>) 0, \
+             pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prorettype, pg_catalog.format_type(p.prorettype, NULL), r.typtype, p.proname, \
+             p.proretset, a.type, pg_catalog.format_type(a.type, NULL) \
+             FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type r ON r.oid OPERATOR(pg_catalog.=) p.prorettype \
+             LEFT JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.proallargtypes), pg_catalog.unnest(p.proargtypes)) WITH ORDINALITY AS l (alls, ins, n) ON true \
+             LEFT JOIN LATERAL (SELECT CASE WHEN p.proallargtypes IS NULL THEN l.ins ELSE l.alls END) AS a (type) ON true \
+             WHERE p.oid OPERATOR(pg_catalog.=) {oid} ORDER BY l.n"
         );
         let rows = self.asked(&sql).await?;
         let of = |row: &[Text], i: usize| {
@@ -227,16 +408,17 @@ impl Session {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
         }
         if of(first, 0) != "f" {
-            return Ok(Err("is SECURITY DEFINER or STRICT, has settings of its own, or returns a set"));
+            return Ok(Err("is SECURITY DEFINER, STRICT or VARIADIC, or has settings of its own"));
         }
         let number = |row: &[Text], i: usize| of(row, i).parse::<u32>().unwrap_or(0);
-        let returns = match number(first, 2) {
-            type_oid::VOID | 0 => None,
-            _ if of(first, 4) != "t" => return Ok(Err("returns a row, a domain or a pseudo-type")),
-            oid => Some((oid, of(first, 3))),
+        let returns = match (number(first, 2), of(first, 4).as_str()) {
+            (type_oid::VOID | type_oid::RECORD, _) | (_, "c") => None,
+            (oid, "b" | "e" | "r") => Some((oid, of(first, 3))),
+            _ => return Ok(Err("returns a domain or a pseudo-type")),
         };
-        let arguments = rows.iter().filter(|row| number(row, 6) != 0).map(|row| (number(row, 6), of(row, 7)));
-        Ok(Ok(Signature { arguments: arguments.collect(), returns }))
+        let parameters = rows.iter().filter(|row| number(row, 7) != 0).map(|row| (number(row, 7), of(row, 8)));
+        let (nothing, set) = (number(first, 2) == type_oid::VOID, of(first, 6) == "t");
+        Ok(Ok(Signature { parameters: parameters.collect(), returns, nothing, set }))
     }
 
     /// The types of variables that say one, with the names that they are cast by; none where that is not a plain one.
@@ -282,18 +464,26 @@ impl Session {
     }
 }
 
-/// Statements about rows, and nothing else.
-fn only_rows(program: Program) -> std::result::Result<Program, &'static str> {
-    use sql::NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
-    let is_rows = |tree: &NodeEnum| match tree {
-        SelectStmt(s) => s.into_clause.is_none(),
-        InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) => true,
+/// Statements about rows, and nothing else; where it must `only` read, queries.
+fn only_rows(program: Program, only: bool) -> std::result::Result<Program, &'static str> {
+    let all = program.expressions();
+    if !all.iter().all(|e| is_about_rows(&e.tree)) {
+        return Err("runs statements that are neither queries nor changes of rows");
+    }
+    let reads = |e: &&Expression| match &e.tree {
+        NodeEnum::SelectStmt(_) => !sql::search::any(&e.tree, |n| {
+            use sql::NodeEnum::{DeleteStmt, InsertStmt, LockingClause, MergeStmt, UpdateStmt};
+            matches!(n, InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) | LockingClause(_))
+        }),
         _ => false,
     };
-    match program.expressions().iter().all(|e| is_rows(&e.tree)) {
-        true => Ok(program),
-        false => Err("runs statements that are neither queries nor changes of rows"),
+    if only && !all.iter().all(reads) {
+        return Err("changes or locks rows and is not VOLATILE");
     }
+    if only && program.runs_text() {
+        return Err("puts statements together and is not VOLATILE");
+    }
+    Ok(program)
 }
 
 /// The refusal, with why it can't be run statement by statement.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use exec::{Bound, ExecError, bind_tail};
 use sql::NodeEnum;
-use sql::program::{Expression, Target, conditions};
+use sql::program::{Expression, Query, Target, conditions};
 use wire::{backend, frame, sqlstate};
 
 use super::{Held, Rows, Running, Text, Value};
@@ -32,17 +32,62 @@ fn is_caught(state: &str, states: &[Option<String>]) -> bool {
 }
 
 impl Session {
+    /// The rows of what is run.
+    pub(super) async fn run_query(&mut self, running: &mut Running<'_>, query: &Query) -> Result<Rows> {
+        let (text, using) = match query {
+            Query::Static(e) => return self.rows_given(running, e).await,
+            Query::Dynamic(text, using) => (text, using),
+        };
+        let text = self.value_of(running, text).await?;
+        let Some(text) = text.text else {
+            let message = "query string argument of EXECUTE is null";
+            return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, message));
+        };
+        let text = std::str::from_utf8(&text).map_err(|_| ExecError::internal("a text is no text"))?.to_string();
+        let mut values = Vec::with_capacity(using.len());
+        for e in using {
+            values.push(self.value_of(running, e).await?);
+        }
+        let mut trees = sql::parse(&text, self.standard_conforming_strings())?;
+        let (tree, None) = (trees.pop(), trees.pop()) else {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "EXECUTE of several statements at once is not supported in a function that runs over several nodes",
+            )
+            .hint("EXECUTE them one by one."));
+        };
+        let Some(tree) = tree.filter(is_about_rows) else {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "EXECUTE of other statements than SELECT, INSERT, UPDATE, DELETE, MERGE and TRUNCATE is not supported in a function that \
+                 runs over several nodes",
+            )
+            .hint("Send that statement by itself."));
+        };
+        self.run_with(running, &tree, &text, values).await
+    }
+
     /// A statement's rows.
     pub(super) async fn rows_given(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<Rows> {
+        let values = e.uses.iter().map(|slot| running.slot(slot)).collect::<Result<Vec<_>>>()?;
+        self.run_with(running, &e.tree, &e.text, values).await
+    }
+
+    async fn run_with(
+        &mut self,
+        running: &mut Running<'_>,
+        tree: &NodeEnum,
+        text: &str,
+        values: Vec<Value>,
+    ) -> Result<Rows> {
         // Values come here and go back as text, of types that nobody looks at.
         self.work().travel_whole(std::iter::once("any"))?;
-        let values = e.uses.iter().map(|slot| running.slot(slot)).collect::<Result<Vec<_>>>()?;
         let types: Vec<u32> = values.iter().map(|v| v.oid).collect();
-        let key = (e.text.clone(), types.clone());
+        let key = (text.to_string(), types.clone());
         let fields = match running.fields.get(&key) {
             Some(fields) => fields.clone(),
             None => {
-                let fields = self.work().describe_text(&e.text, &types).await?.fields.unwrap_or_default();
+                let fields = self.work().describe_text(text, &types).await?.fields.unwrap_or_default();
                 running.fields.insert(key, fields.clone());
                 fields
             }
@@ -50,7 +95,7 @@ impl Session {
         let mut bound = Bound { types: types.into(), ..Bound::default() };
         bound.values = values.into_iter().map(|v| v.text).collect();
         bound.tail = bind_tail(&bound);
-        let (rows, tag) = self.nested(&e.tree, &e.text, &bound).await?;
+        let (rows, tag) = self.nested(tree, text, &bound).await?;
         Ok(Rows { fields, rows, tag })
     }
 
@@ -164,32 +209,58 @@ impl Session {
     pub(super) async fn into(
         &mut self,
         running: &mut Running<'_>,
-        statement: &Expression,
+        statement: &Query,
         rows: &Rows,
         into: Option<&Target>,
         strict: bool,
     ) -> Result<()> {
-        let is_query = matches!(statement.tree, NodeEnum::SelectStmt(_));
-        let Some(target) = into else {
-            if is_query && !running.program.gives_last {
+        let tree = match statement {
+            Query::Static(e) => Some(&e.tree),
+            Query::Dynamic(..) => None,
+        };
+        let is_query = matches!(tree, Some(NodeEnum::SelectStmt(_)));
+        let mut count = backend::rows_of_tag(&rows.tag);
+        match into {
+            None if is_query && !running.program.gives_last => {
                 return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "query has no destination for result data")
                     .hint("If you want to discard the results of a SELECT, use PERFORM instead."));
             }
-            running.count(backend::rows_of_tag(&rows.tag));
-            return Ok(());
-        };
-        // A query's second row is not asked for.
-        let seen = if is_query && !strict { rows.rows.len().min(1) } else { rows.rows.len() };
-        if strict && rows.rows.is_empty() {
-            return Err(ExecError::sql(sqlstate::NO_DATA_FOUND, "query returned no rows"));
+            None => {}
+            Some(_) if rows.fields.is_empty() => {
+                let message = "INTO used with a command that cannot return data";
+                return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, message));
+            }
+            Some(_) if strict && rows.rows.is_empty() => {
+                return Err(ExecError::sql(sqlstate::NO_DATA_FOUND, "query returned no rows"));
+            }
+            Some(_) if rows.rows.len() > 1 && (strict || tree.is_some() && !is_query) => {
+                return Err(ExecError::sql(sqlstate::TOO_MANY_ROWS, "query returned more than one row")
+                    .hint("Make sure the query returns a single row, or use LIMIT 1."));
+            }
+            Some(target) => {
+                self.put(running, target, &rows.fields, rows.rows.first()).await?;
+                // A query's second row is not asked for.
+                if is_query {
+                    count = count.min(1);
+                }
+            }
         }
-        if rows.rows.len() > 1 && (strict || !is_query) {
-            return Err(ExecError::sql(sqlstate::TOO_MANY_ROWS, "query returned more than one row")
-                .hint("Make sure the query returns a single row, or use LIMIT 1."));
+        running.row_count = count;
+        // EXECUTE, and what is not about rows, leave FOUND as it is.
+        if tree.is_some_and(|t| !matches!(t, NodeEnum::TruncateStmt(_))) {
+            running.set_found(count > 0);
         }
-        self.put(running, target, &rows.fields, rows.rows.first()).await?;
-        running.count(seen as u64);
         Ok(())
+    }
+}
+
+/// What a program may run.
+pub fn is_about_rows(tree: &NodeEnum) -> bool {
+    use sql::NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, TruncateStmt, UpdateStmt};
+    match tree {
+        SelectStmt(s) => s.into_clause.is_none(),
+        InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) | TruncateStmt(_) => true,
+        _ => false,
     }
 }
 

@@ -37,14 +37,14 @@ impl Session {
         if let NodeEnum::SelectStmt(_) = statement {
             return match self.compile_with(statement, sql, bound.map_or(&[], |b| &b.types)).await {
                 Ok(compiled) => self.run(&Arc::new(compiled), sql, bound).await,
-                Err(refusal @ ExecError::Refused(_)) => Box::pin(self.by_steps(statement, bound, refusal)).await,
+                Err(refusal @ ExecError::Refused(_)) => Box::pin(self.by_steps(statement, sql, bound, refusal)).await,
                 Err(e) => Err(e),
             };
         }
         let judged = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path).await;
         let watched = match judged {
             Ok(watched) => watched,
-            Err(refusal) => return Box::pin(self.by_steps(statement, bound, refusal.into())).await,
+            Err(refusal) => return Box::pin(self.by_steps(statement, "", bound, refusal.into())).await,
         };
         let before = self.watch(watched).await?;
         let known = &self.epoch.snapshot.session_code;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Block, Expression, Kind, Program, Slot, Step};
+use super::{Block, Expression, Kind, Program, Query, Slot, Step, Variable};
 use crate::ast;
 use crate::body::{SYSTEM_COLUMNS, Unread, names_columns};
 use crate::{NodeEnum, names, relations, search};
@@ -19,29 +19,15 @@ impl Program {
     /// # Errors
     /// Why that can't be told.
     pub fn resolve(&mut self, columns: Columns) -> Result<(), Unread> {
-        let mut scope = Scope { names: vec![], records: vec![], labels: vec![], columns };
+        // SQL counts what a call gives, PL/pgSQL all parameters; and does not see the outputs.
+        let numbers = if self.gives_last { self.arguments.clone() } else { (0..self.parameters).collect() };
+        let mut scope = Scope { names: vec![], records: vec![], labels: vec![], numbers: numbers.clone(), columns };
         scope.labels.extend(self.name.clone());
-        for (at, v) in self.variables.iter().enumerate() {
-            let Some(name) = &v.name else { continue };
-            match v.kind {
-                Kind::Record => scope.records.push((name.clone(), at)),
-                // An argument's type is not said here.
-                Kind::Own if at >= self.arguments => {}
-                _ => scope.names.push((name.clone(), at)),
-            }
+        let found = self.variables.iter().position(|v| v.name.as_deref() == Some("found"));
+        for at in numbers.into_iter().chain(found) {
+            scope.sees(at, &self.variables);
         }
-        let own: Vec<(String, usize)> = self
-            .variables
-            .iter()
-            .enumerate()
-            .skip(self.arguments)
-            .filter(|(_, v)| v.kind == Kind::Own)
-            .filter_map(|(at, v)| Some((v.name.clone()?, at)))
-            .collect();
-        for v in &mut self.variables {
-            v.first.iter_mut().try_for_each(|e| scope.expression(e))?;
-        }
-        scope.block(&mut self.block, &own)
+        scope.block(&mut self.block, &mut self.variables)
     }
 }
 
@@ -50,38 +36,74 @@ struct Scope<'c> {
     records: Vec<(String, usize)>,
     /// Names that variables can be qualified by.
     labels: Vec<String>,
+    /// What `$1`, `$2` … are.
+    numbers: Vec<usize>,
     columns: Columns<'c>,
 }
 
 impl Scope<'_> {
-    fn block(&mut self, block: &mut Block, own: &[(String, usize)]) -> Result<(), Unread> {
+    /// A variable has a name from here on.
+    fn sees(&mut self, at: usize, variables: &[Variable]) {
+        let Some(name) = variables[at].name.clone() else { return };
+        // The inner one hides those of its name.
+        self.names.retain(|(n, _)| *n != name);
+        self.records.retain(|(n, _)| *n != name);
+        match variables[at].kind {
+            Kind::Record => self.records.push((name, at)),
+            _ => self.names.push((name, at)),
+        }
+    }
+
+    fn block(&mut self, block: &mut Block, own: &mut Vec<Variable>) -> Result<(), Unread> {
+        let around = (self.names.clone(), self.records.clone());
         self.labels.extend(block.label.clone());
+        for at in &block.declared {
+            // A variable begins with what those before it are.
+            if let Some(mut first) = own[*at].first.take() {
+                self.expression(&mut first)?;
+                own[*at].first = Some(first);
+            }
+            self.sees(*at, own);
+        }
         self.steps(&mut block.steps, own)?;
         for handler in &mut block.handlers {
-            let of_errors = |name: &str| own.iter().find(|(n, _)| n == name).cloned();
-            let seen = [of_errors("sqlstate"), of_errors("sqlerrm")];
-            let before = self.names.len();
-            self.names.extend(seen.into_iter().flatten());
+            let before = self.names.clone();
+            for name in ["sqlstate", "sqlerrm"] {
+                if let Some(at) = own.iter().position(|v| v.name.as_deref() == Some(name)) {
+                    self.sees(at, own);
+                }
+            }
             self.steps(&mut handler.steps, own)?;
-            self.names.truncate(before);
+            self.names = before;
         }
+        (self.names, self.records) = around;
         Ok(())
     }
 
-    fn steps(&mut self, steps: &mut [Step], own: &[(String, usize)]) -> Result<(), Unread> {
+    fn query(&self, query: &mut Query) -> Result<(), Unread> {
+        match query {
+            Query::Static(e) => self.expression(e),
+            Query::Dynamic(text, using) => {
+                self.expression(text)?;
+                using.iter_mut().try_for_each(|e| self.expression(e))
+            }
+        }
+    }
+
+    fn steps(&mut self, steps: &mut [Step], own: &mut Vec<Variable>) -> Result<(), Unread> {
         steps.iter_mut().try_for_each(|step| self.step(step, own))
     }
 
     /// With a variable that only these steps see.
-    fn within(&mut self, variable: usize, own: &[(String, usize)], steps: &mut [Step]) -> Result<(), Unread> {
-        let before = self.names.len();
-        self.names.extend(own.iter().find(|(_, at)| *at == variable).cloned());
+    fn within(&mut self, variable: usize, own: &mut Vec<Variable>, steps: &mut [Step]) -> Result<(), Unread> {
+        let before = self.names.clone();
+        self.sees(variable, own);
         let done = self.steps(steps, own);
-        self.names.truncate(before);
+        self.names = before;
         done
     }
 
-    fn step(&mut self, step: &mut Step, own: &[(String, usize)]) -> Result<(), Unread> {
+    fn step(&mut self, step: &mut Step, own: &mut Vec<Variable>) -> Result<(), Unread> {
         match step {
             Step::Block(b) => self.block(b, own),
             Step::Assign(_, e) | Step::Perform(e) => self.expression(e),
@@ -93,16 +115,16 @@ impl Scope<'_> {
                 self.steps(otherwise, own)
             }
             Step::Case { value, when, otherwise } => {
-                let before = self.names.len();
+                let before = self.names.clone();
                 if let Some((at, e)) = value {
                     self.expression(e)?;
-                    self.names.extend(own.iter().find(|(_, o)| o == at).cloned());
+                    self.sees(*at, own);
                 }
                 for (e, steps) in when {
                     self.expression(e)?;
                     self.steps(steps, own)?;
                 }
-                self.names.truncate(before);
+                self.names = before;
                 otherwise.iter_mut().try_for_each(|steps| self.steps(steps, own))
             }
             Step::Loop(l) => {
@@ -123,15 +145,17 @@ impl Scope<'_> {
             }
             Step::Rows { query, steps, .. } => {
                 self.labels.extend(steps.label.clone());
-                self.expression(query)?;
+                self.query(query)?;
                 self.steps(&mut steps.steps, own)
             }
-            Step::Jump(_, e) | Step::Return(e) => e.iter_mut().try_for_each(|e| self.expression(e)),
+            Step::Jump(_, e) | Step::Return(e) | Step::ReturnNext(e) => {
+                e.iter_mut().try_for_each(|e| self.expression(e))
+            }
             Step::Raise(r) => {
                 r.values.iter_mut().try_for_each(|e| self.expression(e))?;
                 r.options.iter_mut().try_for_each(|(_, e)| self.expression(e))
             }
-            Step::Run { statement, .. } => self.expression(statement),
+            Step::Run { statement: query, .. } | Step::ReturnRows(query) => self.query(query),
             Step::CountRows(_) => Ok(()),
         }
     }
@@ -157,9 +181,7 @@ impl Scope<'_> {
         if let Some(why) = unread {
             return Err(why);
         }
-        if !found.is_empty() {
-            self.clear(&e.tree, &found)?;
-        }
+        self.levels(&e.tree, &found)?;
         let mut uses: Vec<Slot> = vec![];
         let mut number = |slot: Slot| {
             let at = uses.iter().position(|s| *s == slot).unwrap_or_else(|| {
@@ -172,8 +194,8 @@ impl Scope<'_> {
             match n {
                 // `$1` is the first argument.
                 NodeEnum::ParamRef(p) => {
-                    if let Some(at) = usize::try_from(p.number - 1).ok() {
-                        *n = number(Slot::Variable(at));
+                    if let Some(at) = usize::try_from(p.number - 1).ok().and_then(|at| self.numbers.get(at)) {
+                        *n = number(Slot::Variable(*at));
                     }
                     return false;
                 }
@@ -217,6 +239,33 @@ impl Scope<'_> {
     /// The innermost of its name.
     fn place(&self, list: &[(String, usize)], name: &str) -> Option<usize> {
         list.iter().rev().find(|(n, _)| n == name).map(|(_, at)| *at)
+    }
+
+    /// None of the names that are read anywhere in a query can be a column's of its own tables: it does not see those of queries in it.
+    fn levels(&self, query: &NodeEnum, variables: &BTreeSet<String>) -> Result<(), Unread> {
+        let mut found = BTreeSet::new();
+        search::each(query, |n| {
+            if let NodeEnum::ColumnRef(c) = n
+                && let Some(first) = names::strings(&c.fields).first()
+                && variables.contains(*first)
+            {
+                found.insert(first.to_string());
+            }
+        });
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut own = query.clone();
+        let mut inner = vec![];
+        search::each_mut(&mut own, |n| match n {
+            NodeEnum::SubLink(s) => {
+                inner.extend(s.subselect.take().and_then(|q| q.node));
+                true
+            }
+            _ => true,
+        });
+        self.clear(&own, &found)?;
+        inner.iter().try_for_each(|query| self.levels(query, &found))
     }
 
     /// None of the names can be a column's, a table's or an output's.

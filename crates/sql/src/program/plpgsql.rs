@@ -6,8 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Block, Expression, Handler, Jump, Kind, Loop, Program, Raise, Step, Target, Variable, conditions, has_backslash,
-    returned,
+    Block, Expression, Handler, Jump, Kind, Loop, Program, Query, Raise, Step, Target, Variable, conditions,
+    has_backslash, returned,
 };
 use crate::body::{Unread, parse_plpgsql};
 use crate::lexer::{Lexer, TokenKind};
@@ -24,40 +24,62 @@ impl Program {
             return Err("has a string with a backslash, which is another one without standard_conforming_strings");
         }
         let body = returned::in_parentheses(source).ok_or(UNREAD)?;
-        // The parser, which knows no types, need not know those of arguments.
+        // The parser, which knows no types, need not know those of parameters.
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let arguments: Vec<String> = self
-            .variables
-            .iter()
-            .map(|v| format!("{} text", v.name.as_deref().map(quote).unwrap_or_default()))
-            .collect();
-        let returns = if returned::gives_nothing(source) { "void" } else { "text" };
+        let parameter = |(at, v): (usize, &Variable)| {
+            let mode = match (self.arguments.contains(&at), self.outputs.contains(&at)) {
+                (true, true) => "INOUT",
+                (false, true) => "OUT",
+                _ => "",
+            };
+            format!("{mode} {} text", v.name.as_deref().map(quote).unwrap_or_default())
+        };
+        let parameters: Vec<String> = self.variables.iter().enumerate().map(parameter).collect();
+        let set = if returned::gives_sets(source) { "SETOF " } else { "" };
+        let returns = match self.outputs.len() {
+            0 if set.is_empty() && returned::gives_nothing(source) => "void",
+            0 | 1 => "text",
+            _ => "record",
+        };
         let tag = (0..).map(|n| format!("$herd{n}$")).find(|tag| !body.contains(tag.as_str())).ok_or(UNREAD)?;
         let tree = parse_plpgsql(&format!(
-            "CREATE FUNCTION f({}) RETURNS {returns} LANGUAGE plpgsql AS {tag}{body}{tag}",
-            arguments.join(", ")
+            "CREATE FUNCTION f({}) RETURNS {set}{returns} LANGUAGE plpgsql AS {tag}{body}{tag}",
+            parameters.join(", ")
         ))
         .ok_or(UNREAD)?;
         let function = tree.pointer("/0/PLpgSQL_function").and_then(Value::as_object).ok_or(UNREAD)?;
         let datums = function.get("datums").and_then(Value::as_array).ok_or(UNREAD)?;
-        let own = self.variables.iter().filter_map(|v| v.name.clone());
-        let declared = declared.into_iter().chain(own).collect();
-        let mut read = Reader { declared, variables: vec![], places: vec![], open: vec![] };
+        let names = self.variables.iter().filter_map(|v| v.name.clone());
+        let names = declared.iter().flatten().cloned().chain(names).collect();
+        let mut read = Reader {
+            names,
+            declared,
+            blocks: 0,
+            variables: vec![],
+            places: vec![],
+            open: vec![],
+            placed: Default::default(),
+        };
         for (at, datum) in datums.iter().enumerate() {
-            read.datum(datum, at < self.arguments)?;
+            read.datum(datum, at < self.parameters)?;
         }
+        read.place_declared(self.parameters)?;
         let mut block = None;
         for (key, value) in function {
             match key.as_str() {
                 "datums" | "new_varno" | "old_varno" => {}
-                "action" => block = Some(read.block(inside(value, "PLpgSQL_stmt_block")?)?),
+                "action" => block = Some(read.whole(inside(value, "PLpgSQL_stmt_block")?)?),
                 _ => return Err(UNREAD),
             }
         }
         self.block = block.ok_or(UNREAD)?;
-        let arguments = std::mem::take(&mut self.variables);
+        self.dynamic = ["dynexecute", "dynfors", "dynquery"].iter().any(|word| tree.to_string().contains(word));
+        if read.blocks != read.declared.len() {
+            return Err(UNREAD);
+        }
+        let parameters = std::mem::take(&mut self.variables);
         self.variables = read.variables;
-        for (own, given) in self.variables.iter_mut().zip(arguments) {
+        for (own, given) in self.variables.iter_mut().zip(parameters) {
             own.name = given.name;
             own.kind = given.kind;
         }
@@ -65,30 +87,31 @@ impl Program {
     }
 }
 
-/// The names that DECLARE makes (one that is BEGIN's does no harm). One DECLARE at most, without modifiers of types: in a body with several it could not be told which variables are whose.
-fn declarations(source: &str) -> Read<Vec<String>> {
+/// The names that each block's DECLARE makes, in the order of the blocks' BEGINs. Without modifiers of types: the tree has none.
+fn declarations(source: &str) -> Read<Vec<Vec<String>>> {
     let tokens: Vec<_> = Lexer::new(source, true).collect::<Result<_, _>>().map_err(|_| UNREAD)?;
     let text = |t: &crate::lexer::Token| source[t.start..t.end].to_ascii_lowercase();
-    let mut declares = 0;
-    let mut inside = false;
-    let mut names = vec![];
+    let (mut blocks, mut names) = (vec![], vec![]);
     // A type ends where a value begins.
-    let mut in_type = false;
-    let mut at_start = false;
+    let (mut inside, mut in_type, mut at_start) = (false, false, false);
     for t in &tokens {
-        if std::mem::take(&mut at_start) && inside {
+        let word = text(t);
+        if std::mem::take(&mut at_start)
+            && inside
+            && !(t.kind == TokenKind::Ident && matches!(word.as_str(), "begin" | "declare"))
+        {
             names.push(match t.kind {
-                TokenKind::Ident => text(t),
+                TokenKind::Ident => word.clone(),
                 TokenKind::QuotedIdent => source[t.start + 1..t.end - 1].replace("\"\"", "\""),
-                _ => String::new(),
+                _ => return Err(UNREAD),
             });
         }
-        match (t.kind, text(t).as_str()) {
-            (TokenKind::Ident, "declare") => {
-                declares += 1;
-                (inside, in_type, at_start) = (true, true, true);
+        match (t.kind, word.as_str()) {
+            (TokenKind::Ident, "declare") => (inside, in_type, at_start) = (true, true, true),
+            (TokenKind::Ident, "begin") => {
+                blocks.push(std::mem::take(&mut names));
+                inside = false;
             }
-            (TokenKind::Ident, "begin") => inside = false,
             (_, ";") if inside => (in_type, at_start) = (true, true),
             (_, ":=" | "=" | "default") if inside => in_type = false,
             (_, "(") if inside && in_type => {
@@ -101,20 +124,22 @@ fn declarations(source: &str) -> Read<Vec<String>> {
             _ => {}
         }
     }
-    match declares {
-        0 | 1 => Ok(names),
-        _ => Err("has several DECLAREs"),
-    }
+    Ok(blocks)
 }
 
 struct Reader {
-    /// The names of arguments, and of what DECLARE makes.
-    declared: Vec<String>,
+    /// The names of parameters, and of what DECLAREs make.
+    names: Vec<String>,
+    /// Those of each block; and how many blocks have been read.
+    declared: Vec<Vec<String>>,
+    blocks: usize,
     variables: Vec<Variable>,
     /// By the numbers of the tree: which variable it is.
     places: Vec<Option<usize>>,
     /// Loops' own variables that are in use.
     open: Vec<String>,
+    /// What is declared and not yet some block's, in order.
+    placed: std::collections::VecDeque<usize>,
 }
 
 impl Reader {
@@ -157,13 +182,33 @@ impl Reader {
         }
         self.places.push(place.as_ref().map(|_| self.variables.len()));
         if let Some(v) = place {
-            let is_declared = v.name.as_ref().is_some_and(|name| self.declared.contains(name));
-            // Loops' own may have one name, one after the other, and those of handlers have.
-            if is_declared && self.variables.iter().any(|o| o.name == v.name) {
-                return Err(SEVERAL);
-            }
             self.variables.push(v);
         }
+        Ok(())
+    }
+
+    /// Which variables blocks declare: in the order of the text, as the names are.
+    fn place_declared(&mut self, parameters: usize) -> Read<()> {
+        // FOUND stands behind the parameters.
+        let own = self.variables.iter().skip(parameters).position(|v| v.name.as_deref() == Some("found"));
+        let mut at = parameters + own.ok_or(UNREAD)? + 1;
+        let mut places = vec![];
+        for name in self.declared.iter().flatten() {
+            let found = self.variables[at..].iter().position(|v| v.name.as_deref() == Some(name)).ok_or(UNREAD)?;
+            places.push((name.clone(), at + found));
+            at += found + 1;
+        }
+        // Any other of such a name is a loop's.
+        let is_declared = |i: usize| i < parameters || places.iter().any(|(_, at)| *at == i);
+        let named = |v: &Variable| v.name.as_ref().is_some_and(|n| self.names.contains(n));
+        let first = self.variables.iter().position(|v| v.name.as_deref() == Some("found"));
+        if self.variables.iter().enumerate().any(|(i, v)| named(v) && !is_declared(i) && Some(i) != first) {
+            return Err(SEVERAL);
+        }
+        if self.names.iter().any(|n| n == "found" || is_of_handler(Some(n))) {
+            return Err(SEVERAL);
+        }
+        self.placed = places.into_iter().map(|(_, at)| at).collect();
         Ok(())
     }
 
@@ -185,8 +230,23 @@ impl Reader {
         Ok(at)
     }
 
+    /// The function's block. Around one with handlers or a label PostgreSQL puts another, with a RETURN behind it.
+    fn whole(&mut self, fields: &Fields) -> Read<Block> {
+        if !fields.contains_key("lineno")
+            && let [inner, _] = array(fields.get("body"))?
+            && let Ok(inner) = inside(inner, "PLpgSQL_stmt_block")
+        {
+            let inner = self.block(inner)?;
+            return Ok(Block { steps: vec![Step::Block(inner), Step::Return(None)], ..Block::default() });
+        }
+        self.block(fields)
+    }
+
     fn block(&mut self, fields: &Fields) -> Read<Block> {
         let mut block = Block::default();
+        let declared = self.declared.get(self.blocks).map_or(0, Vec::len);
+        self.blocks += 1;
+        block.declared.extend(self.placed.drain(..declared));
         for (key, value) in fields {
             match key.as_str() {
                 "lineno" => {}
@@ -309,7 +369,7 @@ impl Reader {
                 check(&["label", "body", "var", "lower", "upper", "step", "reverse"])?;
                 let own = inside(get("var").ok_or(UNREAD)?, "PLpgSQL_var")?;
                 let name = own.get("refname").and_then(Value::as_str).ok_or(UNREAD)?.to_string();
-                if self.open.contains(&name) || self.declared.contains(&name) {
+                if self.open.contains(&name) || self.names.contains(&name) {
                     return Err(SEVERAL);
                 }
                 let is = |v: &Variable| v.name.as_deref() == Some(&name);
@@ -332,9 +392,36 @@ impl Reader {
                 let row = self.target(get("var").ok_or(UNREAD)?)?;
                 Ok(Step::Rows {
                     row,
-                    query: expr("query")?,
+                    query: Query::Static(expr("query")?),
                     steps: Loop { label: label(), steps: self.some(get("body"))? },
                 })
+            }
+            "PLpgSQL_stmt_dynfors" => {
+                check(&["label", "body", "var", "query", "params"])?;
+                let row = self.target(get("var").ok_or(UNREAD)?)?;
+                let query = Query::Dynamic(expr("query")?, expressions(get("params"))?);
+                Ok(Step::Rows { row, query, steps: Loop { label: label(), steps: self.some(get("body"))? } })
+            }
+            "PLpgSQL_stmt_dynexecute" => {
+                check(&["query", "into", "strict", "target", "params"])?;
+                let into = match get("into").is_some() {
+                    true => Some(self.target(get("target").ok_or(UNREAD)?)?),
+                    false => None,
+                };
+                let statement = Query::Dynamic(expr("query")?, expressions(get("params"))?);
+                Ok(Step::Run { statement, into, strict: get("strict").is_some() })
+            }
+            "PLpgSQL_stmt_return_next" => {
+                check(&["expr"])?;
+                Ok(Step::ReturnNext(perhaps("expr")?))
+            }
+            "PLpgSQL_stmt_return_query" => {
+                check(&["query", "dynquery", "params"])?;
+                let query = match get("dynquery") {
+                    Some(text) => Query::Dynamic(expression(text)?, expressions(get("params"))?),
+                    None => Query::Static(expr("query")?),
+                };
+                Ok(Step::ReturnRows(query))
             }
             "PLpgSQL_stmt_exit" => {
                 check(&["is_exit", "label", "cond"])?;
@@ -355,7 +442,7 @@ impl Reader {
                     true => Some(self.target(get("target").ok_or(UNREAD)?)?),
                     false => None,
                 };
-                Ok(Step::Run { statement: expr("sqlstmt")?, into, strict: get("strict").is_some() })
+                Ok(Step::Run { statement: Query::Static(expr("sqlstmt")?), into, strict: get("strict").is_some() })
             }
             "PLpgSQL_stmt_getdiag" => {
                 check(&["diag_items"])?;
@@ -369,8 +456,6 @@ impl Reader {
                 }
                 Ok(Step::CountRows(into))
             }
-            "PLpgSQL_stmt_dynexecute" | "PLpgSQL_stmt_dynfors" => Err("puts statements together"),
-            "PLpgSQL_stmt_return_next" | "PLpgSQL_stmt_return_query" => Err("returns a set"),
             "PLpgSQL_stmt_commit" | "PLpgSQL_stmt_rollback" => Err("ends transactions"),
             "PLpgSQL_stmt_call" => Err("calls a procedure or has a DO block"),
             "PLpgSQL_stmt_foreach_a" => Err("has FOREACH"),
@@ -430,9 +515,7 @@ impl Reader {
                 }
                 "message" => raise.message = value.as_str().map(str::to_string),
                 "params" => {
-                    for one in array(Some(value))? {
-                        raise.values.push(expression(one)?);
-                    }
+                    raise.values = expressions(Some(value))?;
                 }
                 "options" => {
                     for one in array(Some(value))? {
@@ -498,6 +581,10 @@ fn query(value: &Value) -> Read<(&str, i64)> {
     let fields = inside(value, "PLpgSQL_expr")?;
     let text = fields.get("query").and_then(Value::as_str).ok_or(UNREAD)?;
     Ok((text, fields.get("parseMode").and_then(Value::as_i64).unwrap_or(0)))
+}
+
+fn expressions(values: Option<&Value>) -> Read<Vec<Expression>> {
+    array(values)?.iter().map(expression).collect()
 }
 
 fn expression(value: &Value) -> Read<Expression> {

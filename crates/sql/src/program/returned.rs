@@ -27,6 +27,13 @@ pub fn gives_nothing(source: &str) -> bool {
     tokens.windows(2).any(|t| is(source, &t[0], "return") && &source[t[1].start..t[1].end] == ";")
 }
 
+/// It has RETURN NEXT or RETURN QUERY.
+pub fn gives_sets(source: &str) -> bool {
+    let tokens: Vec<Token> = Lexer::new(source, true).flatten().collect();
+    let sets = |t: &Token| ["next", "query"].iter().any(|word| is(source, t, word));
+    tokens.windows(2).any(|t| is(source, &t[0], "return") && sets(&t[1]))
+}
+
 /// Where the value begins that a RETURN gives which stands there.
 fn value(source: &str, tokens: &[Token], at: usize) -> Option<usize> {
     let (this, next) = (tokens.get(at)?, tokens.get(at + 1)?);
@@ -35,8 +42,10 @@ fn value(source: &str, tokens: &[Token], at: usize) -> Option<usize> {
         || &source[tokens[at - 1].start..tokens[at - 1].end] == ";"
         || ["begin", "then", "else", "loop"].iter().any(|word| is(source, &tokens[at - 1], word))
         || &source[tokens[at - 1].start..tokens[at - 1].end] == ">>";
-    let set = ["next", "query"].iter().any(|word| is(source, next, word));
-    (is(source, this, "return") && begins && !set && &source[next.start..next.end] != ";").then_some(next.start)
+    // What QUERY gives is a statement; NEXT's value stands behind it.
+    let value = if is(source, next, "next") { tokens.get(at + 2)? } else { next };
+    let none = is(source, next, "query") || &source[value.start..value.end] == ";";
+    (is(source, this, "return") && begins && !none).then_some(value.start)
 }
 
 fn is(source: &str, t: &Token, word: &str) -> bool {
@@ -49,8 +58,8 @@ mod tests {
 
     #[test]
     fn what_is_returned_is_told_apart() {
-        let body = "BEGIN IF a THEN RETURN b; -- x; y\nEND IF; RETURN; RETURN NEXT c; RETURN 'x;' || d; END";
-        let put = "BEGIN IF a THEN RETURN (b\n); -- x; y\nEND IF; RETURN; RETURN NEXT c; RETURN ('x;' || d\n); END";
+        let body = "BEGIN IF a THEN RETURN b; -- x; y\nEND IF; RETURN; RETURN NEXT c; RETURN NEXT; RETURN QUERY SELECT 1; RETURN 'x;' || d; END";
+        let put = "BEGIN IF a THEN RETURN (b\n); -- x; y\nEND IF; RETURN; RETURN NEXT (c\n); RETURN NEXT; RETURN QUERY SELECT 1; RETURN ('x;' || d\n); END";
         assert_eq!(in_parentheses(body).as_deref(), Some(put));
     }
 }
