@@ -57,14 +57,14 @@ pub struct Room {
     taken: Option<Share>,
     coming: bool,
     fair: Fair,
-    /// What the client is to be told, while answers go to who runs a program's statements; and how much of those there may be.
-    kept_back: Option<(BytesMut, usize)>,
+    /// What was written before, while answers go to who runs a program's statement, the outermost first; and what those take.
+    kept_back: Vec<(BytesMut, exec::Taken)>,
 }
 
 impl Room {
     /// `shares`: pieces of [`LONG`](frame::LONG) bytes.
     pub fn new(shares: Arc<Shares>, role: u32) -> Self {
-        Room { shares, role, taken: None, coming: false, fair: Fair::default(), kept_back: None }
+        Room { shares, role, taken: None, coming: false, fair: Fair::default(), kept_back: vec![] }
     }
 
     fn begins(&mut self, bytes: usize) -> exec_result::Result<()> {
@@ -272,16 +272,16 @@ impl ClientIo {
         unsent.inspect(|n| self.out.truncate(*n)).is_some()
     }
 
-    /// Answers from here on are not the client's; of more than `most` bytes the statement fails.
-    pub fn catch(&mut self, most: usize) {
+    /// Answers from here on are not the client's: they are counted as `taken`.
+    pub fn catch(&mut self, taken: exec::Taken) {
         let out = std::mem::take(&mut self.out);
-        self.room.kept_back = Some((out, most));
+        self.room.kept_back.push((out, taken));
     }
 
-    /// What came since [`catch`](Self::catch); answers are the client's again.
-    pub fn caught(&mut self) -> BytesMut {
-        let out = self.room.kept_back.take().map_or_else(BytesMut::new, |kept| kept.0);
-        std::mem::replace(&mut self.out, out)
+    /// What came since [`catch`](Self::catch); answers go where they went before.
+    pub fn caught(&mut self) -> (BytesMut, Option<exec::Taken>) {
+        let (out, taken) = self.room.kept_back.pop().map_or_else(Default::default, |(out, taken)| (out, Some(taken)));
+        (std::mem::replace(&mut self.out, out), taken)
     }
 
     /// Sends what was written for the client.
@@ -289,11 +289,8 @@ impl ClientIo {
     /// # Errors
     /// [`ExecError::Client`] if nobody is there.
     pub async fn send(&mut self) -> exec_result::Result<()> {
-        if let Some(kept) = &self.room.kept_back {
-            return match self.out.len() <= kept.1 {
-                true => Ok(()),
-                false => Err(too_many(kept.1)),
-            };
+        if let Some((_, taken)) = self.room.kept_back.last_mut() {
+            return taken.grow_to(self.out.len());
         }
         if self.out.is_empty() {
             return Ok(());
@@ -334,11 +331,6 @@ impl ClientIo {
             }
         }
     }
-}
-
-fn too_many(most: usize) -> ExecError {
-    ExecError::sql(sqlstate::OUT_OF_MEMORY, format!("the rows of a function's statement take more than {most} bytes"))
-        .hint("Give it a LIMIT or a narrower WHERE; limits.row_bytes_per_session in herd.toml bounds it.")
 }
 
 /// TLS may end without its goodbye.

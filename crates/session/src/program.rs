@@ -41,11 +41,13 @@ pub enum Held {
 }
 
 /// What a statement gave.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Rows {
     pub fields: Vec<Field>,
     pub rows: Vec<Vec<Text>>,
     pub tag: String,
+    /// What they take.
+    pub _taken: Option<exec::Taken>,
 }
 
 /// Where a program goes on.
@@ -76,6 +78,7 @@ pub struct Running<'p> {
     columns: Vec<(u32, String)>,
     given: Vec<Vec<Text>>,
     given_bytes: usize,
+    taken: exec::Taken,
 }
 
 type Steps<'f> = std::pin::Pin<Box<dyn Future<Output = Result<Flow>> + Send + 'f>>;

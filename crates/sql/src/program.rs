@@ -81,7 +81,7 @@ pub struct Handler {
 #[derive(Clone, Debug)]
 pub struct Expression {
     pub text: String,
-    pub tree: NodeEnum,
+    pub tree: Box<NodeEnum>,
     /// What its parameters stand for, once that is [known](Program::resolve).
     pub uses: Vec<Slot>,
 }
@@ -333,7 +333,7 @@ impl Expression {
         let text = text.trim();
         let mut parsed = crate::parse(text, true).map_err(|_| "can't be read")?;
         match (parsed.pop(), parsed.pop()) {
-            (Some(tree), None) => Ok(Expression { text: text.to_string(), tree, uses: vec![] }),
+            (Some(tree), None) => Ok(Expression { text: text.to_string(), tree: Box::new(tree), uses: vec![] }),
             _ => Err("can't be read"),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
 use catalog::Volatility;
 use exec::{Answer, Bound, Client, ExecError, Forwarded, bind_tail};
 use plan::programs;
@@ -156,6 +157,7 @@ impl Session {
             columns,
             given: vec![],
             given_bytes: 0,
+            taken: self.memory.nothing(),
         };
         for (at, variable) in program.variables.iter().enumerate() {
             running.held.push(match (&variable.kind, signature.parameters.get(at)) {
@@ -327,15 +329,8 @@ impl Session {
 
     /// A row more of the result, as long as there is room.
     fn give(&mut self, running: &mut Running<'_>, row: Vec<Text>) -> Result<()> {
-        running.given_bytes += row.iter().flatten().map(|v| v.len() + 32).sum::<usize>();
-        let most = self.memory.budget().session_max();
-        if running.given_bytes > most {
-            return Err(ExecError::sql(
-                sqlstate::OUT_OF_MEMORY,
-                format!("the rows that a function returns take more than {most} bytes"),
-            )
-            .hint("Return fewer rows, or raise limits.row_bytes_per_session in herd.toml."));
-        }
+        running.given_bytes += row.iter().map(|v| v.as_ref().map_or(0, Bytes::len) + size_of::<Text>()).sum::<usize>();
+        running.taken.grow_to(running.given_bytes)?;
         running.given.push(row);
         Ok(())
     }
@@ -383,8 +378,15 @@ impl Session {
         let mut given = bound.cloned().unwrap_or_default();
         given.result_formats.clear();
         given.tail = bind_tail(&given);
-        let (mut rows, _) = self.nested(&tree, &sql, &given).await?;
-        Ok(rows.pop().unwrap_or_default())
+        let mut rows = self.nested(&tree, &sql, &given).await?;
+        match (rows.rows.pop(), rows.rows.pop()) {
+            (Some(row), None) => Ok(row),
+            _ => Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "a function that runs over several nodes can't be called with arguments that return sets",
+            )
+            .hint("Call it for each of their rows.")),
+        }
     }
 
     /// What the catalog says of it; or why it can't be run.
@@ -470,8 +472,8 @@ fn only_rows(program: Program, only: bool) -> std::result::Result<Program, &'sta
     if !all.iter().all(|e| is_about_rows(&e.tree)) {
         return Err("runs statements that are neither queries nor changes of rows");
     }
-    let reads = |e: &&Expression| match &e.tree {
-        NodeEnum::SelectStmt(_) => !sql::search::any(&e.tree, |n| {
+    let reads = |e: &&Expression| match &*e.tree {
+        NodeEnum::SelectStmt(_) => !sql::search::any(&*e.tree, |n| {
             use sql::NodeEnum::{DeleteStmt, InsertStmt, LockingClause, MergeStmt, UpdateStmt};
             matches!(n, InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) | LockingClause(_))
         }),

@@ -44,9 +44,9 @@ impl Session {
         let using = if options.is_empty() { String::new() } else { format!(" USING {}", options.join(", ")) };
         let body = format!("BEGIN RAISE {} {said}{using}; END", raise.level);
         let sql = format!("DO LANGUAGE plpgsql {}", catalog::quote_literal(&body));
-        self.io.catch(self.memory.budget().session_max());
+        self.io.catch(self.memory.nothing());
         let done = self.on_home_described(&sql, false).await;
-        let notices = self.io.caught();
+        let (notices, _) = self.io.caught();
         self.io.out().extend_from_slice(&notices);
         done.map(drop)
     }

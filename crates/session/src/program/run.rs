@@ -95,22 +95,17 @@ impl Session {
         let mut bound = Bound { types: types.into(), ..Bound::default() };
         bound.values = values.into_iter().map(|v| v.text).collect();
         bound.tail = bind_tail(&bound);
-        let (rows, tag) = self.nested(tree, text, &bound).await?;
-        Ok(Rows { fields, rows, tag })
+        let rows = self.nested(tree, text, &bound).await?;
+        Ok(Rows { fields, ..rows })
     }
 
-    /// Runs a statement inside of another; its rows and its tag.
-    pub(super) async fn nested(
-        &mut self,
-        tree: &NodeEnum,
-        text: &str,
-        bound: &Bound,
-    ) -> Result<(Vec<Vec<Text>>, String)> {
+    /// Runs a statement inside of another.
+    pub(super) async fn nested(&mut self, tree: &NodeEnum, text: &str, bound: &Bound) -> Result<Rows> {
         Box::pin(self.newest_epoch()).await?;
-        self.io.catch(self.memory.budget().session_max());
+        self.io.catch(self.memory.nothing());
         let done = self.one_inside(tree, text, bound).await;
-        let answer = self.io.caught().freeze();
-        let done = done?;
+        let (answer, taken) = self.io.caught();
+        let (answer, tag) = (answer.freeze(), done?);
         let mut rows = vec![];
         let mut at = 0;
         while let Ok(Some((tag, len))) = frame::peek(&answer[at..], frame::NODE_MAX) {
@@ -127,7 +122,10 @@ impl Session {
             }
             at += len;
         }
-        Ok((rows, done))
+        let values = rows.first().map_or(0, Vec::len) + 1;
+        let mut taken = taken.unwrap_or_else(|| self.memory.nothing());
+        taken.grow_to(answer.len() + rows.len() * values * size_of::<Text>())?;
+        Ok(Rows { fields: vec![], rows, tag, _taken: Some(taken) })
     }
 
     async fn one_inside(&mut self, tree: &NodeEnum, text: &str, bound: &Bound) -> Result<String> {
@@ -158,7 +156,7 @@ impl Session {
             running.row_count = rows.rows.len() as u64;
         }
         let text = rows.rows.pop().and_then(|row| row.into_iter().next()).flatten();
-        Ok(Value { oid: field.type_oid, text })
+        Ok(Value { oid: field.type_oid, text: kept(text.as_ref()) })
     }
 
     /// A condition; NULL is not true.
@@ -189,7 +187,7 @@ impl Session {
     ) -> Result<()> {
         let value = |i: usize| Value {
             oid: fields.get(i).map_or(wire::type_oid::TEXT, |f| f.type_oid),
-            text: row.and_then(|row| row.get(i).cloned().flatten()),
+            text: kept(row.and_then(|row| row.get(i)?.as_ref())),
         };
         match target {
             Target::Record(at) => {
@@ -215,7 +213,7 @@ impl Session {
         strict: bool,
     ) -> Result<()> {
         let tree = match statement {
-            Query::Static(e) => Some(&e.tree),
+            Query::Static(e) => Some(&*e.tree),
             Query::Dynamic(..) => None,
         };
         let is_query = matches!(tree, Some(NodeEnum::SelectStmt(_)));
@@ -268,6 +266,11 @@ pub fn is_about_rows(tree: &NodeEnum) -> bool {
 fn reads(tree: &NodeEnum) -> bool {
     let from = matches!(tree, NodeEnum::SelectStmt(s) if !s.from_clause.is_empty());
     from || sql::search::any(tree, |n| matches!(n, NodeEnum::SubLink(_)))
+}
+
+/// A value by itself, without the rest of its answer.
+fn kept(text: Option<&Bytes>) -> Text {
+    text.map(|text| Bytes::copy_from_slice(text))
 }
 
 /// A text as a constant.

@@ -52,8 +52,8 @@ impl Session {
         let mut bound = Bound { types: Arc::from([given]), values: vec![value.text], ..Bound::default() };
         bound.tail = bind_tail(&bound);
         let tree = sql::parse(&sql, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-        let (mut rows, _) = self.nested(&tree, &sql, &bound).await?;
-        Ok(rows.pop().and_then(|row| row.into_iter().next()).flatten())
+        let mut rows = self.nested(&tree, &sql, &bound).await?;
+        Ok(rows.rows.pop().and_then(|row| row.into_iter().next()).flatten())
     }
 
     /// There is a cast that an assignment may use; of arrays and domains, nobody here knows.
@@ -90,6 +90,6 @@ impl Session {
         let tree = sql::parse(sql, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
         let mut bound = Bound::default();
         bound.tail = bind_tail(&bound);
-        Ok(self.nested(&tree, sql, &bound).await?.0)
+        Ok(self.nested(&tree, sql, &bound).await?.rows)
     }
 }

@@ -163,7 +163,7 @@ impl Scope<'_> {
     fn expression(&self, e: &mut Expression) -> Result<(), Unread> {
         let mut found: BTreeSet<String> = BTreeSet::new();
         let mut unread = None;
-        search::each(&e.tree, |n| {
+        search::each(&*e.tree, |n| {
             let NodeEnum::ColumnRef(c) = n else { return };
             let parts = names::strings(&c.fields);
             match parts[..] {
