@@ -276,6 +276,7 @@ BLOCKS = {
     "caught": "DO $$ BEGIN DELETE FROM accounts WHERE id = 1; BEGIN UPDATE accounts SET balance = NULL; EXCEPTION WHEN OTHERS THEN RAISE WARNING 'not null: %', SQLSTATE; END; END $$",
     "variables": "DO $$ DECLARE a int; b text; BEGIN FOR a, b IN SELECT id, owner FROM accounts ORDER BY id DESC LIMIT 3 LOOP INSERT INTO moves VALUES (a, 1000, 1, b); END LOOP; INSERT INTO notes VALUES (a, b); END $$",
     "nobody": "DO $$ DECLARE a int; BEGIN FOR a IN SELECT id FROM accounts WHERE id > 1000 LOOP NULL; END LOOP; IF a IS NULL AND NOT FOUND THEN INSERT INTO notes VALUES (1, 'none'); END IF; END $$",
+    "another language": "DO LANGUAGE sql $$ DELETE FROM accounts $$",
     "merge": "DO $$ BEGIN MERGE INTO accounts x USING moves m ON x.id = m.id AND m.n = 5 WHEN MATCHED THEN UPDATE SET balance = m.amount; IF FOUND THEN RAISE INFO 'merged'; END IF; END $$",
 }
 

@@ -5,6 +5,7 @@
 //! Names that stand for variables are found by [`names`]; [`conditions`] has the errors' names.
 
 pub mod conditions;
+mod declared;
 pub mod names;
 mod plpgsql;
 mod returned;
@@ -214,7 +215,8 @@ impl Program {
         }
         program.parameters = program.variables.len();
         match language.as_deref().unwrap_or("plpgsql").to_ascii_lowercase().as_str() {
-            "sql" => program.sql(&source)?,
+            // No DO block is.
+            "sql" if program.name.is_some() => program.sql(&source)?,
             "plpgsql" => program.plpgsql(&source)?,
             _ => return Err("is neither in SQL nor in PL/pgSQL"),
         }

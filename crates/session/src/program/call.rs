@@ -448,7 +448,7 @@ impl Session {
         }
         // Of text with a length, an assignment refuses what a cast would cut off.
         let sql = format!(
-            "SELECT v.at, t.oid, pg_catalog.format_type(t.oid, NULLIF(v.modifier, -1)) FROM ({}) AS v (at, type, modifier) \
+            "SELECT v.at, t.oid, pg_catalog.format_type(t.oid, CASE WHEN v.modifier OPERATOR(pg_catalog.>=) 0 THEN v.modifier END) FROM ({}) AS v (at, type, modifier) \
              JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) v.type \
              WHERE t.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['b', 'e', 'r']::pg_catalog.\"char\"[]) \
              AND (v.modifier OPERATOR(pg_catalog.<) 0 OR t.typcategory OPERATOR(pg_catalog.=) ANY (ARRAY['N', 'D', 'T']::pg_catalog.\"char\"[]))",

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::declared::declarations;
 use super::{
     Block, Expression, Handler, Jump, Kind, Loop, Program, Query, Raise, Step, Target, Variable, conditions,
     has_backslash, returned,
@@ -55,6 +56,7 @@ impl Program {
             names,
             declared,
             blocks: 0,
+            dynamic: false,
             variables: vec![],
             places: vec![],
             open: vec![],
@@ -73,7 +75,7 @@ impl Program {
             }
         }
         self.block = block.ok_or(UNREAD)?;
-        self.dynamic = ["dynexecute", "dynfors", "dynquery"].iter().any(|word| tree.to_string().contains(word));
+        self.dynamic = read.dynamic;
         if read.blocks != read.declared.len() {
             return Err(UNREAD);
         }
@@ -87,52 +89,14 @@ impl Program {
     }
 }
 
-/// The names that each block's DECLARE makes, in the order of the blocks' BEGINs. Without modifiers of types: the tree has none.
-fn declarations(source: &str) -> Read<Vec<Vec<String>>> {
-    let tokens: Vec<_> = Lexer::new(source, true).collect::<Result<_, _>>().map_err(|_| UNREAD)?;
-    let text = |t: &crate::lexer::Token| source[t.start..t.end].to_ascii_lowercase();
-    let (mut blocks, mut names) = (vec![], vec![]);
-    // A type ends where a value begins.
-    let (mut inside, mut in_type, mut at_start) = (false, false, false);
-    for t in &tokens {
-        let word = text(t);
-        if std::mem::take(&mut at_start)
-            && inside
-            && !(t.kind == TokenKind::Ident && matches!(word.as_str(), "begin" | "declare"))
-        {
-            names.push(match t.kind {
-                TokenKind::Ident => word.clone(),
-                TokenKind::QuotedIdent => source[t.start + 1..t.end - 1].replace("\"\"", "\""),
-                _ => return Err(UNREAD),
-            });
-        }
-        match (t.kind, word.as_str()) {
-            (TokenKind::Ident, "declare") => (inside, in_type, at_start) = (true, true, true),
-            (TokenKind::Ident, "begin") => {
-                blocks.push(std::mem::take(&mut names));
-                inside = false;
-            }
-            (_, ";") if inside => (in_type, at_start) = (true, true),
-            (_, ":=" | "=" | "default") if inside => in_type = false,
-            (_, "(") if inside && in_type => {
-                return Err("has variables of types with modifiers, or cursors with arguments");
-            }
-            (TokenKind::Ident, "cursor" | "alias" | "collate") if inside => {
-                return Err("has cursors, ALIAS or COLLATE");
-            }
-            (TokenKind::Op, "#") => return Err("has compiler options"),
-            _ => {}
-        }
-    }
-    Ok(blocks)
-}
-
 struct Reader {
     /// The names of parameters, and of what DECLAREs make.
     names: Vec<String>,
     /// Those of each block; and how many blocks have been read.
     declared: Vec<Vec<String>>,
     blocks: usize,
+    /// There is an EXECUTE.
+    dynamic: bool,
     variables: Vec<Variable>,
     /// By the numbers of the tree: which variable it is.
     places: Vec<Option<usize>>,
@@ -399,7 +363,7 @@ impl Reader {
             "PLpgSQL_stmt_dynfors" => {
                 check(&["label", "body", "var", "query", "params"])?;
                 let row = self.target(get("var").ok_or(UNREAD)?)?;
-                let query = Query::Dynamic(expr("query")?, expressions(get("params"))?);
+                let query = self.runs(expr("query")?, expressions(get("params"))?);
                 Ok(Step::Rows { row, query, steps: Loop { label: label(), steps: self.some(get("body"))? } })
             }
             "PLpgSQL_stmt_dynexecute" => {
@@ -408,7 +372,7 @@ impl Reader {
                     true => Some(self.target(get("target").ok_or(UNREAD)?)?),
                     false => None,
                 };
-                let statement = Query::Dynamic(expr("query")?, expressions(get("params"))?);
+                let statement = self.runs(expr("query")?, expressions(get("params"))?);
                 Ok(Step::Run { statement, into, strict: get("strict").is_some() })
             }
             "PLpgSQL_stmt_return_next" => {
@@ -418,7 +382,7 @@ impl Reader {
             "PLpgSQL_stmt_return_query" => {
                 check(&["query", "dynquery", "params"])?;
                 let query = match get("dynquery") {
-                    Some(text) => Query::Dynamic(expression(text)?, expressions(get("params"))?),
+                    Some(text) => self.runs(expression(text)?, expressions(get("params"))?),
                     None => Query::Static(expr("query")?),
                 };
                 Ok(Step::ReturnRows(query))
@@ -462,6 +426,12 @@ impl Reader {
             "PLpgSQL_stmt_assert" => Err("has ASSERT"),
             _ => Err("has cursors"),
         }
+    }
+
+    /// EXECUTE
+    fn runs(&mut self, text: Expression, using: Vec<Expression>) -> Query {
+        self.dynamic = true;
+        Query::Dynamic(text, using)
     }
 
     fn some(&mut self, steps: Option<&Value>) -> Read<Vec<Step>> {
