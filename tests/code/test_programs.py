@@ -263,6 +263,31 @@ CALLED = {
         function("BEGIN UPDATE accounts SET owner = 'h' WHERE id = a; PERFORM 1 / b; EXCEPTION WHEN division_by_zero THEN INSERT INTO notes VALUES (a, 'h'); END", returns="void"),
         ["SELECT f(1, 1)", "SELECT f(2, 0)"],
     ),
+    "a handler of another function": (
+        function("BEGIN BEGIN UPDATE accounts SET owner = 'f' WHERE id = a; PERFORM g(a); EXCEPTION WHEN others THEN RAISE NOTICE 'caught %', SQLERRM; END; RETURN 1; END")
+        + "; CREATE OR REPLACE FUNCTION g(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE accounts SET owner = 'g' WHERE id = a + 1; BEGIN INSERT INTO accounts VALUES (a + 200, 'gg', 1); RAISE EXCEPTION 'boom'; EXCEPTION WHEN unique_violation THEN NULL; END; RETURN 1; END $$",
+        ["SELECT f(1, 2)"],
+    ),
+    "rows that nobody takes": (
+        function("BEGIN IF b = 1 THEN UPDATE accounts SET owner = 'x' WHERE id = a RETURNING id; ELSE SELECT id FROM accounts; END IF; RETURN 1; END"), ["SELECT f(1, 1)", "SELECT f(99, 1)", "SELECT f(1, 2)"],
+    ),
+    "types with a length that is not said": (
+        function("DECLARE d bpchar := 'abc'; BEGIN INSERT INTO notes VALUES (b, '<' || c || '>' || length(d)); RETURN 'abc'; END", "c char, b int", "char(5)"), ["SELECT f('abc', 2)", "SELECT f('a  ', 2)"],
+    ),
+    "constants": (
+        function("DECLARE j jsonb := '{\"a\": 1}'; i interval := '1 day 02:03:04'; t timestamptz := '2026-01-02 03:04:05+00'; x int := '7'; BEGIN INSERT INTO notes VALUES (x, j::text || i || t); j := '[1, 2]'; RETURN jsonb_array_length(j); END"),
+        ["SELECT f(1, 2)"],
+    ),
+    "raised again further out": (
+        function("""BEGIN DELETE FROM moves WHERE id = a; BEGIN RAISE EXCEPTION 'e1' USING ERRCODE = 'P1111'; EXCEPTION WHEN others THEN
+            BEGIN BEGIN RAISE EXCEPTION 'e2'; EXCEPTION WHEN others THEN RAISE; END; EXCEPTION WHEN others THEN NULL; END;
+            RAISE NOTICE 'out % %', SQLERRM, SQLSTATE; IF b = 2 THEN RAISE; END IF; END; RETURN 1; END"""),
+        ["SELECT f(1, 1)", "SELECT f(1, 2)"],
+    ),
+    "expressions that are queries": (
+        function("DECLARE n int; x int; BEGIN UPDATE accounts SET owner = 'x' WHERE id < 9; IF b = 1 THEN x := count(*); ELSIF b = 2 THEN x := 1 WHERE a = 99; ELSIF b = 3 THEN x := length('abc'); END IF; GET DIAGNOSTICS n = ROW_COUNT; RETURN n; END"),
+        [f"SELECT f(1, {b})" for b in range(4)],
+    ),
     "procedure": (
         procedure("DECLARE n int; BEGIN SELECT count(*) INTO n FROM accounts WHERE id > a; INSERT INTO notes VALUES (n, 'p'); UPDATE accounts SET balance = n WHERE id = b; IF b = 3 THEN RAISE EXCEPTION 'three'; END IF; END"),
         ["CALL f(5, 2)", "CALL f(0, 3)", "CALL f(NULL, NULL)"],
@@ -276,7 +301,6 @@ BLOCKS = {
     "caught": "DO $$ BEGIN DELETE FROM accounts WHERE id = 1; BEGIN UPDATE accounts SET balance = NULL; EXCEPTION WHEN OTHERS THEN RAISE WARNING 'not null: %', SQLSTATE; END; END $$",
     "variables": "DO $$ DECLARE a int; b text; BEGIN FOR a, b IN SELECT id, owner FROM accounts ORDER BY id DESC LIMIT 3 LOOP INSERT INTO moves VALUES (a, 1000, 1, b); END LOOP; INSERT INTO notes VALUES (a, b); END $$",
     "nobody": "DO $$ DECLARE a int; BEGIN FOR a IN SELECT id FROM accounts WHERE id > 1000 LOOP NULL; END LOOP; IF a IS NULL AND NOT FOUND THEN INSERT INTO notes VALUES (1, 'none'); END IF; END $$",
-    "another language": "DO LANGUAGE sql $$ DELETE FROM accounts $$",
     "merge": "DO $$ BEGIN MERGE INTO accounts x USING moves m ON x.id = m.id AND m.n = 5 WHEN MATCHED THEN UPDATE SET balance = m.amount; IF FOUND THEN RAISE INFO 'merged'; END IF; END $$",
 }
 
@@ -400,6 +424,10 @@ REFUSED = {
     "its owner's": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SECURITY DEFINER",
     "settings": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SET work_mem = '1MB'",
     "STABLE and changes": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " STABLE",
+    "a column's implied name": function("DECLARE count int := 0; r record; BEGIN DELETE FROM accounts WHERE id = a; FOR r IN SELECT n % 3, count(*) FROM moves GROUP BY 1 ORDER BY count DESC, 1 LOOP NULL; END LOOP; RETURN 1; END"),
+    "a row": function("BEGIN DELETE FROM moves WHERE id = a; RETURN (SELECT x FROM accounts x WHERE id = b); END", returns="accounts"),
+    "a length that is not said": function("DECLARE c char; BEGIN DELETE FROM moves WHERE id = a; c := 'abc'; RETURN 1; END"),
+    "another path": function("BEGIN DELETE FROM moves WHERE id = a; PERFORM set_config('search_path', 'public, p', true); RETURN (SELECT count(*) FROM accounts WHERE id = b); END"),
     "strings": function("BEGIN DELETE FROM accounts WHERE owner = 'a\\b'; RETURN 1; END"),
 }
 
@@ -473,7 +501,58 @@ def test_who_may_not_call_it(both):
         herd.execute("DROP ROLE p_reader")
 
 
-def test_a_loop_of_nothing_is_cancelled(both):
+def test_who_may_not_use_the_schema_or_the_language(both):
+    for connection in both:
+        for sql in ("DROP ROLE IF EXISTS p_evil", "CREATE ROLE p_evil", "GRANT USAGE ON SCHEMA p TO p_evil", "GRANT ALL ON ALL TABLES IN SCHEMA p TO p_evil", "CREATE SCHEMA hidden",
+                    "CREATE PROCEDURE hidden.pr(a int) LANGUAGE plpgsql AS $$ BEGIN UPDATE p.accounts SET owner = current_user WHERE id = a; END $$", "REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC"):
+            connection.execute(sql)
+        _made_anew(connection)
+        connection.execute("SET ROLE p_evil")
+    try:
+        for sql in ("CALL hidden.pr(3)", "DO $$ BEGIN UPDATE p.accounts SET owner = 'lang' WHERE id = 7; END $$"):
+            herd, plain = (_said(connection, sql) for connection in both)
+            assert herd == plain and herd[0] == "42501", sql
+    finally:
+        for connection in both:
+            for sql in ("RESET ROLE", "GRANT USAGE ON LANGUAGE plpgsql TO PUBLIC", "DROP SCHEMA hidden CASCADE", "DROP OWNED BY p_evil", "DROP ROLE p_evil"):
+                connection.execute(sql)
+    assert _state(both[0]) == _state(both[1])
+
+
+def test_calls_are_what_postgresql_takes(both):
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        connection.execute(procedure("BEGIN UPDATE accounts SET owner = 'c' WHERE id = a; END"))
+        _made_anew(connection)
+    for call in ("CALL f(1.5, 2)", "CALL f('1'::text, 2)", "CALL f((SELECT 1), 2)", "CALL f(generate_series(1, 1), 2)", "DO LANGUAGE sql $$ DELETE FROM accounts $$"):
+        herd, plain = (_said(connection, call)[0] for connection in both)
+        assert herd == plain, call
+    assert _state(both[0]) == _state(both[1])
+
+
+def test_explained_it_does_not_run_on_home_alone(both):
+    herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS f")
+    herd.execute(function("BEGIN UPDATE accounts SET owner = 'm' WHERE id = a; RETURN a; END"))
+    for call in ("SELECT f(3, 1)", "SELECT * FROM f(3, 1)"):
+        for how in ("EXPLAIN ANALYZE ", "EXPLAIN ", "CREATE TABLE p.made AS ", "DECLARE c CURSOR WITH HOLD FOR ", "COPY ({}) TO STDOUT"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                herd.execute(how.format(call) if "{}" in how else how + call)
+
+
+@pytest.mark.parametrize("loop", ["WHILE true LOOP NULL; END LOOP;", "FOR i IN 1..2000000000 LOOP NULL; END LOOP;", "LOOP NULL; END LOOP;"])
+def test_loops_are_cancelled(both, loop):
+    import threading
+
+    herd = both[0]
+    timer = threading.Timer(1, herd.cancel)
+    timer.start()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        herd.execute(f"DO $$ BEGIN UPDATE accounts SET owner = 'cc'; {loop} END $$")
+    timer.join()
+
+
+def test_a_loop_of_nothing_ends_in_time(both):
     herd = both[0]
     herd.execute("SET statement_timeout = '500ms'")
     try:

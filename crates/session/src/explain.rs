@@ -34,9 +34,13 @@ impl Session {
             let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(query.clone())))?;
             return Box::pin(self.explain(&query, &text, described)).await;
         }
-        let reads_sequences = match self.decide(&tree, &[])?.plan.rows() {
-            Some(does) => does.special.reads_sequences,
-            None => return self.on_home_described(sql, described).await,
+        let reads_sequences = match self.decide(&tree, &[])?.plan {
+            // Run statement by statement it has no plan.
+            plan::Plan::Session(plan::Own::Code) => false,
+            plan => match plan.rows() {
+                Some(does) => does.special.reads_sequences,
+                None => return self.on_home_described(sql, described).await,
+            },
         };
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty statement"))?;

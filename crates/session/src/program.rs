@@ -73,7 +73,11 @@ pub struct Running<'p> {
     /// Whether values of one type may be given to another.
     casts: HashMap<(u32, u32), bool>,
     limits: exec::Limits,
-    blocks: usize,
+    /// Where its names are looked up.
+    path: std::sync::Arc<Vec<String>>,
+    temporary: Vec<String>,
+    /// Whether expressions are more than that to PL/pgSQL, by their texts.
+    queries: HashMap<String, bool>,
     /// The types of the result's columns, and the rows of a set.
     columns: Vec<(u32, String)>,
     given: Vec<Vec<Text>>,
@@ -102,10 +106,7 @@ impl Session {
     async fn step(&mut self, running: &mut Running<'_>, step: &Step) -> Result<Flow> {
         match step {
             Step::Block(block) => return self.block(running, block).await,
-            Step::Assign(at, e) => {
-                let value = self.value_of(running, e).await?;
-                self.assign(running, *at, value).await?;
-            }
+            Step::Assign(at, e) => self.assign_expression(running, *at, e).await?,
             Step::If(when, otherwise) => {
                 for (condition, steps) in when {
                     if self.is_true(running, condition).await? {
@@ -145,6 +146,8 @@ impl Session {
             },
             Step::While(condition, l) => {
                 while self.is_true(running, condition).await? {
+                    tokio::task::yield_now().await;
+                    self.unless_cancelled()?;
                     let flow = self.steps(running, &l.steps).await?;
                     match after(flow, l.label.as_deref()) {
                         After::Again => {}
@@ -202,6 +205,9 @@ impl Session {
                     self.put(running, row, &rows.fields, None).await?;
                 }
                 for values in &rows.rows {
+                    tokio::task::yield_now().await;
+                    running.limits.check()?;
+                    self.unless_cancelled()?;
                     self.put(running, row, &rows.fields, Some(values)).await?;
                     let flow = self.steps(running, &steps.steps).await?;
                     match after(flow, steps.label.as_deref()) {
@@ -264,8 +270,13 @@ impl Session {
     }
 
     async fn guarded(&mut self, running: &mut Running<'_>, block: &Block) -> Result<Flow> {
-        running.blocks += 1;
-        let savepoint = format!("herd block {}", running.blocks);
+        // Nobody else's: what fails without a handler leaves its own behind.
+        let savepoint = loop {
+            let name = format!("herd block {}", self.next_number());
+            if !self.transaction.has_savepoint(&name) {
+                break name;
+            }
+        };
         self.transaction.savepoint(&savepoint).await?;
         let error = match self.steps(running, &block.steps).await {
             Ok(flow) => {

@@ -32,6 +32,7 @@ pub struct Program {
     pub gives_last: bool,
     /// It runs text that is put together.
     dynamic: bool,
+    counts: bool,
 }
 
 /// A place for a value.
@@ -255,6 +256,11 @@ impl Program {
 }
 
 impl Program {
+    /// It asks how many rows there were.
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
     /// It has EXECUTE somewhere.
     pub fn runs_text(&self) -> bool {
         self.dynamic

@@ -38,6 +38,7 @@ struct Called<'c> {
     arguments: Vec<ast::Node>,
     /// `SELECT * FROM f()`; otherwise it is called for a value, or by CALL.
     from: bool,
+    procedure: bool,
     sql: &'c str,
 }
 
@@ -63,7 +64,8 @@ impl Session {
             _ => match programs::call(statement, &names) {
                 Some(call) => {
                     let (routine, arguments) = (call.routine.clone(), call.arguments.to_vec());
-                    Some(Called { routine, arguments, from: call.from, sql })
+                    let procedure = matches!(statement, NodeEnum::CallStmt(_));
+                    Some(Called { routine, arguments, from: call.from, procedure, sql })
                 }
                 None => return Err(refusal),
             },
@@ -122,12 +124,19 @@ impl Session {
         if signature.parameters.len() != program.parameters {
             return Err(refusal);
         }
+        if signature.returns.is_none() && !signature.nothing && program.outputs.is_empty() {
+            return Err(unless_known(refusal, "returns a row"));
+        }
         let told = match &call {
             None => Told::Tag("DO"),
-            Some(call) if call.sql.is_empty() => Told::Tag("CALL"),
             Some(call) => {
                 let types: &[u32] = bound.map_or(&[], |b| &b.types);
-                Told::Rows(self.work().describe_text(call.sql, types).await?.fields.unwrap_or_default())
+                // PostgreSQL says whether it can be called so.
+                let described = self.work().describe_text(call.sql, types).await?;
+                match call.procedure {
+                    true => Told::Tag("CALL"),
+                    false => Told::Rows(described.fields.unwrap_or_default()),
+                }
             }
         };
         let columns = match (&told, &call) {
@@ -143,6 +152,14 @@ impl Session {
             (Told::Tag(_), _) if program.outputs.is_empty() => vec![],
             _ => return Err(unless_known(refusal, "is a procedure with OUT parameters")),
         };
+        if call.is_none() {
+            let usage = "SELECT pg_catalog.has_language_privilege('plpgsql', 'USAGE')";
+            let row = self.asked(usage).await?.pop().unwrap_or_default();
+            if row.first().and_then(|v| v.as_deref()) != Some(b"t") {
+                let message = "permission denied for language plpgsql";
+                return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
+            }
+        }
         let types = self.types(program).await?;
         let mut running = Running {
             program,
@@ -153,7 +170,9 @@ impl Session {
             fields: Default::default(),
             casts: Default::default(),
             limits,
-            blocks: 0,
+            path: self.search_path.clone(),
+            temporary: self.temporary.clone(),
+            queries: Default::default(),
             columns,
             given: vec![],
             given_bytes: 0,
@@ -268,10 +287,7 @@ impl Session {
             Held::Record(columns) => *columns = None,
         }
         match &variable.first {
-            Some(e) => {
-                let value = self.value_of(running, e).await?;
-                self.assign(running, at, value).await
-            }
+            Some(e) => self.assign_expression(running, at, e).await,
             None if variable.not_null => {
                 let message = format!("variable \"{}\" must have a default value", running.name_of(at));
                 Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, message))
@@ -393,8 +409,9 @@ impl Session {
     async fn signature(&mut self, oid: u32) -> Result<std::result::Result<Signature, &'static str>> {
         let sql = format!(
             "SELECT p.prosecdef OR p.proisstrict OR p.proconfig IS NOT NULL OR p.provariadic OPERATOR(pg_catalog.<>) 0, \
-             pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prorettype, pg_catalog.format_type(p.prorettype, NULL), r.typtype, p.proname, \
-             p.proretset, a.type, pg_catalog.format_type(a.type, NULL) \
+             pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prorettype, pg_catalog.format_type(p.prorettype, -1), r.typtype, p.proname, \
+             p.proretset, a.type, pg_catalog.format_type(a.type, -1), \
+             pg_catalog.has_schema_privilege(p.pronamespace, 'USAGE'), p.pronamespace::pg_catalog.regnamespace, p.prokind \
              FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type r ON r.oid OPERATOR(pg_catalog.=) p.prorettype \
              LEFT JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.proallargtypes), pg_catalog.unnest(p.proargtypes)) WITH ORDINALITY AS l (alls, ins, n) ON true \
              LEFT JOIN LATERAL (SELECT CASE WHEN p.proallargtypes IS NULL THEN l.ins ELSE l.alls END) AS a (type) ON true \
@@ -405,8 +422,13 @@ impl Session {
             row.get(i).cloned().flatten().and_then(|v| String::from_utf8(v.to_vec()).ok()).unwrap_or_default()
         };
         let Some(first) = rows.first() else { return Ok(Err("is not there any more")) };
+        if of(first, 9) != "t" {
+            let message = format!("permission denied for schema {}", of(first, 10));
+            return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
+        }
         if of(first, 1) != "t" {
-            let message = format!("permission denied for function {}", of(first, 5));
+            let kind = if of(first, 11) == "p" { "procedure" } else { "function" };
+            let message = format!("permission denied for {kind} {}", of(first, 5));
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
         }
         if of(first, 0) != "f" {
@@ -414,9 +436,11 @@ impl Session {
         }
         let number = |row: &[Text], i: usize| of(row, i).parse::<u32>().unwrap_or(0);
         let returns = match (number(first, 2), of(first, 4).as_str()) {
-            (type_oid::VOID | type_oid::RECORD, _) | (_, "c") => None,
+            (type_oid::VOID, _) => None,
+            // Of its outputs.
+            (type_oid::RECORD, _) => None,
             (oid, "b" | "e" | "r") => Some((oid, of(first, 3))),
-            _ => return Ok(Err("returns a domain or a pseudo-type")),
+            _ => return Ok(Err("returns a row, a domain or a pseudo-type")),
         };
         let parameters = rows.iter().filter(|row| number(row, 7) != 0).map(|row| (number(row, 7), of(row, 8)));
         let (nothing, set) = (number(first, 2) == type_oid::VOID, of(first, 6) == "t");
@@ -448,10 +472,11 @@ impl Session {
         }
         // Of text with a length, an assignment refuses what a cast would cut off.
         let sql = format!(
-            "SELECT v.at, t.oid, pg_catalog.format_type(t.oid, CASE WHEN v.modifier OPERATOR(pg_catalog.>=) 0 THEN v.modifier END) FROM ({}) AS v (at, type, modifier) \
+            "SELECT v.at, t.oid, pg_catalog.format_type(t.oid, CASE WHEN v.modifier OPERATOR(pg_catalog.>=) 0 THEN v.modifier ELSE -1 END) FROM ({}) AS v (at, type, modifier) \
              JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) v.type \
              WHERE t.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['b', 'e', 'r']::pg_catalog.\"char\"[]) \
-             AND (v.modifier OPERATOR(pg_catalog.<) 0 OR t.typcategory OPERATOR(pg_catalog.=) ANY (ARRAY['N', 'D', 'T']::pg_catalog.\"char\"[]))",
+             AND (v.modifier OPERATOR(pg_catalog.<) 0 OR t.typcategory OPERATOR(pg_catalog.=) ANY (ARRAY['N', 'D']::pg_catalog.\"char\"[])) \
+             AND NOT (t.oid OPERATOR(pg_catalog.=) 18 OR t.typname OPERATOR(pg_catalog.~) '^reg')",
             questions.join(" UNION ALL ")
         );
         for row in self.asked(&sql).await? {

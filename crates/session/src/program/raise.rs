@@ -10,8 +10,8 @@ use crate::session::{Result, Session};
 impl Session {
     pub(super) async fn raise(&mut self, running: &mut Running<'_>, raise: &Raise) -> Result<()> {
         if raise.is_again() {
-            return Err(match running.handled.pop() {
-                Some(error) => error,
+            return Err(match running.handled.last() {
+                Some(error) => ExecError::Sql(Box::new(error.to_fields())),
                 None => ExecError::sql(
                     wire::sqlstate::STACKED_DIAGNOSTICS_ACCESSED_WITHOUT_ACTIVE_HANDLER,
                     "RAISE without parameters cannot be used outside an exception handler",

@@ -80,6 +80,14 @@ impl Session {
         text: &str,
         values: Vec<Value>,
     ) -> Result<Rows> {
+        self.settle_path().await?;
+        if *self.search_path != *running.path || self.temporary != running.temporary {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "a function that runs over several nodes can't change what its names mean (search_path, temporary tables)",
+            )
+            .hint("Set search_path before, or name tables with their schemas."));
+        }
         // Values come here and go back as text, of types that nobody looks at.
         self.work().travel_whole(std::iter::once("any"))?;
         let types: Vec<u32> = values.iter().map(|v| v.oid).collect();
@@ -152,11 +160,42 @@ impl Session {
             return Err(ExecError::sql(sqlstate::CARDINALITY_VIOLATION, "query returned more than one row"));
         }
         // PL/pgSQL runs it as a query, whose rows ROW_COUNT tells.
-        if reads(&e.tree) {
+        if running.program.counts() && self.is_query(running, e).await? {
             running.row_count = rows.rows.len() as u64;
         }
         let text = rows.rows.pop().and_then(|row| row.into_iter().next()).flatten();
         Ok(Value { oid: field.type_oid, text: kept(text.as_ref()) })
+    }
+
+    /// An expression that PL/pgSQL does not evaluate as one, but runs as a query (`exec_simple_check_plan` in pl_exec.c).
+    async fn is_query(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<bool> {
+        if has_clauses(&e.tree) {
+            return Ok(true);
+        }
+        if let Some(known) = running.queries.get(&e.text) {
+            return Ok(*known);
+        }
+        let mut called = std::collections::BTreeSet::new();
+        sql::search::each(&*e.tree, |n| {
+            if let NodeEnum::FuncCall(f) = n {
+                called.insert(catalog::quote_literal(sql::names::last(&f.funcname)));
+            }
+        });
+        let is = match called.is_empty() {
+            true => false,
+            false => {
+                let names: Vec<String> = called.into_iter().collect();
+                let sql = format!(
+                    "SELECT pg_catalog.count(*) FROM pg_catalog.pg_proc p WHERE (p.prokind OPERATOR(pg_catalog.<>) 'f' OR p.proretset) \
+                     AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.name[])",
+                    names.join(", ")
+                );
+                let row = self.asked(&sql).await?.pop().unwrap_or_default();
+                row.first().and_then(|v| v.as_deref()) != Some(b"0")
+            }
+        };
+        running.queries.insert(e.text.clone(), is);
+        Ok(is)
     }
 
     /// A condition; NULL is not true.
@@ -219,9 +258,12 @@ impl Session {
         let is_query = matches!(tree, Some(NodeEnum::SelectStmt(_)));
         let mut count = backend::rows_of_tag(&rows.tag);
         match into {
-            None if is_query && !running.program.gives_last => {
-                return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "query has no destination for result data")
-                    .hint("If you want to discard the results of a SELECT, use PERFORM instead."));
+            None if tree.is_some() && (is_query || !rows.fields.is_empty()) && !running.program.gives_last => {
+                let e = ExecError::sql(sqlstate::SYNTAX_ERROR, "query has no destination for result data");
+                return Err(match is_query {
+                    true => e.hint("If you want to discard the results of a SELECT, use PERFORM instead."),
+                    false => e,
+                });
             }
             None => {}
             Some(_) if rows.fields.is_empty() => {
@@ -262,10 +304,21 @@ pub fn is_about_rows(tree: &NodeEnum) -> bool {
     }
 }
 
-/// An expression that is more than an expression.
-fn reads(tree: &NodeEnum) -> bool {
-    let from = matches!(tree, NodeEnum::SelectStmt(s) if !s.from_clause.is_empty());
-    from || sql::search::any(tree, |n| matches!(n, NodeEnum::SubLink(_)))
+/// A query's clauses, or a query inside.
+fn has_clauses(tree: &NodeEnum) -> bool {
+    let NodeEnum::SelectStmt(s) = tree else { return true };
+    let plain = s.from_clause.is_empty()
+        && s.where_clause.is_none()
+        && s.group_clause.is_empty()
+        && s.having_clause.is_none()
+        && s.limit_count.is_none()
+        && s.limit_offset.is_none()
+        && s.sort_clause.is_empty()
+        && s.distinct_clause.is_empty()
+        && s.with_clause.is_none()
+        && s.larg.is_none()
+        && s.target_list.len() == 1;
+    !plain || sql::search::any(tree, |n| matches!(n, NodeEnum::SubLink(_)))
 }
 
 /// A value by itself, without the rest of its answer.

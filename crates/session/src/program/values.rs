@@ -4,11 +4,26 @@
 use std::sync::Arc;
 
 use exec::{Bound, ExecError, bind_tail};
+use sql::NodeEnum;
+use sql::ast::{self, Node};
+use sql::program::Expression;
 use wire::sqlstate;
 use wire::type_oid;
 
 use super::{Held, Running, Text, Value};
 use crate::session::{Result, Session};
+
+/// The string that an expression is.
+fn constant(tree: &NodeEnum) -> Option<&str> {
+    let NodeEnum::SelectStmt(s) = tree else { return None };
+    let [Node { node: Some(NodeEnum::ResTarget(target)) }] = &s.target_list[..] else { return None };
+    match target.val.as_deref()?.node.as_ref()? {
+        NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(text)), .. }) if s.from_clause.is_empty() => {
+            Some(&text.sval)
+        }
+        _ => None,
+    }
+}
 
 impl Session {
     /// Gives a variable a value.
@@ -25,6 +40,26 @@ impl Session {
         }
         running.held[at] = Held::Value { oid, name, text };
         Ok(())
+    }
+
+    /// `variable := expression`
+    pub(super) async fn assign_expression(
+        &mut self,
+        running: &mut Running<'_>,
+        at: usize,
+        e: &Expression,
+    ) -> Result<()> {
+        let value = match (constant(&e.tree), &running.held[at]) {
+            // A string by itself is read as one of the variable's type.
+            (Some(text), Held::Value { oid, name, .. }) => {
+                let oid = *oid;
+                let sql = format!("SELECT CAST({} AS {name})", catalog::quote_literal(text));
+                let text = self.asked(&sql).await?.pop().and_then(|row| row.into_iter().next()).flatten();
+                Value { oid, text }
+            }
+            _ => self.value_of(running, e).await?,
+        };
+        self.assign(running, at, value).await
     }
 
     /// A value as one of another type, which is called `name`.

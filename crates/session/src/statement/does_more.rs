@@ -44,7 +44,7 @@ impl Session {
         let judged = exec::code::judge_at_home(statement, sql, &self.epoch, &self.search_path).await;
         let watched = match judged {
             Ok(watched) => watched,
-            Err(refusal) => return Box::pin(self.by_steps(statement, "", bound, refusal.into())).await,
+            Err(refusal) => return Box::pin(self.by_steps(statement, sql, bound, refusal.into())).await,
         };
         let before = self.watch(watched).await?;
         let known = &self.epoch.snapshot.session_code;

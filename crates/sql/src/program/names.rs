@@ -324,6 +324,23 @@ impl Scope<'_> {
             NodeEnum::MergeStmt(s) => target_alias(s.relation.as_ref()),
             _ => false,
         };
+        // A column that says no name has one all the same, and ORDER BY, GROUP BY and DISTINCT ON mean that one first.
+        let is_sorted = |n: &NodeEnum| match n {
+            NodeEnum::SelectStmt(s) => {
+                !s.sort_clause.is_empty() || !s.group_clause.is_empty() || !s.distinct_clause.is_empty()
+            }
+            _ => false,
+        };
+        let is_implied = |n: &NodeEnum| match n {
+            NodeEnum::ResTarget(t) if t.name.is_empty() => {
+                t.val.as_deref().is_some_and(|v| has(&names::figure_column(v)))
+            }
+            _ => false,
+        };
+        let sorted = is_sorted(statement) || search::any(statement, is_sorted);
+        if sorted && search::any(statement, is_implied) {
+            return Err(UNCLEAR);
+        }
         if of_target || names_columns(statement) || search::any(statement, |n| is_name(n) || is_alias(n)) {
             return Err(UNCLEAR);
         }

@@ -57,6 +57,7 @@ impl Program {
             declared,
             blocks: 0,
             dynamic: false,
+            counts: false,
             variables: vec![],
             places: vec![],
             open: vec![],
@@ -75,7 +76,7 @@ impl Program {
             }
         }
         self.block = block.ok_or(UNREAD)?;
-        self.dynamic = read.dynamic;
+        (self.dynamic, self.counts) = (read.dynamic, read.counts);
         if read.blocks != read.declared.len() {
             return Err(UNREAD);
         }
@@ -97,6 +98,8 @@ struct Reader {
     blocks: usize,
     /// There is an EXECUTE.
     dynamic: bool,
+    /// There is a GET DIAGNOSTICS.
+    counts: bool,
     variables: Vec<Variable>,
     /// By the numbers of the tree: which variable it is.
     places: Vec<Option<usize>>,
@@ -410,6 +413,7 @@ impl Reader {
             }
             "PLpgSQL_stmt_getdiag" => {
                 check(&["diag_items"])?;
+                self.counts = true;
                 let mut into = vec![];
                 for one in array(get("diag_items"))? {
                     let fields = inside(one, "PLpgSQL_diag_item")?;
