@@ -20,7 +20,7 @@ pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
     let NodeEnum::SelectStmt(_) = statement else { return false };
     let Some(call) = call(statement, cx) else { return false };
     let mut meant = cx.snapshot.functions.get(&call.routine.name).into_iter().flatten();
-    let uses = meant.any(|f| f.schema == call.routine.schema && (f.reads_herd_tables || f.needs_home));
+    let uses = meant.any(|f| f.schema == call.routine.schema && f.reads_herd_tables);
     uses && inline::calls(statement, cx).is_none()
 }
 

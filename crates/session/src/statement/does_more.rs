@@ -36,7 +36,10 @@ impl Session {
     pub(super) async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         if let NodeEnum::SelectStmt(_) = statement {
             return match self.compile_with(statement, sql, bound.map_or(&[], |b| &b.types)).await {
-                Ok(compiled) => self.run(&Arc::new(compiled), sql, bound).await,
+                Ok(_) => {
+                    let special = plan::special::special(statement, &self.names_with(bound));
+                    Box::pin(self.rows(statement, special, sql, bound)).await
+                }
                 Err(refusal @ ExecError::Refused(_)) => Box::pin(self.by_steps(statement, sql, bound, refusal)).await,
                 Err(e) => Err(e),
             };
