@@ -109,7 +109,7 @@ def test_bench_measures_everyday_transactions(herd, oracle, folder):
     told = json.loads(report.read_text())
     assert told["clients"] == 3
     names = [figure["name"] for figure in told["figures"]]
-    kinds = ["five point reads", "read_only", "read_write", "update_index", "update_non_index", "delete", "TPC-B", "TPC-C mix", "TPC-C new orders"]
+    kinds = ["five point reads", "read_only", "read_write", "read_only, split by range", "read_write, split by range", "update_index", "update_non_index", "delete", "TPC-B", "TPC-C mix", "TPC-C new orders"]
     assert names == [f"oltp {kind}" for kind in kinds]
     assert all(figure["medians"]["herd"] > 0 for figure in told["figures"])
     for server in (herd, oracle):
