@@ -54,8 +54,10 @@ def test_it_is_the_owners_to_say(place, victim):
         victim.execute("revoke execute on function counted(int) from public")
         # Statement by statement, for who may call it.
         assert victim.execute("select counted(1)").fetchone() == (1,)
+        mallory.execute("set search_path = his")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            mallory.execute("set search_path = his; select counted(1)")
+            mallory.execute("select counted(1)")
+        mallory.execute("reset search_path")
         victim.execute("grant execute on function counted(int) to public")
         _distribute(victim, "counted(int)")
         assert victim.execute("select counted(1)").fetchone() == (1,)
