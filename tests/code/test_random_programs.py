@@ -10,7 +10,7 @@ from .test_programs import _made_anew, _said, _state, both  # noqa: F401
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(600)]
 
-PROGRAMS = int(os.environ.get("PGHERD_RANDOM_PROGRAMS", "60"))
+PROGRAMS = int(os.environ.get("PGHERD_RANDOM_PROGRAMS", "30"))
 SEED = int(os.environ.get("PGHERD_SEED", "11"))
 
 
