@@ -5,7 +5,7 @@ use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
-use crate::{Context, inline};
+use crate::{Context, Steps, inline};
 
 /// `SELECT f(…)`, `SELECT * FROM f(…)` or `CALL p(…)`.
 pub struct Call<'c> {
@@ -21,7 +21,10 @@ pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
     let Some(call) = call(statement, cx) else { return false };
     let mut meant = cx.snapshot.functions.get(&call.routine.name).into_iter().flatten();
     let uses = meant.any(|f| f.schema == call.routine.schema && f.reads_herd_tables);
-    uses && inline::calls(statement, cx).is_none()
+    // What is long to look at is planned elsewhere: there it turns out.
+    let steps = Steps::new(Steps::SHORT / 20);
+    let names = Context::new(cx.snapshot, cx.search_path, cx.temporary).with_parameters(cx.parameters);
+    uses && inline::calls(statement, &Context { steps: Some(&steps), ..names }).is_none()
 }
 
 /// What a statement calls, if it is nothing but a call, and there is but one function or procedure of that name.

@@ -40,7 +40,9 @@ impl Session {
                     let special = plan::special::special(statement, &self.names_with(bound));
                     Box::pin(self.rows(statement, special, sql, bound)).await
                 }
-                Err(refusal @ ExecError::Refused(_)) => Box::pin(self.by_steps(statement, sql, bound, refusal)).await,
+                Err(refusal) if refusal.code() == sqlstate::FEATURE_NOT_SUPPORTED => {
+                    Box::pin(self.by_steps(statement, sql, bound, refusal)).await
+                }
                 Err(e) => Err(e),
             };
         }
