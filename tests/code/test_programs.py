@@ -265,7 +265,7 @@ CALLED = {
     ),
     "a handler of another function": (
         function("BEGIN BEGIN UPDATE accounts SET owner = 'f' WHERE id = a; PERFORM g(a); EXCEPTION WHEN others THEN RAISE NOTICE 'caught %', SQLERRM; END; RETURN 1; END")
-        + "; CREATE OR REPLACE FUNCTION g(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE accounts SET owner = 'g' WHERE id = a + 1; BEGIN INSERT INTO accounts VALUES (a + 200, 'gg', 1); RAISE EXCEPTION 'boom'; EXCEPTION WHEN unique_violation THEN NULL; END; RETURN 1; END $$",
+        + "; CREATE OR REPLACE FUNCTION g(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE accounts SET owner = 'g' WHERE id = a + 1; BEGIN INSERT INTO accounts VALUES (a + 200, 'gg', 1); RAISE NOTICE 'in g'; RAISE EXCEPTION 'boom'; EXCEPTION WHEN unique_violation THEN NULL; END; RETURN 1; END $$",
         ["SELECT f(1, 2)"],
     ),
     "rows that nobody takes": (
@@ -307,7 +307,7 @@ BLOCKS = {
 
 @pytest.fixture(scope="module")
 def both(code_herd, one_server):
-    connections = [psycopg.connect(code_herd.server.conninfo, autocommit=True), psycopg.connect(one_server.conninfo, autocommit=True)]
+    connections = [psycopg.connect(server.conninfo, autocommit=True, prepare_threshold=None) for server in (code_herd.server, one_server)]
     for herd, connection in zip((True, False), connections):
         for sql in TABLES + (DISTRIBUTED if herd else ()):
             connection.execute(sql)

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use exec::ExecError;
-use sql::program::{Block, Jump, Program, Slot, Step};
+use sql::program::{Block, Jump, Loop, Program, Slot, Step};
 use wire::backend::Field;
 use wire::sqlstate;
 
@@ -133,28 +133,19 @@ impl Session {
                 }
             }
             Step::Loop(l) => loop {
-                // A loop of nothing gives way, too.
-                tokio::task::yield_now().await;
-                let flow = self.steps(running, &l.steps).await?;
-                match after(flow, l.label.as_deref()) {
+                match self.turn(running, l).await? {
                     After::Again => {}
                     After::Out => break,
                     After::Leave(flow) => return Ok(flow),
                 }
-                running.limits.check()?;
-                self.unless_cancelled()?;
             },
             Step::While(condition, l) => {
                 while self.is_true(running, condition).await? {
-                    tokio::task::yield_now().await;
-                    self.unless_cancelled()?;
-                    let flow = self.steps(running, &l.steps).await?;
-                    match after(flow, l.label.as_deref()) {
+                    match self.turn(running, l).await? {
                         After::Again => {}
                         After::Out => break,
                         After::Leave(flow) => return Ok(flow),
                     }
-                    running.limits.check()?;
                 }
             }
             Step::Count { variable, lower, upper, by, reverse, steps } => {
@@ -179,15 +170,11 @@ impl Session {
                     let text = Some(Bytes::from(at.to_string()));
                     let name = "pg_catalog.int4".to_string();
                     running.held[*variable] = Held::Value { oid: wire::type_oid::INT4, name, text };
-                    tokio::task::yield_now().await;
-                    let flow = self.steps(running, &steps.steps).await?;
-                    match after(flow, steps.label.as_deref()) {
+                    match self.turn(running, steps).await? {
                         After::Again => {}
                         After::Out => break None,
                         After::Leave(flow) => break Some(flow),
                     }
-                    running.limits.check()?;
-                    self.unless_cancelled()?;
                     // As PostgreSQL: it ends where the next would not fit.
                     match if *reverse { at.checked_sub(by) } else { at.checked_add(by) } {
                         Some(next) => at = next,
@@ -205,12 +192,8 @@ impl Session {
                     self.put(running, row, &rows.fields, None).await?;
                 }
                 for values in &rows.rows {
-                    tokio::task::yield_now().await;
-                    running.limits.check()?;
-                    self.unless_cancelled()?;
                     self.put(running, row, &rows.fields, Some(values)).await?;
-                    let flow = self.steps(running, &steps.steps).await?;
-                    match after(flow, steps.label.as_deref()) {
+                    match self.turn(running, steps).await? {
                         After::Again => {}
                         After::Out => break,
                         After::Leave(flow) => {
@@ -252,6 +235,15 @@ impl Session {
             }
         }
         Ok(Flow::Next)
+    }
+
+    /// A loop's steps, once. One of nothing gives way, and ends in time, too.
+    async fn turn(&mut self, running: &mut Running<'_>, l: &Loop) -> Result<After> {
+        tokio::task::yield_now().await;
+        running.limits.check()?;
+        self.unless_cancelled()?;
+        let flow = self.steps(running, &l.steps).await?;
+        Ok(after(flow, l.label.as_deref()))
     }
 
     /// BEGIN … END: what its handlers catch undoes what it has done.

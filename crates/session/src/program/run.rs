@@ -11,13 +11,10 @@ use crate::session::{Result, Session};
 
 /// What a handler catches of errors: none of the router's own refusals (PostgreSQL would not have raised them), nor what ends sessions.
 pub fn is_handled(error: &ExecError, states: &[Option<String>]) -> bool {
-    let ExecError::Sql(fields) = error else {
-        return match error {
-            ExecError::Pool(pool::PoolError::Server(fields)) => is_caught(fields.code(), states),
-            _ => false,
-        };
-    };
-    is_caught(fields.code(), states)
+    match error {
+        ExecError::Sql(fields) | ExecError::Pool(pool::PoolError::Server(fields)) => is_caught(fields.code(), states),
+        _ => false,
+    }
 }
 
 fn is_caught(state: &str, states: &[Option<String>]) -> bool {
@@ -113,7 +110,7 @@ impl Session {
         self.io.catch(self.memory.nothing());
         let done = self.one_inside(tree, text, bound).await;
         let (answer, taken) = self.io.caught();
-        let (answer, tag) = (answer.freeze(), done?);
+        let answer = answer.freeze();
         let mut rows = vec![];
         let mut at = 0;
         while let Ok(Some((tag, len))) = frame::peek(&answer[at..], frame::NODE_MAX) {
@@ -130,6 +127,8 @@ impl Session {
             }
             at += len;
         }
+        // What it said before it failed is told, too.
+        let tag = done?;
         let values = rows.first().map_or(0, Vec::len) + 1;
         let mut taken = taken.unwrap_or_else(|| self.memory.nothing());
         taken.grow_to(answer.len() + rows.len() * values * size_of::<Text>())?;
