@@ -57,13 +57,14 @@ impl RouterSettings {
 
     /// The value, or the default; empty for what is no setting of the router's.
     pub fn get(&self, name: &str) -> &str {
-        match self.values.get(name) {
-            Some(v) => v,
-            None => ROUTER_SETTINGS.iter().find(|(n, _, _)| *n == name).map_or("", |(_, _, d)| d),
-        }
+        self.values.get(name).map_or_else(|| Self::default_of(name), String::as_str)
     }
 
-    /// What it was set to, if it was.
+    fn default_of(name: &str) -> &'static str {
+        ROUTER_SETTINGS.iter().find(|(n, _, _)| *n == name).map_or("", |(_, _, d)| d)
+    }
+
+    /// What it was set to, if that is not the default.
     pub fn set_to(&self, name: &str) -> Option<String> {
         self.values.get(name).cloned()
     }
@@ -94,9 +95,9 @@ impl RouterSettings {
         Ok(own)
     }
 
-    /// For the rest of the session; `None`: the default.
+    /// For the rest of the session; `None`: the default, which takes no place.
     pub fn keep(&mut self, name: &'static str, value: Option<String>) {
-        match value {
+        match value.filter(|value| value != Self::default_of(name)) {
             Some(value) => drop(self.lasting.insert(name, value)),
             None => drop(self.lasting.remove(name)),
         }
